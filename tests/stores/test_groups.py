@@ -181,7 +181,7 @@ def test_dry_run_and_what_is_there(source, capsys):
         (["x.zarr", "y.zarr", "--chunks", "none=1,1"], 'has no array "none"; it has "area", "crs"'),
         (["x.zarr", "y.zarr", "--chunks", "below=1,1"], 'has no array "below"'),
         (["x.zarr", "y.zarr", "--chunks", "temp=1,1"], "y.zarr/temp: chunks are (1, 1), where 3 sizes"),
-        (["x.zarr", "y.zarr", "--chunks", "temp=a"], "comma-separated integers"),
+        (["x.zarr", "y.zarr", "--chunks", "temp=a"], "comma-separated sizes"),
         (["x.zarr", "y.zarr", "--chunks", "1,1,1", "--chunks", "temp=1,1,1"], "not as NAME=N"),
         (["x.zarr/temp", "y.zarr", "--chunks", "temp=1,1,1"], "is no group: give its chunks without names"),
         (["x.zarr", "x.zarr/y.zarr", "--chunks", "1,1,1"], "is an input, too"),

@@ -86,7 +86,7 @@ def test_a_group_in_a_zip_store(tmp_path, capsys):
         ("x.zip/none", "z", "does not exist"),
         ("x.zip/notes.txt", "z", "is none of .npy"),
         ("y/u", "x.zip/z", "x.zip, which is only read"),
-        ("y/u", "x.zip", "would be a file of another kind"),
+        ("y/u", "x.zip", "exists already"),
     ):
         code, _, err = out_of(capsys, "rechunk", tmp_path / source, tmp_path / target, "-q")
         assert (code, said in err, len(err.splitlines())) == (2, True, 1), err

@@ -1,102 +1,126 @@
-"""Compressed .npz files: entries are unpacked from any place on, and broken ones are told."""
+"""Zip stores and repositories of Icechunk that are written: read by zarr-python and by icechunk."""
 
-import pickle
-import random
 import zipfile
-import zlib
 
 import numpy as np
 import pytest
 
 from anydml import stores
-from anydml.errors import ModelError
-from anydml.stores.formats import packed
-from anydml.stores.formats.packed import Packed
+from anydml.errors import BindingError, ModelError
+from anydml.stores.formats import packing
+
+zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
 
-@pytest.fixture
-def arrays():
-    rng = np.random.default_rng(0)
-    return {
-        "lm_head.weight": rng.integers(0, 50, (640, 48)).astype("f4"),
-        "fortran": np.asfortranarray(rng.integers(0, 9, (50, 70), np.int16)),
-        "swapped": rng.integers(0, 99, (30, 4)).astype(">i4"),
-        "empty": np.zeros((0, 3)),
-        "scalar": np.array(7, np.int8),
-    }
+def array():
+    return np.arange(50 * 40, dtype="f4").reshape(50, 40)
 
 
-def test_any_place_of_an_entry_is_read(monkeypatch):
-    monkeypatch.setattr(packed, "STEP", 100)
-    monkeypatch.setattr(packed, "APART", 1000)
-    rng = random.Random(0)
-    content = bytes(rng.choices(range(9), k=20_000))
-    file = b"before" + zlib.compress(content, wbits=-15)
-
-    def read(view, at):
-        view[:] = file[at : at + len(view)]
-
-    own = Packed("x.npz", "a", 6, len(file) - 6, len(content), zlib.crc32(content))
-    for k in range(200):
-        at = rng.randint(0, len(content))
-        view = bytearray(rng.randint(0, min(3000, len(content) - at)))
-        (pickle.loads(pickle.dumps(own)) if k % 50 == 49 else own).fill(memoryview(view), at, read)
-        assert view == content[at : at + len(view)]
+def from_zip(path):
+    return zarr.open(zarr.storage.ZipStore(str(path), mode="r"), mode="r")
 
 
-def test_compressed_arrays_are_those_of_numpy(arrays, tmp_path):
-    np.savez_compressed(tmp_path / "x.npz", **arrays)
-    with np.load(tmp_path / "x.npz") as wanted:
-        found = stores.open(tmp_path / "x.npz")
-        for name in wanted.files:
-            assert found[name].read().tobytes() == wanted[name].tobytes()
-            assert found[name].dtype == wanted[name].dtype
-    plan = stores.reshard(tmp_path / "x.npz", tmp_path / "out.safetensors", memory="20kB")
-    assert "unpacks 5 compressed tensors while they are read" in plan.remarks
+def group(path, version):
+    made = zarr.open_group(str(path), mode="w", zarr_format=version)
+    made.create_array("t/temp", data=array(), chunks=(10, 10), attributes={"units": "K"})
+    made.create_array("y", data=np.arange(50))
+    return made
+
+
+@pytest.mark.parametrize("options", [{}, {"zarr_format": 2}, {"shards": [20, 40]}, {"chunks": [[20, 30], 40]}])
+def test_an_array_as_a_zip_store(tmp_path, options):
+    np.save(tmp_path / "x.npy", array())
+    plan = stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", **{"chunks": [20, 20], **options})
     plan.run()
-    out = stores.open(tmp_path / "out.safetensors")
-    for name, each in arrays.items():
-        assert (out[name].read() == each).all()
-    assert stores.verify(tmp_path / "x.npz", tmp_path / "out.safetensors", memory="20kB") is None
-    stores.reshard(tmp_path / "x.npz", tmp_path / "half.safetensors", dtype="half", only="lm_head").run()
-    half = stores.open(tmp_path / "half.safetensors")["lm_head.weight"].read()
-    assert (half == arrays["lm_head.weight"].astype("f2")).all()
+    assert plan.verify() is None
+    assert {each.name for each in tmp_path.iterdir()} == {"x.npy", "y.zip"}
+    np.testing.assert_array_equal(stores.open(tmp_path / "y.zip").read(), array())
+    if options.get("chunks") is None:
+        np.testing.assert_array_equal(from_zip(tmp_path / "y.zip")[...], array())
+    before = (tmp_path / "y.zip").read_bytes()
+    with pytest.raises(ModelError, match="exists already"):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10]).run()
+    with pytest.raises(BindingError, match="is an input"):
+        stores.rechunk(tmp_path / "y.zip", tmp_path / "y.zip", [10, 10], overwrite=True).run()
+    assert (tmp_path / "y.zip").read_bytes() == before
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10], overwrite=True).run()
+    assert from_zip(tmp_path / "y.zip").chunks == (10, 10)
 
 
-def test_parts_of_compressed_arrays(arrays, tmp_path):
-    np.savez_compressed(tmp_path / "y.npz", **{"lm_head.weight": arrays["lm_head.weight"]})
-    for rank in (3, 1):
-        plan = stores.plan_load(tmp_path / "y.npz", rank, 4)
-        assert (plan.load(memory="20kB")["lm_head.weight"] == arrays["lm_head.weight"][160 * rank :][:160]).all()
-        with pytest.raises(ModelError, match="is changed when it is read: use load"):
-            plan.ranges()
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_group_as_a_zip_store(tmp_path, version):
+    group(tmp_path / "x.zarr", version)
+    plan = stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zip", [50, 5])
+    plan.run()
+    assert plan.verify() is None
+    found = from_zip(tmp_path / "y.zip")
+    assert (found["t/temp"].chunks, dict(found["t/temp"].attrs)) == ((50, 5), {"units": "K"})
+    np.testing.assert_array_equal(found["t/temp"][...], array())
+    np.testing.assert_array_equal(found["y"][...], np.arange(50))
 
 
-@pytest.mark.parametrize("where", [0.2, 0.9])
-def test_broken_entries_are_told(where, tmp_path):
-    array = np.random.default_rng(0).integers(0, 9, (300, 50))
-    np.savez_compressed(tmp_path / "x.npz", a=array)
-    content = bytearray((tmp_path / "x.npz").read_bytes())
-    for k in range(40):
-        content[int(len(content) * where) + k] ^= 255
-    (tmp_path / "x.npz").write_bytes(content)
-    with pytest.raises(ModelError, match=r"cannot be unpacked|broken|has not|no zip file|not a \.npy"):
-        stores.open(tmp_path / "x.npz")["a"].read()
+def test_other_files_are_not_replaced(tmp_path):
+    np.save(tmp_path / "x.npy", array())
+    with zipfile.ZipFile(tmp_path / "y.zip", "w") as file:
+        file.writestr("mine", b"x")
+    with pytest.raises(ModelError, match="not a zip store of Zarr"):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10], overwrite=True).run()
 
 
-def test_a_wrong_checksum_is_told(tmp_path):
-    np.savez_compressed(tmp_path / "x.npz", a=np.arange(1000))
-    content = (tmp_path / "x.npz").read_bytes()
-    with zipfile.ZipFile(tmp_path / "x.npz") as archive:
-        known = archive.infolist()[0].CRC.to_bytes(4, "little")
-    (tmp_path / "x.npz").write_bytes(content.replace(known, bytes(4)))
-    with pytest.raises(ModelError, match="its CRC-32 is not the one that the file says"):
-        stores.reshard(tmp_path / "x.npz", tmp_path / "out.safetensors").run()
-    assert not (tmp_path / "out.safetensors").exists()
+@pytest.mark.parametrize("other", ["group", "file"])
+def test_zip_stores_with_more_than_an_array_are_not_replaced(tmp_path, other):
+    np.save(tmp_path / "x.npy", array())
+    if other == "group":
+        group(tmp_path / "x.zarr", 3)
+        stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zip", [50, 5]).run()
+    else:
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [50, 5]).run()
+        with zipfile.ZipFile(tmp_path / "y.zip", "a") as file:
+            file.writestr("notes.txt", "x")
+    before = (tmp_path / "y.zip").read_bytes()
+    with pytest.raises(ModelError, match="it is not replaced: name another"):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10], overwrite=True).run()
+    assert (tmp_path / "y.zip").read_bytes() == before
 
 
-def test_other_compressions_are_refused(tmp_path):
-    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_LZMA) as archive, archive.open("a.npy", "w") as file:
-        np.save(file, np.arange(9))
-    with pytest.raises(ModelError, match="compressed in another way than by deflate"):
-        stores.open(tmp_path / "x.npz")
+def test_interrupted_while_it_is_packed_it_goes_on(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", array())
+    copy = packing.shutil.copyfileobj
+
+    def failing(source, target, size):
+        copy(source, target, size)
+        raise OSError(28, "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(packing.shutil, "copyfileobj", failing)
+        with pytest.raises(ModelError, match="no space left; repeat the command to resume"):
+            stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10]).run()
+    assert not (tmp_path / "y.zip").exists()
+    plan = stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10])
+    plan.run()
+    assert plan.verify() is None
+    assert {each.name for each in tmp_path.iterdir()} == {"x.npy", "y.zip"}
+
+
+def test_what_cannot_be_packed_is_refused(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", array())
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "icechunk" else object())
+    with pytest.raises(ModelError, match="pip install icechunk"):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.icechunk", [10, 10])
+
+
+def test_icechunk(tmp_path):
+    icechunk = pytest.importorskip("icechunk", reason="icechunk is not installed: pip install icechunk")
+    group(tmp_path / "x.zarr", 3)
+    plan = stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.icechunk", [50, 5])
+    plan.run()
+    assert plan.verify() is None
+    repository = icechunk.Repository.open(icechunk.local_filesystem_storage(str(tmp_path / "y.icechunk")))
+    found = zarr.open_group(repository.readonly_session("main").store, mode="r")
+    np.testing.assert_array_equal(found["t/temp"][...], array())
+    # The one that every repository begins with, and one commit.
+    assert len([*repository.ancestry(branch="main")]) == 2
+    with pytest.raises(ModelError, match="repositories are not replaced"):
+        stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.icechunk", [50, 5], overwrite=True).run()
+    with pytest.raises(ModelError, match="version 3 of Zarr alone"):
+        stores.rechunk(tmp_path / "x.zarr", tmp_path / "z.icechunk", [50, 5], zarr_format=2)

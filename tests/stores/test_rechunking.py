@@ -84,7 +84,7 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.zarr", "x.zarr"], "is an input, too"),
         (["x.zarr", "y.npy", "--chunks", "1,1,1"], "has no chunks"),
         (["x.zarr", "y.zarr", "--chunks", "1,1"], "3 sizes"),
-        (["x.zarr", "y.zarr", "--chunks", "a"], "comma-separated integers"),
+        (["x.zarr", "y.zarr", "--chunks", "a"], "comma-separated sizes"),
         (["x.zarr", "y.zarr", "--permute", "0,0,1"], "3 axes are expected, each once"),
         (["x.zarr", "y.zarr", "--flip", "3"], "the array has 3 axes"),
         (["x.zarr", "y.zarr", "--slice", "a:b"], "is no slice"),

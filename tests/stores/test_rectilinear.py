@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from anydml import stores
+from anydml.cli import main
 from anydml.errors import ModelError
 from anydml.stores.formats.zarr_rectilinear import edges_of
 
@@ -87,10 +88,76 @@ def test_chunks_without_files_have_fill_values(tmp_path):
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], x)
 
 
-def test_they_are_not_written(tmp_path):
-    written(tmp_path / "x", array(), "zstd")
-    with pytest.raises(ModelError, match=r"would have chunks of several sizes, .* give one size by --chunks"):
-        stores.rechunk(tmp_path / "x", tmp_path / "y", codec="gzip")
+def found(path):
+    """Read an array chunk by chunk, each as a regular array of zarr-python's with one chunk."""
+    said = json.loads((path / "zarr.json").read_text())
+    assert said["chunk_grid"]["name"] == "rectilinear"
+    every = said["chunk_grid"]["configuration"]["chunk_shapes"]
+    sizes = [[size for each in own for size in ([each[0]] * each[1] if isinstance(each, list) else [each])]
+             for own in every]  # fmt: skip
+    starts = [[0, *itertools.accumulate(own)] for own in sizes]
+    whole = np.full([own[-1] for own in starts], said["fill_value"], "f4")
+    for number in itertools.product(*map(range, map(len, sizes))):
+        shape = [own[k] for k, own in zip(number, sizes, strict=True)]
+        name = path.joinpath("c", *map(str, number))
+        if name.exists():
+            one = path.parent / "alone"
+            (one / "c/0/0").mkdir(parents=True, exist_ok=True)
+            grid = {"name": "regular", "configuration": {"chunk_shape": shape}}
+            (one / "zarr.json").write_text(json.dumps(said | {"shape": shape, "chunk_grid": grid}))
+            (one / "c/0/0/0").write_bytes(name.read_bytes())
+            place = tuple(slice(own[k], own[k + 1]) for k, own in zip(number, starts, strict=True))
+            whole[place] = zarr.open_array(str(one), mode="r")[...]
+    return whole[tuple(map(slice, said["shape"]))]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd:1", "gzip", "blosc:lz4,5,shuffle"])
+@pytest.mark.parametrize("memory", ["30kB", "64MB"])
+def test_they_are_written(tmp_path, codec, memory):
+    x = array()
+    np.save(tmp_path / "x.npy", x)
+    plan = stores.rechunk(tmp_path / "x.npy", tmp_path / "y", [[10, 10, 5], 17, [4, 4, 4]], codec=codec, memory=memory)
+    plan.run()
+    assert plan.verify() is None
+    np.testing.assert_array_equal(found(tmp_path / "y"), x)
+    # They go with their axes; what a slice leaves of an axis has none.
+    stores.rechunk(tmp_path / "y", tmp_path / "z", permute=[2, 0, 1], memory=memory).run()
+    np.testing.assert_array_equal(found(tmp_path / "z"), x.transpose(2, 0, 1))
+    assert stores.open(tmp_path / "z").layout.edges == ((0, 4, 8, 12), (0, 10, 20, 25), (0, 17))
+    with pytest.raises(ModelError, match=r"but other axes: give sizes by --chunks"):
+        stores.rechunk(tmp_path / "y", tmp_path / "w", slices="3:")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *SHARDS])
+def test_they_are_kept(tmp_path, kind):
+    x = array()
+    written(tmp_path / "x", x, kind)
+    stores.rechunk(tmp_path / "x", tmp_path / "y").run()
+    np.testing.assert_array_equal(found(tmp_path / "y"), x)
+    assert stores.open(tmp_path / "y").layout.edges == stores.open(tmp_path / "x").layout.edges
+
+
+def test_by_the_command(tmp_path):
+    np.save(tmp_path / "x.npy", array())
+    with pytest.raises(SystemExit) as ended:
+        main(["rechunk", str(tmp_path / "x.npy"), str(tmp_path / "y"), "--chunks", "20+4,-1,5", "--verify"])
+    assert not ended.value.code
+    np.testing.assert_array_equal(found(tmp_path / "y"), array())
+
+
+@pytest.mark.parametrize(
+    "chunks, more, said",
+    [
+        ([[10, 10], 17, 10], {}, "chunks of 20 elements do not cover an axis of 24"),
+        ([[10, 0, 14], 17, 10], {}, "sizes from 1"),
+        ([[20, 4], 17, 10], {"shards": [24, 17, 10]}, "which neither shards nor version 2"),
+        ([[20, 4], 17, 10], {"zarr_format": 2}, "which neither shards nor version 2"),
+    ],
+)
+def test_what_is_not_written(tmp_path, chunks, more, said):
+    np.save(tmp_path / "x.npy", array())
+    with pytest.raises(ModelError, match=said):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "y", chunks, **more)
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,9 @@ def convert(
 @click.argument("source", metavar="IN", type=AnyPath(is_read=True), required=False)
 @click.argument("output", metavar="OUT", type=AnyPath(), required=False)
 @click.option("--chunks", metavar="[NAME=]N,…", multiple=True,
-              help="Chunk shape of OUT, with -1 for a whole axis; default: that of IN. For a group, it applies to all "
-              "arrays of this rank except coordinates, or to array NAME; may be repeated.")  # fmt: skip
+              help="Chunk shape of OUT, with -1 for a whole axis, or all sizes along one, as 10+10+5; default: that of "
+              "IN. For a group, it applies to all arrays of this rank except coordinates, or to "
+              "array NAME; may be repeated.")  # fmt: skip
 @click.option(
     "--shards",
     metavar="N,…",
@@ -190,6 +191,8 @@ def rechunk(
     task: int | None, dtype: str | None,
 ) -> int:  # fmt: skip
     """Write IN, a Zarr array or .npy file, as OUT: a .npy file if its name ends in .npy, otherwise a Zarr array.
+
+    The array is a zip store if OUT ends in .zip, a new repository of Icechunk if in .icechunk, otherwise a folder.
 
     IN may also be a Zarr group, such as a dataset of xarray. OUT is then a group, too; arrays that keep their chunks
     are copied. Either may lie at an address, such as s3://bucket/x.zarr; credentials are those of the environment.
@@ -257,14 +260,24 @@ def _run_tasks(plan_file: str | None, task: int | None, output: PlanOutput) -> i
     return 0
 
 
-def _chunks(texts: tuple[str, ...]) -> list[int] | dict[str, list[int]] | None:
+def _chunks(texts: tuple[str, ...]) -> list[Any] | dict[str, list[Any]] | None:
     """Parse --chunks: one chunk shape, or chunk shapes by array name."""
     if len(texts) == 1 and "=" not in texts[0]:
-        return _numbers("--chunks", texts[0])
-    shapes = {name: _numbers("--chunks", sizes) or [] for name, _, sizes in (text.rpartition("=") for text in texts)}
+        return _sizes(texts[0])
+    shapes = {name: _sizes(sizes) for name, _, sizes in (text.rpartition("=") for text in texts)}
     if "" in shapes or len(shapes) < len(texts):
         raise click.BadParameter("is given several times, but not as NAME=N,… of each array", param_hint="--chunks")
     return shapes or None
+
+
+def _sizes(text: str) -> list[Any]:
+    """Parse a chunk shape: sizes, or sums of all sizes along an axis."""
+    try:
+        return [[int(each) for each in part.split("+")] if "+" in part else int(part) for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(
+            f"{text[:40]!r} is not a list of comma-separated sizes, such as 1,0 or 10+10+5,20", param_hint="--chunks"
+        ) from None
 
 
 def _numbers(option: str, text: str | None) -> list[int] | None:

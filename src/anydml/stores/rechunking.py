@@ -15,6 +15,7 @@ from anydml.files.located import located
 from anydml.stores.checkpoints.casting import array_as
 from anydml.stores.formats.inside_files import Inside, placed, said_of
 from anydml.stores.formats.opening import open as open_store
+from anydml.stores.formats.packing import check_packed
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Target, new_npy
 from anydml.stores.formats.zarr_array import ZarrStore
@@ -22,12 +23,12 @@ from anydml.stores.formats.zarr_metadata import axes_of, is_same, is_zarr_group,
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.plans import Plan
-from anydml.stores.rechunking_groups import SAME, array_remarks, rechunk_group, whole_axes
+from anydml.stores.rechunking_groups import SAME, GroupSizes, array_remarks, rechunk_group, whole_axes
 from anydml.text import counted
 
 OF_OTHERS = (
     *(".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".onnx", ".json"),
-    *(".h5", ".hdf5", ".nc", ".nc4", ".zip", ".tif", ".tiff"),
+    *(".h5", ".hdf5", ".nc", ".nc4", ".tif", ".tiff"),
 )
 """Suffixes of formats that are not written, and are not taken for folders."""
 
@@ -37,7 +38,7 @@ _PART = re.compile(r"(?P<one>-?\d{1,18})|(?P<start>-?\d{1,18})?:(?P<stop>-?\d{1,
 def rechunk(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    chunks: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    chunks: GroupSizes | None = None,
     permute: Sequence[int] | None = None,
     slices: str | None = None,
     flip: Sequence[int] = (),
@@ -58,9 +59,11 @@ def rechunk(
     Args:
         source: the folder of a Zarr array or group, or a .npy file; each of them may lie at an address, such as
             ``s3://bucket/x.zarr``, which obstore reads by its own settings.
-        target: a .npy file, by its suffix; otherwise the folder of a Zarr array, which may lie at an address, too.
-        chunks: sizes of a chunk of the result, −1 for a whole axis; by default those of the source. For a group, sizes
-            for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
+        target: a .npy file, a zip store (.zip) or a new repository of Icechunk (.icechunk), by its suffix; otherwise
+            the folder of a Zarr array, which may lie at an address, too.
+        chunks: sizes of a chunk of the result, −1 for a whole axis, or a list of all sizes along an axis, such as
+            ``[[10, 10, 5], 20]``, which only some readers of Zarr know; by default those of the source. For a group,
+            sizes for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
         permute: axis k of the result is axis ``permute[k]`` of the source.
         slices: one per axis, as in Python: ``"0:10,:,::2"``; a single number removes its axis, and an empty slice is
             refused. Or by the names of axes: ``"time=0:10,x=::2"``, of a group for every array that has them.
@@ -100,6 +103,7 @@ def rechunk(
                 "is a group, whose arrays can have other chunks and codecs in another group, and slices of axes that "
                 "have names, and no more"
             )
+        check_packed(output, zarr_format or (3 if (found / "zarr.json").is_file() else 2), JsonPath(str(output)))
         named = None if slices is None else _named(slices, place)
         return rechunk_group(found, output, chunks, shards, codec, memory, overwrite, zarr_format, named)
     store = open_store(found)

@@ -16,6 +16,7 @@ from anydml.stores.formats.inside_files import said_of
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
 from anydml.stores.formats.zarr_metadata import codecs_beside_spec, is_of_xarray, is_same, shard_levels
+from anydml.stores.formats.zarr_target import ChunkSizes as Sizes
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import plan_function
 from anydml.stores.plans import Plan
@@ -24,13 +25,13 @@ from anydml.text import bytes_text, counted
 SAME = "this writes the same chunks by the same codecs, as a copy of the folder has them"
 """What is said of arrays that are rewritten as they are."""
 
-ChunkSizes = Sequence[int] | Mapping[str, Sequence[int]]
+GroupSizes = Sizes | Mapping[str, Sizes]
 
 
 def rechunk_group(
     source: Path,
     target: Path,
-    chunks: ChunkSizes | None,
+    chunks: GroupSizes | None,
     shards: Sequence[int] | None,
     codec: str | None,
     memory: int | str,
@@ -55,7 +56,7 @@ def rechunk_group(
     is_other = version not in (None, group.version)
     sliced = _sliced(group, slices or {}, place)
     if (is_other or sliced) and chunks is None and shards is None and codec is None:
-        asked = dict[str, Sequence[int] | None]()
+        asked = dict[str, Sizes | None]()
     else:
         asked = _chosen(group, chunks, shards, codec, place)
     chosen = {name: asked.get(name) for name in group.arrays if is_other or name in asked or name in sliced}
@@ -120,8 +121,8 @@ def _sliced(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> d
 
 
 def _chosen(
-    group: ZarrGroup, chunks: ChunkSizes | None, shards: Sequence[int] | None, codec: str | None, place: JsonPath
-) -> dict[str, Sequence[int] | None]:
+    group: ZarrGroup, chunks: GroupSizes | None, shards: Sequence[int] | None, codec: str | None, place: JsonPath
+) -> dict[str, Sizes | None]:
     """The arrays that are rewritten, and their chunks."""
     if isinstance(chunks, Mapping):
         if unknown := [name for name in chunks if name not in group.arrays]:
@@ -166,7 +167,7 @@ def _shards_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | N
     return []
 
 
-def whole_axes(chunks: Sequence[int], shape: Sequence[int]) -> list[int]:
+def whole_axes(chunks: Sizes, shape: Sequence[int]) -> list[int | Sequence[int]]:
     """Chunks with sizes in place of −1, and with 1 for empty axes."""
     if len(chunks) != len(shape):
         return [*chunks]

@@ -6,7 +6,7 @@ import itertools
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,12 @@ class ChunkGrid:
         """An array in row-major order in a plain file, from an offset on."""
         chunk = tuple(max(1, size) for size in shape)
         return cls(shape, chunk, dtype, 0, "", False, None, True, b"", chunk, offset)
+
+    def of_several(self, edges: tuple[tuple[int, ...], ...] | None) -> ChunkGrid:
+        """The same with one chunk a file, perhaps of several sizes, because shards of these have several indices."""
+        is_own = self.is_own and self.shard is None and edges is not None
+        chunk = self.file if edges is None else tuple(max(map(int.__sub__, own[1:], own)) for own in edges)
+        return replace(self, chunk=chunk, shard=None, index=None, is_own=is_own, edges=edges, is_alone=True)
 
     @property
     def is_one(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,9 +88,44 @@ def references_of_icechunk(path: Path, place: JsonPath) -> References:
     return References(objects, version=f"snapshot {session.snapshot_id} of branch {BRANCH}")
 
 
-def _session(path: Path, place: JsonPath) -> Any:
+def require_icechunk(place: JsonPath) -> None:
+    """Import icechunk.
+
+    Raises:
+        ModelError: it is not installed.
+    """
     if importlib.util.find_spec("icechunk") is None:
-        raise place.error("is a repository of Icechunk, which icechunk reads: pip install icechunk")
+        raise place.error("is a repository of Icechunk, which icechunk reads and writes: pip install icechunk")
+
+
+def write_icechunk(folder: Path, path: Path, names: Sequence[str]) -> None:
+    """Make a repository of the files of a Zarr hierarchy, by one commit.
+
+    Args:
+        folder: where the files lie.
+        path: of the repository, where nothing is.
+        names: of the files, relative to the folder.
+
+    Raises:
+        OSError: icechunk cannot write them.
+    """
+    import icechunk
+    from zarr.core.buffer import default_buffer_prototype
+
+    made = default_buffer_prototype().buffer.from_bytes
+    try:
+        session = icechunk.Repository.create(icechunk.local_filesystem_storage(str(path))).writable_session(BRANCH)
+        # The groups and arrays first, and an array before its chunks.
+        for name in sorted(names, key=lambda name: (not name.endswith("zarr.json"), name.count("/"), name)):
+            _waited(session.store.set(name, made((folder / name).read_bytes())))
+        session.commit("Written by anydml")
+    except Exception as error:
+        # As in `Stored`.
+        raise OSError(0, f"cannot be written by icechunk: {_said(error)}", str(path)) from None
+
+
+def _session(path: Path, place: JsonPath) -> Any:
+    require_icechunk(place)
     import icechunk
 
     try:

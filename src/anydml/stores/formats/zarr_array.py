@@ -214,11 +214,7 @@ def open_zarr(path: Path) -> ZarrStore:
         if isinstance(array, zarr.Array):
             layout = layout_of(array, path)
             if edges is not None or is_turned(as_regular(files)):
-                # A shard is a chunk here, because shards of several sizes have several indices.
-                is_own = layout.is_own and layout.shard is None and edges is not None
-                layout = replace(
-                    layout, chunk=layout.file, shard=None, index=None, is_own=is_own, edges=edges, is_alone=True
-                )
+                layout = layout.of_several(edges)
             return ZarrStore(path, layout, files)
         if not is_zarr_group(path):
             raise place.error('has a zarr.json whose node_type is neither "array" nor "group"')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from anydml.stores.formats.zarr_shards import inward, is_ordered
@@ -55,6 +55,30 @@ def _sizes(said: Any) -> Iterator[int]:
 
 def _is_size(said: Any) -> bool:
     return isinstance(said, int) and not isinstance(said, bool) and said >= 1
+
+
+def with_edges(metadata: Mapping[str, bytes], edges: Sequence[Sequence[int]]) -> dict[str, bytes]:
+    """Metadata of an array of regular chunks, with chunks of several sizes."""
+    said = json.loads(metadata["zarr.json"])
+    shapes = [[*map(_run, itertools.groupby(map(int.__sub__, own[1:], own)))] for own in edges]
+    said["chunk_grid"] = {"name": GRID, "configuration": {"kind": "inline", "chunk_shapes": shapes}}
+    return {**metadata, "zarr.json": json.dumps(said, indent=2).encode()}
+
+
+def _run(group: tuple[int, Iterator[int]]) -> int | list[int]:
+    """A size, or a size and how often it follows itself."""
+    size, count = group[0], sum(1 for _ in group[1])
+    return size if count == 1 else [size, count]
+
+
+def edges_given(chunks: Sequence[int | Sequence[int]], shape: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Edges of chunks of which users give one size along an axis, or all of them.
+
+    Raises:
+        ValueError: the sizes do not cover an axis, or are none.
+    """
+    return tuple(_edges([*own] if isinstance(own, Sequence) else int(own), size)
+                 for own, size in zip(chunks, shape, strict=True))  # fmt: skip
 
 
 def as_regular(metadata: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -12,14 +12,18 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.functions.arguments import is_movable
+from anydml.stores.formats.packing import check_packed
 from anydml.stores.formats.zarr_array import MOST_BYTES, ZarrFolder, ZarrStore, layout_of, require_zarr
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_compressors import compressors_of
 from anydml.stores.formats.zarr_in_memory import in_memory
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
-from anydml.stores.formats.zarr_rectilinear import readable
+from anydml.stores.formats.zarr_rectilinear import edges_given, readable, with_edges
 from anydml.stores.formats.zarr_versions import in_version
 from anydml.text import counted
+
+ChunkSizes = Sequence[int | Sequence[int]]
+"""Sizes of a chunk, one per axis; or all sizes along an axis."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +50,7 @@ def new_zarr(
     path: Path,
     shape: Sequence[int],
     dtype: Any,
-    chunks: Sequence[int] | None = None,
+    chunks: ChunkSizes | None = None,
     like: Any = None,
     codec: str | None = None,
     axes: Sequence[int] | None = None,
@@ -59,7 +63,8 @@ def new_zarr(
         path: its folder.
         shape: sizes.
         dtype: of the elements.
-        chunks: sizes of a chunk; by default those of `like` where it has these axes, else Zarr's choice.
+        chunks: sizes of a chunk, each of which may be a list of all sizes along its axis; by default those of `like`
+            where it has these axes, else Zarr's choice.
         like: a `ZarrStore`, whose metadata are kept except for what is given.
         codec: as in `anydml.stores.create`; by default that of `like`, or Zarr's choice.
         axes: the axis of `like` that each axis was; by default the same where there are as many.
@@ -71,9 +76,41 @@ def new_zarr(
         ModelError: Zarr has no such array, its codecs do not work, or zarr-python is not installed.
         MemoryError: there is not enough memory, or no thread can be started.
     """
-    place, dtype = JsonPath(str(path)), np.dtype(dtype)
+    place = JsonPath(str(path))
     require_zarr(place)
-    _check_sizes(chunks, like, place)
+    written = version or (like.layout.version if isinstance(like, ZarrStore) else 3)
+    check_packed(path, written, place)
+    edges = _edges(chunks, shape, like, axes, place)
+    if edges is None:
+        sizes: Any = chunks
+        return _regular(path, shape, dtype, sizes, like, codec, axes, shards, version)
+    if shards or written == 2:
+        raise place.error(
+            "would have chunks of several sizes, which neither shards nor version 2 of Zarr have: give one size an "
+            "axis by --chunks (chunks=)"
+        )
+    if chunks is None:
+        found = _regular(path, shape, dtype, None, like, codec, axes, None, version)
+    else:
+        # Chunks that are given are files: they have no shards, of which each would need chunks of its own.
+        largest = [max(map(int.__sub__, own[1:], own)) for own in edges]
+        found = _regular(path, shape, dtype, largest, like, codec, axes, (), version)
+    return replace(found, layout=found.layout.of_several(edges), metadata=with_edges(found.metadata, edges))
+
+
+def _regular(
+    path: Path,
+    shape: Sequence[int],
+    dtype: Any,
+    chunks: Sequence[int] | None,
+    like: Any,
+    codec: str | None,
+    axes: Sequence[int] | None,
+    shards: Sequence[int] | None,
+    version: int | None,
+) -> ZarrTarget:
+    """As `new_zarr`, with chunks of one size."""
+    place, dtype = JsonPath(str(path)), np.dtype(dtype)
     if not is_movable(dtype) or dtype.subdtype is not None:
         raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
     if version not in (None, 2, 3):
@@ -118,12 +155,25 @@ def new_zarr(
     return ZarrTarget(path, layout, files)
 
 
-def _check_sizes(chunks: Sequence[int] | None, like: Any, place: JsonPath) -> None:
-    if chunks is None and isinstance(like, ZarrStore) and like.layout.edges is not None:
+def _edges(
+    chunks: ChunkSizes | None, shape: Sequence[int], like: Any, axes: Sequence[int] | None, place: JsonPath
+) -> tuple[tuple[int, ...], ...] | None:
+    """Where chunks of several sizes begin: those that are given, or else those of an array of the same shape."""
+    if chunks is not None:
+        if len(chunks) != len(shape) or not any(isinstance(each, Sequence) for each in chunks):
+            return None
+        try:
+            return edges_given(chunks, shape)
+        except ValueError as error:
+            raise place.error(f"cannot have these chunks: {error}") from None
+    if not isinstance(like, ZarrStore) or like.layout.edges is None:
+        return None
+    known = range(like.ndim) if axes is None and len(shape) == like.ndim else axes
+    if known is None or [like.shape[k] for k in known] != [*shape]:
         raise place.error(
-            f"would have chunks of several sizes, as {like.path} has, which are only read: give one size by --chunks "
-            "(chunks=)"
+            f"would have chunks of several sizes, as {like.path} has, but other axes: give sizes by --chunks (chunks=)"
         )
+    return tuple(like.layout.edges[k] for k in known)
 
 
 def _plain(

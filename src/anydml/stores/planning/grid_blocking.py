@@ -311,8 +311,15 @@ class GridBlocking(Blocking):
 
 
 def _unit(target: Target | ZarrTarget) -> tuple[int, ...]:
-    """The sizes that blocks of a target are multiples of."""
-    return (1,) * len(target.shape) if target.layout.is_one else target.layout.file
+    """The sizes that blocks of a target are multiples of; whole axes where chunks have several sizes."""
+    if target.layout.is_one:
+        return (1,) * len(target.shape)
+    if (edges := target.layout.edges) is None:
+        return target.layout.file
+    every = zip(target.layout.file, edges, target.shape, strict=True)
+    return tuple(
+        chunk if [*own[:-1]] == [*range(0, own[-2] + 1, chunk)] else max(1, size) for chunk, own, size in every
+    )
 
 
 def _writes(target: Target | ZarrTarget, box: Box) -> int:

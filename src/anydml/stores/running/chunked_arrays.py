@@ -321,7 +321,7 @@ class ChunkWriter:
     def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
         """The chunks of a box, as `PlainWriter.parts`."""
         for chunk in self.layout.near(box):
-            yield chunk, self.layout.box(chunk), self.layout.chunk
+            yield chunk, self.layout.box(chunk), self.layout.sizes(chunk)
 
     def _has_fill_alone(self, flat: Array) -> bool:
         """Whether all elements have the bytes of the fill value, as chunks have that are left out of shards."""
@@ -338,14 +338,15 @@ class ChunkWriter:
         Raises:
             ModelError: a codec refuses the elements, or other ones are read back.
         """
-        layout, elements = self.layout, flat.view(self.layout.dtype)
+        layout, sizes = self.layout, self.layout.sizes(chunk)
+        elements = flat.view(layout.dtype).reshape(sizes)
         path = self.folder / layout.name(chunk)
         try:
             # Of shards, and of what zarr-python encodes, chunks are left out that have fill values alone.
             is_left_out = self._leaves_out and self._has_fill_alone(flat)
             data = as_bytes(flat)
             if not layout.is_own and not is_left_out:
-                data = memoryview(encoded(self._metadata, elements.reshape(layout.chunk)))
+                data = memoryview(encoded(self._metadata, elements))
             elif self._coder is not None and not is_left_out:
                 data = memoryview(self._coder.encode(elements))
         except (OSError, ModelError):
@@ -355,20 +356,20 @@ class ChunkWriter:
             raise_if_short(error)
             raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
         if self._shards is not None:
-            seen = elements.reshape(layout.chunk).copy() if self._back.is_read(chunk) else None
+            seen = elements.copy() if self._back.is_read(chunk) else None
             for number, whole in self._shards.put(tuple(chunk), None if is_left_out else data.cast("B"), seen):
                 self._back.check(number, whole)
             return
         if is_left_out:
-            self._back.check(chunk, elements.reshape(layout.chunk))
+            self._back.check(chunk, elements)
             return
         if isinstance(path, Address):
             path.write_bytes(data)
-            self._back.check(chunk, elements.reshape(layout.chunk))
+            self._back.check(chunk, elements)
             return
         if path.parent not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._made.add(path.parent)
         with PlainFile(path, True, True, open_file(path, True)) as file:
             file.write(data.cast("B"), 0)
-        self._back.check(chunk, elements.reshape(layout.chunk))
+        self._back.check(chunk, elements)

@@ -21,6 +21,7 @@ from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
 from anydml.files.modes import allowed_by, narrow, searchable
 from anydml.stores.formats.columns import made
+from anydml.stores.formats.packing import check_replaced, is_packed, pack
 from anydml.stores.formats.store import Numbers
 from anydml.stores.formats.target import Content, NewFile
 from anydml.stores.formats.zarr_metadata import is_zarr_array
@@ -32,6 +33,7 @@ from anydml.stores.running.journal import Journal, locked, sync_folder
 PART = ".anydml-part"
 JOURNAL = ".anydml-journal"
 OLD = ".anydml-old"
+PACKED = ".anydml-packed"
 
 MANY_FILES = 1000
 """Files of a folder from which the whole file system is synced at once, which is faster than one file at a time."""
@@ -119,6 +121,8 @@ class Staging:
             if final not in self._folders:
                 if not final.is_file():
                     raise place.error("is not a file, and is not replaced")
+            elif self._is_of_arrays and is_packed(final):
+                check_replaced(final, OF_ARRAY, place)
             elif self._is_of_arrays:
                 _check_array(final, place)
             else:
@@ -241,6 +245,10 @@ class Staging:
             part, real = beside(final, PART), Path(os.path.realpath(final))
             if not part.exists():
                 continue
+            if self._is_of_arrays and final in self._folders and is_packed(final):
+                self._pack(final, part, real)
+                mark_named(real, digest)
+                continue
             if final in self._folders and _is_filled(real):
                 # Last those files by which readers find the others.
                 last = {path.name for path in self.others}
@@ -261,6 +269,13 @@ class Staging:
             sync_folder(folder)
         for folder in self._folders:
             shutil.rmtree(beside(folder, OLD), ignore_errors=True)
+
+    def _pack(self, final: Path, part: Path, real: Path) -> None:
+        """Write a folder as one file or repository, which gets the final name."""
+        packed = beside(final, f"{PACKED}{final.suffix.lower()}")
+        pack(part, packed, self._allowed)
+        packed.replace(real)
+        shutil.rmtree(part)
 
     def drop(self) -> bool:
         """Remove what was begun, and return that nothing is left of it."""

@@ -1,0 +1,103 @@
+"""Outputs in one file or repository: made as a folder, and packed when they are whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+from anydml.files.addresses import Address
+from anydml.files.json_path import JsonPath, names
+from anydml.stores.formats.icechunk import require_icechunk, write_icechunk
+from anydml.stores.formats.zip_store import is_zip_store
+
+ZIP, ICECHUNK = ".zip", ".icechunk"
+"""Suffixes of zip stores and of repositories of Icechunk that are written."""
+
+LONG_AGO = (1980, 1, 1, 0, 0, 0)
+"""The time of entries of zip files, so that equal arrays make equal files."""
+
+
+def is_packed(path: Path) -> bool:
+    """Whether an output of this name is packed."""
+    return path.suffix.lower() in (ZIP, ICECHUNK)
+
+
+def check_packed(path: Path, version: int, place: JsonPath) -> None:
+    """Refuse what cannot be packed.
+
+    Args:
+        path: of the output.
+        version: of Zarr's format.
+        place: names the output in errors.
+
+    Raises:
+        ModelError: a library is missing, Icechunk does not have this version, or it is an address.
+    """
+    if is_packed(path) and isinstance(path, Address):
+        raise place.error(
+            "would be one file or repository at an address: write it to this machine, and copy it there; or name a "
+            "folder such as x.zarr"
+        )
+    if path.suffix.lower() == ICECHUNK:
+        require_icechunk(place)
+        if version != 3:
+            raise place.error("would be a repository of Icechunk, which has version 3 of Zarr alone: --zarr-format 3")
+
+
+def check_replaced(path: Path, own: re.Pattern[str], place: JsonPath) -> None:
+    """Refuse to replace what is not a single array in a zip store.
+
+    Args:
+        path: of the output.
+        own: names that files of an array have.
+        place: names the output in errors.
+
+    Raises:
+        ModelError: something else is there.
+    """
+    if path.suffix.lower() == ICECHUNK:
+        raise place.error("exists already, and repositories are not replaced: name another")
+    if not path.is_file() or not is_zip_store(path):
+        raise place.error("is not a zip store of Zarr, and is not replaced")
+    with place.reading(), zipfile.ZipFile(path) as file:
+        every = file.namelist()
+        node = json.loads(file.read("zarr.json")) if "zarr.json" in every else {}
+        is_array = ".zarray" in every or node.get("node_type") == "array"
+    other = [name for name in every if not own.fullmatch(name)]
+    if other or not is_array:
+        has = f"has {names(other)} beside the chunks of an array" if other else "is not a Zarr array"
+        raise place.error(f"{has}; it is not replaced: name another")
+
+
+def pack(folder: Path, path: Path, allowed: int) -> None:
+    """Write all files of a folder to a zip file, or to a new repository of Icechunk by one commit.
+
+    Args:
+        folder: with a Zarr array or group.
+        path: of the file or repository, where nothing else is.
+        allowed: permissions of the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    inside = sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file())
+    shutil.rmtree(path, ignore_errors=True)
+    path.unlink(missing_ok=True)
+    if path.suffix.lower() == ICECHUNK:
+        write_icechunk(folder, path, inside)
+        return
+    with path.open("xb") as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as packed:
+            for name in inside:
+                entry = zipfile.ZipInfo(name, LONG_AGO)
+                entry.external_attr = 0o644 << 16
+                entry.file_size = (folder / name).stat().st_size
+                with (folder / name).open("rb") as source, packed.open(entry, "w") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+        file.flush()
+        os.fsync(file.fileno())
+    path.chmod(allowed & 0o666)
