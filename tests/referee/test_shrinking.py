@@ -9,7 +9,7 @@ from anydml.referee import make_cases
 from anydml.referee.cases import operator_named, same, valid_case
 from anydml.referee.entries import LISTS
 from anydml.referee.nodes import Node, TensorList, evaluate
-from anydml.referee.smaller import lines_of
+from anydml.referee.smaller import cuts, lines_of
 from anydml.referee.smaller import smaller as smaller_cases
 
 
@@ -28,6 +28,10 @@ def once(node):
 def swapped(node):
     sizes = node.integers(1)
     return node.with_input(1, np.array(sizes[::-1], np.int64)) if sizes else node
+
+
+def backwards(node):
+    return node.with_input(1, node.array(1)[::-1].copy())
 
 
 def last_first(node):
@@ -56,6 +60,7 @@ def wrong(operator, change):
         ("Resize", in_mode(nearest_mode="ceil"), 1),
         ("Resize", in_mode(coordinate_transformation_mode="asymmetric"), 1),
         ("Tile", once, 1),
+        ("Compress", backwards, 1),
         ("CenterCropPad", once, 1),
         ("Transpose", in_mode(perm=None), 2),
         ("Split", swapped, 1),
@@ -92,6 +97,14 @@ def test_every_input_with_entries_of_axes_is_one_of_the_operator():
         for number, times in lists.entries:
             values = [node.optional(number) for node in nodes]
             assert any(value is not None and value.size and value.size % times == 0 for value in values)
+
+
+def test_arrays_of_other_ranks_are_cut_together_along_their_last_axes():
+    shapes = {
+        tuple(None if each is None else each.shape for each in cut.arrays)
+        for cut in cuts([np.zeros((5, 3, 7)), None, np.zeros((2, 7))])
+    }
+    assert {((5, 3, 1), None, (2, 1)), ((5, 3, 6), None, (2, 6)), ((5, 3, 1), None, (2, 7))} <= shapes
 
 
 def test_a_constant_shrinks_and_is_one_line():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -120,6 +120,9 @@ def _smaller(node: Node) -> Iterator[Node]:
     for name, value in node.attributes.items():
         for cut in cuts([value]) if isinstance(value, np.ndarray) else ():
             yield node._replace(attributes={**node.attributes, name: cut.arrays[0]})
+    if node.operator == "Compress" and "axis" not in node.attributes and node.array(0).ndim > 1:
+        # It is flattened, so that condition and data become shorter together.
+        yield node.with_input(0, node.array(0).reshape(-1))
     yield from of_fewer_entries(node)
     yield from _of_fewer_sizes(node)
     yield from _of_simpler_numbers(node)
@@ -160,19 +163,40 @@ class Cut(NamedTuple):
 
 
 def cuts(arrays: Sequence[Array | None]) -> Iterator[Cut]:
-    """One axis less, or shorter: of all arrays that have it, or of one."""
-    there = [value for value in arrays if value is not None]
-    for axis in range(max((value.ndim for value in there), default=0)):
-        for old in sorted({value.shape[axis] for value in there if value.ndim > axis}):
-            lengths: list[int | None] = [None] if old == 1 else [*dict.fromkeys((1, old // 2, old - 1))] if old else []
-            chosen = [k for k, v in enumerate(arrays) if v is not None and v.shape[axis : axis + 1] == (old,)]
-            for new in lengths:
-                for group in (chosen, *([[k] for k in chosen] if len(chosen) > 1 else [])):
-                    # What tells may be at the beginning or at the end.
-                    for part in (0,) if new is None else (slice(0, new), slice(old - new, old)):
-                        index = (*[slice(None)] * axis, part)
-                        parts = [kept(v[index], v) if v is not None and k in group else v for k, v in enumerate(arrays)]
-                        yield Cut(axis, old, new, parts)
+    """One axis less, or shorter: of all arrays that have it, counted from the first or the last axis, or of one."""
+    ranks = [0 if value is None else value.ndim for value in arrays]
+    rank = max(ranks, default=0)
+    for axis in range(rank):
+        sizes = {k: value.shape[axis] for k, value in enumerate(arrays) if value is not None and axis < ranks[k]}
+        for old in sorted({*sizes.values()}):
+            chosen = [k for k, size in sizes.items() if size == old]
+            for group in (chosen, *([[k] for k in chosen] if len(chosen) > 1 else [])):
+                yield from _cuts(arrays, axis, old, dict.fromkeys(group, axis))
+    for back in range(1, rank + 1):
+        sizes = {k: value.shape[-back] for k, value in enumerate(arrays) if value is not None and back <= ranks[k]}
+        for old in sorted({*sizes.values()}):
+            places = {k: ranks[k] - back for k, size in sizes.items() if size == old}
+            if len({*places.values()}) > 1:
+                yield from _cuts(arrays, rank - back, old, places)
+
+
+def _cuts(arrays: Sequence[Array | None], axis: int, old: int, places: Mapping[int, int]) -> Iterator[Cut]:
+    """Cut some of the arrays along the axes of equal size that `places` has for their numbers."""
+    lengths: list[int | None] = [None] if old == 1 else [*dict.fromkeys((1, old // 2, old - 1))] if old else []
+    for new in lengths:
+        # What tells may be at the beginning or at the end.
+        for part in (0,) if new is None else (slice(0, new), slice(old - new, old)):
+            yield Cut(
+                axis,
+                old,
+                new,
+                [
+                    kept(value[(*[slice(None)] * places[k], part)], value)
+                    if value is not None and k in places
+                    else value
+                    for k, value in enumerate(arrays)
+                ],
+            )
 
 
 def kept(found: Any, like: Any) -> Any:
