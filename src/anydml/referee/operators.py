@@ -15,6 +15,7 @@ from anydml.referee import (
     picking,
     repeating,
     resizing,
+    sequence_parts,
     sequences,
     shaping,
     slicing,
@@ -26,7 +27,7 @@ from anydml.referee.rules import Operator
 
 _MODULES = (
     shaping, squeezing, repeating, concat_split, slicing, padding, picking, writing_over, diagonals, blocks,
-    making_values, resizing, copies, sequences, optional_values,
+    making_values, resizing, copies, sequences, sequence_parts, optional_values,
 )  # fmt: skip
 
 OPERATORS: Mapping[str, Operator] = {each.name: each for module in _MODULES for each in module.OPERATORS}
