@@ -57,6 +57,11 @@ def cases(
         counts = {"cases": written, "operators": len(seen.reached), "ambiguous": seen.ambiguous}
         say_json({"output": output, **counts, **features})
     tell(f"{what} written to '{output}'{ambiguous}")
+    if form == "onnx":
+        from anydml.referee.texts import LAST, NEWEST
+
+        if LAST < NEWEST:
+            tell(f"the installed onnx has opsets up to {LAST}: for cases up to opset {NEWEST}, upgrade it")
     if not invalid:
         tell(f"{seen.count - len(missing)} of {seen.count} features reached" + (", see --coverage" if missing else ""))
         for line in missing if coverage else ():

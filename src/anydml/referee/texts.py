@@ -11,8 +11,9 @@ import numpy as np
 import onnx.defs
 from onnx import TensorProto, helper
 
-FIRST, LAST = 11, 25
-"""Opsets that cases are of."""
+NEWEST = 25
+FIRST, LAST = 11, min(NEWEST, onnx.defs.onnx_opset_version())
+"""Opsets that cases are of: those up to `NEWEST` that the installed package has."""
 
 
 @lru_cache(None)
