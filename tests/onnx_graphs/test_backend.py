@@ -155,7 +155,7 @@ def test_training_operators():
     assert np.array_equal(b, X[:, 3:])
     with pytest.raises(ModelError, match="has no attribute axis"):
         node("ConcatTraining", ["a"], 13, [X], 2, "com.microsoft")
-    with pytest.raises(ModelError, match=r"attribute axis is not an INT"):
+    with pytest.raises(ModelError, match=r"attribute axis is not INT: axis must be INT"):
         node("SplitTraining", ["x", "s"], 13, [X, ints()], 2, "com.microsoft", axis=1.0)
 
 

@@ -58,15 +58,15 @@ def test_an_empty_folder_is_filled(tmp_path, capsys, kind):
 
 def interrupted(monkeypatch, after):
     """Ctrl-C after some blocks."""
-    block, done = grid_blocks.GridBlocks._block, []
+    parts, done = grid_blocks.GridBlocks._parts, []
 
-    def once(self, number):
+    def once(self, number, *read):
         if len(done) == after:
             raise KeyboardInterrupt
         done.append(number)
-        block(self, number)
+        parts(self, number, *read)
 
-    monkeypatch.setattr(grid_blocks.GridBlocks, "_block", once)
+    monkeypatch.setattr(grid_blocks.GridBlocks, "_parts", once)
 
 
 @pytest.mark.parametrize("exists", [False, True])

@@ -87,7 +87,7 @@ def test_it_is_named_without_its_library(tmp_path, monkeypatch):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *more: None if name == "icechunk" else find(name, *more)
     )
-    with pytest.raises(ModelError, match="is a repository of Icechunk, which icechunk reads: pip install icechunk"):
+    with pytest.raises(ModelError, match="which icechunk reads and writes: pip install icechunk"):
         stores.open(tmp_path / "ice")
 
 

@@ -11,6 +11,7 @@ from stores.test_opening import written
 from anydml import stores
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.running import files as write_back
+from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.chunked_arrays import ChunkReader
 from anydml.stores.running.files import PlainFile
 
@@ -80,7 +81,7 @@ def test_short_writes_and_what_is_kept_for_a_while_are_left_to_the_system(tmp_pa
     store = stores.open(tmp_path / "x.zarr")
     assert isinstance(store, ZarrStore)
     begun.clear()
-    reader, out = ChunkReader(store, 1 << 20, tmp_path), np.empty((1, 1024), np.uint32)
+    reader, out = ChunkReader(store, 1 << 20, tmp_path, Buffers()), np.empty((1, 1024), np.uint32)
     reader.read((0, 0), ((3, 4), (0, 1024)), out)
     reader.close()
     np.testing.assert_array_equal(out.view(np.int32), ROWS[3:4])
