@@ -1,6 +1,11 @@
 """Zip stores and repositories of Icechunk that are written: read by zarr-python and by icechunk."""
 
+import json
+import os
+import shutil
 import zipfile
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +13,7 @@ import pytest
 from anydml import stores
 from anydml.errors import BindingError, ModelError
 from anydml.stores.formats import packing
+from anydml.stores.running import staging
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
@@ -124,3 +130,114 @@ def test_icechunk(tmp_path):
         stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.icechunk", [50, 5], overwrite=True).run()
     with pytest.raises(ModelError, match="version 3 of Zarr alone"):
         stores.rechunk(tmp_path / "x.zarr", tmp_path / "z.icechunk", [50, 5], zarr_format=2)
+
+
+class Killed(BaseException):
+    """What a kill is here: no `except` for errors sees it."""
+
+
+def killed_at(monkeypatch, step):
+    """Let a rename, or half of a removal, be the last that is done, after some others."""
+    done = []
+
+    def counting(action, half=lambda *arguments: None):
+        def once(*arguments, **keywords):
+            done.append(action)
+            if len(done) == step:
+                half(*arguments)
+                raise Killed
+            return action(*arguments, **keywords)
+
+        return once
+
+    def halve(folder, *_):
+        for each in [each for each in Path(folder).rglob("*") if each.is_file()][::2]:
+            each.unlink()
+
+    monkeypatch.setattr(staging.shutil, "rmtree", counting(shutil.rmtree, halve))
+    monkeypatch.setattr(Path, "replace", counting(Path.replace))
+    return done
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("name", ["y.zip", "y.icechunk"])
+def test_killed_at_any_step_it_goes_on(tmp_path, monkeypatch, name, is_there):
+    if name == "y.icechunk":
+        pytest.importorskip("icechunk", reason="icechunk is not installed: pip install icechunk")
+        if is_there:
+            pytest.skip("repositories are not replaced")
+    np.save(tmp_path / "x.npy", array())
+    np.save(tmp_path / "old.npy", -array())
+    step, is_over = 1, False
+    while not is_over:
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        if is_there:
+            stores.rechunk(tmp_path / "old.npy", folder / name, [5, 5]).run()
+        with monkeypatch.context() as patched:
+            done = killed_at(patched, step)
+            with suppress(Killed):
+                stores.rechunk(tmp_path / "x.npy", folder / name, [10, 10], overwrite=is_there).run()
+            is_over = len(done) < step
+        plan = stores.rechunk(tmp_path / "x.npy", folder / name, [10, 10], overwrite=is_there)
+        plan.run()
+        assert plan.verify() is None
+        np.testing.assert_array_equal(stores.open(folder / name).read(), array())
+        assert [each.name for each in folder.iterdir()] == [name]
+        step += 1
+    assert step > 4
+
+
+def test_verifying_notices_other_metadata(tmp_path):
+    made = zarr.create_array(str(tmp_path / "x.zarr"), data=array(), chunks=(10, 10), fill_value=7, attributes={"a": 1})
+    assert made.shape == (50, 40)
+    plan = stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zarr", [20, 20])
+    plan.run()
+    said = json.loads((tmp_path / "y.zarr/zarr.json").read_text())
+    for key, value in {"fill_value": 8.0, "attributes": {}, "dimension_names": ["p", "q"]}.items():
+        (tmp_path / "y.zarr/zarr.json").write_text(json.dumps({**said, key: value}))
+        assert plan.verify() is not None, key
+
+
+def test_a_zip_is_not_written_onto_itself(tmp_path):
+    np.save(tmp_path / "x.npy", array())
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10]).run()
+    (tmp_path / "z.zip").symlink_to(tmp_path / "y.zip")
+    before = (tmp_path / "y.zip").read_bytes()
+    for name in ("y.zip", "z.zip"):
+        with pytest.raises(BindingError, match="is an input"):
+            stores.rechunk(tmp_path / "y.zip", tmp_path / name, [10, 10], slices="0:5,:", overwrite=True).run()
+    assert (tmp_path / "y.zip").read_bytes() == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_permissions_are_the_sources(tmp_path):
+    np.save(tmp_path / "x.npy", array())
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10]).run()
+    (tmp_path / "y.zip").chmod(0o600)
+    for name in ("z.zip", "z.zarr"):
+        stores.rechunk(tmp_path / "y.zip", tmp_path / name, [5, 5]).run()
+        assert not (tmp_path / name).stat().st_mode & 0o077
+
+
+def test_what_cannot_get_its_name_is_refused_first(tmp_path):
+    np.save(tmp_path / "x.npy", array())
+    (tmp_path / "y.zip").mkdir()
+    with pytest.raises(ModelError, match="is an empty folder"):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10]).run()
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as file:
+        file.writestr("zarr.json", "[]")
+    with pytest.raises(ModelError, match="not replaced"):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "z.zip", [10, 10], overwrite=True).run()
+
+
+def test_shards_are_not_left_out_unsaid(tmp_path):
+    np.save(tmp_path / "x.npy", array())
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "x.zarr", [10, 10], shards=[20, 20]).run()
+    with pytest.raises(ModelError, match="--shards none"):
+        stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zarr", [[20, 30], 40])
+    plan = stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zarr", [np.array([20, 30]), np.int64(40)], shards=())
+    plan.run()
+    assert plan.verify() is None
+    with pytest.raises(ModelError, match="one size, or a list of all sizes"):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "z.zarr", [[20, 30], None])

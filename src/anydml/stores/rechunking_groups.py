@@ -171,4 +171,7 @@ def whole_axes(chunks: Sizes, shape: Sequence[int]) -> list[int | Sequence[int]]
     """Chunks with sizes in place of −1, and with 1 for empty axes."""
     if len(chunks) != len(shape):
         return [*chunks]
-    return [max(1, size) if n == -1 or not size else n for n, size in zip(chunks, shape, strict=True)]
+    return [
+        max(1, size) if not hasattr(n, "__len__") and (n == -1 or not size) else n
+        for n, size in zip(chunks, shape, strict=True)
+    ]

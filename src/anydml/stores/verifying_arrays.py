@@ -223,6 +223,13 @@ def _elements(
     return found
 
 
+SAID = (
+    "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "attributes",
+    "dimension_names",
+)  # fmt: skip
+"""What metadata of Zarr 3 say."""
+
+
 def _is_icechunk(path: Path) -> bool:
     return isinstance(path, Inside) and bool(path.references.version)
 
@@ -230,9 +237,7 @@ def _is_icechunk(path: Path) -> bool:
 def _is_same_node(one: bytes, other: bytes) -> bool:
     """Whether metadata say the same: Icechunk spells them anew, and consolidates none."""
     node, known = json.loads(one), json.loads(other)
-    return {key: node.get(key) for key in ("node_type", "attributes", "shape", "codecs")} == {
-        key: known.get(key) for key in ("node_type", "attributes", "shape", "codecs")
-    }
+    return all(node.get(key) == known.get(key) for key in SAID)
 
 
 def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = False) -> list[Difference]:
@@ -251,7 +256,8 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
     if plan.moved is None:
         raise BindingError(f"{plan.name}: outputs of this plan are compared by anydml.stores.verify")
     differences = list[Difference]()
-    for path, content in plan.others.items():
+    described = {target.path / name: text for target in plan.arrays for name, text in target.metadata.items()}
+    for path, content in {**plan.others, **described}.items():
         there = placed(plan.name, path)
         if isinstance(content, Path) and there.name != "zarr.json":
             is_same = _is_same_file(content, there)

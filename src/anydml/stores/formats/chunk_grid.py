@@ -111,6 +111,11 @@ class ChunkGrid:
         return tuple(own[k + 1] - own[k] for k, own in zip(number, self.edges, strict=True))
 
     @property
+    def is_sharded(self) -> bool:
+        """Whether files hold shards."""
+        return self.shard is not None or self.inner != self.chunk
+
+    @property
     def file(self) -> tuple[int, ...]:
         """Sizes of the box in one file."""
         return self.chunk if self.shard is None else self.shard

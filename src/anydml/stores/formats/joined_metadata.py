@@ -35,6 +35,9 @@ class JoinedMetadata(Mapping[str, str]):
                 )
         return value
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
+from anydml.files.modes import narrow, searchable
 from anydml.stores.formats.icechunk import require_icechunk, write_icechunk
 from anydml.stores.formats.zip_store import is_zip_store
 
@@ -66,7 +67,7 @@ def check_replaced(path: Path, own: re.Pattern[str], place: JsonPath) -> None:
     with place.reading(), zipfile.ZipFile(path) as file:
         every = file.namelist()
         node = json.loads(file.read("zarr.json")) if "zarr.json" in every else {}
-        is_array = ".zarray" in every or node.get("node_type") == "array"
+        is_array = ".zarray" in every or (isinstance(node, dict) and node.get("node_type") == "array")
     other = [name for name in every if not own.fullmatch(name)]
     if other or not is_array:
         has = f"has {names(other)} beside the chunks of an array" if other else "is not a Zarr array"
@@ -79,7 +80,7 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
     Args:
         folder: with a Zarr array or group.
         path: of the file or repository, where nothing else is.
-        allowed: permissions of the file.
+        allowed: most permissions of the file, or of those of the repository.
 
     Raises:
         OSError: it cannot be written.
@@ -88,9 +89,12 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
     shutil.rmtree(path, ignore_errors=True)
     path.unlink(missing_ok=True)
     if path.suffix.lower() == ICECHUNK:
+        path.mkdir(searchable(allowed))
         write_icechunk(folder, path, inside)
+        narrow(path, allowed)
         return
-    with path.open("xb") as file:
+    # Nobody may read what is written before it has its permissions.
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, allowed & 0o666)) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as packed:
             for name in inside:
                 entry = zipfile.ZipInfo(name, LONG_AGO)
@@ -100,4 +104,3 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
                     shutil.copyfileobj(source, target, 1 << 20)
         file.flush()
         os.fsync(file.fileno())
-    path.chmod(allowed & 0o666)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from operator import index
 from typing import Any
 
 from anydml.stores.formats.zarr_shards import inward, is_ordered
@@ -77,8 +78,12 @@ def edges_given(chunks: Sequence[int | Sequence[int]], shape: Sequence[int]) -> 
     Raises:
         ValueError: the sizes do not cover an axis, or are none.
     """
-    return tuple(_edges([*own] if isinstance(own, Sequence) else int(own), size)
-                 for own, size in zip(chunks, shape, strict=True))  # fmt: skip
+    every: list[Any] = [*chunks]
+    try:
+        sizes = [[*map(index, own)] if hasattr(own, "__len__") else index(own) for own in every]
+    except TypeError:
+        raise ValueError(f"they are {chunks}, where an axis has one size, or a list of all sizes") from None
+    return tuple(map(_edges, sizes, shape))
 
 
 def as_regular(metadata: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.functions.arguments import is_movable
-from anydml.stores.formats.packing import check_packed
+from anydml.stores.formats.packing import ICECHUNK, check_packed
 from anydml.stores.formats.zarr_array import MOST_BYTES, ZarrFolder, ZarrStore, layout_of, require_zarr
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_compressors import compressors_of
@@ -84,10 +84,14 @@ def new_zarr(
     if edges is None:
         sizes: Any = chunks
         return _regular(path, shape, dtype, sizes, like, codec, axes, shards, version)
-    if shards or written == 2:
+    if shards or written == 2 or path.suffix.lower() == ICECHUNK:
         raise place.error(
-            "would have chunks of several sizes, which neither shards nor version 2 of Zarr have: give one size an "
-            "axis by --chunks (chunks=)"
+            "would have chunks of several sizes, which neither shards, nor version 2 of Zarr, nor Icechunk have: give "
+            "one size an axis by --chunks (chunks=)"
+        )
+    if chunks is not None and shards is None and isinstance(like, ZarrStore) and like.layout.is_sharded:
+        raise place.error(
+            f"would have chunks of several sizes, and so no shards, as {like.path} has: say --shards none (shards=())"
         )
     if chunks is None:
         found = _regular(path, shape, dtype, None, like, codec, axes, None, version)
@@ -160,7 +164,7 @@ def _edges(
 ) -> tuple[tuple[int, ...], ...] | None:
     """Where chunks of several sizes begin: those that are given, or else those of an array of the same shape."""
     if chunks is not None:
-        if len(chunks) != len(shape) or not any(isinstance(each, Sequence) for each in chunks):
+        if len(chunks) != len(shape) or not any(hasattr(each, "__len__") for each in chunks):
             return None
         try:
             return edges_given(chunks, shape)

@@ -15,6 +15,7 @@ from anydml.files.addresses import Address
 from anydml.files.located import real_path
 from anydml.moves import Program
 from anydml.stores.formats.columns import made
+from anydml.stores.formats.inside_files import Inside
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Content, NewFile, Target
 from anydml.stores.formats.targets import Targets
@@ -98,6 +99,11 @@ class Planned:
                 yield file, [*group]
 
     @property
+    def sources(self) -> list[Path]:
+        """What is read: files and folders of this machine, those in which others lie among them, and addresses."""
+        return [each.file if isinstance(each, Inside) else each for each in self.identities]
+
+    @property
     def program(self) -> Program:
         """The moves between whole arrays."""
         return self.blocking.program
@@ -124,7 +130,7 @@ class Planned:
             BindingError: there is one.
         """
         read = {*map(real_path, self.identities)}
-        same = {_inode(path) for path in self.identities if not isinstance(path, Address)}
+        same = {_inode(path) for path in self.sources if not isinstance(path, Address)}
         chunked = [real_path(each.path) for each in self.inputs if isinstance(each, ZarrStore)]
         arrays = [real_path(each.path) for each in self.arrays]
         files = [real_path(each.path) for each in self.files]

@@ -28,7 +28,7 @@ def staging_of(plan: Planned) -> Staging | StagingElsewhere:
     """Where the outputs of a plan lie until they get their names."""
     if any(isinstance(each.path, Address) for each in plan.arrays):
         return StagingElsewhere(plan.arrays, plan.others, plan.folder, plan.overwrite)
-    return Staging(plan.files, plan.arrays, plan.others, plan.folder, plan.overwrite, plan.identities)
+    return Staging(plan.files, plan.arrays, plan.others, plan.folder, plan.overwrite, plan.sources)
 
 
 def writer_of(plan: Planned) -> BlocksWriter:

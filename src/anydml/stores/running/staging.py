@@ -51,6 +51,11 @@ def beside(path: Path, suffix: str) -> Path:
     return (real if _is_filled(real) else real.parent) / f".{real.name}{suffix}"
 
 
+def _packed(final: Path) -> Path:
+    """Where a packed output lies until it gets its name; it is whole as soon as its part is gone."""
+    return beside(final, f"{PACKED}{final.suffix.lower()}")
+
+
 def _is_filled(real: Path) -> bool:
     """Whether a folder was empty before a plan began to write into it."""
     try:
@@ -112,6 +117,8 @@ class Staging:
         for final in self.top:
             place = JsonPath(str(final))
             check_link(final, place)
+            if self._is_of_arrays and is_packed(final) and _is_filled(Path(os.path.realpath(final))):
+                raise place.error("is an empty folder, where a file or repository would be written: remove it")
             if not final.exists() or (final in self._folders and _is_filled(Path(os.path.realpath(final)))):
                 continue
             if final not in self._folders and final.is_dir():
@@ -170,6 +177,7 @@ class Staging:
         """Whether every output has its name, or can get it."""
         return all(
             beside(final, PART).exists()
+            or _packed(final).exists()
             or (len(os.listdir(final)) > 1 if _is_filled(Path(os.path.realpath(final))) else os.path.exists(final))
             for final in self.top
         )
@@ -243,11 +251,10 @@ class Staging:
         """Give all outputs their names, marked by the plan's digest; those that have them already keep them."""
         for final in self.top:
             part, real = beside(final, PART), Path(os.path.realpath(final))
-            if not part.exists():
-                continue
             if self._is_of_arrays and final in self._folders and is_packed(final):
-                self._pack(final, part, real)
-                mark_named(real, digest)
+                self._pack(final, part, real, digest)
+                continue
+            if not part.exists():
                 continue
             if final in self._folders and _is_filled(real):
                 # Last those files by which readers find the others.
@@ -270,12 +277,20 @@ class Staging:
         for folder in self._folders:
             shutil.rmtree(beside(folder, OLD), ignore_errors=True)
 
-    def _pack(self, final: Path, part: Path, real: Path) -> None:
+    def _pack(self, final: Path, part: Path, real: Path, digest: str) -> None:
         """Write a folder as one file or repository, which gets the final name."""
-        packed = beside(final, f"{PACKED}{final.suffix.lower()}")
-        pack(part, packed, self._allowed)
-        packed.replace(real)
-        shutil.rmtree(part)
+        packed, old = _packed(final), beside(final, OLD)
+        if part.exists():
+            pack(part, packed, self._allowed)
+            if real.exists():
+                packed.chmod(real.stat().st_mode & packed.stat().st_mode)
+            mark(packed, digest)
+            # It goes at once: what is left of a folder that is being removed must not be packed once more.
+            shutil.rmtree(old, ignore_errors=True)
+            part.replace(old)
+        if packed.exists():
+            packed.replace(real)
+            mark_named(real, digest)
 
     def drop(self) -> bool:
         """Remove what was begun, and return that nothing is left of it."""
