@@ -21,8 +21,8 @@ from anydml.referee.documents import as_json, as_junit, as_sarif, lines_of, page
 from anydml.referee.nodes import Node
 from anydml.referee.shrinking import shrink_all
 from anydml.referee.smaller import smaller as smaller_cases
-from anydml.referee.verdicts import kind_of
-from anydml.referee.webnn.cases import webnn_cases
+from anydml.referee.verdicts import Verdict, kind_of, without_excuses
+from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -364,3 +364,93 @@ def test_cases_of_one_name(tmp_path):
     ]
     (cause,) = causes_of(judged)
     assert cause.example.operator == "Size"
+
+
+@pytest.mark.parametrize("engine", ["anydml", "anydml:cpu", "anydml:reference"])
+def test_another_type_or_rank_than_is_expected_differs(tmp_path, engine):
+    case = make_node("Transpose", np.arange(3, dtype=np.int32).reshape(1, 3), perm=[1, 0])
+    for number, output in enumerate([np.zeros((3, 1), np.uint32), np.arange(3, dtype=np.int32)]):
+        folder = tmp_path / str(number)
+        write_cases([case], folder)
+        model = onnx.load(folder / "Transpose/model.onnx")
+        kind = onnx.helper.np_dtype_to_tensor_dtype(output.dtype)
+        model.graph.output[0].CopyFrom(
+            onnx.helper.make_tensor_value_info(model.graph.output[0].name, kind, [*output.shape])
+        )
+        onnx.save(model, folder / "Transpose/model.onnx")
+        data = onnx.numpy_helper.from_array(output).SerializeToString()
+        (folder / "Transpose/test_data_set_0/output_0.pb").write_bytes(data)
+        (verdict,) = judge(folder, engine).verdicts
+        assert (verdict.verdict, verdict.kind) == ("differs", ["type", "shape"][number])
+
+
+def make_node(operator, *inputs, **attributes):
+    return valid_case(operator_named(operator), Node(operator, 13, inputs, attributes), operator)
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("case.json", '{"operator": ["x"]}'),
+        ("case.json", "folder"),
+        ("test_data_set_0/output_x.pb", ""),
+        ("test_data_set_0/output_0.pb", "folder"),
+        ("reading", "readings"),
+    ],
+)
+def test_files_that_are_not_whole_are_no_fault_of_the_engines(tmp_path, name, text):
+    write_cases([make_node("Transpose", np.arange(3), perm=[0])], tmp_path)
+    folder = tmp_path / "Transpose"
+    if text == "folder":
+        (folder / name).unlink()
+        (folder / name).mkdir()
+    elif text == "readings":
+        about = json.loads((folder / "case.json").read_text())
+        about["readings"] = [{"question": "q", "words": "w", "sentence": "s", "refuses": False}]
+        (folder / "case.json").write_text(json.dumps(about))
+    else:
+        (folder / name).write_text(text)
+    if name == "case.json":
+        with pytest.raises(ModelError, match="does not describe a case"):
+            judge(tmp_path, "anydml")
+    else:
+        (verdict,) = judge(tmp_path, "anydml").verdicts
+        assert (verdict.verdict, verdict.kind) == ("not run", "unreadable case")
+
+
+def test_a_test_of_webnn_has_a_text_as_its_name(tmp_path):
+    write_cases(by_operator(webnn_cases(["transpose"], 2, 1, True)), tmp_path / "w", write_webnn, "webnn")
+    path = tmp_path / "w/transpose.json"
+    found = json.loads(path.read_text())
+    found["tests"][0]["name"] = 5
+    path.write_text(json.dumps(found))
+    with pytest.raises(ModelError, match="has no tests of WebNN"):
+        judge(tmp_path / "w", "anydml")
+
+
+def test_no_case_vanishes(cases, monkeypatch):
+    def answer(self, stored, seconds):
+        raise AttributeError("unforeseen")
+
+    monkeypatch.setattr("anydml.referee.judging.Worker.answer", answer)
+    with pytest.raises(ModelError, match="unforeseen"):
+        judge(cases, "anydml", jobs=2)
+
+
+def test_who_has_not_got_an_operator_takes_no_side():
+    def verdict(name, kind, **more):
+        return Verdict(name, "Pad", kind, "not implemented", "not implemented", **more)
+
+    found = [verdict("1", "refuses"), verdict("2", "agrees", reading="it may not")]
+    assert [(each.verdict, each.reading) for each in without_excuses(found)] == [("refuses", "")] * 2
+    other = found[1]._replace(kind="sizes below 0")
+    assert without_excuses([found[0], other])[1] == other
+
+
+def test_what_fails_by_wrong_outputs_alone_is_not_shrunk(tmp_path):
+    write_cases([make_node("Transpose", np.arange(3), perm=[0])], tmp_path / "cases")
+    data = onnx.numpy_helper.from_array(np.arange(3)[::-1].copy()).SerializeToString()
+    (tmp_path / "cases/Transpose/test_data_set_0/output_0.pb").write_bytes(data)
+    (line,) = shrink_all(judge(tmp_path / "cases", "anydml"), "anydml", tmp_path / "shrunk")
+    assert "is not shrunk" in line
+    assert not [*(tmp_path / "shrunk").glob("*")]

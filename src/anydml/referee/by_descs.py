@@ -11,9 +11,9 @@ from onnx import ModelProto, NodeProto, numpy_helper
 from anydml.device import Device
 from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
+from anydml.onnx import backend
 from anydml.onnx.descs import describe
 from anydml.onnx.table import NODES
-from anydml.onnx.tensors import numpy_type, tensor_type
 from anydml.onnx.walk import plain_domain
 from anydml.operators import JoinOperatorDesc, NonzeroCoordinatesOperatorDesc, OperatorDesc
 from anydml.referee.directml.cases import taken
@@ -70,7 +70,7 @@ def outputs_by_desc(device: Device, model: ModelProto, inputs: Arrays) -> dict[s
     """
     desc = _desc_of(model)
     (node,) = model.graph.node
-    wanted = _wanted(model)
+    wanted = _types(model, inputs)
     arrays = {**{each.name: numpy_helper.to_array(each) for each in model.graph.initializer}, **inputs}
     given = [_bound(array, tensor) for array, (_, tensor) in zip(_read(node, desc, arrays), desc.inputs, strict=False)]
     results = [np.zeros(tensor.sizes, tensor.data_type.dtype) for _, tensor in desc.outputs]
@@ -115,20 +115,11 @@ def _desc_of(model: ModelProto) -> OperatorDesc:
     return desc
 
 
-def _wanted(model: ModelProto) -> dict[str, tuple[np.dtype[Any], int]]:
-    """The dtype and the rank of each output, by name.
-
-    Raises:
-        NoDescError: the model does not say them.
-    """
-    found = {}
-    for each in model.graph.output:
-        kind, sizes = tensor_type(each)
-        dtype = numpy_type(kind)
-        if dtype is None or sizes is None:
-            raise NoDescError(f"the model does not say the type and the rank of {each.name}")
-        found[each.name] = dtype, len(sizes)
-    return found
+def _types(model: ModelProto, inputs: Arrays) -> dict[str, tuple[np.dtype[Any], int]]:
+    """The dtype and the rank that each output has by the backend, whatever the model, or a case, expects of it."""
+    given = [inputs[each.name] for each in model.graph.input if each.name in inputs]
+    found = backend.prepare(model).run(given)
+    return {each.name: (array.dtype, array.ndim) for each, array in zip(model.graph.output, found, strict=True)}
 
 
 def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:

@@ -115,12 +115,14 @@ class Stored:
 
     def readings(self) -> list[tuple[Mapping[str, str], list[Any] | None]]:
         """Other readings of the text, and their outputs; None for one that refuses the node."""
-        found = self.about.get("readings", ())
-        infos = read_model(self.model).graph.output if found else ()
-        return [
-            (each, None if each["refuses"] else loaded(self.folder / f"{READINGS}{k}", "output", infos))
-            for k, each in enumerate(found)
-        ]
+        found = list[tuple[Mapping[str, str], list[Any] | None]]()
+        for k, each in enumerate(self.about.get("readings", ())):
+            infos, folder = read_model(self.model).graph.output, self.folder / f"{READINGS}{k}"
+            outputs = None if each["refuses"] else loaded(folder, "output", infos)
+            if outputs is not None and len(outputs) != len(infos):
+                raise ModelError(f"{folder} has {counted(len(outputs), 'output')}", rule=f"the model has {len(infos)}")
+            found.append((each, outputs))
+        return found
 
 
 def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> onnx.ModelProto:
@@ -338,8 +340,16 @@ def read_about(folder: Path) -> Mapping[str, Any]:
         return {}
     try:
         about: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-        ok = isinstance(about, dict) and {"operator", "document", "sentence", "readings", "features"} <= about.keys()
-    except ValueError:
+        ok = (
+            isinstance(about, dict)
+            and all(isinstance(about.get(key), str) for key in ("operator", "document", "sentence"))
+            and all(isinstance(about.get(key), list) for key in ("readings", "features"))
+            and all(
+                isinstance(each, dict) and {"words", "question", "refuses"} <= each.keys() for each in about["readings"]
+            )
+            and all(isinstance(each, str) for each in about["features"])
+        )
+    except (OSError, ValueError):
         ok = False
     if not ok:
         raise ModelError(f"{path} does not describe a case", rule="`anydml cases` writes these files")

@@ -21,7 +21,18 @@ from anydml.errors import ModelError
 from anydml.referee.engines import check_engine
 from anydml.referee.finding import find_cases, number_in_file
 from anydml.referee.folders import Stored
-from anydml.referee.verdicts import AGREES, CRASHES, FAILURES, HANGS, UNREADABLE, VERDICTS, Verdict, kind_of
+from anydml.referee.verdicts import (
+    AGREES,
+    CRASHES,
+    FAILURES,
+    HANGS,
+    UNREADABLE,
+    VERDICTS,
+    Verdict,
+    kind_of,
+    without_excuses,
+)
+from anydml.text import counted
 
 SECONDS, MEMORY = 20.0, 4 << 30
 """Limits of a case: seconds, and bytes beyond what the engine holds when it is loaded."""
@@ -107,7 +118,9 @@ def judge(
         thread.join()
     if run.error:
         raise ModelError(run.error)
-    verdicts = tuple(each for each in run.found if each is not None)
+    verdicts = without_excuses([each for each in run.found if each is not None])
+    if len(verdicts) != len(cases):
+        raise ModelError(f"{counted(len(cases) - len(verdicts), 'case')} got no verdict")
     return Judged(
         run.version,
         Path(folder),
@@ -167,6 +180,9 @@ class _Run:
             pass
         except ModelError as error:
             self.error = str(error)
+        # A case must not vanish with its thread.
+        except Exception as error:
+            self.error = f"the work on cases ended: {type(error).__name__}: {error}"
         finally:
             if worker is not None:
                 worker.close()

@@ -115,6 +115,8 @@ class Written:
         """Read what a model file of DxDispatch has written and printed."""
         folder = self._folder(model.parent / self._name)
         printed = folder / PRINTED
+        if (model.parent / PRINTED).exists() and not printed.exists():
+            raise OutputError(f"there is no {PRINTED} in {self._name}")
         return Ran(written(folder), printed.read_text("utf-8", "replace") if printed.exists() else "")
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:

@@ -125,6 +125,12 @@ def shrink_all(
             found["last"] = verdict
             return True
 
+        if not fails(shrinker.read(cause.example)):
+            yield (
+                f"{cause.operator} {cause.verdict}: {cause.example.name} is not shrunk: with the outputs that the text "
+                "asks for, it does not fail in this way"
+            )
+            continue
         case = shrunk(cause.example, fails)
         verdict = found.get("last") or next(each for each in cause.verdicts if each.case == cause.example.name)
         target = shrinker.write(case, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,9 +67,14 @@ def verdict_of(stored: Stored, engine: Engine) -> Verdict:
 
 
 def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
-    stored.check()
-    given, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
-    base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
+    try:
+        stored.check()
+        given, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
+        base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
+    except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # What files say is anything, and nothing that an engine did.
+        said = f"{stored.folder}: {stored.name!r} cannot be read: {type(error).__name__}: {error}"
+        raise ModelError(said, rule="`anydml cases` writes such files") from None
     try:
         found = [as_array(value) for value in stored.found_by(engine, given)]
     except NotRunError as error:
@@ -85,7 +91,7 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
         if not stored.is_valid:
             return base._replace(detail=said)
         if refusing := [each for each, outputs in readings if outputs is None]:
-            return base._replace(detail=said, reading=refusing[0]["words"])
+            return base._replace(kind=kind_of(said), detail=said, reading=refusing[0]["words"])
         return base._replace(verdict=REFUSES, kind=kind_of(said), detail=said)
     if not stored.is_valid:
         return base._replace(verdict=ACCEPTS, kind=f"breaks {stored.about['broken']}", detail=stored.about["sentence"])
@@ -178,6 +184,20 @@ def kind_of(said: str) -> str:
         before, line = line, re.sub(r"'[^']*'|\"[^\"]*\"|\{[^{}]*\}|\[[^\[\]]*\]|\([^()]*\)", "…", line)
     line = re.sub(r"-?\d+(\.\d+)?", "#", line)
     return re.sub(r"(…[\s,:]*)+", "… ", line)[:MOST_WORDS].strip()
+
+
+def without_excuses(found: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """Verdicts in which an error is a reading of the text only where it is not what refuses other cases, too.
+
+    An engine that has not got an operator, or a type, takes no side.
+    """
+    refusals = {(each.operator, each.kind) for each in found if each.verdict == REFUSES}
+    return tuple(
+        each._replace(verdict=REFUSES, reading="")
+        if each.verdict == AGREES and each.reading and (each.operator, each.kind) in refusals
+        else each
+        for each in found
+    )
 
 
 def unreadable(stored: Stored, error: ModelError) -> Verdict:

@@ -132,6 +132,9 @@ def tests_of(path: Path) -> Iterator[StoredWebnn]:
             graph = test["graph"]
             if not {"inputs", "operators", "expectedOutputs"} <= graph.keys():
                 raise KeyError(test["name"])
-            yield StoredWebnn(test["name"], path, test.get("case", {}), number, test)
+            name, about = test["name"], test.get("case", {})
+            if not isinstance(name, str) or not isinstance(about, dict):
+                raise TypeError(name)
+            yield StoredWebnn(name, path, about, number, test)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ModelError(f"{path} has no tests of WebNN", rule=RULE) from None
