@@ -42,7 +42,7 @@ def test_movement_behind_bodies_is_followed(text):
 
 
 def test_shapes_that_rounds_change_are_not_known():
-    """Each round turns a matrix, so that flattening it is no fixed movement of what goes in."""
+    """Each round turns a matrix, so that flattening it is not a fixed movement of what goes in."""
     text = """(float[2,3] x, int64 k) => (float[A,B] y) <bool go = {1}, int64[2] s = {3, 2}, int64[2] f = {-1, 2}> {
         y = Loop (k, go, x) <body = g (int64 i, bool d, float[A,B] h) => (bool dd, float[C,D] p) {
             dd = Identity (d) BODY }>

@@ -259,7 +259,7 @@ def test_nothing_that_was_run_is_not_agreement(cases):
 
 
 def test_what_a_program_writes_is_what_counts(cases, tmp_path):
-    """Junk is no refusal, and a process that the program leaves behind is not waited for."""
+    """Junk is not a refusal, and a process that the program leaves behind is not waited for."""
     (tmp_path / "junk.py").write_text(
         "import subprocess, sys; from pathlib import Path\n"
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'], start_new_session=True)\n"

@@ -179,7 +179,7 @@ def test_data_beside_a_model_is_not_replaced(anydml, tmp_path):
 
 
 def test_sizes_that_have_names_are_said(anydml, tmp_path):
-    """Each counts as a prime, which is no batch that anybody has."""
+    """Each counts as a prime, which is not a batch that anybody has."""
     save("""g (float[batch,3] x, float[?,2] y) => (float[A,B] z, float[C,D] u)
         { a = Transpose <perm = [1, 0]> (x) b = Transpose <perm = [1, 0]> (a) z = Relu (b) u = Relu (y) }""")
     code, out, _ = anydml("model.onnx", "-o", "out.onnx", "--html", "page.html")

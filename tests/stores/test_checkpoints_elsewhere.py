@@ -145,7 +145,7 @@ def test_what_is_missing_or_leads_out_is_refused(bucket, model, tmp_path):
     for wrong in "../x.safetensors", "gone.safetensors", "/etc/passwd", "":
         index["weight_map"] = dict.fromkeys(index["weight_map"], wrong)
         upload_one(bucket, "model.safetensors.index.json", json.dumps(index).encode())
-        with pytest.raises(ModelError, match="which is no file of"):
+        with pytest.raises(ModelError, match="which is not a file of"):
             stores.reshard(bucket, tmp_path / "out")
 
 

@@ -468,7 +468,10 @@ def test_gguf_that_is_quantised_or_broken(numbers, tmp_path):
     assert 'has the key "name" twice' in opened(tmp_path / "x.gguf")
     gguf_file(tmp_path / "x.gguf", numbers, [("general.alignment", 4, struct.pack("<I", 48))], 48)
     assert "is 48, where a power of two is expected" in opened(tmp_path / "x.gguf")
-    for offset, said in (5, "begins at byte 5, which is no multiple of the alignment, 32"), (0, "overlaps the tensor"):
+    for offset, said in (
+        (5, "begins at byte 5, which is not a multiple of the alignment, 32"),
+        (0, "overlaps the tensor"),
+    ):
         content = bytearray(whole)
         at = whole.index(b"blk.1.w") + 7 + 4 + 16 + 4
         content[at : at + 8] = struct.pack("<Q", offset)

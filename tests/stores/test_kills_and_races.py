@@ -154,7 +154,7 @@ def test_a_file_that_says_where_elements_lie_is_watched(tmp_path, kind, door, mo
     with pytest.raises(BindingError, match="has changed since it was opened"):
         run()
     for _ in range(2):
-        # What was written of the file before its change is no reason to stop.
+        # What was written of the file before its change is not a reason to stop.
         os.utime(file)
         plan = stores.reshard(tmp_path / "in", tmp_path / "y", only=name, overwrite=True)
         plan.run()

@@ -251,7 +251,7 @@ def test_a_configuration_that_is_none_is_refused(tmp_path):
     folder = model(tmp_path / "in", {f"{Q}.weight": random(4, 4)}, [1])
     assert "config.json" in refusal(folder, tmp_path / "out", 2)
     (folder / "config.json").write_text("{")
-    assert "is no JSON" in refusal(folder, tmp_path / "out", 2)
+    assert "is not JSON" in refusal(folder, tmp_path / "out", 2)
 
 
 def test_convert_divides_no_head_either(tmp_path):

@@ -67,7 +67,7 @@ def test_it_is_as_numpy_makes_it_whole_and_for_ranks(checkpoint):
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("def layout(:", "is no Python: line 1"),
+        ("def layout(:", "is not Python: line 1"),
         ("x = 1", "has no function layout(tensors)"),
         ("import nothing_of_the_kind", "line 1: ModuleNotFoundError: No module named"),
         ("raise SystemExit(3)", "line 1: SystemExit: 3"),

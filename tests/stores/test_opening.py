@@ -133,7 +133,7 @@ def test_tensors_that_are_not_whole_bytes_are_refused(tmp_path, name):
         ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,40]}}', 4, "has 40 bytes, which do not fit shape [4] of U8"),
         ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[4,0]}}', 4, "are 4 and 0, where two rising integers from 0"),
         ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4.0]}}', 4, "are 0 and 4.0, where two rising integers"),
-        ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"n":NaN}}', 4, "is no JSON: it says NaN"),
+        ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"n":NaN}}', 4, "is not JSON: it says NaN"),
         ('{"a\\ud800":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}', 4, "with \\ud800"),
         ('{"a":{"dtype":"U8","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}}', 0, "64 bits cannot count"),
         ('{"a":{"dtype":"U8","shape":[true],"data_offsets":[0,1]}}', 1, "shape[0]: is true, where an integer"),

@@ -149,7 +149,7 @@ def test_parts_that_are_no_parts_are_refused(tmp_path):
     for said in ('{"w": [[[0, 5]]]}', '{"w": [[[0, -1], [3, 7]]]}', '{"w": []}', "{}", "[]", '{"w": [[[0]]]}', "x"):
         metadata = {"anydml_rank": "0", "anydml_ranks": "1", "anydml_parts": said}
         save_file(tensors, tmp_path / "x.safetensors", metadata)
-        with pytest.raises(ModelError, match=r"where intervals of 1 axes are expected|no JSON"):
+        with pytest.raises(ModelError, match=r"where intervals of 1 axes are expected|not JSON"):
             stores.reshard([tmp_path], tmp_path / "out")
     for parts in ([[0, 6]], [[6, 6]]):
         metadata["anydml_parts"] = json.dumps({"w": [parts]})

@@ -83,12 +83,12 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
     [
         (["x.zarr", "x.zarr"], "is an input, too"),
         (["x.zarr", "y.npy", "--chunks", "1,1,1"], "has no chunks"),
-        (["x.zarr", "y.zarr", "--chunks", "1,1"], "3 sizes"),
+        (["x.zarr", "y.zarr", "--chunks", "1,1"], "chunks are (1, 1), but the array has shape (24, 18, 10)"),
         (["x.zarr", "y.zarr", "--chunks", "a"], "comma-separated sizes"),
         (["x.zarr", "y.zarr", "--permute", "0,0,1"], "3 axes are expected, each once"),
         (["x.zarr", "y.zarr", "--flip", "3"], "the array has 3 axes"),
-        (["x.zarr", "y.zarr", "--slice", "a:b"], "is no slice"),
-        (["x.zarr", "y.zarr", "--slice", "::0"], "is no slice"),
+        (["x.zarr", "y.zarr", "--slice", "a:b"], "is not a slice"),
+        (["x.zarr", "y.zarr", "--slice", "::0"], "is not a slice"),
         (["x.zarr", "y.zarr", "--slice", "99"], "slice takes element 99 of axis 0, which has 24"),
         (["x.zarr", "y.zarr", "--slice", ":,-19"], "slice takes element -19 of axis 1, which has 18"),
         (["x.zarr", "y.zarr", "--slice", "3:1"], "x.zarr: slice 3:1 takes nothing of axis 0, which has elements 0"),
@@ -100,7 +100,7 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.zarr", "y.zarr", "--codec", "zstd:23"], "level from -131072 to 22"),
         (["x.zarr", "y.zarr", "--slice", "1,:", "--flip", "0"], "cannot be turned round"),
         (["x.zarr", "y.zarr", "--slice", ":,:,:,:"], "the array has 3 axes"),
-        (["x.zarr", "y.zarr", "--memory", "10B"], "too few"),
+        (["x.zarr", "y.zarr", "--memory", "10B"], "not enough"),
         (["x.zarr", "y.zarr", "--codec", "rot13"], "rot13"),
         *[
             (["x.npy", f"y{suffix}"], "a file of another kind: name a .npy file, or a folder")

@@ -328,7 +328,7 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
         ('[[rules]]\nmatch = "a"\ndrop = false', "where true is expected"),
         ("[[axes]]\nmatch = 1", "where a pattern"),
         ('[[axes]]\nmatch = "a"\naxis = 0\nheads = 0', "count from 1"),
-        ("= 1", "is no TOML"),
+        ("= 1", "is not TOML"),
     ],
 )  # fmt: skip
 def test_a_layout_that_does_not_fit_is_refused(tmp_path, text, said):

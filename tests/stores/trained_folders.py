@@ -31,7 +31,7 @@ def write_zero(folder, tensors, ranks, stage, groups=1, frozen=(), buffers=(), s
         stage: 1, 2 or 3.
         groups: number of groups of weights.
         frozen: names of those that are not trained.
-        buffers: names of those that are no weights.
+        buffers: names of those that are not weights.
         shared: pairs of a further name, and that of its weight.
         paddings: elements behind each weight, by group.
         subgroup: in stage 3, elements from which a flat tensor ends.

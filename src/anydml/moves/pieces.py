@@ -49,8 +49,8 @@ def on_strides(source: Source, change: Callable[[tuple[int, ...]], tuple[int, tu
         shift, strides = change(access.strides)
         lookups = []
         for lookup in access.lookups:
-            offset, strides_now, inner = changed(lookup)
-            lookups.append(lookup._replace(offset=offset, strides=strides_now, lookups=inner))
+            offset, new_strides, inner = changed(lookup)
+            lookups.append(lookup._replace(offset=offset, strides=new_strides, lookups=inner))
         return access.offset + shift, strides, tuple(lookups)
 
     return Access(source.operand, *changed(source))

@@ -33,8 +33,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{_MODULES.get(name, name)}")
-    globals()[name] = found = getattr(module, name) if name in _MODULES else module
-    return found
+    globals()[name] = value = getattr(module, name) if name in _MODULES else module
+    return value
 
 
 def __dir__() -> list[str]:

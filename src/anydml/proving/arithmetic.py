@@ -55,11 +55,11 @@ def arithmetic(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 def made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any, dtype: Any) -> Term | None:
     """Return the term of an element-wise operator; None if a shape is not known."""
-    given = [each for each in terms if each is not None and each.shape is not None and each.dtype == dtype]
-    if mover.is_real and dtype is not None and dtype.kind == "f" and not detail and len(given) == len(terms) > 1:
-        found = in_order(mover, operator, given, _broadcast(terms), partial(_plain, mover, dtype))
-        if found is not None:
-            return found
+    shaped = [term for term in terms if term is not None and term.shape is not None and term.dtype == dtype]
+    if mover.is_real and dtype is not None and dtype.kind == "f" and not detail and len(shaped) == len(terms) > 1:
+        ordered = in_order(mover, operator, shaped, _broadcast(terms), partial(_plain, mover, dtype))
+        if ordered is not None:
+            return ordered
     return _made(mover, operator, terms, detail, dtype)
 
 
@@ -83,13 +83,13 @@ def _made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any
     is_commutative = operator in COMMUTATIVE
     if axes is None:
         # Sizes may differ, and one of them be 1.
-        given = sorted(terms, key=_number) if is_commutative else terms
-        return mover.terms.make(f"{operator}@", given, (detail, shape), dtype, shape)
+        arguments = sorted(terms, key=_number) if is_commutative else terms
+        return mover.terms.make(f"{operator}@", arguments, (detail, shape), dtype, shape)
     layout = laid_out(mover, present, axes, shape, [PLAIN] * len(shape), is_ordered=not is_commutative)
     left = iter(sorted(layout.inputs, key=_number) if is_commutative else layout.inputs)
-    given = [None if term is None else next(left) for term in terms]
-    found = mover.terms.make(f"{operator}@", given, (detail, (*layout.sizes,)), dtype, layout.sizes)
-    return layout.result(mover, found, range(len(shape)), shape)
+    arguments = [None if term is None else next(left) for term in terms]
+    computed = mover.terms.make(f"{operator}@", arguments, (detail, (*layout.sizes,)), dtype, layout.sizes)
+    return layout.result(mover, computed, range(len(shape)), shape)
 
 
 def _number(term: Term | None) -> int:
@@ -101,20 +101,20 @@ def _thin(mover: Mover, term: Term) -> Term:
     array = term.array
     if not term.is_constant or array is None or not array.size or array.dtype.hasobject:
         return term
-    found = array
+    thin = array
     for axis, size in enumerate(array.shape):
-        first = found.take([0], axis)
-        if size > 1 and found.take([1], axis).tobytes() == first.tobytes():
-            is_repeated = np.ascontiguousarray(np.broadcast_to(first, found.shape)).tobytes() == found.tobytes()
-            found = first if is_repeated else found
-    return term if found.shape == array.shape else mover.terms.constant(found)
+        first = thin.take([0], axis)
+        if size > 1 and thin.take([1], axis).tobytes() == first.tobytes():
+            is_repeated = np.ascontiguousarray(np.broadcast_to(first, thin.shape)).tobytes() == thin.tobytes()
+            thin = first if is_repeated else thin
+    return term if thin.shape == array.shape else mover.terms.constant(thin)
 
 
 def _broadcast(terms: Sequence[Term | None]) -> Sizes:
-    found: Sizes = ()
+    sizes: Sizes = ()
     for term in terms:
-        found = found if term is None else broadcast(found, term.sizes)
-    return found
+        sizes = sizes if term is None else broadcast(sizes, term.sizes)
+    return sizes
 
 
 def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: Sizes) -> Term | None:
@@ -165,26 +165,30 @@ def _elementwise(mover: Mover, call: Call) -> Sequence[Term] | None:
     if all(term is None or term.is_constant for term in terms) or (call.version < 7 and len(terms) > 1):
         # Before opset 7, axes were broadcast in another way.
         return None
-    found = made(mover, operator, terms, call.attributes(), dtype)
-    return None if found is None else [found]
+    elementwise = made(mover, operator, terms, call.attributes(), dtype)
+    return None if elementwise is None else [elementwise]
 
 
 def _quantized(mover: Mover, call: Call) -> Sequence[Term] | None:
     """Return what is quantized or dequantized by one scale; None where there are several, or a type is not known."""
-    others = [each for each in call.inputs[1:] if each is not None]
-    is_whole = all(each.shape == () for each in others)
-    if not is_whole or call.get("output_dtype", 0) or all(each is None or each.is_constant for each in call.inputs):
+    others = [term for term in call.inputs[1:] if term is not None]
+    is_whole = all(other.shape == () for other in others)
+    if (
+        not is_whole
+        or call.get("output_dtype", 0)
+        or all(input_ is None or input_.is_constant for input_ in call.inputs)
+    ):
         return None
     zero = call.term(2)
-    own = np.dtype(np.uint8) if zero is None else zero.dtype
-    dtype = own if call.operator == "QuantizeLinear" else others[0].dtype
-    found = made(mover, call.operator, call.inputs, (call.version, call.attributes(("axis",))), dtype)
-    return None if found is None else [found]
+    zero_dtype = np.dtype(np.uint8) if zero is None else zero.dtype
+    dtype = zero_dtype if call.operator == "QuantizeLinear" else others[0].dtype
+    quantized = made(mover, call.operator, call.inputs, (call.version, call.attributes(("axis",))), dtype)
+    return None if quantized is None else [quantized]
 
 
 def _matmul(mover: Mover, first: Term | None, second: Term | None) -> Sequence[Term] | None:
-    found = _dot(mover, first, second)
-    return None if found is None or (first and second and first.is_constant and second.is_constant) else [found]
+    product = _dot(mover, first, second)
+    return None if product is None or (first and second and first.is_constant and second.is_constant) else [product]
 
 
 def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
@@ -201,21 +205,24 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
         return None
     batch = broadcast(first.shape[:-2], second.shape[:-2])
     if mover.is_real and first.dtype is not None and first.dtype.kind == "f":
-        (own, one), (more, other) = scaled(mover, first), scaled(mover, second)
-        if one is not None and other is not None and own * more not in (0.0, 1.0):
-            found = _dot(mover, one, other)
-            return None if found is None else times(mover, found, own * more, partial(_plain, mover, first.dtype))
+        (factor, one), (more, other) = scaled(mover, first), scaled(mover, second)
+        if one is not None and other is not None and factor * more not in (0.0, 1.0):
+            product = _dot(mover, one, other)
+            return (
+                None if product is None else times(mover, product, factor * more, partial(_plain, mover, first.dtype))
+            )
     rank = len(batch)
     shape = (*batch, first.shape[-2], second.shape[-1])
     axes = [
-        [-1 if size == 1 else rank - len(each.sizes) + 2 + axis for axis, size in enumerate(each.sizes[:-2])]
-        + [-1 if each.sizes[axis] == 1 else k for axis, k in zip((-2, -1), own, strict=True)]
-        for each, own in ((first, (rank, rank + 2)), (second, (rank + 2, rank + 1)))
+        [-1 if size == 1 else rank - len(operand.sizes) + 2 + axis for axis, size in enumerate(operand.sizes[:-2])]
+        + [-1 if operand.sizes[axis] == 1 else k for axis, k in zip((-2, -1), places, strict=True)]
+        for operand, places in ((first, (rank, rank + 2)), (second, (rank + 2, rank + 1)))
     ]
     sizes = (*shape, first.shape[-1])
     if any(
         axis >= 0 and sizes[axis] != size
-        for own, each in zip(axes, (first, second), strict=True) for axis, size in zip(own, each.sizes, strict=True)
+        for places, operand in zip(axes, (first, second), strict=True)
+        for axis, size in zip(places, operand.sizes, strict=True)
     ):  # fmt: skip
         return mover.terms.make("MatMul", [first, second], None, first.dtype, shape)
     kinds = [*[PLAIN] * (rank + 2), "added"]
@@ -229,9 +236,9 @@ def _added(
     layout = laid_out(mover, terms, axes, sizes, kinds, (0, 1), is_ordered=False)
     added = tuple(axis for axis, kind in enumerate(layout.kinds) if kind != PLAIN)
     left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if kind == PLAIN]
-    made = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, terms[0].dtype, left)
+    term = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, terms[0].dtype, left)
     plain = [axis for axis, kind in enumerate(kinds) if kind == PLAIN]
-    return layout.result(mover, made, plain, tuple(sizes[axis] for axis in plain))
+    return layout.result(mover, term, plain, tuple(sizes[axis] for axis in plain))
 
 
 def computed_again(mover: Mover, term: Term, inputs: Sequence[Term | None], places: Sequence[int]) -> Term | None:
@@ -243,23 +250,26 @@ def computed_again(mover: Mover, term: Term, inputs: Sequence[Term | None], plac
         inputs: other inputs, whose axes are broadcast to each other, or joined.
         places: where the axes of the node's inputs now are.
     """
-    given = [each for each in inputs if each is not None]
+    inputs_present = [term for term in inputs if term is not None]
     if term.kind == "concat":
-        return mover.concat(given, places[term.detail])
-    if any(each.shape is None for each in given):
+        return mover.concat(inputs_present, places[term.detail])
+    if any(term.shape is None for term in inputs_present):
         return None
     if term.kind.endswith("@"):
-        if shared_axes(given, _broadcast(given)) is None or len({len(each.sizes) for each in given}) > 1:
+        if (
+            shared_axes(inputs_present, _broadcast(inputs_present)) is None
+            or len({len(term.sizes) for term in inputs_present}) > 1
+        ):
             return None
         return made(mover, term.kind[:-1], inputs, term.detail[0], term.dtype)
     if term.kind != "dot":
         return None
-    sizes = _broadcast(given)
-    axes = shared_axes(given, sizes)
+    sizes = _broadcast(inputs_present)
+    axes = shared_axes(inputs_present, sizes)
     kinds = [PLAIN] * len(sizes)
     for axis in term.detail:
         kinds[places[axis]] = "added"
-    return None if axes is None else _added(mover, given, axes, sizes, kinds)
+    return None if axes is None else _added(mover, inputs_present, axes, sizes, kinds)
 
 
 def _gemm(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -275,8 +285,8 @@ def _gemm(mover: Mover, call: Call) -> Sequence[Term] | None:
         first = mover.transpose(first, (1, 0))
     if call.get("transB", 0):
         second = mover.transpose(second, (1, 0))
-    found = _dot(mover, first, second)
-    if found is None or bias is None:
-        return None if found is None else [found]
-    added = made(mover, "Add", [found, bias], (), found.dtype)
-    return [added] if added is not None and added.shape == found.shape else None
+    product = _dot(mover, first, second)
+    if product is None or bias is None:
+        return None if product is None else [product]
+    added = made(mover, "Add", [product, bias], (), product.dtype)
+    return [added] if added is not None and added.shape == product.shape else None

@@ -27,38 +27,40 @@ class Batch:
         self.name = name
 
     def inner(self, sizes: Sequence[Size]) -> list[int] | None:
-        """Return sizes at one place of the batch; None if some are no numbers, or several have the batch."""
-        found = [self._own(size) for size in sizes]
-        known = [size for size in found if size is not None]
+        """Return sizes at one place of the batch; None if some are not numbers, or several have the batch."""
+        inner_sizes = [self._own(size) for size in sizes]
+        known = [size for size in inner_sizes if size is not None]
         is_once = sum(isinstance(size, Polynomial) for size in sizes) <= 1
-        return known if is_once and len(known) == len(found) else None
+        return known if is_once and len(known) == len(inner_sizes) else None
 
     def keeps(self, term: Term) -> bool:
         """Whether a term whose sizes have the batch at most once keeps it."""
         if not self.name:
             return True
-        shapes = [each.shape for each in term.inputs if each is not None]
+        shapes = [term.shape for term in term.inputs if term is not None]
         if term.shape is None or any(shape is None or self.inner(shape) is None for shape in shapes):
             return False
-        given, detail = [shape for shape in shapes if shape is not None], term.detail
+        known_shapes, detail = [shape for shape in shapes if shape is not None], term.detail
         kind, is_node, _ = term.kind.partition("@")
         if kind == "moved":
-            return self._keeps_order(given[0], detail[0], term.shape)
+            return self._keeps_order(known_shapes[0], detail[0], term.shape)
         if kind == "slice":
-            return self._axis(given[0]) not in {axis for axis, *_ in detail}
+            return self._axis(known_shapes[0]) not in {axis for axis, *_ in detail}
         if kind == "concat":
-            return {self._axis(shape) for shape in given} == {self._axis(term.shape)} != {detail}
+            return {self._axis(shape) for shape in known_shapes} == {self._axis(term.shape)} != {detail}
         if kind == "taken":
-            return self._axis(given[0]) != detail and self._axis(given[1]) is None
+            return self._axis(known_shapes[0]) != detail and self._axis(known_shapes[1]) is None
         if kind == "dot":
-            is_added = any(self._axis(shape) in detail for shape in given)
-            return not is_added and all(a in (b, 1) or b == 1 for a, b in zip(*given, strict=True))
+            is_added = any(self._axis(shape) in detail for shape in known_shapes)
+            return not is_added and all(a in (b, 1) or b == 1 for a, b in zip(*known_shapes, strict=True))
         if is_node:
-            return kind in ELEMENTWISE and _fit(given, term.shape)
+            return kind in ELEMENTWISE and _fit(known_shapes, term.shape)
         if kind == "expand":
-            return _fit(given, term.shape)
+            return _fit(known_shapes, term.shape)
         if kind.startswith("Reduce") or kind in _NORMALISED:
-            return self._axis(given[0]) not in detail[0] and all(self._axis(shape) is None for shape in given[1:])
+            return self._axis(known_shapes[0]) not in detail[0] and all(
+                self._axis(shape) is None for shape in known_shapes[1:]
+            )
         return False
 
     def _own(self, size: Size) -> int | None:
@@ -78,14 +80,14 @@ class Batch:
         assert inner is not None, "it has been left out"
         return None if axis is None else math.prod(inner[axis:])
 
-    def _keeps_order(self, given: Sequence[Size], order: Order | None, shape: Sequence[Size]) -> bool:
+    def _keeps_order(self, sizes: Sequence[Size], order: Order | None, shape: Sequence[Size]) -> bool:
         """Whether the batch stays outermost in its axis while elements are moved."""
         if order is None:
-            return self._distance(given) == self._distance(shape)
+            return self._distance(sizes) == self._distance(shape)
         moved = [size for _, size in order.entries()]
         if self.inner(order.factors) is None or self.inner(moved) is None:
             return False
-        pairs = (given, order.factors), (moved, shape)
+        pairs = (sizes, order.factors), (moved, shape)
         return all(self._distance(one) == self._distance(other) for one, other in pairs)
 
     def order(self, order: Order) -> Order:
@@ -99,6 +101,6 @@ class Batch:
 _NORMALISED = frozenset(("LayerNormalization", "LogSoftmax", "Softmax"))
 
 
-def _fit(given: Sequence[Sequence[Size]], shape: Sequence[Size]) -> bool:
+def _fit(shapes: Sequence[Sequence[Size]], shape: Sequence[Size]) -> bool:
     """Whether shapes are broadcast to another, each size to itself or from 1."""
-    return all(a in (b, 1) for own in given for a, b in zip(own[::-1], shape[::-1], strict=False))
+    return all(a in (b, 1) for sizes in shapes for a, b in zip(sizes[::-1], shape[::-1], strict=False))

@@ -21,40 +21,40 @@ class Rounds:
     def __init__(self, call: Call) -> None:
         self._call = call
         is_loop = call.operator == "Loop"
-        given = len(call.proto.input)
-        self._count = given - 2 if is_loop else given - int(call.get("num_scan_inputs"))
+        input_count = len(call.proto.input)
+        self._count = input_count - 2 if is_loop else input_count - int(call.get("num_scan_inputs"))
         self._first, self._made = (2, 1) if is_loop else (0, 0)
 
     def shapes(self) -> dict[int, Sizes]:
         """Return the shapes of a body's inputs by number: those of the first round, as far as they are known."""
         call = self._call
         states = {self._first + k: call.term(self._first + k) for k in range(self._count)}
-        found = {k: term.shape for k, term in states.items() if term is not None and term.shape is not None}
+        shapes = {k: term.shape for k, term in states.items() if term is not None and term.shape is not None}
         if call.operator == "Loop":
-            return {0: (), **found}
-        if not any(call.get(each) for each in ("scan_input_axes", "scan_input_directions")):
+            return {0: (), **shapes}
+        if not any(call.get(option) for option in ("scan_input_axes", "scan_input_directions")):
             for k in range(self._count, len(call.proto.input)):
                 term = call.term(k)
                 if term is not None and term.shape:
-                    found[k] = term.shape[1:]
-        return found if call.version >= _SCAN_WITHOUT_BATCH else {}
+                    shapes[k] = term.shape[1:]
+        return shapes if call.version >= _SCAN_WITHOUT_BATCH else {}
 
     def holds(self, k: int, shape: Sizes, results: tuple[Results, object]) -> bool:
         """Whether a body's input has a shape in all rounds, if it has in the first."""
         state = k - self._first
         if not 0 <= state < self._count:
             return True
-        made = results[0][self._made + state]
-        return made is not None and made.shape == shape
+        result = results[0][self._made + state]
+        return result is not None and result.shape == shape
 
     def types(self, results: Results, shapes: Mapping[int, Sizes]) -> list[Type]:
         """Return the types of the node's outputs."""
-        found = list[Type]()
+        types = list[Type]()
         for k in range(len(self._call.proto.output)):
-            made = results[self._made + k]
-            dtype = None if made is None else made.dtype
-            found.append((dtype, shapes.get(self._first + k) if k < self._count else None))
-        return found
+            terms = results[self._made + k]
+            dtype = None if terms is None else terms.dtype
+            types.append((dtype, shapes.get(self._first + k) if k < self._count else None))
+        return types
 
 
 _SCAN_WITHOUT_BATCH = 9
@@ -73,8 +73,8 @@ def types_of(call: Call, results: Sequence[Results], shapes: Mapping[int, Sizes]
         return [UNKNOWN] * len(call.proto.output)
     if call.operator != "If":
         return Rounds(call).types(results[0], shapes)
-    found = []
-    for each in zip(*results, strict=True):
-        types = {(None, None) if term is None else (term.dtype, term.shape) for term in each}
-        found.append(types.pop() if len(types) == 1 else UNKNOWN)
-    return found
+    types_of_results = []
+    for terms in zip(*results, strict=True):
+        types = {(None, None) if term is None else (term.dtype, term.shape) for term in terms}
+        types_of_results.append(types.pop() if len(types) == 1 else UNKNOWN)
+    return types_of_results

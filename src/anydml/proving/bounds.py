@@ -24,7 +24,7 @@ class Bounds:
         """Whether a size is never below 1."""
         parts = products_of(size)
         if len(parts) == 1 and parts[0][1] > 0:
-            return all((least_of(each) or 0) > 0 or self.is_natural(name(each) - 1) for each in parts[0][0])
+            return all((least_of(part) or 0) > 0 or self.is_natural(name(part) - 1) for part in parts[0][0])
         return self.is_natural(size - 1)
 
     def is_natural(self, size: Size) -> bool:

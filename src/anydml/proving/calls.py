@@ -47,10 +47,10 @@ class Call:
     def __init__(self, proto: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None]) -> None:
         self.proto, self.opsets = proto, opsets
         self.domain, self.operator = plain_domain(proto.domain), proto.op_type
-        given = [*inputs]
-        while given and given[-1] is None:
-            given.pop()
-        self.inputs = given
+        terms = [*inputs]
+        while terms and terms[-1] is None:
+            terms.pop()
+        self.inputs = terms
         version = opsets.get(self.domain, 0)
         self.schema: Any = None
         if onnx.defs.has(self.operator, self.domain):
@@ -67,15 +67,15 @@ class Call:
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of an attribute, the operator's default, or `default`; texts are bytes."""
-        found = self._attributes.get(name)
-        if found is None and self.schema is not None and name in self.schema.attributes:
-            found = self.schema.attributes[name].default_value
-            found = found if found.name else None
-        return default if found is None else helper.get_attribute_value(found)
+        attribute = self._attributes.get(name)
+        if attribute is None and self.schema is not None and name in self.schema.attributes:
+            attribute = self.schema.attributes[name].default_value
+            attribute = attribute if attribute.name else None
+        return default if attribute is None else helper.get_attribute_value(attribute)
 
     @cached_property
     def _attributes(self) -> dict[str, AttributeProto]:
-        return {each.name: each for each in self.proto.attribute}
+        return {attribute.name: attribute for attribute in self.proto.attribute}
 
     @property
     def is_defined(self) -> bool:
@@ -86,19 +86,23 @@ class Call:
             end in OPEN_ENDS and step < 0 for end, step in zip(self.known(2) or (), self.known(4) or (), strict=False)
         ):
             return False
-        return all(each.i in (0, 1) for name, each in self._attributes.items() if name in FLAGS)
+        return all(attribute.i in (0, 1) for name, attribute in self._attributes.items() if name in FLAGS)
 
     def attributes(self, without: Sequence[str] = ()) -> Hashable:
         """Return all attributes that differ from the operator's defaults, without subgraphs."""
-        found = []
-        for name, each in sorted(self._attributes.items()):
-            if name in without or each.HasField("g") or each.graphs:
+        attributes = []
+        for name, attribute in sorted(self._attributes.items()):
+            if name in without or attribute.HasField("g") or attribute.graphs:
                 continue
             default = self.schema.attributes.get(name) if self.schema is not None else None
-            if default is not None and default.default_value.name and _content(default.default_value) == _content(each):
+            if (
+                default is not None
+                and default.default_value.name
+                and _content(default.default_value) == _content(attribute)
+            ):
                 continue
-            found.append((name, _content(each)))
-        return tuple(found)
+            attributes.append((name, _content(attribute)))
+        return tuple(attributes)
 
     def term(self, k: int) -> Term | None:
         """Return an input; None if it is left out."""
@@ -111,13 +115,15 @@ class Call:
 
     def axes(self, k: int) -> list[int] | None:
         """Return the axes that the attribute or input k names; None if they are not known, or no list or number."""
-        given = self.get("axes") if self.get("axes") is not None else self.known(k)
-        found = given if isinstance(given, list) else [given]
-        return found if all(type(axis) is int for axis in found) else None
+        listed = self.get("axes") if self.get("axes") is not None else self.known(k)
+        axes = listed if isinstance(listed, list) else [listed]
+        return axes if all(type(axis) is int for axis in axes) else None
 
     def types(self) -> list[Type]:
         """Return the types of the outputs, as onnx infers them for all sizes."""
-        if self.schema is None or any(each.HasField("g") or each.graphs for each in self.proto.attribute):
+        if self.schema is None or any(
+            attribute.HasField("g") or attribute.graphs for attribute in self.proto.attribute
+        ):
             return [UNKNOWN] * len(self.proto.output)
         node, types, data, sizes = NodeProto(), dict[str, TypeProto](), dict[str, TensorProto](), dict[str, Size]()
         node.CopyFrom(self.proto)
@@ -131,30 +137,31 @@ class Call:
                 return [UNKNOWN] * len(self.proto.output)
             sizes.update((str(size), size) for size in term.shape or ())
             shape = (
-                None if term.shape is None else [each if isinstance(each, int) else str(each) for each in term.shape]
+                None if term.shape is None else [size if isinstance(size, int) else str(size) for size in term.shape]
             )
             types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(term.dtype), shape)
             if term.is_constant and term.array is not None and term.array.size <= FEW and not term.dtype.hasobject:
                 data[name] = numpy_helper.from_array(np.ascontiguousarray(term.array).reshape(term.array.shape), name)
         imports = [helper.make_opsetid(key, version) for key, version in self.opsets.items()]
         try:
-            found = onnx.shape_inference.infer_node_outputs(
+            inferred = onnx.shape_inference.infer_node_outputs(
                 self.schema, node, types, input_data=data, opset_imports=imports
             )
         except Exception:  # onnx raises errors of many types if it cannot infer something
             return [UNKNOWN] * len(self.proto.output)
-        return [_type(found[name], sizes) if name in found else UNKNOWN for name in self.proto.output]
+        return [_type(inferred[name], sizes) if name in inferred else UNKNOWN for name in self.proto.output]
 
 
-def _type(found: TypeProto, sizes: Mapping[str, Size]) -> Type:
-    if found.WhichOneof("value") != "tensor_type":
+def _type(inferred: TypeProto, sizes: Mapping[str, Size]) -> Type:
+    if inferred.WhichOneof("value") != "tensor_type":
         return UNKNOWN
-    tensor = found.tensor_type
+    tensor = inferred.tensor_type
     dtype = numpy_type(tensor.elem_type)
     if not tensor.HasField("shape"):
         return dtype, None
     return dtype, tuple(
-        each.dim_value if each.HasField("dim_value") else sizes.get(each.dim_param) for each in tensor.shape.dim
+        dimension.dim_value if dimension.HasField("dim_value") else sizes.get(dimension.dim_param)
+        for dimension in tensor.shape.dim
     )
 
 

@@ -43,11 +43,13 @@ class Constants:
         self._arrays: dict[str, Array] = {}
         self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
         for node in model.graph.node:
-            for each in node.attribute if node.op_type == "Constant" and node.output else ():
-                if each.HasField("t"):
-                    self._tensors[node.output[0]] = each.t
-                elif each.name in NUMBERS:
-                    self._arrays[node.output[0]] = np.array(helper.get_attribute_value(each), NUMBERS[each.name])
+            for attribute in node.attribute if node.op_type == "Constant" and node.output else ():
+                if attribute.HasField("t"):
+                    self._tensors[node.output[0]] = attribute.t
+                elif attribute.name in NUMBERS:
+                    self._arrays[node.output[0]] = np.array(
+                        helper.get_attribute_value(attribute), NUMBERS[attribute.name]
+                    )
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors or name in self.made or name in self._arrays
@@ -86,13 +88,13 @@ class Constants:
         if self._folder is None:
             message = f"tensor {show(tensor.name)} is stored in another file; read the model with anydml.onnx.load"
             raise ModelError(message, field=tensor.name, rule="tensors must be loaded before they are moved")
-        found = find_external(tensor, self._folder, JsonPath(str(self._folder.root)))
+        external = find_external(tensor, self._folder, JsonPath(str(self._folder.root)))
         dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
         is_plain = dtype is not None and not dtype.hasobject and bits_of(dtype) == 8 * dtype.itemsize
-        if dtype is not None and is_plain and found.length == math.prod(shape) * dtype.itemsize:
+        if dtype is not None and is_plain and external.length == math.prod(shape) * dtype.itemsize:
             # Its bytes are its elements: weights may have gigabytes, which are not copied again.
-            Budget().ask(f"tensor {show(tensor.name)}", "reading it", found.length)
-            array = np.frombuffer(found.read(), np.uint8).view(dtype).reshape(shape)
+            Budget().ask(f"tensor {show(tensor.name)}", "reading it", external.length)
+            array = np.frombuffer(external.read(), np.uint8).view(dtype).reshape(shape)
             return array if sys.byteorder == "little" else array.byteswap()
         copy = TensorProto()
         copy.CopyFrom(tensor)

@@ -19,7 +19,7 @@ def sized(call: Call, types: list[Type]) -> list[Type]:
 
     Args:
         call: the node.
-        types: what onnx infers, which is no size where that of an image is not a number.
+        types: what onnx infers, which is not a size where that of an image is not a number.
     """
     sizes = None if call.domain or call.operator not in WINDOWED else _sizes(call)
     if sizes is None:
@@ -52,18 +52,18 @@ def unbiased(call: Call) -> Call:
 
 
 def _sizes(call: Call) -> Sequence[Size] | None:
-    found = _windows(call)
-    if found is None:
+    windows = _windows(call)
+    if windows is None:
         return None
     if call.operator == "ConvTranspose":
-        more = call.get("output_padding", [0] * len(found))
-        if len(more) != len(found):
+        more = call.get("output_padding", [0] * len(windows))
+        if len(more) != len(windows):
             return None
         return [
             step * (size - 1) + reach + end - first - last
-            for (size, reach, step, first, last), end in zip(found, more, strict=True)
+            for (size, reach, step, first, last), end in zip(windows, more, strict=True)
         ]
-    return [quotient(size + first + last - reach, step) + 1 for size, reach, step, first, last in found]
+    return [quotient(size + first + last - reach, step) + 1 for size, reach, step, first, last in windows]
 
 
 def _windows(call: Call) -> list[tuple[Size, int, int, int, int]] | None:
@@ -73,11 +73,11 @@ def _windows(call: Call) -> list[tuple[Size, int, int, int, int]] | None:
         return None
     if call.get("ceil_mode", 0) or call.get("output_shape") is not None:
         return None
-    own = None if weights is None or weights.shape is None else [*weights.shape[2:]]
-    rank, kernel = len(image.shape) - 2, call.get("kernel_shape", own)
+    window = None if weights is None or weights.shape is None else [*weights.shape[2:]]
+    rank, kernel = len(image.shape) - 2, call.get("kernel_shape", window)
     ones = [1] * rank
     steps, gaps, pads = call.get("strides", ones), call.get("dilations", ones), call.get("pads", [0] * 2 * rank)
-    if kernel is None or [len(each) for each in (kernel, steps, gaps, pads)] != [rank] * 3 + [2 * rank]:
+    if kernel is None or [len(values) for values in (kernel, steps, gaps, pads)] != [rank] * 3 + [2 * rank]:
         return None
     reaches = [gap * (size - 1) + 1 for size, gap in zip(kernel, gaps, strict=True)]
     return [*zip(image.shape[2:], reaches, steps, pads[:rank], pads[rank:], strict=True)]

@@ -16,8 +16,8 @@ QUANTIZING = frozenset(("DequantizeLinear", "QuantizeLinear"))
 
 def permutation_of(equation: str) -> list[int] | None:
     """Return which axes of the input are those of the result of an Einsum that only transposes; None for others."""
-    given, arrow, result = equation.replace(" ", "").partition("->")
-    is_plain = given.isalpha() and len({*given}) == len(given)
-    if not is_plain or sorted(result if arrow else given) != sorted(given):
+    subscripts, arrow, result = equation.replace(" ", "").partition("->")
+    is_plain = subscripts.isalpha() and len({*subscripts}) == len(subscripts)
+    if not is_plain or sorted(result if arrow else subscripts) != sorted(subscripts):
         return None
-    return [given.index(each) for each in (result if arrow else sorted(given))]
+    return [subscripts.index(letter) for letter in (result if arrow else sorted(subscripts))]

@@ -61,7 +61,7 @@ class Evaluator:
         return self._settled(self._terms.constant(array), False)
 
     def computed(
-        self, node: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None], most: int
+        self, node: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None], max_elements: int
     ) -> list[Term] | None:
         """Return what a node computes of constants; None if it is not computed.
 
@@ -69,24 +69,24 @@ class Evaluator:
             node: the node, without subgraphs.
             opsets: versions of domains.
             inputs: constants; None for those that are left out.
-            most: number of elements of all results.
+            max_elements: number of elements of all results.
         """
-        arrays = [None if each is None else each.array for each in inputs]
+        arrays = [None if term is None else term.array for term in inputs]
         size = sum(array.size for array in arrays if array is not None)
-        if max(most, size) > MOST or any(each is not None and not each.is_constant for each in inputs):
+        if max(max_elements, size) > MOST or any(term is not None and not term.is_constant for term in inputs):
             return None
-        found = _moved(node, opsets, arrays) or _run(node, opsets, arrays)
-        if found is None:
+        results = _moved(node, opsets, arrays) or _run(node, opsets, arrays)
+        if results is None:
             return None
         is_exact = node.op_type in EXACT and not node.domain
-        is_exact &= all(each is None or each.number not in self.rounded for each in inputs)
-        is_float = any(array.dtype.kind not in "iub" for array in found)
-        terms = [self._terms.constant(array) for array in found]
+        is_exact &= all(term is None or term.number not in self.rounded for term in inputs)
+        is_float = any(array.dtype.kind not in "iub" for array in results)
+        terms = [self._terms.constant(array) for array in results]
         return [self._settled(term, is_float and not is_exact) for term in terms]
 
     def moved(self, term: Term, inputs: Sequence[Term | None]) -> Term:
         """Return a constant that a node moves of others: it is rounded where they are."""
-        is_rounded = any(each is not None and each.number in self.rounded for each in inputs)
+        is_rounded = any(term is not None and term.number in self.rounded for term in inputs)
         return self._settled(term, True) if is_rounded and term.is_constant else term
 
     def _settled(self, term: Term, is_rounded: bool) -> Term:
@@ -116,7 +116,7 @@ class Evaluator:
 
 def error(first: Array, second: Array) -> float:
     """Return the largest difference of two arrays of floats, in units in the last place of their largest number."""
-    a, b = (each.astype(np.float64) for each in (first, second))
+    a, b = (array.astype(np.float64) for array in (first, second))
     is_finite = np.isfinite(a) & np.isfinite(b)
     if not np.array_equal(a[~is_finite], b[~is_finite], equal_nan=True):
         return math.inf
@@ -132,10 +132,14 @@ def _moved(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | 
         return None
     try:
         read = read_node(node, opsets, node.name)
-        found = run_node(read, [*arrays, *[None] * (len(read.inputs) - len(arrays))], Budget())
+        results = run_node(read, [*arrays, *[None] * (len(read.inputs) - len(arrays))], Budget())
     except (ModelError, DescError, BindingError, IndexError, ValueError):
         return None
-    return [np.asarray(each) for each in found] if all(isinstance(each, np.ndarray) for each in found) else None
+    return (
+        [np.asarray(result) for result in results]
+        if all(isinstance(result, np.ndarray) for result in results)
+        else None
+    )
 
 
 def _run(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
@@ -143,11 +147,11 @@ def _run(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | No
     copy = graph.node.add()
     copy.CopyFrom(node)
     copy.name = ""
-    given = {}
+    feeds = {}
     for k, array in enumerate(arrays):
         copy.input[k] = "" if array is None else f"i{k}"
         if array is not None:
-            given[f"i{k}"] = array
+            feeds[f"i{k}"] = array
             graph.input.append(helper.make_tensor_value_info(f"i{k}", TensorProto.UNDEFINED, None))
     for k, name in enumerate(copy.output):
         copy.output[k] = f"o{k}" if name else ""
@@ -156,11 +160,11 @@ def _run(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | No
     imports = [OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets.items()]
     try:
         with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(ModelProto(graph=graph, ir_version=10, opset_import=imports)).run(None, given)
+            results = ReferenceEvaluator(ModelProto(graph=graph, ir_version=10, opset_import=imports)).run(None, feeds)
     except Exception:  # the evaluator raises errors of many types for what it does not compute
         return None
     return (
-        [np.asarray(each) for each in found]
-        if all(isinstance(each, np.ndarray | np.generic) for each in found)
+        [np.asarray(result) for result in results]
+        if all(isinstance(result, np.ndarray | np.generic) for result in results)
         else None
     )

@@ -58,8 +58,8 @@ def _number(terms: Terms, like: Term | None, number: float) -> Term:
 
 
 def _get(call: Call, name: str, default: Any) -> Any:
-    found = call.get(name)
-    return default if found is None else found
+    value = call.get(name)
+    return default if value is None else value
 
 
 def _matmul(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
@@ -72,9 +72,9 @@ def _matmul(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
         rank = len(term.shape)
         is_swapped = _get(call, flag, 0) and rank > 1
         factors.append(apply("Transpose", term, perm=[*range(rank - 2), rank - 1, rank - 2]) if is_swapped else term)
-    found = apply("MatMul", *factors)
+    product = apply("MatMul", *factors)
     alpha = _get(call, "alpha", 1.0)
-    return [found if alpha == 1 else apply("Mul", found, _number(terms, factors[0], alpha))]
+    return [product if alpha == 1 else apply("Mul", product, _number(terms, factors[0], alpha))]
 
 
 def _gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
@@ -146,15 +146,19 @@ _ACTIVATIONS: Mapping[str, Sequence[str]] = {
 
 def _conv(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
     x, weight, bias, more = (call.term(k) for k in range(4))
-    own = {"activation", "activation_params"}
+    own_attributes = {"activation", "activation_params"}
     name = _get(call, "activation", b"").decode()
     numbers = _get(call, "activation_params", [])
     if name and (name not in _ACTIVATIONS or len(numbers) != len(_ACTIVATIONS[name])):
         return None
-    attributes = {each.name: call.get(each.name) for each in call.proto.attribute if each.name not in own}
-    found = apply("Conv", x, weight, bias, **attributes)
-    found = found if more is None else apply("Add", found, more)
-    return [apply(name, found, **dict(zip(_ACTIVATIONS[name], numbers, strict=True))) if name else found]
+    attributes = {
+        attribute.name: call.get(attribute.name)
+        for attribute in call.proto.attribute
+        if attribute.name not in own_attributes
+    }
+    result = apply("Conv", x, weight, bias, **attributes)
+    result = result if more is None else apply("Add", result, more)
+    return [apply(name, result, **dict(zip(_ACTIVATIONS[name], numbers, strict=True))) if name else result]
 
 
 DEFINITIONS: Mapping[str, Definition] = {

@@ -22,10 +22,10 @@ def differences(first: ModelProto, second: ModelProto, sizes: Mapping[str, int])
         second: the other model.
         sizes: sizes that are given.
     """
-    own, other = _inputs(first), _inputs(second)
-    yield from _names("input", [*own], [*other])
-    for key in own.keys() & other.keys():
-        yield from _declared(f"input {show(key)}", own[key], other[key], sizes)
+    first_inputs, other = _inputs(first), _inputs(second)
+    yield from _names("input", [*first_inputs], [*other])
+    for key in first_inputs.keys() & other.keys():
+        yield from _declared(f"input {show(key)}", first_inputs[key], other[key], sizes)
     outputs = [{value.name: value for value in model.graph.output} for model in (first, second)]
     yield from _names("output", [*outputs[0]], [*outputs[1]])
     for key in outputs[0].keys() & outputs[1].keys():
@@ -40,33 +40,33 @@ def _inputs(model: ModelProto) -> dict[str, ValueInfoProto]:
 
 
 def _names(what: str, first: list[str], second: list[str]) -> Iterator[str]:
-    for one, other, own in (
+    for one, other, names in (
         ("A", "B", [n for n in first if n not in second]),
         ("B", "A", [n for n in second if n not in first]),
     ):
-        if own:
-            yield f"{one} has {counted(len(own), what)} that {other} has not: {', '.join(map(show, own))}"
+        if names:
+            yield f"{one} has {counted(len(names), what)} that {other} has not: {', '.join(map(show, names))}"
     if {*first} == {*second} and first != second:
         yield f"{what}s are in another order: {', '.join(map(show, first))} in A, {', '.join(map(show, second))} in B"
 
 
 def _declared(label: str, first: ValueInfoProto, second: ValueInfoProto, sizes: Mapping[str, int]) -> Iterator[str]:
-    if {each.type.WhichOneof("value") for each in (first, second)} != {"tensor_type"}:
+    if {value.type.WhichOneof("value") for value in (first, second)} != {"tensor_type"}:
         if first.type != second.type:
             yield f"{label} is of another type in A than in B"
         return
-    (kind, own), (other_kind, other) = tensor_type(first), tensor_type(second)
+    (kind, dtype), (other_kind, other) = tensor_type(first), tensor_type(second)
     if kind != other_kind:
         yield f"{label} is {type_name(kind)} in A and {type_name(other_kind)} in B"
-    if own is None or other is None:
-        if own != other:
+    if dtype is None or other is None:
+        if dtype != other:
             yield f"{label} has a shape in one model only"
         return
-    if len(own) != len(other):
-        yield f"{label} has {counted(len(own), 'dimension')} in A and {len(other)} in B"
+    if len(dtype) != len(other):
+        yield f"{label} has {counted(len(dtype), 'dimension')} in A and {len(other)} in B"
         return
     values = [[sizes.get(n or unnamed_size(first.name, axis), n) if not isinstance(n, int) else n
-               for axis, n in enumerate(shape)] for shape in (own, other)]  # fmt: skip
+               for axis, n in enumerate(shape)] for shape in (dtype, other)]  # fmt: skip
     if any(
         isinstance(a, int) != isinstance(b, int) or (isinstance(a, int) and a != b)
         for a, b in zip(*values, strict=True)
@@ -87,12 +87,12 @@ def names_in_both(
     Raises:
         ModelError: a name is the same size twice in one model alone, or a given size has no such name.
     """
-    unknown = [given for given in sizes if given not in size_names(first)]
+    unknown = [given_size for given_size in sizes if given_size not in size_names(first)]
     if unknown:
         has = ", ".join(map(show_size, size_names(first))) or "none"
         raise ModelError(f"no size is named {show(unknown[0])}; A has {has}", field=unknown[0])
-    own: dict[str, Size] = {key: sizes.get(key, name(key)) for key in size_names(first)}
-    found: dict[str, Size] = {}
+    first_sizes: dict[str, Size] = {key: sizes.get(key, name(key)) for key in size_names(first)}
+    sizes_in_both: dict[str, Size] = {}
     others = _inputs(second)
     back: dict[Size, str] = {}
     for key, value in _inputs(first).items():
@@ -103,10 +103,10 @@ def names_in_both(
             if isinstance(a, int) or isinstance(b, int):
                 continue
             mine, theirs = a or unnamed_size(key, axis), b or unnamed_size(key, axis)
-            if found.setdefault(theirs, own[mine]) != own[mine]:
+            if sizes_in_both.setdefault(theirs, first_sizes[mine]) != first_sizes[mine]:
                 rule = "both models must take inputs of the same sizes; give them with --size"
                 raise ModelError(f"{show_size(theirs)} of B is two sizes of A", field=theirs, rule=rule)
-            if not isinstance(own[mine], int) and back.setdefault(own[mine], theirs) != theirs:
+            if not isinstance(first_sizes[mine], int) and back.setdefault(first_sizes[mine], theirs) != theirs:
                 rule = "both models must take inputs of the same sizes; give them with --size"
                 raise ModelError(f"{show_size(mine)} of A is two sizes of B", field=mine, rule=rule)
-    return own, found
+    return first_sizes, sizes_in_both

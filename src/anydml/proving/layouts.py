@@ -98,24 +98,26 @@ def laid_out(
         operands = [(term, term.sizes, own_axes(term)) if is_own else viewer.along(term) for term in terms]
         if joined >= 0:
             operands = [
-                each if _is_single(each[2][joined]) else (term, term.sizes, own_axes(term))
-                for each, term in zip(operands, terms, strict=True)
+                operand if _is_single(operand[2][joined]) else (term, term.sizes, own_axes(term))
+                for operand, term in zip(operands, terms, strict=True)
             ]
         factors = _factors(operands, axes, sizes, joined)
         inputs = None if factors is None else [
-            _input(operand, own, factors, kinds if k in needs else None, joined)
-            for k, (operand, own) in enumerate(zip(operands, axes, strict=True))
+            _input(operand, axes_of, factors, kinds if k in needs else None, joined)
+            for k, (operand, axes_of) in enumerate(zip(operands, axes, strict=True))
         ]  # fmt: skip
         if factors is not None and inputs is not None and all(inputs):
-            return _arranged(viewer, [each for each in inputs if each], factors, kinds, is_ordered, joined)
+            return _arranged(
+                viewer, [layout_input for layout_input in inputs if layout_input], factors, kinds, is_ordered, joined
+            )
     raise AssertionError("inputs as they are fit")
 
 
 Operand = tuple[Term, Sizes, list[list[Entry]]]
 
 
-def _is_single(own: Sequence[Entry]) -> bool:
-    left = [k for k, size in own if size != 1]
+def _is_single(entries: Sequence[Entry]) -> bool:
+    left = [k for k, size in entries if size != 1]
     return len(left) <= 1 and REPEATED not in left
 
 
@@ -123,17 +125,17 @@ def _factors(
     operands: Sequence[Operand], axes: Sequence[Sequence[int]], sizes: Sequence[Size], joined: int
 ) -> list[list[Size]] | None:
     """Return sizes of factors that the factors of all inputs consist of."""
-    found = []
+    all_factors = []
     for shared, size in enumerate(sizes):
         factors: list[Size] | None = None if size != 1 else []
-        for (_, _, groups), own in zip(operands, axes, strict=True):
-            if shared in own and shared != joined:
-                group = [each for _, each in groups[own.index(shared)] if each != 1]
+        for (_, _, groups), axes_of in zip(operands, axes, strict=True):
+            if shared in axes_of and shared != joined:
+                group = [factor for _, factor in groups[axes_of.index(shared)] if factor != 1]
                 factors = group if factors is None else refined(factors, group)
                 if factors is None:
                     return None
-        found.append([size] if factors is None else factors)
-    return found
+        all_factors.append([size] if factors is None else factors)
+    return all_factors
 
 
 def _input(
@@ -143,23 +145,23 @@ def _input(
     kinds: Sequence[Hashable] | None,
     joined: int,
 ) -> Input | None:
-    """Return an input by its factors; None if they are no products of those that are shared, or it lacks some."""
+    """Return an input by its factors; None if they are not products of those that are shared, or it lacks some."""
     source, _, groups = operand
-    found = dict[int, list[tuple[Label, Size]]]()
+    labelled = dict[int, list[tuple[Label, Size]]]()
     for shared, group in zip(axes, groups, strict=True):
         left = [(k, size) for k, size in group if size != 1]
         if shared == joined and left:
-            found[left[0][0]] = [((shared, 0), left[0][1])]
+            labelled[left[0][0]] = [((shared, 0), left[0][1])]
             continue
         split = aligned(factors[shared], [size for _, size in left]) if left else ([], [])
         if split is None or any(len(parts) > 1 for parts in split[0]):
             return None
-        for (k, _), own in zip(left, split[1], strict=True):
+        for (k, _), axes_of in zip(left, split[1], strict=True):
             if k != REPEATED:
-                found[k] = [((shared, part), factors[shared][part]) for part, _ in own]
+                labelled[k] = [((shared, part), factors[shared][part]) for part, _ in axes_of]
             elif kinds is not None and kinds[shared] != PLAIN:
                 return None
-    flat = [each for k in sorted(found) for each in found[k]]
+    flat = [entry for k in sorted(labelled) for entry in labelled[k]]
     return Input(source, [label for label, _ in flat], [size for _, size in flat])
 
 
@@ -171,53 +173,58 @@ def _arranged(
     is_ordered: bool,
     joined: int,
 ) -> Layout:
-    every = {label for each in inputs for label in each.labels}
+    labels = {label for layout_input in inputs for label in layout_input.labels}
 
     def rank(k: int) -> tuple[bool, bool, int]:
         # A constant is moved ahead, so it has no order of its own.
         is_constant = inputs[k].source.is_constant
-        return is_constant, {*inputs[k].labels} != every, k if is_ordered else inputs[k].source.number
+        return is_constant, {*inputs[k].labels} != labels, k if is_ordered else inputs[k].source.number
 
     order = dict.fromkeys(label for k in sorted(range(len(inputs)), key=rank) for label in inputs[k].labels)
     if joined >= 0 and (joined, 0) not in order:
         order = {(joined, 0): None, **order}
-    places = [{label: k for k, label in enumerate(each.labels)} for each in inputs]
+    places = [{label: k for k, label in enumerate(layout_input.labels)} for layout_input in inputs]
     runs: list[list[Label]] = []
     for label in order:
         if (
             runs
             and kinds[runs[-1][-1][0]] == kinds[label[0]]
             and all(
-                own.get(label, -1) == own.get(runs[-1][-1], -2) + 1 or not {label, runs[-1][-1]} & own.keys()
-                for own in places
+                place_of.get(label, -1) == place_of.get(runs[-1][-1], -2) + 1
+                or not {label, runs[-1][-1]} & place_of.keys()
+                for place_of in places
             )
         ):
             runs[-1].append(label)
         else:
             runs.append([label])
-    found = []
-    for each, own in zip(inputs, places, strict=True):
+    arranged = []
+    for arranged_input, places_of in zip(inputs, places, strict=True):
         entries, shape = list[Entry](), list[Size]()
         for run in runs:
-            has = run[0] in own
+            has = run[0] in places_of
             if has:
-                entries += [(own[label], each.sizes[own[label]]) for label in run]
+                entries += [(places_of[label], arranged_input.sizes[places_of[label]]) for label in run]
             elif joined >= 0 and run[0][0] != joined:
                 entries += [(REPEATED, factors[axis][k]) for axis, k in run]
-            sizes = [each.sizes[own[label]] for label in run] if has else [factors[axis][k] for axis, k in run]
+            sizes = (
+                [arranged_input.sizes[places_of[label]] for label in run]
+                if has
+                else [factors[axis][k] for axis, k in run]
+            )
             shape.append(product(sizes) if has or (joined >= 0 and run[0][0] != joined) else 1)
-        found.append(viewer.view(each.source, each.sizes, entries, tuple(shape)))
+        arranged.append(viewer.view(arranged_input.source, arranged_input.sizes, entries, tuple(shape)))
     sizes = [product(factors[axis][k] for axis, k in run) for run in runs]
-    return Layout(found, [kinds[run[0][0]] for run in runs], sizes, runs, factors)
+    return Layout(arranged, [kinds[run[0][0]] for run in runs], sizes, runs, factors)
 
 
 def shared_axes(terms: Sequence[Term], shape: Sizes) -> list[list[int]] | None:
     """Return the axes of a shape that those of terms are, −1 where they are broadcast; None if sizes may differ."""
-    found = []
+    axes_shared = []
     for term in terms:
         first = len(shape) - len(term.sizes)
         axes = [-1 if size == 1 else first + axis for axis, size in enumerate(term.sizes)]
         if any(axis >= 0 and shape[axis] != size for axis, size in zip(axes, term.sizes, strict=True)):
             return None
-        found.append(axes)
-    return found
+        axes_shared.append(axes)
+    return axes_shared

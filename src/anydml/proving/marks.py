@@ -43,29 +43,31 @@ def marked(outputs: Iterable[Term], batch: Batch) -> dict[int, Marks | None]:
     Raises:
         NoFingerprintError: there are too many elements.
     """
-    found, left = dict[int, Marks | None](), MOST
+    marks_of, left = dict[int, Marks | None](), MOST
     with np.errstate(over="ignore"):
         for term in needed(outputs):
             if term.shape is not None and (sizes := batch.inner(term.shape)) is not None:
                 left -= int(np.prod(sizes, dtype=np.int64))
             if left < 0:
                 raise NoFingerprintError("there are too many elements")
-            found[term.number] = _marks(term, found, batch)
-    return found
+            marks_of[term.number] = _marks(term, marks_of, batch)
+    return marks_of
 
 
-def _marks(term: Term, found: Mapping[int, Marks | None], batch: Batch) -> Marks | None:
+def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch) -> Marks | None:
     sizes = None if term.shape is None else batch.inner(term.shape)
     if sizes is None or (term.dtype is not None and term.dtype.hasobject):
         return None
     if term.is_constant and term.array is not None:
         return of_array(term.array)
-    given = [None if each is None else found[each.number] for each in term.inputs]
+    known_marks = [None if term_input is None else marks_of[term_input.number] for term_input in term.inputs]
     operator = term.kind.partition("@")[0]
-    is_unknown = any(each is not None and marks is None for each, marks in zip(term.inputs, given, strict=True))
+    is_unknown = any(
+        term_input is not None and marks is None for term_input, marks in zip(term.inputs, known_marks, strict=True)
+    )
     if is_unknown or not batch.keeps(term):
-        return _opaque(term, given, sizes)
-    marks = [each for each in given if each is not None]
+        return _opaque(term, known_marks, sizes)
+    marks = [array for array in known_marks if array is not None]
     moved = _moved(term, marks, sizes, batch)
     if moved is not None:
         return moved
@@ -74,21 +76,23 @@ def _marks(term: Term, found: Mapping[int, Marks | None], batch: Batch) -> Marks
     if operator == "Mul":
         return np.broadcast_to(of_product(seed_of("Mul"), *marks), sizes)
     if operator in ELEMENTWISE and term.kind.endswith("@"):
-        return _element_by_element(term, operator, given, marks, sizes)
+        return _element_by_element(term, operator, known_marks, marks, sizes)
     if term.kind == "dot":
         return _dot(marks, term.detail)
     if term.kind.startswith("Reduce") and "@" not in term.kind and len(marks) == 1:
         axes, more = term.detail
         return mixed(seed_of(f"{term.kind}:{more}"), _along(marks[0], axes)).reshape(sizes)
     if term.kind in ("Softmax", "LogSoftmax", "LayerNormalization"):
-        return _normalised(term, operator, marks) if len(marks) == len(given) else _opaque(term, given, sizes)
-    return _opaque(term, given, sizes)
+        return (
+            _normalised(term, operator, marks) if len(marks) == len(known_marks) else _opaque(term, known_marks, sizes)
+        )
+    return _opaque(term, known_marks, sizes)
 
 
 def _element_by_element(
-    term: Term, operator: str, given: list[Marks | None], marks: list[Marks], sizes: list[int]
+    term: Term, operator: str, known_marks: list[Marks | None], marks: list[Marks], sizes: list[int]
 ) -> Marks:
-    left_out = [k for k, each in enumerate(given) if each is None]
+    left_out = [k for k, array in enumerate(known_marks) if array is None]
     dtype = str(term.dtype) if operator == "Cast" else ""
     text = f"{operator}:{term.detail[0]}:{left_out}:{dtype}"
     if operator in COMMUTATIVE and len(marks) == 2:
@@ -112,33 +116,33 @@ PART = 2048
 
 def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
     """Return the fingerprints of sums of products along axes, in any order: sums of products of fingerprints."""
-    first, second = (each.shape for each in marks)
+    first, second = (array.shape for array in marks)
     axes = [axis for axis in range(len(first)) if axis not in added]
     both = [axis for axis in axes if first[axis] == second[axis]]
-    own = [[axis for axis in axes if axis not in both and shape[axis] != 1] for shape in (first, second)]
-    rest = [axis for axis in axes if axis not in (*both, *own[0], *own[1])]
+    free_axes = [[axis for axis in axes if axis not in both and shape[axis] != 1] for shape in (first, second)]
+    rest = [axis for axis in axes if axis not in (*both, *free_axes[0], *free_axes[1])]
     batch = [first[axis] for axis in both]
     count, *counts = (
-        int(np.prod([shape[axis] for axis in each], dtype=np.int64))
-        for shape, each in ((first, added), (first, own[0]), (second, own[1]))
+        int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
+        for shape, axes in ((first, added), (first, free_axes[0]), (second, free_axes[1]))
     )
-    rows = np.moveaxis(marks[0], [*both, *own[0], *added], range(len(first) - len(own[1]) - len(rest)))
+    rows = np.moveaxis(marks[0], [*both, *free_axes[0], *added], range(len(first) - len(free_axes[1]) - len(rest)))
     rows = rows.reshape(*batch, counts[0], count)
-    columns = np.moveaxis(marks[1], [*both, *added, *own[1]], range(len(first) - len(own[0]) - len(rest)))
+    columns = np.moveaxis(marks[1], [*both, *added, *free_axes[1]], range(len(first) - len(free_axes[0]) - len(rest)))
     columns = columns.reshape(*batch, count, counts[1])
-    found = []
+    sums = []
     for prime in PRIMES:
-        a, b = (spread(spread(each + np.uint64(prime))) % np.uint64(prime) for each in (rows, columns))
+        a, b = (spread(spread(array + np.uint64(prime))) % np.uint64(prime) for array in (rows, columns))
         total = np.zeros((*batch, a.shape[-2], b.shape[-1]), np.uint64)
         for k in range(0, count, PART):
             part = slice(k, k + PART)
             products = np.matmul(a[..., part].astype(np.float64), b[..., part, :].astype(np.float64))
             total += products.astype(np.uint64) % np.uint64(prime)
-        found.append(total % np.uint64(prime))
-    made = mixed(seed_of(f"dot product of {count}"), *found)
-    sizes = [*batch, *(shape[axis] for shape, each in zip((first, second), own, strict=True) for axis in each)]
-    order = [*both, *own[0], *own[1]]
-    moved = made.reshape(sizes).transpose([order.index(axis) for axis in axes if axis in order])
+        sums.append(total % np.uint64(prime))
+    product = mixed(seed_of(f"dot product of {count}"), *sums)
+    sizes = [*batch, *(shape[axis] for shape, axes in zip((first, second), free_axes, strict=True) for axis in axes)]
+    order = [*both, *free_axes[0], *free_axes[1]]
+    moved = product.reshape(sizes).transpose([order.index(axis) for axis in axes if axis in order])
     return moved.reshape([second[axis] if first[axis] == 1 else first[axis] for axis in axes])
 
 
@@ -159,10 +163,10 @@ def _moved(term: Term, marks: list[Marks], sizes: list[int], batch: Batch) -> Ma
             order = detail[0]
             return (marks[0] if order is None else moved_array(marks[0], batch.order(order))).reshape(sizes)
         case "slice":
-            found = marks[0]
+            result = marks[0]
             for axis, first, count, step in detail:
-                found = found.take(first + np.arange(count) * step, axis)
-            return found
+                result = result.take(first + np.arange(count) * step, axis)
+            return result
         case "concat":
             return np.concatenate(marks, detail)
         case "expand":
@@ -176,16 +180,16 @@ def _moved(term: Term, marks: list[Marks], sizes: list[int], batch: Batch) -> Ma
     return None
 
 
-def _opaque(term: Term, given: list[Marks | None], sizes: list[int]) -> Marks:
+def _opaque(term: Term, known_marks: list[Marks | None], sizes: list[int]) -> Marks:
     """Return fingerprints that depend on all inputs and on the place of an element."""
     text = f"{term.kind}:{_detail(term)}:{term.shape}"
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
-    for each, marks in zip(term.inputs, given, strict=True):
-        if each is None or marks is None:
+    for term_input, marks in zip(term.inputs, known_marks, strict=True):
+        if term_input is None or marks is None:
             # Without fingerprints, the term itself must be the same.
-            digest.update(f"{None if each is None else each.number};".encode())
+            digest.update(f"{None if term_input is None else term_input.number};".encode())
         else:
-            digest.update(f"{each.shape}:{each.dtype};".encode())
+            digest.update(f"{term_input.shape}:{term_input.dtype};".encode())
             digest.update(np.ascontiguousarray(marks).data)
     return of_place(int.from_bytes(digest.digest(), "little"), sizes)
 

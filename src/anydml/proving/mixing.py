@@ -35,10 +35,10 @@ def spread(marks: Marks) -> Marks:
 
 def mixed(seed: int, *marks: Marks) -> Marks:
     """Combine fingerprints in order, after broadcasting."""
-    found: Marks = np.array(seed & _MASK, np.uint64)
-    for each in marks:
-        found = spread(found * _ODD + each)
-    return found
+    mixture: Marks = np.array(seed & _MASK, np.uint64)
+    for mark in marks:
+        mixture = spread(mixture * _ODD + mark)
+    return mixture
 
 
 def of_negative(marks: Marks) -> Marks:
@@ -50,8 +50,8 @@ def of_product(seed: int, first: Marks, second: Marks) -> Marks:
     """Return the fingerprints of products: of both factors in any order, and their signs."""
     is_negative = (first > of_negative(first)) ^ (second > of_negative(second))
     sizes = np.broadcast_arrays(np.minimum(first, of_negative(first)), np.minimum(second, of_negative(second)))
-    found = mixed(seed, np.minimum(*sizes), np.maximum(*sizes)) >> np.uint64(1)
-    return np.where(is_negative, of_negative(found), found)
+    numbers = mixed(seed, np.minimum(*sizes), np.maximum(*sizes)) >> np.uint64(1)
+    return np.where(is_negative, of_negative(numbers), numbers)
 
 
 def of_row(marks: Marks, axis: int) -> Marks:
@@ -75,7 +75,7 @@ def of_array(array: Any) -> Marks:
     is_float = flat.dtype.kind == "f"
     wide = np.zeros((flat.size, -(-flat.itemsize // 8) * 8), np.uint8)
     wide[:, : flat.itemsize] = (np.abs(flat) if is_float else flat).view(np.uint8).reshape(flat.size, flat.itemsize)
-    found = mixed(seed_of(f"constant {array.dtype}"), *wide.view(np.uint64).T) >> np.uint64(1)
+    numbers = mixed(seed_of(f"constant {array.dtype}"), *wide.view(np.uint64).T) >> np.uint64(1)
     if is_float:
-        found = np.where(np.signbit(flat), of_negative(found), found)
-    return found.reshape(array.shape)
+        numbers = np.where(np.signbit(flat), of_negative(numbers), numbers)
+    return numbers.reshape(array.shape)

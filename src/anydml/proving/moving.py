@@ -21,7 +21,7 @@ MOST_DEEP = 100
 """Most nodes, one behind the other, of whose inputs slices are taken."""
 
 Again = Callable[["Mover", Term, Sequence[Term | None], Sequence[int]], Term | None]
-"""Returns what a term's node computes of other inputs, and where its axes now are; None if it is no such node."""
+"""Returns what a term's node computes of other inputs, and where its axes now are; None if it is not such a node."""
 
 
 class Mover(Viewer):
@@ -61,12 +61,12 @@ class Mover(Viewer):
                 array = array.take(start + np.arange(length) * by, axis)
             return self.terms.constant(array) if term.is_constant else self.terms.known(array, term.dtype)
         source, factors, axes = self.along(term)
-        own = by_factor(axes, taken)
-        if own is None:
+        parts = by_factor(axes, taken)
+        if parts is None:
             source, factors, axes = term, term.sizes, own_axes(term)
-            own = {axis: (first, count, step) for axis, first, count, step in taken}
-            axes = [[(k, shape[k]) for k, _ in each] for each in axes]
-        return self._sliced(source, factors, own, axes, tuple(shape))
+            parts = {axis: (first, count, step) for axis, first, count, step in taken}
+            axes = [[(k, shape[k]) for k, _ in axis_entries] for axis_entries in axes]
+        return self._sliced(source, factors, parts, axes, tuple(shape))
 
     def _sliced(
         self,
@@ -77,7 +77,7 @@ class Mover(Viewer):
         shape: Sizes,
     ) -> Term:
         """Return a view of what windows along factors take of a value."""
-        entries = [each for axis in axes for each in axis]
+        entries = [axis_entries for axis in axes for axis_entries in axis]
         if not windows:
             return self.view(source, factors, entries, shape)
         if source.kind == "slice" and (inner := outward(source, factors, windows)) is not None:
@@ -97,11 +97,11 @@ class Mover(Viewer):
         merged = tuple(product(factors[k] for k in run) for run in runs)
         detail = tuple((axis, *windows[run[0]]) for axis, run in enumerate(runs) if run[0] in windows)
         taken = [windows[run[0]][1] if run[0] in windows else size for run, size in zip(runs, merged, strict=True)]
-        made = self.terms.make("slice", [self.reshape(source, merged)], detail, source.dtype, taken)
-        return self.view(made, sizes, entries, shape)
+        sliced = self.terms.make("slice", [self.reshape(source, merged)], detail, source.dtype, taken)
+        return self.view(sliced, sizes, entries, shape)
 
     def _through(self, term: Term, factors: Sizes, windows: dict[int, tuple[Size, Size, int]]) -> Term | None:
-        """Return what a node computes of slices of its inputs, with an axis for each factor; None if it is no such."""
+        """Return what a node computes of slices of its inputs, with an axis for each factor; else None."""
         key = term.number, factors, tuple(sorted(windows.items()))
         if key not in self._passed:
             self._depth += 1
@@ -115,7 +115,7 @@ class Mover(Viewer):
         if split is None or any(len(parts) > 1 for parts in split[0]):
             return None
         # Factors of size 1 are on no axis.
-        groups = [[k for k, _ in own] for own in split[1]]
+        groups = [[k for k, _ in group] for group in split[1]]
         joined = term.detail if term.kind == "concat" else -1
         if joined >= 0 and len(groups[joined]) != 1:
             return None
@@ -123,41 +123,43 @@ class Mover(Viewer):
         added = term.detail if term.kind == "dot" else ()
         inputs, rank = list[Term | None](), len(groups) + len(added)
         if parts is None or any(
-            each is not None and (each.shape is None or len(each.shape) != rank) for each, _ in parts
+            source is not None and (source.shape is None or len(source.shape) != rank) for source, _ in parts
         ):
             return None
         places = [axis for axis in range(rank) if axis not in added]
-        for each, part in parts:
-            if each is None:
+        for part_source, part in parts:
+            if part_source is None:
                 inputs.append(None)
                 continue
-            shape, own = list[Size](), list[Window]()
-            for axis, size in enumerate(each.sizes):
+            shape, part_windows = list[Size](), list[Window]()
+            for axis, size in enumerate(part_source.sizes):
                 if axis in added:
                     shape.append(size)
                     continue
                 if axis == joined:
-                    own.append((len(shape), *part))
+                    part_windows.append((len(shape), *part))
                 for k in groups[places.index(axis)]:
                     is_whole = size != 1 and axis != joined
                     if is_whole and k in windows:
-                        own.append((len(shape), *windows[k]))
+                        part_windows.append((len(shape), *windows[k]))
                     shape.append(factors[k] if is_whole else size)
-            inputs.append(self.slice(self.reshape(each, tuple(shape)), own))
+            inputs.append(self.slice(self.reshape(part_source, tuple(shape)), part_windows))
         assert self._again is not None, "it is there"
         counts = [1 if axis in added else len(groups[places.index(axis)]) for axis in range(rank)]
-        found = self._again(self, term, inputs, [sum(counts[:axis]) for axis in range(rank)])
-        if found is None:
+        recomputed = self._again(self, term, inputs, [sum(counts[:axis]) for axis in range(rank)])
+        if recomputed is None:
             return None
-        return self.reshape(found, tuple(windows[k][1] if k in windows else size for k, size in enumerate(factors)))
+        return self.reshape(
+            recomputed, tuple(windows[k][1] if k in windows else size for k, size in enumerate(factors))
+        )
 
     def concat(self, terms: Sequence[Term], axis: int) -> Term:
         """Return values that are joined along an axis."""
         flat: list[Term] = []
         for term in [term for term in terms if term.sizes[axis] != 0] or [terms[0]]:
-            for each in self._parts(term, axis):
-                both = self._joined(flat[-1], each, axis) if flat else None
-                flat = [*flat[:-1], both] if both is not None else [*flat, each]
+            for part in self._parts(term, axis):
+                both = self._joined(flat[-1], part, axis) if flat else None
+                flat = [*flat[:-1], both] if both is not None else [*flat, part]
         if len(flat) == 1:
             return flat[0]
         shape = [*flat[0].sizes]
@@ -166,21 +168,23 @@ class Mover(Viewer):
             if all(term.is_constant for term in flat):
                 return self.terms.constant(np.concatenate([np.asarray(term.array) for term in flat], axis))
             elements = [elements_of(term) for term in flat]
-            if all(each is not None for each in elements):
-                return self.terms.known(np.concatenate([np.asarray(each) for each in elements], axis), flat[0].dtype)
+            if all(element is not None for element in elements):
+                return self.terms.known(
+                    np.concatenate([np.asarray(element) for element in elements], axis), flat[0].dtype
+                )
         if all(term is flat[0] for term in flat):
             return self.tile(flat[0], [len(flat) if k == axis else 1 for k in range(len(shape))])
         size = flat[0].sizes[axis]
         if size != 1 and all(term.sizes[axis] == size for term in flat):
             # Where all are of one size, the axis is another one beside theirs.
-            own = (*shape[:axis], 1, size, *shape[axis + 1 :])
-            return self.reshape(self.concat([self.reshape(term, own) for term in flat], axis), tuple(shape))
+            shape_with_axis = (*shape[:axis], 1, size, *shape[axis + 1 :])
+            return self.reshape(self.concat([self.reshape(term, shape_with_axis) for term in flat], axis), tuple(shape))
         shared = [*range(len(shape))]
-        kinds = ["joined" if each == axis else PLAIN for each in shared]
+        kinds = ["joined" if entry == axis else PLAIN for entry in shared]
         layout = laid_out(self, flat, [shared] * len(flat), shape, kinds, joined=axis)
         at = layout.kinds.index("joined")
-        made = self.terms.make("concat", layout.inputs, at, flat[0].dtype, layout.sizes)
-        return layout.result(self, made, shared, tuple(shape))
+        joined = self.terms.make("concat", layout.inputs, at, flat[0].dtype, layout.sizes)
+        return layout.result(self, joined, shared, tuple(shape))
 
     def _parts(self, term: Term, axis: int) -> list[Term]:
         """Return what a value is joined of along an axis; the value if it is not."""
@@ -192,29 +196,36 @@ class Mover(Viewer):
         first = [sum(len(parts) for parts in split[0][:k]) for k in range(len(factors))]
         axes = [
             [
-                each
-                for k, size in own
-                for each in ([(k, size)] if k == REPEATED else enumerate(split[0][k], first[k]))
+                part
+                for k, size in entries_of
+                for part in ([(k, size)] if k == REPEATED else enumerate(split[0][k], first[k]))
             ]
-            for own in axes
+            for entries_of in axes
         ]  # fmt: skip
         factors = tuple(size for parts in split[0] for size in parts)
         left = [k for k, size in axes[axis] if size != 1]
         joined = [first[k] + part for k, part in split[1][source.detail]]
         if left[:1] != joined or (
-            len(left) > 1 and any(each is not None and each.sizes[source.detail] != 1 for each in source.inputs)
+            len(left) > 1
+            and any(
+                source_input is not None and source_input.sizes[source.detail] != 1 for source_input in source.inputs
+            )
         ):
             return [term]
-        found = []
-        for each in source.inputs:
-            assert each is not None, "it is joined"
-            size = each.sizes[source.detail]
-            entries = [[(k, size if k == left[0] else n) for k, n in own] for own in axes]
+        views = []
+        for joined_input in source.inputs:
+            assert joined_input is not None, "it is joined"
+            size = joined_input.sizes[source.detail]
+            entries = [[(k, size if k == left[0] else n) for k, n in axis_entries] for axis_entries in axes]
             shape = [*term.sizes]
             shape[axis] = product(n for _, n in entries[axis])
             sizes = [size if k == left[0] else n for k, n in enumerate(factors)]
-            found.append(self.view(each, sizes, [entry for own in entries for entry in own], tuple(shape)))
-        return found
+            views.append(
+                self.view(
+                    joined_input, sizes, [entry for axis_entries in entries for entry in axis_entries], tuple(shape)
+                )
+            )
+        return views
 
     def _joined(self, first: Term, second: Term, axis: int) -> Term | None:
         """Return two constants, repeats of one value, or slices that are side by side, as one; None for others."""
@@ -223,12 +234,12 @@ class Mover(Viewer):
         (one, factors, axes), (other, others, more) = self.along(first), self.along(second)
         rest = [k for k in range(len(axes)) if k != axis]
         if one is other and factors == others and all(axes[k] == more[k] for k in rest):
-            own = [[k for k, n in each if n != 1] for each in (axes[axis], more[axis])]
-            if {*own[0], *own[1]} <= {REPEATED}:
+            factors_of = [[k for k, n in axis_entries if n != 1] for axis_entries in (axes[axis], more[axis])]
+            if {*factors_of[0], *factors_of[1]} <= {REPEATED}:
                 size = first.sizes[axis] + second.sizes[axis]
-                entries = [[(REPEATED, size)] if k == axis else each for k, each in enumerate(axes)]
+                entries = [[(REPEATED, size)] if k == axis else axis_entries for k, axis_entries in enumerate(axes)]
                 shape = tuple(size if k == axis else n for k, n in enumerate(first.sizes))
-                return self.view(one, factors, [each for own in entries for each in own], shape)
+                return self.view(one, factors, [entry for axis_entries in entries for entry in axis_entries], shape)
         if one.kind != "slice" or other.kind != "slice" or one.inputs != other.inputs:
             return None
         split, left = aligned(factors, one.sizes), [(k, size) for k, size in axes[axis] if size != 1]
@@ -238,8 +249,8 @@ class Mover(Viewer):
         if any(len(parts) > 1 for parts in split[0]):
             return None
         place = split[1].index([(left[0][0], 0)])
-        a, b = ({w[0]: w for w in each.detail} for each in (one, other))
-        before, after = (each.pop(place, (place, 0, whole.sizes[place], 1)) for each in (a, b))
+        a, b = ({w[0]: w for w in term.detail} for term in (one, other))
+        before, after = (windows_of.pop(place, (place, 0, whole.sizes[place], 1)) for windows_of in (a, b))
         if a != b or before[3] != after[3] or before[1] + before[2] * before[3] != after[1]:
             return None
         count = before[2] + after[2]
@@ -249,14 +260,16 @@ class Mover(Viewer):
             return None
         if others[:k] != factors[:k] or others[k + 1 :] != factors[k + 1 :] or others[k] != after[2]:
             return None
-        if [[e if e[0] != k else k for e in each] for each in axes] != [
-            [e if e[0] != k else k for e in each] for each in more
+        if [[e if e[0] != k else k for e in axis_entries] for axis_entries in axes] != [
+            [e if e[0] != k else k for e in axis_entries] for axis_entries in more
         ]:
             return None
         taken = self.slice(whole, [*a.values(), (place, before[1], count, before[3])])
         shape = tuple(count if n == axis else size for n, size in enumerate(first.sizes))
         sizes = tuple(count if n == k else size for n, size in enumerate(factors))
-        return self.view(taken, sizes, [(n, count if n == k else size) for each in axes for n, size in each], shape)
+        return self.view(
+            taken, sizes, [(n, count if n == k else size) for axis_entries in axes for n, size in axis_entries], shape
+        )
 
     def take(self, term: Term, indices: Term, axis: int) -> Term:
         """Return what is picked along an axis."""
@@ -276,26 +289,26 @@ class Mover(Viewer):
         elif indices.dtype is not None and indices.dtype != np.int64 and indices.is_constant and array is not None:
             indices = self.terms.constant(array.astype(np.int64))
         source, factors, axes = self.along(term)
-        left = [k for k, each in axes[axis] if each != 1]
+        left = [k for k, size in axes[axis] if size != 1]
         if len(left) != 1 or left[0] == REPEATED:
             source, factors, axes, left = term, term.sizes, own_axes(term), [axis]
-        own, order = self.source(indices)
+        index_source, order = self.source(indices)
         before, after = factors[: left[0]], factors[left[0] + 1 :]
-        merged = [product(before), product(own.sizes), product(after)]
+        merged = [product(before), product(index_source.sizes), product(after)]
         data = self.reshape(source, (merged[0], factors[left[0]], merged[2]))
-        flat_indices = self.reshape(own, (merged[1],))
-        made = self.terms.make("taken", [data, flat_indices], 1, term.dtype, merged)
+        flat_indices = self.reshape(index_source, (merged[1],))
+        picked_term = self.terms.make("taken", [data, flat_indices], 1, term.dtype, merged)
         count = len(order.factors)
 
         def moved(entries: Sequence[Entry]) -> list[Entry]:
-            return [(k + (count - 1) * (k > left[0]) if k != REPEATED else k, each) for k, each in entries]
+            return [(k + (count - 1) * (k > left[0]) if k != REPEATED else k, size) for k, size in entries]
 
-        picked = [(k + left[0] if k != REPEATED else k, each) for k, each in order.entries()]
+        picked = [(k + left[0] if k != REPEATED else k, size) for k, size in order.entries()]
         entries = [
-            *(each for own in axes[:axis] for each in moved(own)), *picked,
-            *(each for own in axes[axis + 1 :] for each in moved(own)),
+            *(entry for axis_entries in axes[:axis] for entry in moved(axis_entries)), *picked,
+            *(entry for axis_entries in axes[axis + 1 :] for entry in moved(axis_entries)),
         ]  # fmt: skip
-        return self.view(made, [*before, *order.factors, *after], entries, shape)
+        return self.view(picked_term, [*before, *order.factors, *after], entries, shape)
 
 
 def filled(term: Term) -> Array | None:

@@ -25,14 +25,14 @@ def show_size(name: str) -> str:
 
 def size_names(model: ModelProto) -> list[str]:
     """Return the names of the inputs' symbolic sizes, including unnamed ones, in order."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     constants = {tensor.name for tensor in model.graph.initializer}
     for value in model.graph.input:
         if value.type.WhichOneof("value") == "tensor_type" and value.name not in constants:
             for axis, dim in enumerate(value.type.tensor_type.shape.dim):
                 if not dim.HasField("dim_value"):
-                    found[dim.dim_param or unnamed_size(value.name, axis)] = None
-    return [*found]
+                    names[dim.dim_param or unnamed_size(value.name, axis)] = None
+    return [*names]
 
 
 def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:

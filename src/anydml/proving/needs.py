@@ -14,7 +14,7 @@ def by_need(graph: GraphProto) -> tuple[list[NodeProto], int]:
     """
     makers = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
     order, seen = dict[int, None](), set[int]()
-    stack = [(makers[each.name], False) for each in reversed(graph.output) if each.name in makers]
+    stack = [(makers[output.name], False) for output in reversed(graph.output) if output.name in makers]
     while stack:
         k, is_ready = stack.pop()
         if is_ready:
@@ -30,7 +30,9 @@ def by_need(graph: GraphProto) -> tuple[list[NodeProto], int]:
 def _read(node: NodeProto) -> list[str]:
     """Return the names that a node reads, also in its subgraphs."""
     inner = [
-        name for body in bodies(subgraphs(node)) for each in body.node for name in each.input
+        name for body in bodies(subgraphs(node)) for inner in body.node for name in inner.input
     ]  # fmt: skip
-    captured = [each.name for body in bodies(subgraphs(node)) if isinstance(body, GraphProto) for each in body.output]
+    captured = [
+        output.name for body in bodies(subgraphs(node)) if isinstance(body, GraphProto) for output in body.output
+    ]
     return [*node.input, *inner, *captured]

@@ -37,7 +37,7 @@ class Order(NamedTuple):
                 continue
             if runs and (
                 runs[-1][-1] == k == REPEATED
-                or (k > runs[-1][-1] != REPEATED and all(each == 1 for each in factors[runs[-1][-1] + 1 : k]))
+                or (k > runs[-1][-1] != REPEATED and all(factor == 1 for factor in factors[runs[-1][-1] + 1 : k]))
             ):
                 runs[-1].append(k)
                 sizes[-1] = sizes[-1] * size
@@ -72,12 +72,12 @@ class Order(NamedTuple):
         parts, groups = split
         place, factors = dict[tuple[int, int], int](), list[Size]()
         for k in range(len(self.factors)):
-            own = self.perm.index(k)
-            for part, size in enumerate(parts[own]):
-                place[own, part] = len(factors)
+            position = self.perm.index(k)
+            for part, size in enumerate(parts[position]):
+                place[position, part] = len(factors)
                 factors.append(size)
         return tuple(factors), [
-            [(place.get(each, REPEATED), parts[each[0]][each[1]]) for each in own] for own in groups
+            [(place.get(factor, REPEATED), parts[factor[0]][factor[1]]) for factor in group] for group in groups
         ]
 
 
@@ -120,10 +120,10 @@ def aligned(
 def refined(first: Sequence[Size], second: Sequence[Size]) -> list[Size] | None:
     """Return the factors that split those of both lists, whose products are equal; None if there are none."""
     split = aligned(first, second)
-    return None if split is None else [size for each in split[0] for size in each]
+    return None if split is None else [size for factors in split[0] for size in factors]
 
 
 def numbers(sizes: Sequence[Size]) -> list[int] | None:
     """Return sizes as numbers; None if one is not a number."""
-    found = [size for size in sizes if isinstance(size, int)]
-    return found if len(found) == len(sizes) else None
+    integers = [size for size in sizes if isinstance(size, int)]
+    return integers if len(integers) == len(sizes) else None

@@ -40,9 +40,9 @@ def parting(first: Read, second: Read, output: str, marks: Mapping[int, Marks | 
         output: name of an output that differs.
         marks: fingerprints of terms by number, by which other terms may be equal; empty if there are none.
     """
-    own, other = (needed([read.outputs[output]]) for read in (first, second))
-    a, b = _first(own, other, marks), _first(other, own, marks)
-    places = [a or own[-1], b or other[-1]]
+    first_needed, other = (needed([read.outputs[output]]) for read in (first, second))
+    a, b = _first(first_needed, other, marks), _first(other, first_needed, marks)
+    places = [a or first_needed[-1], b or other[-1]]
     return Parting(output, (first.node(places[0]), second.node(places[1])), (text(places[0]), text(places[1])))
 
 
@@ -62,10 +62,13 @@ _MOVING = frozenset(("concat", "constant", "expand", "taken", "input", "moved", 
 
 def _key(term: Term, marks: Mapping[int, Marks | None], is_sorted: bool) -> object:
     """Return the fingerprints of a term in one form; its number if it has none."""
-    found = marks.get(term.number)
-    if found is None:
+    marks_of_term = marks.get(term.number)
+    if marks_of_term is None:
         return term.number
-    return term.dtype, np.sort(found, axis=None).tobytes() if is_sorted else (found.shape, found.tobytes())
+    return term.dtype, np.sort(marks_of_term, axis=None).tobytes() if is_sorted else (
+        marks_of_term.shape,
+        marks_of_term.tobytes(),
+    )
 
 
 def same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bool:
@@ -99,7 +102,9 @@ def _text(term: Term, depth: int) -> Iterator[str]:
     else:
         operator, _, version = term.kind.partition("@")
         yield f"{operator}{f' of opset {version}' if version else ''}{_details(term)}("
-        yield ", ".join("" if each is None else "".join(_text(each, depth - 1)) for each in term.inputs)
+        yield ", ".join(
+            "" if term_input is None else "".join(_text(term_input, depth - 1)) for term_input in term.inputs
+        )
         yield f"){shape}"
 
 

@@ -44,7 +44,7 @@ class Proof:
         names: names of sizes for all of whose values, of 1 and more, the verdict holds.
         where: what else must hold of sizes, such as "N ≤ 512": a text each.
         outputs: by name, whether it is proved.
-        reasons: why it is no proof, or what it rests on beside the models.
+        reasons: why it is not a proof, or what it rests on beside the models.
         rounding: what may be rounded otherwise.
         samples: sizes at which all results are equal, where that is all that is known.
         parting: the first place where the models part, if they do.
@@ -92,33 +92,33 @@ def prove(
     for model in models:
         check(model)
     given = dict(sizes or {})
-    found = Proof("undecided", given, [each for each in size_names(first) if each not in given])
-    found.reasons = [*differences(first, second, given)]
-    if found.reasons:
-        found.verdict = "different"
-        return found
+    proof = Proof("undecided", given, [name for name in size_names(first) if name not in given])
+    proof.reasons = [*differences(first, second, given)]
+    if proof.reasons:
+        proof.verdict = "different"
+        return proof
     known = names_in_both(first, second, given)
     for is_real in (False, True):
         reader, a, b = _read(models, folders, known, is_real, weights)
-        found.outputs, marks = marked_outputs(a, b, found.names, found.reasons)
-        if all(found.outputs.values()):
+        proof.outputs, marks = marked_outputs(a, b, proof.names, proof.reasons)
+        if all(proof.outputs.values()):
             if refused := may_refuse(a, b, marks):
-                found.reasons = [f"B may refuse inputs that A takes, at {each}" for each in refused]
+                proof.reasons = [f"B may refuse inputs that A takes, at {output}" for output in refused]
                 break
-            found.rounding = [*reader.rounding()]
-            found.where = [f"{size} ≤ {most}" for size, most in reader.mover.assumed.items()]
-            found.verdict = "rounded" if is_real else "proved"
-            found.reasons = [*_COMPARED[weights]] + [_own(reader.own)] * bool(reader.own)
-            return found
-        wrong = next(key for key, is_same in found.outputs.items() if not is_same)
-        found.parting = parting(a, b, wrong, marks)
-    if found.names:
-        _sample(found, models, folders, known, weights)
-    if runs and weights != "none" and not found.samples:
-        found.shown = tried(first, second, folders, *known)
-        if found.shown is not None and found.shown.output:
-            found.verdict = "different"
-    return found
+            proof.rounding = [*reader.rounding()]
+            proof.where = [f"{size} ≤ {limit}" for size, limit in reader.mover.assumed.items()]
+            proof.verdict = "rounded" if is_real else "proved"
+            proof.reasons = [*_COMPARED[weights]] + [_own(reader.own)] * bool(reader.own)
+            return proof
+        wrong = next(key for key, is_same in proof.outputs.items() if not is_same)
+        proof.parting = parting(a, b, wrong, marks)
+    if proof.names:
+        _sample(proof, models, folders, known, weights)
+    if runs and weights != "none" and not proof.samples:
+        proof.shown = tried(first, second, folders, *known)
+        if proof.shown is not None and proof.shown.output:
+            proof.verdict = "different"
+    return proof
 
 
 def _read(
@@ -155,7 +155,7 @@ def marked_outputs(
     outputs, batch = equal_outputs(a, b), Batch(names[0] if names else "")
     wrong = [key for key, is_same in outputs.items() if not is_same]
     if any(
-        (shape := each.outputs[key].shape) is None or batch.inner(shape) is None for each in (a, b) for key in wrong
+        (shape := read.outputs[key].shape) is None or batch.inner(shape) is None for read in (a, b) for key in wrong
     ):
         return outputs, {}
     try:
@@ -180,7 +180,7 @@ def may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
         # In any order, since B may compute of elements that are moved. What has none may be of any sizes.
         return None if mark is None or not mark.size else (term.kind, np.sort(mark, axis=None).tobytes())
 
-    known = {each for term in a.refusing.values() if (each := elements(term)) is not None}
+    known = {element for term in a.refusing.values() if (element := elements(term)) is not None}
     left = (term for number, term in b.refusing.items() if number not in a.refusing)
     return [b.node(term) for term in left if elements(term) not in known]
 
@@ -193,20 +193,20 @@ _COMPARED: Mapping[Weights, Sequence[str]] = {
 
 
 def _sample(
-    found: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, weights: Weights
+    proof: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, weights: Weights
 ) -> None:
     """Compare the models at several small sizes; note these if all results are equal."""
     rounding: set[str] = set()
-    for values in small_sizes(found.names):
-        numbered = [{key: at(size, values) or 0 for key, size in each.items()} for each in known]
+    for values in small_sizes(proof.names):
+        numbered = [{key: at(size, values) or 0 for key, size in outputs.items()} for outputs in known]
         for is_real in (False, True):
             reader, a, b = _read(models, folders, (numbered[0], numbered[1]), is_real, weights)
-            outputs, marks = marked_outputs(a, b, (), found.reasons)
+            outputs, marks = marked_outputs(a, b, (), proof.reasons)
             if all(outputs.values()) and not may_refuse(a, b, marks):
                 rounding.update(reader.rounding())
-                found.samples.append(dict(values))
+                proof.samples.append(dict(values))
                 break
         else:
-            found.samples.clear()
+            proof.samples.clear()
             return
-    found.rounding = sorted(rounding)
+    proof.rounding = sorted(rounding)

@@ -71,7 +71,7 @@ class Read:
                 seen.add(term.number)
                 if term.number in self.refusing and never_fits(term):
                     return True
-                left += [each for each in term.inputs if each is not None]
+                left += [term_input for term_input in term.inputs if term_input is not None]
         return False
 
 
@@ -110,25 +110,25 @@ class Reader:
             ModelError: its constants cannot be read.
         """
         model = inlined(model)
-        found = Read()
-        values = found.values
+        read = Read()
+        values = read.values
         for value in model.graph.input:
             values[value.name] = self._input(value, sizes, constants if value.name in constants else None)
         opsets = opsets_of(model.opset_import)
-        every = [*bodies([model.graph])]
-        needed = {name for body in every for node in body.node for name in node.input}
-        needed |= {each if isinstance(each, str) else each.name for body in every for each in body.output}
-        made = {name for node in model.graph.node for name in node.output}
-        for each in sorted(needed - values.keys() - made):
-            if each in constants:
-                values[each] = self._constant_of(constants, each)
-        self._body(model.graph, values, opsets, found, 0)
+        graphs = [*bodies([model.graph])]
+        needed = {name for body in graphs for node in body.node for name in node.input}
+        needed |= {output if isinstance(output, str) else output.name for body in graphs for output in body.output}
+        results = {name for node in model.graph.node for name in node.output}
+        for missing in sorted(needed - values.keys() - results):
+            if missing in constants:
+                values[missing] = self._constant_of(constants, missing)
+        self._body(model.graph, values, opsets, read, 0)
         self._is_first = False
         for output in model.graph.output:
             term = values[output.name]
             assert term is not None, "the model is valid"
-            found.outputs[output.name] = term
-        return found
+            read.outputs[output.name] = term
+        return read
 
     def rounding(self) -> Iterator[str]:
         """Yield what was taken for equal that a runtime may round otherwise, a text each."""
@@ -151,15 +151,15 @@ class Reader:
         if value.type.WhichOneof("value") != "tensor_type":
             kind = value.type.SerializeToString(deterministic=True)
             return self.terms.make("input", inputs, (value.name, kind))
-        elem_type, given = tensor_type(value)
-        shape = None if given is None else tuple(
+        elem_type, declared = tensor_type(value)
+        shape = None if declared is None else tuple(
             size if isinstance(size, int) else _size(size or unnamed_size(value.name, axis), sizes)
-            for axis, size in enumerate(given)
+            for axis, size in enumerate(declared)
         )  # fmt: skip
         return self.terms.make("input", inputs, (value.name, elem_type, shape), numpy_type(elem_type), shape)
 
     def _body(
-        self, graph: GraphProto, values: dict[str, Term | None], opsets: Mapping[str, int], found: Read, level: int
+        self, graph: GraphProto, values: dict[str, Term | None], opsets: Mapping[str, int], read: Read, level: int
     ) -> None:
         """Add the values that the nodes of a graph make."""
         for sparse in graph.sparse_initializer:
@@ -171,12 +171,12 @@ class Reader:
         for place, node in enumerate(nodes):
             inputs = [values[name] if name else None for name in node.input]
             # Graphs that are rewritten step by step have most nodes in common.
-            given = tuple([None if each is None else each.number for each in inputs])
-            key = node.SerializeToString(deterministic=True), given, versions
+            numbers = tuple([None if term is None else term.number for term in inputs])
+            key = node.SerializeToString(deterministic=True), numbers, versions
             terms = self._called.get(key)
             if terms is None:
                 call = Call(node, opsets, inputs)
-                terms = self._terms(call, values, found, level)
+                terms = self._terms(call, values, read, level)
                 if self._is_function(call):
                     self._called[key] = terms
                 if self._is_first and place < live:
@@ -188,21 +188,21 @@ class Reader:
                 if output:
                     values[output] = term
                     if refuses(term):
-                        found.refusing[term.number] = term
-                    for each in (term, *term.inputs) if term.kind == "moved" else (term,):
-                        if each is not None and each.kind not in ("constant", "input"):
-                            found.nodes.setdefault(each.number, []).append((node.op_type, label))
+                        read.refusing[term.number] = term
+                    for part in (term, *term.inputs) if term.kind == "moved" else (term,):
+                        if part is not None and part.kind not in ("constant", "input"):
+                            read.nodes.setdefault(part.number, []).append((node.op_type, label))
 
     def _is_function(self, call: Call) -> bool:
         """Whether a node's results depend on its inputs alone."""
         return not (_draws(call) or any(subgraphs(call.proto)))
 
-    def _terms(self, call: Call, values: Mapping[str, Term | None], found: Read, level: int) -> Sequence[Term]:
+    def _terms(self, call: Call, values: Mapping[str, Term | None], read: Read, level: int) -> Sequence[Term]:
         if call.operator == "Constant" and not call.domain:
             return [self._constant(call)]
-        own = [*subgraphs(call.proto)]
-        if own:
-            return self._with_bodies(call, own, values, found, level)
+        graphs = [*subgraphs(call.proto)]
+        if graphs:
+            return self._with_bodies(call, graphs, values, read, level)
         if _draws(call):
             return [self.terms.unique(call.kind, *kind) for kind in call.types()]
         return self._computed(call)
@@ -223,11 +223,15 @@ class Reader:
         if terms is not None:
             return [self.evaluator.moved(term, call.inputs) for term in terms]
         types = sized(call, call.types())
-        if all(each is None or each.is_constant for each in call.inputs):
+        if all(term is None or term.is_constant for term in call.inputs):
             known = [None if shape is None else numbers([-1 if n is None else n for n in shape]) for _, shape in types]
             if all(call.proto.output) and all(shape is not None and min(shape, default=0) >= 0 for shape in known):
-                most = sum(math.prod(shape or ()) for shape in known)
-                folded = self.evaluator.computed(call.proto, call.opsets, call.inputs, most) if most <= MOST else None
+                max_elements = sum(math.prod(shape or ()) for shape in known)
+                folded = (
+                    self.evaluator.computed(call.proto, call.opsets, call.inputs, max_elements)
+                    if max_elements <= MOST
+                    else None
+                )
                 if folded is not None:
                     return folded
         if call.schema is None:
@@ -236,7 +240,7 @@ class Reader:
 
     def _applied(self, opsets: Mapping[str, int], operator: str, *inputs: Term | None, **attributes: Any) -> Term:
         """Return the first result of an operator."""
-        names = ["" if each is None else f"i{k}" for k, each in enumerate(inputs)]
+        names = ["" if term is None else f"i{k}" for k, term in enumerate(inputs)]
         return self._computed(Call(helper.make_node(operator, names, ["o"], **attributes), opsets, inputs))[0]
 
     def _outputs(self, call: Call, inputs: Sequence[Term | None], detail: object, types: Sequence[Type]) -> list[Term]:
@@ -254,42 +258,44 @@ class Reader:
         return [first, *rest]
 
     def _constant(self, call: Call) -> Term:
-        for each in call.proto.attribute:
-            if each.HasField("t"):
-                return self.evaluator.constant(np.asarray(to_array(each.t, Budget())))
-            if each.name in ("value_float", "value_floats"):
-                return self.evaluator.constant(np.array(helper.get_attribute_value(each), np.float32))
-            if each.name in ("value_int", "value_ints"):
-                return self.evaluator.constant(np.array(helper.get_attribute_value(each), np.int64))
+        for attribute in call.proto.attribute:
+            if attribute.HasField("t"):
+                return self.evaluator.constant(np.asarray(to_array(attribute.t, Budget())))
+            if attribute.name in ("value_float", "value_floats"):
+                return self.evaluator.constant(np.array(helper.get_attribute_value(attribute), np.float32))
+            if attribute.name in ("value_int", "value_ints"):
+                return self.evaluator.constant(np.array(helper.get_attribute_value(attribute), np.int64))
         return self.terms.make("Constant", (), call.attributes())
 
     def _with_bodies(
-        self, call: Call, graphs: Sequence[GraphProto], values: Mapping[str, Term | None], found: Read, level: int
+        self, call: Call, graphs: Sequence[GraphProto], values: Mapping[str, Term | None], read: Read, level: int
     ) -> Sequence[Term]:
         """Return the terms of a node with subgraphs: of these, the results, as functions of their own inputs."""
         shapes = Rounds(call).shapes() if call.operator in ("Loop", "Scan") and not call.domain else {}
         while True:
             inside = Read()
             results = [self._results(call, body, values, shapes, inside, level) for body in graphs]
-            kept = {k: shape for k, shape in shapes.items() if Rounds(call).holds(k, shape, results[0])}
-            if kept == shapes:
+            held = {k: shape for k, shape in shapes.items() if Rounds(call).holds(k, shape, results[0])}
+            if held == shapes:
                 break
             # What a round makes has another shape than what it takes, so that of later rounds is not known.
-            shapes = kept
+            shapes = held
         for number, nodes in inside.nodes.items():
-            found.nodes.setdefault(number, []).extend(nodes)
-        found.refusing.update(inside.refusing)
-        found.inner[next(filter(None, call.proto.output), "")] = [named for _, named in results]
-        names = tuple(each.name for each in call.proto.attribute if each.HasField("g") or each.graphs)
+            read.nodes.setdefault(number, []).extend(nodes)
+        read.refusing.update(inside.refusing)
+        read.inner[next(filter(None, call.proto.output), "")] = [named for _, named in results]
+        names = tuple(
+            attribute.name for attribute in call.proto.attribute if attribute.HasField("g") or attribute.graphs
+        )
         counts = tuple((len(body.input), len(body.output)) for body in graphs)
         detail = call.attributes(), names, counts, len(call.inputs)
-        every = [term for terms, _ in results for term in terms]
+        body_terms = [term for terms, _ in results for term in terms]
         return self._outputs(
-            call, [*call.inputs, *every], detail, types_of(call, [terms for terms, _ in results], shapes)
+            call, [*call.inputs, *body_terms], detail, types_of(call, [terms for terms, _ in results], shapes)
         )
 
     def _results(
-        self, call: Call, body: GraphProto, values: Mapping[str, Term | None], shapes: Mapping[int, Sizes], found: Read,
+        self, call: Call, body: GraphProto, values: Mapping[str, Term | None], shapes: Mapping[int, Sizes], read: Read,
         level: int,
     ) -> tuple[list[Term | None], dict[str, Term | None]]:  # fmt: skip
         """Return the results of a body, and all values in it by name, where its inputs have shapes, if known."""
@@ -300,7 +306,7 @@ class Reader:
             inner[value.name] = self.terms.make("bound", (), detail, numpy_type(elem_type), shape)
         for tensor in body.initializer:
             inner[tensor.name] = self.evaluator.constant(np.asarray(to_array(tensor, Budget())))
-        self._body(body, inner, call.opsets, found, level + 1)
+        self._body(body, inner, call.opsets, read, level + 1)
         return [inner[output.name] for output in body.output], inner
 
 
@@ -313,5 +319,5 @@ def _draws(call: Call) -> bool:
     return call.version < 7 or (call.version >= 12 and call.term(2) is not None and call.known(2) is not False)
 
 
-def _size(given: str, sizes: Mapping[str, Size]) -> Size:
-    return sizes.get(given, name(given))
+def _size(text: str, sizes: Mapping[str, Size]) -> Size:
+    return sizes.get(text, name(text))

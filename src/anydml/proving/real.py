@@ -53,9 +53,9 @@ def scaled(mover: Mover, term: Term) -> tuple[float, Term | None]:
         return float(number), None
     source, order = mover.source(term)
     if source.kind == "Mul@":
-        for k, each in enumerate(source.inputs):
+        for k, factor in enumerate(source.inputs):
             rest = source.inputs[1 - k]
-            number = None if each is None else filled(each)
+            number = None if factor is None else filled(factor)
             if number is not None and rest is not None and rest.shape == source.shape:
                 return float(number), mover.view(rest, order.factors, order.entries(), term.sizes)
     return 1.0, term
@@ -76,14 +76,14 @@ def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
 
 def _multiplied(mover: Mover, terms: Sequence[Term], shape: Sizes, number: float, plain: Plain) -> Term | None:
     rest = list[Term]()
-    for each in terms:
-        own, left = scaled(mover, each)
-        number *= own
+    for term in terms:
+        source, left = scaled(mover, term)
+        number *= source
         rest += [] if left is None else [left]
     if not rest:
         return None
-    found = plain("Mul", rest) if len(rest) > 1 else rest[0]
-    return times(mover, found, number, plain) if found is not None and found.shape == shape else None
+    product = plain("Mul", rest) if len(rest) > 1 else rest[0]
+    return times(mover, product, number, plain) if product is not None and product.shape == shape else None
 
 
 def _power(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
@@ -91,36 +91,36 @@ def _power(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> T
     if exponent is None or float(exponent) not in (2, _CUBE) or base.shape != shape:
         return None
     mover.rounded.add("small powers are products")
-    found = _multiplied(mover, [base, base], shape, 1.0, plain)
-    if found is not None and float(exponent) == _CUBE:
-        found = _multiplied(mover, [base, found], shape, 1.0, plain)
-    return found
+    power = _multiplied(mover, [base, base], shape, 1.0, plain)
+    if power is not None and float(exponent) == _CUBE:
+        power = _multiplied(mover, [base, power], shape, 1.0, plain)
+    return power
 
 
 def _added(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
-    parts = [each for term in terms for each in _summands(mover, term)]
+    parts = [summand for term in terms for summand in _summands(mover, term)]
     if not len(terms) < len(parts) <= MOST:
         return None
     parts.sort(key=lambda term: term.number)
-    found: Term | None = parts[0]
-    for each in parts[1:]:
-        found = None if found is None else plain("Add", [found, each])
-    if found is None or found.shape != shape:
+    total: Term | None = parts[0]
+    for part in parts[1:]:
+        total = None if total is None else plain("Add", [total, part])
+    if total is None or total.shape != shape:
         return None
     mover.rounded.add("sums are added up in another order")
-    return found
+    return total
 
 
 def _summands(mover: Mover, term: Term) -> list[Term]:
-    """Return what a value is a sum of, each in the value's shape; the value if it is no sum."""
+    """Return what a value is a sum of, each in the value's shape; the value if it is not a sum."""
     source, order = mover.source(term)
     if source.kind != "Add@":
         return [term]
-    found = list[Term]()
-    for each in source.inputs:
-        assert each is not None, "it is added"
-        wide = mover.expand(each, source.sizes)
+    summands = list[Term]()
+    for source_input in source.inputs:
+        assert source_input is not None, "it is added"
+        wide = mover.expand(source_input, source.sizes)
         if wide.kind == "expand":
             return [term]
-        found += _summands(mover, mover.view(wide, order.factors, order.entries(), term.sizes))
-    return found
+        summands += _summands(mover, mover.view(wide, order.factors, order.entries(), term.sizes))
+    return summands

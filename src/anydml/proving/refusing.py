@@ -8,10 +8,10 @@ from anydml.proving.terms import Term
 
 def refuses(term: Term) -> bool:
     """Whether a term's node may refuse what it is given: where sizes do not fit, or nothing is known of it."""
-    given = [each.shape for each in term.inputs if each is not None]
-    if any(shape is None for shape in given):
+    input_shapes = [term_input.shape for term_input in term.inputs if term_input is not None]
+    if any(shape is None for shape in input_shapes):
         return term.kind != "output"
-    shapes = [shape for shape in given if shape is not None]
+    shapes = [shape for shape in input_shapes if shape is not None]
     if term.kind == "taken":
         # Constant indices were found to be inside.
         return not (term.inputs[1] is not None and term.inputs[1].is_constant)
@@ -26,7 +26,7 @@ def refuses(term: Term) -> bool:
 
 def never_fits(term: Term) -> bool:
     """Whether an element-wise node refuses whatever it is given, since its inputs are not broadcast to one shape."""
-    shapes = [each.shape for each in term.inputs if each is not None and each.shape is not None]
+    shapes = [term_input.shape for term_input in term.inputs if term_input is not None and term_input.shape is not None]
     is_broadcast = term.kind.endswith("@")
     return is_broadcast and any(never_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
 

@@ -38,9 +38,9 @@ class Proofs:
         if not limits:
             return limits is not None
         # Beyond its limit, a size is another one from 1 on, added to that.
-        for size, most in limits.items():
-            own = next((each for each in self._names if name(each) == size), None)
-            if own is None or self._proved_below(first, second, own, most) != {}:
+        for size, limit in limits.items():
+            size_name = next((size_name for size_name in self._names if name(size_name) == size), None)
+            if size_name is None or self._proved_below(first, second, size_name, limit) != {}:
                 return False
         return True
 
@@ -52,34 +52,36 @@ class Proofs:
         """Return what the values in a model's bodies are computed of, by the first name that their node makes."""
         return self._read(model).inner
 
-    def _reader(self, own: str = "", above: int = 0) -> Reader:
-        return self._readers.setdefault((own, above), Reader(reads_files=self._reads_files))
+    def _reader(self, size_name: str = "", above: int = 0) -> Reader:
+        return self._readers.setdefault((size_name, above), Reader(reads_files=self._reads_files))
 
-    def _read(self, model: ModelProto, own: str = "", above: int = 0) -> Read:
+    def _read(self, model: ModelProto, size_name: str = "", above: int = 0) -> Read:
         """Read a model, unless it is one of the last two: one is often rewritten, which is then proved."""
-        last = self._last.setdefault((own, above), [])
-        found = next((read for known, read in last if known is model), None)
-        if found is None:
-            sizes: dict[str, Size] = {each: name(each) + above * (each == own) for each in self._names}
-            found = self._reader(own, above).read(model, self._constants, sizes)
-        self._last[own, above] = [*(each for each in last if each[0] is not model), (model, found)][-2:]
-        return found
+        last = self._last.setdefault((size_name, above), [])
+        read_model = next((read for known, read in last if known is model), None)
+        if read_model is None:
+            sizes: dict[str, Size] = {
+                known_name: name(known_name) + above * (known_name == size_name) for known_name in self._names
+            }
+            read_model = self._reader(size_name, above).read(model, self._constants, sizes)
+        self._last[size_name, above] = [*(entry for entry in last if entry[0] is not model), (model, read_model)][-2:]
+        return read_model
 
     def _proved_below(
-        self, first: ModelProto, second: ModelProto, own: str = "", above: int = 0
+        self, first: ModelProto, second: ModelProto, size_name: str = "", above: int = 0
     ) -> dict[Size, int] | None:
         """Return the limits below which two models are proved to compute the same; None if they are not.
 
         Args:
             first: a model.
             second: another one.
-            own: the name of a size of which only values above a number are meant, if any.
+            size_name: the name of a size of which only values above a number are meant, if any.
             above: that number.
         """
-        a, b = (self._read(model, own, above) for model in (first, second))
+        a, b = (self._read(model, size_name, above) for model in (first, second))
         if a.refuses_all():
             return {}
         # Where all sizes are numbers, fingerprints have been compared before.
         outputs, marks = marked_outputs(a, b, self._names, []) if self._names else (equal_outputs(a, b), {})
         is_proved = all(outputs.values()) and not may_refuse(a, b, marks)
-        return self._reader(own, above).mover.assumed if is_proved else None
+        return self._reader(size_name, above).mover.assumed if is_proved else None

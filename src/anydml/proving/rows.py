@@ -35,14 +35,14 @@ def reduction(mover: Mover, call: Call) -> Sequence[Term] | None:
     rank = len(term.shape)
     if not rank:
         return None
-    given = call.axes(1)
-    if given is None and call.term(1) is not None:
+    listed_axes = call.axes(1)
+    if listed_axes is None and call.term(1) is not None:
         return None
-    if given is None or not given:
+    if listed_axes is None or not listed_axes:
         if call.get("noop_with_empty_axes", 0):
             return None
-        given = [*range(rank)]
-    named = [axis_of(axis, rank) for axis in given]
+        listed_axes = [*range(rank)]
+    named = [axis_of(axis, rank) for axis in listed_axes]
     axes = sorted({axis for axis in named if axis is not None})
     if len(axes) < len(named):
         return None
@@ -51,16 +51,16 @@ def reduction(mover: Mover, call: Call) -> Sequence[Term] | None:
     layout = laid_out(mover, [term], [range(rank)], term.shape, kinds, (0,))
     reduced = tuple(axis for axis, kind in enumerate(layout.kinds) if kind)
     left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if not kind]
-    found = mover.terms.make(call.operator, layout.inputs, (reduced, more), term.dtype, left)
+    reduced_term = mover.terms.make(call.operator, layout.inputs, (reduced, more), term.dtype, left)
     if call.get("keepdims", 1):
-        own, shape = (
+        reduced_axes, shape = (
             [-1 if axis in axes else axis for axis in range(rank)],
             [1 if k in axes else n for k, n in enumerate(term.shape)],
         )
     else:
-        own = [axis for axis in range(rank) if axis not in axes]
-        shape = [term.shape[axis] for axis in own]
-    return [layout.result(mover, found, own, tuple(shape))]
+        reduced_axes = [axis for axis in range(rank) if axis not in axes]
+        shape = [term.shape[axis] for axis in reduced_axes]
+    return [layout.result(mover, reduced_term, reduced_axes, tuple(shape))]
 
 
 def along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -74,15 +74,15 @@ def along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
         return None
     more = call.attributes(("axis",))
     if call.operator in _IN_ORDER:
-        kept = [1 if k == axis else size for k, size in enumerate(term.shape)]
+        sizes = [1 if k == axis else size for k, size in enumerate(term.shape)]
         is_kept = call.operator == "Hardmax" or call.get("keepdims", 1)
-        shape = [size for k, size in enumerate(kept) if k != axis or is_kept]
+        shape = [size for k, size in enumerate(sizes) if k != axis or is_kept]
         if call.operator == "Hardmax":
             return [mover.terms.make(call.operator, call.inputs, (axis, more), term.dtype, term.shape)]
         return [mover.terms.make(call.operator, call.inputs, (axis, more), np.dtype(np.int64), shape)]
-    if any(each is None or each.shape is None or len(each.shape) > rank for each in call.inputs):
+    if any(term is None or term.shape is None or len(term.shape) > rank for term in call.inputs):
         return None
-    terms = [each for each in call.inputs if each is not None]
+    terms = [term for term in call.inputs if term is not None]
     # Before opset 13, Softmax was along all axes from one on.
     is_last = call.operator != "LayerNormalization" and call.version >= SOFTMAX_OF_ONE_AXIS
     last = axis + 1 if is_last else rank
@@ -92,8 +92,8 @@ def along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
         return None
     layout = laid_out(mover, terms, axes, term.shape, kinds, (0,))
     normalised = tuple(k for k, kind in enumerate(layout.kinds) if kind)
-    found = mover.terms.make(call.operator, layout.inputs, (normalised, more), term.dtype, layout.sizes)
-    return [layout.result(mover, found, range(rank), term.shape)]
+    normalised_term = mover.terms.make(call.operator, layout.inputs, (normalised, more), term.dtype, layout.sizes)
+    return [layout.result(mover, normalised_term, range(rank), term.shape)]
 
 
 _IN_ORDER = frozenset(("ArgMax", "ArgMin", "Hardmax"))

@@ -44,27 +44,27 @@ def _shape(mover: Mover, call: Call) -> Sequence[Term] | None:
         return None
     rank = len(term.shape)
     first, end = call.get("start", 0), call.get("end", rank)
-    found = np.empty(len(term.shape[slice(first, end)]), object)
-    found[:] = term.shape[slice(first, end)]
-    return [mover.terms.known(found, np.dtype(np.int64))]
+    elements = np.empty(len(term.shape[slice(first, end)]), object)
+    elements[:] = term.shape[slice(first, end)]
+    return [mover.terms.known(elements, np.dtype(np.int64))]
 
 
 def _size(mover: Mover, call: Call) -> Sequence[Term] | None:
     term = call.term(0)
     if term is None or term.shape is None:
         return None
-    found = np.empty((), object)
-    found[()] = product(term.shape)
-    return [mover.terms.known(found, np.dtype(np.int64))]
+    element = np.empty((), object)
+    element[()] = product(term.shape)
+    return [mover.terms.known(element, np.dtype(np.int64))]
 
 
 def _reshape(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term, given = call.term(0), vector_of(call.term(1))
-    if term is None or term.shape is None or given is None or call.version < 5:
+    term, target = call.term(0), vector_of(call.term(1))
+    if term is None or term.shape is None or target is None or call.version < 5:
         return None
     shape: list[Size] = []
     open_axis = None
-    for axis, size in enumerate(given):
+    for axis, size in enumerate(target):
         old = term.shape[axis] if axis < len(term.shape) else None
         if size == -1:
             open_axis = axis
@@ -92,25 +92,25 @@ def _reshaped(mover: Mover, term: Term, shape: Sequence[Size]) -> Sequence[Term]
 
 
 def _quotient(sizes: Sizes, others: Sequence[Size]) -> Size | None:
-    """Return the quotient of two products; None if it is no polynomial."""
+    """Return the quotient of two products; None if it is not a polynomial."""
     above, below = [*sizes], list[Size]()
     for size in others:
         if size in above:
             above.remove(size)
         else:
             below.append(size)
-    found: Size | None = product(above)
+    quotient: Size | None = product(above)
     for size in below:
-        found = None if found is None else divided(found, size)
-    return found
+        quotient = None if quotient is None else divided(quotient, size)
+    return quotient
 
 
 def _axes(call: Call, k: int, rank: int) -> list[int] | None:
     """Return the axes that an attribute or input k names, sorted; None if they are not known or there are none."""
-    given = call.axes(k)
-    axes = [axis_of(axis, rank) for axis in given or ()]
+    listed_axes = call.axes(k)
+    axes = [axis_of(axis, rank) for axis in listed_axes or ()]
     known = sorted(axis for axis in axes if axis is not None)
-    return None if given is None or len({*known}) < len(axes) else known
+    return None if listed_axes is None or len({*known}) < len(axes) else known
 
 
 def _squeeze(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -127,10 +127,10 @@ def _squeeze(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 def _unsqueeze(mover: Mover, call: Call) -> Sequence[Term] | None:
     term = call.term(0)
-    given = call.axes(1)
-    if term is None or term.shape is None or given is None:
+    new_axes = call.axes(1)
+    if term is None or term.shape is None or new_axes is None:
         return None
-    rank = len(term.shape) + len(given)
+    rank = len(term.shape) + len(new_axes)
     axes = _axes(call, 1, rank)
     if axes is None:
         return None
@@ -176,10 +176,10 @@ def _concat(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 
 def _expand(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term, given = call.term(0), vector_of(call.term(1))
-    if term is None or term.shape is None or given is None or not _are_sizes(given):
+    term, target = call.term(0), vector_of(call.term(1))
+    if term is None or term.shape is None or target is None or not _are_sizes(target):
         return None
-    shape = tuple(given)
+    shape = tuple(target)
     return [mover.expand(term, broadcast(term.shape, shape))] if fit(term.shape, shape) else None
 
 
@@ -189,16 +189,16 @@ def _are_sizes(sizes: Sequence[Size]) -> bool:
 
 
 def _constant_of_shape(mover: Mover, call: Call) -> Sequence[Term] | None:
-    given, value = vector_of(call.term(0)), call.get("value")
-    if given is None or not _are_sizes(given):
+    sizes, value = vector_of(call.term(0)), call.get("value")
+    if sizes is None or not _are_sizes(sizes):
         return None
     fill = np.zeros((), np.float32) if value is None else to_array(value, Budget()).reshape(())
-    return [mover.expand(mover.terms.constant(fill), tuple(given))]
+    return [mover.expand(mover.terms.constant(fill), tuple(sizes))]
 
 
 def _range(mover: Mover, call: Call) -> Sequence[Term] | None:
-    given = [elements_of(call.term(k)) for k in range(3)]
-    first, end, step = (None if array is None or array.ndim else array.item() for array in given)
+    bounds = [elements_of(call.term(k)) for k in range(3)]
+    first, end, step = (None if array is None or array.ndim else array.item() for array in bounds)
     if first is None or end is None or step != 1 or (low := least(end - first)) is None or low < 0:
         return None
     if isinstance(first, int) and isinstance(end, int):
@@ -208,17 +208,17 @@ def _range(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 
 def _pad(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term, given = call.term(0), call.get("pads") if call.version < 11 else vector_of(call.term(1))
+    term, amounts = call.term(0), call.get("pads") if call.version < 11 else vector_of(call.term(1))
     fill = call.term(2)
-    if term is None or term.shape is None or given is None or call.term(3) is not None:
+    if term is None or term.shape is None or amounts is None or call.term(3) is not None:
         return None
     rank = len(term.shape)
     is_right = fill is None or (fill.shape in ((), (1,)) and fill.dtype == term.dtype)
-    if not is_right or len(given) != 2 * rank:
+    if not is_right or len(amounts) != 2 * rank:
         return None
-    if all(isinstance(n, int) and n == 0 for n in given):
+    if all(isinstance(n, int) and n == 0 for n in amounts):
         return [term]
-    if call.version < 11 or call.get("mode", b"constant") != b"constant" or not _are_sizes(given):
+    if call.version < 11 or call.get("mode", b"constant") != b"constant" or not _are_sizes(amounts):
         return None
     if term.dtype is None or term.dtype.hasobject:
         return None
@@ -226,18 +226,18 @@ def _pad(mover: Mover, call: Call) -> Sequence[Term] | None:
     for axis in range(rank):
         shape = term.sizes
         ends = [
-            mover.expand(filling, (*shape[:axis], given[k], *shape[axis + 1 :])) for k in (axis, rank + axis)
+            mover.expand(filling, (*shape[:axis], amounts[k], *shape[axis + 1 :])) for k in (axis, rank + axis)
         ]  # fmt: skip
-        around = [ends[0]] * (given[axis] != 0), [term], [ends[1]] * (given[rank + axis] != 0)
-        term = mover.concat([each for part in around for each in part], axis)
+        around = [ends[0]] * (amounts[axis] != 0), [term], [ends[1]] * (amounts[rank + axis] != 0)
+        term = mover.concat([side for part in around for side in part], axis)
     return [term]
 
 
 def _tile(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term, given = call.term(0), vector_of(call.term(1))
-    if term is None or term.shape is None or given is None or term.array is not None or call.version < 6:
+    term, repeats = call.term(0), vector_of(call.term(1))
+    if term is None or term.shape is None or repeats is None or term.array is not None or call.version < 6:
         return None
-    times = given
+    times = repeats
     if len(times) != len(term.shape) or not _are_sizes(times):
         return None
     return [mover.tile(term, times)]

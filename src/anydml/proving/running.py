@@ -32,8 +32,8 @@ def run(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
     options.log_severity_level = 4
     # Without end, it inlines functions that call each other often; `inlined` refuses them.
     session = onnxruntime.InferenceSession(serialized(inlined(model)), options, providers=["CPUExecutionProvider"])
-    found: list[Any] = session.run(None, dict(inputs))
-    return found
+    results: list[Any] = session.run(None, dict(inputs))
+    return results
 
 
 def are_equal(first: list[Any], second: list[Any]) -> bool:

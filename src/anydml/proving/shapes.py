@@ -65,38 +65,38 @@ _PAIRS: dict[str, Callable[[Any, Any], Any]] = {
 def computed(terms: Terms, kind: str, inputs: Sequence[Term | None], dtype: np.dtype[Any] | None) -> Term | None:
     """Return what an element-wise operator makes of tensors of sizes; None if it is not the same for all sizes."""
     arrays = [elements_of(term) for term in inputs]
-    given = [array for array in arrays if array is not None]
-    if dtype is None or dtype.kind not in "iub" or not given or len(given) != len(inputs):
+    present = [array for array in arrays if array is not None]
+    if dtype is None or dtype.kind not in "iub" or not present or len(present) != len(inputs):
         return None
     try:
-        found = _each(partial(_divided, terms), given) if kind == "Div" else _computed(kind, given, dtype)
-        return None if found is None else terms.known(found, dtype)
+        result = _each(partial(_divided, terms), present) if kind == "Div" else _computed(kind, present, dtype)
+        return None if result is None else terms.known(result, dtype)
     except (UndecidedError, OverflowError, ValueError):
         # NumPy raises ValueError for shapes that do not fit.
         return None
 
 
-def _computed(kind: str, given: Sequence[Array], dtype: np.dtype[Any]) -> Array | None:
+def _computed(kind: str, present: Sequence[Array], dtype: np.dtype[Any]) -> Array | None:
     if kind == "Cast":
-        return given[0] if dtype.kind == "i" and dtype.itemsize >= 4 else None
+        return present[0] if dtype.kind == "i" and dtype.itemsize >= 4 else None
     if kind == "Neg":
-        return _each(lambda a: -a, given)
-    if kind == "Where" and len(given) == 3:
-        return _each(lambda c, a, b: a if c else b, given)
-    if kind in _PAIRS and len(given) == 2:
-        return _each(_PAIRS[kind], given)
-    if kind in ("Max", "Min", "Sum") and len(given) > 2:
-        found = given[0]
-        for each in given[1:]:
-            found = _each(_PAIRS["Add" if kind == "Sum" else kind], [found, each])
-        return found
+        return _each(lambda a: -a, present)
+    if kind == "Where" and len(present) == 3:
+        return _each(lambda c, a, b: a if c else b, present)
+    if kind in _PAIRS and len(present) == 2:
+        return _each(_PAIRS[kind], present)
+    if kind in ("Max", "Min", "Sum") and len(present) > 2:
+        result = present[0]
+        for array in present[1:]:
+            result = _each(_PAIRS["Add" if kind == "Sum" else kind], [result, array])
+        return result
     return None
 
 
 def _each(work: Callable[..., Any], arrays: Sequence[Array]) -> Array:
     shaped = np.broadcast_arrays(*arrays)
-    found = np.empty(shaped[0].shape, object)
-    flat = found.reshape(-1)
-    for k, each in enumerate(zip(*(array.reshape(-1) for array in shaped), strict=True)):
-        flat[k] = work(*each)
-    return found
+    result = np.empty(shaped[0].shape, object)
+    flat = result.reshape(-1)
+    for k, elements in enumerate(zip(*(array.reshape(-1) for array in shaped), strict=True)):
+        flat[k] = work(*elements)
+    return result

@@ -85,10 +85,10 @@ def products_of(size: Any) -> Sequence[tuple[Product, int]]:
 
 
 def _made(parts: Iterable[tuple[Product, int]]) -> Size:
-    found: dict[Product, int] = {}
+    terms: dict[Product, int] = {}
     for names, count in parts:
-        found[names] = found.get(names, 0) + count
-    left = tuple(sorted((names, count) for names, count in found.items() if count))
+        terms[names] = terms.get(names, 0) + count
+    left = tuple(sorted((names, count) for names, count in terms.items() if count))
     if not left:
         return 0
     return left[0][1] if len(left) == 1 and not left[0][0] else Polynomial(left)
@@ -97,13 +97,13 @@ def _made(parts: Iterable[tuple[Product, int]]) -> Size:
 def product(sizes: Iterable[Size]) -> Size:
     """Return the product of sizes."""
     number: int = 1
-    found: Size = 1
+    total: Size = 1
     for size in sizes:
         if isinstance(size, int):
             number *= size
         else:
-            found = size * found
-    return found * number
+            total = size * total
+    return total * number
 
 
 def divided(size: Size, by: Size) -> Size | None:
@@ -115,19 +115,19 @@ def divided(size: Size, by: Size) -> Size | None:
     if isinstance(size, int) and isinstance(by, int):
         return None if size % by else size // by
     names, count = _leading(by)
-    rest, found = size, list[tuple[Product, int]]()
+    rest, terms = size, list[tuple[Product, int]]()
     while rest != 0:
-        own, times = _leading(rest)
-        left = [*own]
-        for each in names:
-            if each not in left:
+        factor, times = _leading(rest)
+        left = [*factor]
+        for factor_name in names:
+            if factor_name not in left:
                 return None
-            left.remove(each)
-        if times % count or len(found) == MOST_PARTS:
+            left.remove(factor_name)
+        if times % count or len(terms) == MOST_PARTS:
             return None
-        found.append((tuple(left), times // count))
-        rest = rest - _made([found[-1]]) * by
-    return _made(found)
+        terms.append((tuple(left), times // count))
+        rest = rest - _made([terms[-1]]) * by
+    return _made(terms)
 
 
 MOST_PARTS = 64
@@ -147,22 +147,26 @@ def least(size: Size) -> int | None:
     total = 0
     for names, count in products_of(size):
         low = count
-        for each in names:
-            own = least_of(each)
-            if own is None or count < 0:
+        for factor_name in names:
+            minimum = least_of(factor_name)
+            if minimum is None or count < 0:
                 return None
-            low *= own
+            low *= minimum
         total += low
     return total
 
 
-def least_of(each: str) -> int | None:
+def least_of(factor_name: str) -> int | None:
     """Return a number from 0 on that what a name stands for is never below; None if unknown."""
-    if isinstance(each, Quotient):
-        low = least(each.above)
-        return None if low is None or low < 0 or not isinstance(each.by, int) or each.by < 0 else low // each.by
+    if isinstance(factor_name, Quotient):
+        low = least(factor_name.above)
+        return (
+            None
+            if low is None or low < 0 or not isinstance(factor_name.by, int) or factor_name.by < 0
+            else low // factor_name.by
+        )
     # A size that depends on elements may be 0.
-    return 0 if each.startswith(MADE) else 1
+    return 0 if factor_name.startswith(MADE) else 1
 
 
 def differ(first: Size, second: Size) -> bool:
@@ -170,7 +174,7 @@ def differ(first: Size, second: Size) -> bool:
     gap: Size = first - second
     if isinstance(gap, int):
         return gap != 0
-    return any((least(each) or 0) > 0 for each in (gap, -gap))
+    return any((least(difference) or 0) > 0 for difference in (gap, -gap))
 
 
 class Quotient(str):
@@ -188,13 +192,13 @@ class Quotient(str):
 
     def __new__(cls, above: Size, by: Size) -> Quotient:
         """Make the name."""
-        found = super().__new__(cls, f"{MADE}({above})//({by})")
-        found.above, found.by = above, by
-        return found
+        quotient = super().__new__(cls, f"{MADE}({above})//({by})")
+        quotient.above, quotient.by = above, by
+        return quotient
 
 
 def quotient(size: Size, by: Size) -> Size:
-    """Return the quotient of two sizes, rounded down; a name of its own where it is no polynomial."""
+    """Return the quotient of two sizes, rounded down; a name of its own where it is not a polynomial."""
     if isinstance(size, int) and isinstance(by, int):
         return size // by
     exact = divided(size, by)
@@ -202,7 +206,7 @@ def quotient(size: Size, by: Size) -> Size:
         return exact
     whole: Size = 0
     if isinstance(by, int) and by > 0:
-        # What is divided without a remainder is no part of the name, so that equal quotients have one.
+        # What is divided without a remainder is not a part of the name, so that equal quotients have one.
         whole = _made([(names, count // by) for names, count in products_of(size)])
         size = size - whole * by
         rest = [(names, count) for names, count in products_of(size) if names]
@@ -239,7 +243,7 @@ def surely_fit(first: Sizes, second: Sizes) -> bool:
 def broadcast(first: Sizes, second: Sizes) -> Sizes:
     """Return the shape of two shapes that fit and are broadcast to one."""
     rank = max(len(first), len(second))
-    pairs = zip(*((1,) * (rank - len(each)) + each for each in (first, second)), strict=True)
+    pairs = zip(*((1,) * (rank - len(sizes)) + sizes for sizes in (first, second)), strict=True)
     return tuple(_broadcast(a, b) for a, b in pairs)
 
 
@@ -249,9 +253,9 @@ def _broadcast(first: Size, second: Size) -> Size:
     if second == 1:
         return first
     # A number other than 1 is the result, whatever the other size is.
-    for each in (first, second):
-        if isinstance(each, int):
-            return each
+    for sizes in (first, second):
+        if isinstance(sizes, int):
+            return sizes
     small, large = sorted((str(first), str(second)))
     return name(f"{MADE}larger({small}, {large})")
 
@@ -260,18 +264,18 @@ def at(size: Size, values: Mapping[str, int]) -> int | None:
     """Return a size where names have values; None if one has none."""
     total = 0
     for names, count in products_of(size):
-        known = [own for each in names if (own := _value(each, values)) is not None]
+        known = [number for size_name in names if (number := _value(size_name, values)) is not None]
         if len(known) < len(names):
             return None
         total += count * math.prod(known)
     return total
 
 
-def _value(each: str, values: Mapping[str, int]) -> int | None:
+def _value(size_name: str, values: Mapping[str, int]) -> int | None:
     """Return what a name stands for; None if that is not known."""
-    if not isinstance(each, Quotient):
-        return values.get(each)
-    above, by = at(each.above, values), at(each.by, values)
+    if not isinstance(size_name, Quotient):
+        return values.get(size_name)
+    above, by = at(size_name.above, values), at(size_name.by, values)
     return None if above is None or not by else above // by
 
 
@@ -282,19 +286,19 @@ def variables(size: Size) -> list[Size]:
         return []
     counts = [Counter(names) for names, _ in parts]
     shared = counts[0]
-    for each in counts[1:]:
-        shared = shared & each
-    found: list[Size] = [name(each) for each in shared]
+    for factors in counts[1:]:
+        shared = shared & factors
+    remaining: list[Size] = [name(factor) for factor in shared]
     if len(parts) > 1:
         divisor = math.gcd(*(count for _, count in parts))
-        rests = (tuple(sorted((own - shared).elements())) for own in counts)
-        found.append(_made((rest, count // divisor) for rest, (_, count) in zip(rests, parts, strict=True)))
-    return found
+        rests = (tuple(sorted((factors - shared).elements())) for factors in counts)
+        remaining.append(_made((rest, count // divisor) for rest, (_, count) in zip(rests, parts, strict=True)))
+    return remaining
 
 
 def names_of(size: Size) -> set[str]:
-    """Return the names of dimensions that a size depends on, and of other sizes that are no quotients."""
-    found = set[str]()
-    for each in {each for names, _ in products_of(size) for each in names}:
-        found |= names_of(each.above) | names_of(each.by) if isinstance(each, Quotient) else {each}
-    return found
+    """Return the names of dimensions that a size depends on, and of other sizes that are not quotients."""
+    found_names = set[str]()
+    for factor in {factor for names, _ in products_of(size) for factor in names}:
+        found_names |= names_of(factor.above) | names_of(factor.by) if isinstance(factor, Quotient) else {factor}
+    return found_names

@@ -19,18 +19,18 @@ def slice_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
     if term is None or term.shape is None:
         return None
     if call.version < 10:
-        given = [call.get("starts"), call.get("ends"), call.get("axes"), None]
+        bounds = [call.get("starts"), call.get("ends"), call.get("axes"), None]
     else:
-        given = [vector_of(call.term(k)) for k in range(1, 5)]
-        if any(call.term(k) is not None and given[k - 1] is None for k in range(1, 5)):
+        bounds = [vector_of(call.term(k)) for k in range(1, 5)]
+        if any(call.term(k) is not None and bounds[k - 1] is None for k in range(1, 5)):
             return None
-    starts, ends, axes, steps = given
-    if starts is None or ends is None or len({len(each) for each in given if each is not None}) > 1:
+    starts, ends, axes, steps = bounds
+    if starts is None or ends is None or len({len(bound) for bound in bounds if bound is not None}) > 1:
         return None
     windows = dict[int, Window]()
     for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        own = axes[k] if axes else k
-        axis = axis_of(own, len(term.shape)) if isinstance(own, int) else None
+        named_axis = axes[k] if axes else k
+        axis = axis_of(named_axis, len(term.shape)) if isinstance(named_axis, int) else None
         window = None if axis is None else _window(mover, axis, term.shape[axis], start, end, steps[k] if steps else 1)
         if axis is None or window is None or axis in windows:
             return None
@@ -50,7 +50,7 @@ def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: S
         return axis, taken.start if len(taken) else 0, len(taken), step
     if step != 1:
         return None
-    first, last = (_clamped(mover, each, size) for each in (start, end))
+    first, last = (_clamped(mover, bound, size) for bound in (start, end))
     if first is None or last is None or (low := least(last - first)) is None or low < 0:
         return None
     return axis, first, last - first, 1
@@ -88,23 +88,23 @@ def split_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
         # ONNX does not say which parts are left out.
         return None
     size = term.shape[axis]
-    given = call.get("split") if call.version < 13 else vector_of(call.term(1))
-    if given is not None:
-        lengths = list(given)
+    sizes = call.get("split") if call.version < 13 else vector_of(call.term(1))
+    if sizes is not None:
+        lengths = list(sizes)
     elif call.term(1) is not None or not isinstance(size, int):
         return None
     else:
-        each = -(-size // count)
-        lengths = [each] * (count - 1) + [size - each * (count - 1)]
+        part_size = -(-size // count)
+        lengths = [part_size] * (count - 1) + [size - part_size * (count - 1)]
     if any((low := least(length)) is None or low < 0 for length in lengths):
         return None
     if len(lengths) != count or sum(lengths[1:], lengths[0]) != size:
         return None
-    found, first = list[Term](), 0
+    parts, first = list[Term](), 0
     for length in lengths:
-        found.append(mover.slice(term, [(axis, first, length, 1)]))
+        parts.append(mover.slice(term, [(axis, first, length, 1)]))
         first = first + length
-    return found
+    return parts
 
 
 def take_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -122,7 +122,7 @@ def take_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 
 def _are_inside(indices: Term, size: Size) -> bool:
-    """Whether constant indices are inside an axis, whatever its size is; those that are no constant must be."""
+    """Whether constant indices are inside an axis, whatever its size is; those that are not constant must be."""
     array = indices.array
     if array is None or array.dtype == object or not array.size:
         return True

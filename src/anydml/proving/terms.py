@@ -28,7 +28,7 @@ class Term:
         kind: the operator with the version that defined it; or "input", "constant", "sizes", "moved" and others.
         inputs: what it is computed from.
         detail: what else it depends on, such as attributes; hashable.
-        dtype: its dtype; None if it is not known, or the value is no tensor.
+        dtype: its dtype; None if it is not known, or the value is not a tensor.
         shape: its sizes; None if not even their number is known.
         array: its elements, if it is a constant, or made of few sizes.
     """
@@ -91,7 +91,7 @@ class Terms:
         array: Array | None = None,
     ) -> Term:
         """Return the term of a kind, inputs and detail. A size that is None gets a name of its own."""
-        key = kind, tuple(None if each is None else each.number for each in inputs), detail
+        key = kind, tuple(None if term is None else term.number for term in inputs), detail
         if key not in self._made:
             number = len(self.all)
             sizes = None if shape is None else tuple(
@@ -130,7 +130,7 @@ class Terms:
 
     def known(self, elements: Array, dtype: np.dtype[Any]) -> Term:
         """Return a tensor of integers, some of which may be polynomials."""
-        if not any(isinstance(each, Polynomial) for each in elements.flat):
+        if not any(isinstance(element, Polynomial) for element in elements.flat):
             return self.constant(elements.astype(dtype))
         detail = dtype.name, elements.shape, tuple(elements.flat)
         return self.make("sizes", (), detail, dtype, elements.shape, elements)
@@ -157,24 +157,24 @@ def elements_of(term: Term | None) -> Array | None:
         return None
     if term.array.dtype == object:
         return term.array
-    found = np.empty(term.array.shape, object)
-    found.reshape(-1)[:] = term.array.reshape(-1).tolist()
-    return found
+    elements = np.empty(term.array.shape, object)
+    elements.reshape(-1)[:] = term.array.reshape(-1).tolist()
+    return elements
 
 
 def vector_of(term: Term | None) -> list[Any] | None:
     """Return the elements of a tensor of few integers with one dimension; None for any other."""
-    found = elements_of(term)
-    return found.tolist() if found is not None and found.ndim == 1 else None
+    elements = elements_of(term)
+    return elements.tolist() if elements is not None and elements.ndim == 1 else None
 
 
 def needed(outputs: Iterable[Term]) -> list[Term]:
     """Return terms and all that they are computed from, in order."""
-    found: dict[int, Term] = {}
+    terms: dict[int, Term] = {}
     stack = [*outputs]
     while stack:
         term = stack.pop()
-        if term.number not in found:
-            found[term.number] = term
-            stack += [each for each in term.inputs if each is not None]
-    return [found[number] for number in sorted(found)]
+        if term.number not in terms:
+            terms[term.number] = term
+            stack += [term_input for term_input in term.inputs if term_input is not None]
+    return [terms[number] for number in sorted(terms)]

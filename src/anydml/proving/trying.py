@@ -43,7 +43,7 @@ def tried(
     first: ModelProto,
     second: ModelProto,
     folders: tuple[Folder | None, Folder | None],
-    own: Mapping[str, Size],
+    sizes_of_case: Mapping[str, Size],
     other: Mapping[str, Size],
 ) -> Shown | None:
     """Run two models on random inputs; return the largest difference; None if they cannot be run.
@@ -52,17 +52,17 @@ def tried(
         first: a model.
         second: another one, with the same inputs and outputs.
         folders: folders of their external data.
-        own: sizes of the first model's dimensions.
+        sizes_of_case: sizes of the first model's dimensions.
         other: those of the second model's.
     """
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     models = [with_data(model, folder) for model, folder in zip((first, second), folders, strict=True)]
     names = [output.name for output in first.graph.output]
-    most: Shown | None = None
+    worst: Shown | None = None
     for number in range(TRIES):
-        values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(own)}
-        sizes = {key: at(size, values) or 0 for key, size in own.items()}
+        values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(sizes_of_case)}
+        sizes = {key: at(size, values) or 0 for key, size in sizes_of_case.items()}
         try:
             inputs = random_inputs(first, sizes, number)
             expected = run(models[0], inputs)
@@ -70,15 +70,15 @@ def tried(
         except Exception:  # whatever the reason is, these sizes are not the model's
             continue
         try:
-            found = run(models[1], inputs)
+            results = run(models[1], inputs)
         except Exception as error:
             return Shown(sizes, inputs, names[0], math.inf, f"ONNX Runtime refuses B: {reason(error)[:200]}")
-        for name, one, same, two in zip(names, expected, again, found, strict=True):
+        for name, one, same, two in zip(names, expected, again, results, strict=True):
             if error_of(one, same):
                 continue
             off = error_of(one, two)
-            if most is None or off > most.error:
-                most = Shown(sizes, inputs, name if off > LARGEST_ERROR else "", off)
-        if most is not None and most.error == math.inf:
+            if worst is None or off > worst.error:
+                worst = Shown(sizes, inputs, name if off > LARGEST_ERROR else "", off)
+        if worst is not None and worst.error == math.inf:
             break
-    return most
+    return worst

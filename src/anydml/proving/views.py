@@ -36,18 +36,20 @@ class Viewer:
             shape: the result's shape, which has as many elements as the factors.
         """
         if source.kind == "moved":
-            inner, own = self.source(source)
-            split = own.along(tuple(factors))
+            inner, source_order = self.source(source)
+            split = source_order.along(tuple(factors))
             if split is not None:
-                found = [each for k, size in entries for each in ([(k, size)] if k == REPEATED else split[1][k])]
-                return self.view(inner, split[0], found, shape)
+                inner_entries = [
+                    entry for k, size in entries for entry in ([(k, size)] if k == REPEATED else split[1][k])
+                ]
+                return self.view(inner, split[0], inner_entries, shape)
         assert product(factors) == product(source.sizes), "factors are those of the source"
         order = Order.of(factors, entries)
         if order.is_plain and source.shape == shape:
             return source
         known, sizes = numbers(shape), numbers((*order.factors, *order.repeats))
-        most = MOST if source.is_constant else FEW
-        is_small = known is not None and sizes is not None and (not order.repeats or math.prod(known) <= most)
+        max_factors = MOST if source.is_constant else FEW
+        is_small = known is not None and sizes is not None and (not order.repeats or math.prod(known) <= max_factors)
         if source.array is not None and source.dtype is not None and known is not None and is_small:
             array = moved(source.array, order).reshape(known)
             if not source.is_constant:
@@ -87,27 +89,29 @@ class Viewer:
         """Return a value whose axes are permuted: axis k of the result is axis ``perm[k]``."""
         source, factors, axes = self.along(term)
         shape = tuple(term.sizes[axis] for axis in perm)
-        return self.view(source, factors, [each for axis in perm for each in axes[axis]], shape)
+        return self.view(source, factors, [entry for axis in perm for entry in axes[axis]], shape)
 
     def expand(self, term: Term, shape: Sizes) -> Term:
         """Return a value that is broadcast to a shape."""
         if term.shape == shape:
             return term
-        given = (*(1,) * (len(shape) - len(term.sizes)), *term.sizes)
-        if any(own not in (1, size) for own, size in zip(given, shape, strict=True)):
+        aligned_sizes = (*(1,) * (len(shape) - len(term.sizes)), *term.sizes)
+        if any(size_now not in (1, size) for size_now, size in zip(aligned_sizes, shape, strict=True)):
             return self.terms.make("expand", [term], shape, term.dtype, shape)
         source, factors, axes = self.along(term)
-        found: list[Entry] = []
-        for axis, (own, size) in enumerate(zip(given, shape, strict=True)):
-            is_kept = own == size
-            found += axes[axis - len(shape) + len(axes)] if is_kept and own != 1 else [(REPEATED, size)]
-        return self.view(source, factors, found, shape)
+        entries: list[Entry] = []
+        for axis, (old_size, size) in enumerate(zip(aligned_sizes, shape, strict=True)):
+            is_kept = old_size == size
+            entries += axes[axis - len(shape) + len(axes)] if is_kept and old_size != 1 else [(REPEATED, size)]
+        return self.view(source, factors, entries, shape)
 
     def tile(self, term: Term, times: Sequence[Size]) -> Term:
         """Return a value that is repeated along its axes."""
         source, factors, axes = self.along(term)
-        found = [each for n, own in zip(times, axes, strict=True) for each in [(REPEATED, n), *own]]
-        return self.view(source, factors, found, tuple(n * size for n, size in zip(times, term.sizes, strict=True)))
+        entries = [
+            entry for n, axis_entries in zip(times, axes, strict=True) for entry in [(REPEATED, n), *axis_entries]
+        ]
+        return self.view(source, factors, entries, tuple(n * size for n, size in zip(times, term.sizes, strict=True)))
 
 
 def own_axes(term: Term) -> list[list[Entry]]:

@@ -17,7 +17,7 @@ Part = tuple[Size, Size, int]
 
 def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, Part] | None:
     """Return windows by the factors of a source, and set the sizes of these; None if they take no whole ones."""
-    found = dict[int, Part]()
+    parts = dict[int, Part]()
     for axis, first, count, step in windows:
         left = [(k, size) for k, size in axes[axis] if size != 1]
         if not left:
@@ -27,9 +27,9 @@ def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, P
         if start is None or length is None or (step != 1 and len(left) > 1):
             return None
         if k != REPEATED:
-            found[k] = start, length, step
+            parts[k] = start, length, step
         axes[axis] = [(k, length), *left[1:]]
-    return found
+    return parts
 
 
 def outward(source: Term, factors: Sizes, windows: dict[int, Part]) -> tuple[Sizes, dict[int, Part]] | None:
@@ -37,15 +37,15 @@ def outward(source: Term, factors: Sizes, windows: dict[int, Part]) -> tuple[Siz
     split, (base,) = aligned(factors, source.sizes), source.inputs
     if split is None or base is None or any(len(parts) != 1 for parts in split[0]):
         return None
-    found, composed = [*factors], {**windows}
+    current_factors, composed = [*factors], {**windows}
     for axis, first, _, step in source.detail:
-        own = [k for k, _ in split[1][axis]]
-        if len(own) != 1:
+        inner = [k for k, _ in split[1][axis]]
+        if len(inner) != 1:
             return None
-        found[own[0]] = base.sizes[axis]
-        start, count, by = windows.get(own[0], (0, source.sizes[axis], 1))
-        composed[own[0]] = first + start * step, count, by * step
-    return tuple(found), composed
+        current_factors[inner[0]] = base.sizes[axis]
+        start, count, by = windows.get(inner[0], (0, source.sizes[axis], 1))
+        composed[inner[0]] = first + start * step, count, by * step
+    return tuple(current_factors), composed
 
 
 def _within(window: Part, at: Size, size: Size) -> Part | None:
@@ -86,15 +86,15 @@ def parts_of(term: Term, joined: int, window: Part | None) -> list[tuple[Term | 
     Returns:
         The inputs of which something is taken; None if that is not the same for all sizes.
     """
-    found = list[tuple[Term | None, Part]]()
+    parts = list[tuple[Term | None, Part]]()
     at: Size = 0
-    for each in term.inputs:
-        size: Size = 0 if joined < 0 or each is None else each.sizes[joined]
+    for term_input in term.inputs:
+        size: Size = 0 if joined < 0 or term_input is None else term_input.sizes[joined]
         part = (0, size, 1) if window is None else _within(window, at, size)
         if part is None:
             return None
         at = at + size
         if window is None or part[1] != 0:
-            found.append((each, part))
+            parts.append((term_input, part))
     # What takes nothing takes nothing of the first.
-    return found or [(term.inputs[0], (0, 0, 1))]
+    return parts or [(term.inputs[0], (0, 0, 1))]

@@ -59,7 +59,7 @@ class Ambiguity(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Nodes that no rule forbids, but whose results no sentence decides: they are no cases.
+    """Nodes that no rule forbids, but whose results no sentence decides: they are not cases.
 
     Attributes:
         words: which they are.

@@ -194,17 +194,17 @@ class Analysis:
     @cached_property
     def refused(self) -> frozenset[str]:
         """Names of what movement nodes that refuse their inputs would make, and movement nodes of that."""
-        found = set[str]()
+        refused = set[str]()
         for op in self.graph.ops:
-            if op.kind in MOVEMENT and (self._visits[op].is_refused or not found.isdisjoint(op.inputs)):
-                found.update(op.outputs)
-        return frozenset(found)
+            if op.kind in MOVEMENT and (self._visits[op].is_refused or not refused.isdisjoint(op.inputs)):
+                refused.update(op.outputs)
+        return frozenset(refused)
 
     def operand(self, name: str) -> Value:
         """Return a value as a source of others."""
         if name not in self._operands:
-            found = self.values[name]
-            layout = Layout.packed(found.sizes, found.width)
+            operand_value = self.values[name]
+            layout = Layout.packed(operand_value.sizes, operand_value.width)
             value = self._context.composer.input(name, layout.sizes, layout.strides, layout.element_size)
             self._operands[name] = value
             for piece in value.pieces:
@@ -214,14 +214,14 @@ class Analysis:
 
     def _inputs(self) -> dict[str, ValueInfo]:
         graph = self.graph.model.graph
-        found = {value.name: ValueInfo(self._declared_tensor(value)) for value in graph.input}
-        inputs = {*found}
+        values = {value.name: ValueInfo(self._declared_tensor(value)) for value in graph.input}
+        inputs = {*values}
         for tensor in graph.initializer:
             is_constant = tensor.name not in inputs
-            found[tensor.name] = ValueInfo(
+            values[tensor.name] = ValueInfo(
                 initial(tensor, FOLLOWED if is_constant else -1, self._budget), is_constant=is_constant
             )
-        return found
+        return values
 
     def _declared_tensor(self, value: ValueInfoProto) -> Tensor | None:
         return declared(value, lambda axis, name: self.sizes.get(name or unnamed_size(value.name, axis)))
@@ -241,7 +241,9 @@ class Analysis:
         tensors = [None if value is None else value.tensor for value in inputs]
         outputs: Sequence[Tensor | None] | None = None
         is_refused = False
-        if node is not None and not any(name and each is None for name, each in zip(op.inputs, tensors, strict=True)):
+        if node is not None and not any(
+            name and tensor is None for name, tensor in zip(op.inputs, tensors, strict=True)
+        ):
             is_movement = op.kind in MOVEMENT and not (op.kind == "Slice" and has_open_end(tensors))
             moved = self._moved(op, node, tensors) if is_movement else None
             if moved is not None:
@@ -253,25 +255,25 @@ class Analysis:
             outputs, is_refused = [], False
         elif outputs is None:
             outputs = [*inferred(op.proto, self._opsets, tensors)]
-        found = []
+        moved_tensors = []
         for k, name in enumerate(op.outputs):
             tensor = outputs[k] if k < len(outputs) else None
             if tensor is None and name in self._declared:
                 tensor = self._declared_tensor(self._declared[name])
             if name:
                 is_constant = op.kind == "Constant" and name in self.graph.constants
-                found.append((name, ValueInfo(tensor, is_constant=is_constant)))
-        return found, is_refused
+                moved_tensors.append((name, ValueInfo(tensor, is_constant=is_constant)))
+        return moved_tensors, is_refused
 
     def _lowered(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
         """Return the shapes of a node's results, and their elements if they are few; None if unknown."""
         try:
-            found = folded(node, tensors, FOLLOWED, self._budget)
-            outputs: list[Any] = [*(ShapeContext().lower(node, tensors) if found is None else found)]
+            results = folded(node, tensors, FOLLOWED, self._budget)
+            outputs: list[Any] = [*(ShapeContext().lower(node, tensors) if results is None else results)]
         except (*_REFUSALS, ValueError):
             # NumPy raises ValueError for impossible shapes, as with an axis of 2⁶² beside one of 0.
             return None
-        return outputs if all(isinstance(each, Tensor) for each in outputs) else None
+        return outputs if all(isinstance(output, Tensor) for output in outputs) else None
 
     def _moved(self, op: Op, node: Node, tensors: Sequence[Tensor | None]) -> list[tuple[str, ValueInfo]] | None:
         """Return the outputs of a node that moves elements, by name; None if it cannot be analysed as movement."""
@@ -286,21 +288,21 @@ class Analysis:
         compositions = [self._compositions(name) for name in data]
         # Inputs of Concat are all composed of their first sources, or all of their nearest.
         several = len(compositions[0]) if count == 1 else min(2, max(map(len, compositions)))
-        found: list[list[Tensor]] = []
+        results_of: list[list[Tensor]] = []
         for k in range(several):
-            given: list[Tensor | None] = [*tensors]
-            for i, (own, tensor) in enumerate(zip(compositions, tensors, strict=False)):
+            given_inputs: list[Tensor | None] = [*tensors]
+            for i, (composition, tensor) in enumerate(zip(compositions, tensors, strict=False)):
                 assert tensor is not None, "it is not opaque"
-                given[i] = Tensor(tensor.dtype, tensor.shape, None, own[k if count == 1 else -k])
+                given_inputs[i] = Tensor(tensor.dtype, tensor.shape, None, composition[k if count == 1 else -k])
             try:
-                made: list[Any] = [*self._context.lower(node, given)]
+                outputs: list[Any] = [*self._context.lower(node, given_inputs)]
             except NotComposableError:
                 continue
             except _REFUSALS:
                 return None
-            found.append(made)
-        if found and any(tensor is not None and tensor.array is None for tensor in tensors[:count]):
-            plain: list[Tensor] | None = [Tensor(each.dtype, each.shape) for each in found[0]]
+            results_of.append(outputs)
+        if results_of and any(tensor is not None and tensor.array is None for tensor in tensors[:count]):
+            plain: list[Tensor] | None = [Tensor(tensor.dtype, tensor.shape) for tensor in results_of[0]]
         else:
             plain = self._lowered(node, tensors)
         if plain is None or any(map(_is_opaque, plain)):
@@ -308,7 +310,7 @@ class Analysis:
         result = []
         for k, name in enumerate(op.outputs):
             if name:
-                values = [each[k].value for each in found]
+                values = [result[k].value for result in results_of]
                 few = [value for value in values if value is not None and len(value.pieces) <= MOST_PIECES]
                 self._work -= sum(len(value.pieces) for value in few if len(value.pieces) > 1)
                 result.append((name, ValueInfo(plain[k], few, op, k, data)))
@@ -317,12 +319,12 @@ class Analysis:
     def _compositions(self, name: str) -> list[Value]:
         """Return a value's compositions, and the value itself as a source if others may share it."""
         value = self.values[name]
-        own = self.operand(name)
+        operand = self.operand(name)
         if value.op is None or not value.compositions or self._work < 0:
-            return [own]
+            return [operand]
         if len(self.graph.readers[name]) == 1 and len(value.compositions[0].pieces) == 1:
             return value.compositions[:MOST_COMPOSITIONS]
-        return [*value.compositions[: MOST_COMPOSITIONS - 1], own]
+        return [*value.compositions[: MOST_COMPOSITIONS - 1], operand]
 
 
 def _is_opaque(tensor: Tensor | None) -> bool:

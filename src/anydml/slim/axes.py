@@ -9,7 +9,7 @@ from anydml.slim.pieces import Digit, Window
 
 def split_digits(digits: Sequence[Digit], bounds: Sequence[int], distance: Callable[[Digit], int]) -> list[Digit]:
     """Split digits at the strides of a shape's axes, which are compared with their steps or strides."""
-    found: list[Digit] = []
+    all_digits: list[Digit] = []
     for digit in digits:
         rest = digit
         inner: list[Digit] = []
@@ -19,8 +19,8 @@ def split_digits(digits: Sequence[Digit], bounds: Sequence[int], distance: Calla
                 size = bound // unit
                 inner.append(Digit(size, rest.step, rest.stride))
                 rest = Digit(rest.size // size, rest.step * size, rest.stride * size)
-        found += [rest, *reversed(inner)]
-    return found
+        all_digits += [rest, *reversed(inner)]
+    return all_digits
 
 
 def with_ones(
@@ -50,9 +50,9 @@ def with_ones(
             whole[axis] = part
         return [*source], whole, order
     if more > 0 and tuple(axes) != tuple(source):
-        found = _interleaved(sizes, [more + axis for axis in perm], taken, [*range(more)])
-        if found is not None:
-            return [1] * more + axes, [(0, 1, 1)] * more + window, found
+        interleaved = _interleaved(sizes, [more + axis for axis in perm], taken, [*range(more)])
+        if interleaved is not None:
+            return [1] * more + axes, [(0, 1, 1)] * more + window, interleaved
     return axes, window, perm
 
 

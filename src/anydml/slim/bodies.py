@@ -41,18 +41,20 @@ def _slimmed(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
         model = _model(body, known, graph.model)
         if not all(value.HasField("type") for value in model.graph.input):
             continue
-        found = slim(model)
-        if found is model:
+        slimmed = slim(model)
+        if slimmed is model:
             continue
         around = known.keys() - _own(body)
         lent = {tensor.name for tensor in model.graph.initializer} & around
-        constants = [tensor for tensor in found.graph.initializer if tensor.name not in lent]
-        made = {tensor.name for tensor in constants} | {name for node in found.graph.node for name in node.output}
-        if made & around:
+        constants = [tensor for tensor in slimmed.graph.initializer if tensor.name not in lent]
+        names_made = {tensor.name for tensor in constants} | {
+            name for node in slimmed.graph.node for name in node.output
+        }
+        if names_made & around:
             # A name in a body must not hide one around it.
             continue
         del body.node[:], body.initializer[:]
-        body.node.extend(found.graph.node)
+        body.node.extend(slimmed.graph.node)
         body.initializer.extend(constants)
         del body.value_info[:]
         is_changed = True
@@ -61,24 +63,26 @@ def _slimmed(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
 
 def _own(body: GraphProto) -> set[str]:
     """Return the names of the values that a body makes or has."""
-    found = {name for node in body.node for name in node.output}
-    return found | {each.name for each in (*body.input, *body.initializer)}
+    names = {name for node in body.node for name in node.output}
+    return names | {value.name for value in (*body.input, *body.initializer)}
 
 
 def _model(body: GraphProto, known: Named, around: ModelProto) -> ModelProto:
     """Return a model of a body, which also takes or has what the body reads of the graph around it."""
-    own = _own(body)
+    own_names = _own(body)
     read = [name for node in body.node for name in Op(node).inputs + Op(node).captured]
-    outside = dict.fromkeys(name for name in (*read, *(each.name for each in body.output)) if name and name not in own)
+    outside = dict.fromkeys(
+        name for name in (*read, *(output.name for output in body.output)) if name and name not in own_names
+    )
     graph = GraphProto(name=body.name or "body", node=body.node, initializer=body.initializer)
     graph.sparse_initializer.extend(body.sparse_initializer)
-    for name in (*(each.name for each in body.input), *outside):
+    for name in (*(value.name for value in body.input), *outside):
         term = known.get(name)
         if term is not None and term.is_constant and term.array is not None and term.array.size <= FOLLOWED:
             graph.initializer.append(numpy_helper.from_array(term.array, name))
         else:
             graph.input.append(_value(name, term))
-    graph.output.extend(ValueInfoProto(name=each.name) for each in body.output)
+    graph.output.extend(ValueInfoProto(name=value.name) for value in body.output)
     opsets = around.opset_import
     return ModelProto(ir_version=around.ir_version, graph=graph, opset_import=opsets, functions=around.functions)
 
@@ -87,5 +91,5 @@ def _value(name: str, term: Term | None) -> ValueInfoProto:
     """Return a declaration of what is known of a value for all sizes: other sizes have no name."""
     if term is None or term.dtype is None:
         return ValueInfoProto(name=name)
-    shape = None if term.shape is None else [each if isinstance(each, int) else None for each in term.shape]
+    shape = None if term.shape is None else [size if isinstance(size, int) else None for size in term.shape]
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(term.dtype), shape)

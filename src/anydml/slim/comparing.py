@@ -51,7 +51,7 @@ def compute_the_same(pairs: Sequence[tuple[Analysis, Analysis]]) -> bool:
     Args:
         pairs: the analyses of both graphs, for each set of sizes.
     """
-    first, second = (_matrices(each.graph) for each in pairs[0])
+    first, second = (_matrices(matrix.graph) for matrix in pairs[0])
     shared = frozenset(name for name, *_ in first & second) - {name for name, *_ in first ^ second}
     try:
         return all(fingerprints(a, shared) == fingerprints(b, shared) for a, b in pairs)
@@ -61,14 +61,14 @@ def compute_the_same(pairs: Sequence[tuple[Analysis, Analysis]]) -> bool:
 
 def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
     """Return the constants that nodes read as their first two inputs, and how they multiply by them."""
-    found = set()
+    matrices = set()
     for op in graph.ops:
         for k, name in enumerate(op.inputs[:2]):
             if name in graph.constants:
                 is_product = op.kind in ("MatMul", "Gemm")
                 flags = [is_product and bool(op.get(flag, 0)) for flag in ("transA", "transB")]
-                found.add((name, k, is_product, *flags))
-    return found
+                matrices.add((name, k, is_product, *flags))
+    return matrices
 
 
 def differing(before: Analysis, after: Analysis, by_shape: bool = False) -> Iterator[str]:
@@ -101,10 +101,10 @@ def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
             continue
         if _is_alike(op, other):
             yield from zip(op.inputs, other.inputs, strict=True)
-            yield from ((each, each) for each in op.captured if each in before.values)
+            yield from ((name, name) for name in op.captured if name in before.values)
         else:
             # Nothing that it touches is known to be the same.
-            yield from ((each, "") for each in (*op.inputs, *op.outputs) if each)
+            yield from ((name, "") for name in (*op.inputs, *op.outputs) if name)
     yield from ((name, name) for name in before.graph.outputs)
 
 
@@ -117,8 +117,8 @@ def _is_alike(op: Op, other: Op) -> bool:
 
 def _is_empty(analysis: Analysis, op: Op) -> bool:
     """Whether a movement node has no elements to move: it may be written in another way."""
-    found = [analysis.values.get(name) for name in op.outputs if name]
-    return op.kind in MOVEMENT and all(value and value.tensor and not value.tensor.size for value in found)
+    values = [analysis.values.get(name) for name in op.outputs if name]
+    return op.kind in MOVEMENT and all(value and value.tensor and not value.tensor.size for value in values)
 
 
 def _are_same(
@@ -131,7 +131,7 @@ def _are_same(
         return True
     if first is None or second is None:
         return first is None and second is None and old == new
-    types = [(each.dtype, each.shape) for each in (first.tensor, second.tensor) if each is not None]
+    types = [(value.dtype, value.shape) for value in (first.tensor, second.tensor) if value is not None]
     if types[1:] and types[0] != types[1]:
         return False
     if old == new and (first is second or (first.op is None and second.op is None)):
@@ -190,8 +190,8 @@ def _taken(analysis: Analysis, name: str, piece: FlatPiece) -> Array | None:
 def _are_equal(first: Array, second: Array) -> bool:
     """Whether arrays have equal elements in row-major order."""
     # A contiguous one takes the shape of the other, so that neither is copied as a whole.
-    shape = max(first, second, key=lambda each: each.ndim).shape
-    a, b = (each.reshape(shape) for each in (first, second))
+    shape = max(first, second, key=lambda array: array.ndim).shape
+    a, b = (array.reshape(shape) for array in (first, second))
     rows = max(ROWS, FEW // max(1, math.prod(shape[1:])))
     parts = (slice(k, k + rows) for k in range(0, len(a), rows))
     return all(np.array_equal(_packed(a[part]), _packed(b[part])) for part in parts)
@@ -209,13 +209,13 @@ def _pieces(analysis: Analysis, name: str) -> Pieces | None:
 
 def _named(analysis: Analysis, pieces: Pieces) -> list[tuple[str, FlatPiece]] | None:
     """Return pieces with the names of their sources; None if movement makes one of these."""
-    found = []
+    names = []
     for piece in pieces:
         name = analysis.names.get(piece.source, "")
         if name and analysis.values[name].op is not None:
             return None
-        found.append((name, piece._replace(source=min(0, piece.source))))
-    return found
+        names.append((name, piece._replace(source=min(0, piece.source))))
+    return names
 
 
 class _Elements:
@@ -226,26 +226,26 @@ class _Elements:
 
     def of(self, analysis: Analysis, name: str) -> Marks | None:
         """Return fingerprints of a value; None if there are too many, or they cannot be moved."""
-        found: dict[str, Marks | None] = {}
+        marks_of: dict[str, Marks | None] = {}
         stack = [name]
         while stack:
-            missing = [each for each in analysis.values[stack[-1]].data if each not in found]
+            missing = [name for name in analysis.values[stack[-1]].data if name not in marks_of]
             if missing:
                 stack += missing
-            elif (each := stack.pop()) not in found:
-                found[each] = self._moved(analysis, each, found)
-        return found[name]
+            elif (top := stack.pop()) not in marks_of:
+                marks_of[top] = self._moved(analysis, top, marks_of)
+        return marks_of[name]
 
-    def _moved(self, analysis: Analysis, name: str, found: Mapping[str, Marks | None]) -> Marks | None:
+    def _moved(self, analysis: Analysis, name: str, marks_of: Mapping[str, Marks | None]) -> Marks | None:
         """Return fingerprints of a value, given those of what it is moved from."""
         value = analysis.values[name]
-        known = {each: marks for each in value.data if (marks := found[each]) is not None}
+        known = {name: marks for name in value.data if (marks := marks_of[name]) is not None}
         if value.tensor is None or value.tensor.size > min(FEW, self._left) or len(known) < len({*value.data}):
             return None
         self._left -= value.tensor.size
         with np.errstate(over="ignore"), contextlib.suppress(NoFingerprintError):
             if value.op is None:
                 return of_source(analysis, name)
-            made = of_moved(analysis, value.op, known.__getitem__)
-            return None if made is None else made[value.output]
+            moved_marks = of_moved(analysis, value.op, known.__getitem__)
+            return None if moved_marks is None else moved_marks[value.output]
         return None

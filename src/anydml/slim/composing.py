@@ -29,8 +29,8 @@ MOST_PICKED = 1 << 12
 
 def has_open_end(tensors: Sequence[Tensor | None]) -> bool:
     """Whether runtimes differ in what a Slice takes: by ONNX nothing, if the step is negative and the end is large."""
-    given = [None if each is None or each.array is None else each.array.tolist() for each in tensors[2:5:2]]
-    ends, steps = (*given, None, None)[:2]
+    bounds = [None if tensor is None or tensor.array is None else tensor.array.tolist() for tensor in tensors[2:5:2]]
+    ends, steps = (*bounds, None, None)[:2]
     return any(end in OPEN_ENDS and step < 0 for end, step in zip(ends or (), steps or (), strict=False))
 
 
@@ -44,9 +44,9 @@ class _Composer(Composer):
     def indices(self, array: Array) -> Value:
         """Return a value for indices."""
         value = self.constant("indices", array)
-        found = operand_of(value)
-        if found is not None:
-            self._indices[found[0]] = array
+        operand = operand_of(value)
+        if operand is not None:
+            self._indices[operand[0]] = array
         return value
 
     def stored(self, value: Value, reason: str) -> Value:
@@ -63,8 +63,8 @@ class _Composer(Composer):
 
     def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """See `Composer.pick`."""
-        found = operand_of(indices)
-        array = None if found is None else self._indices.get(found[0])
+        operand = operand_of(indices)
+        array = None if operand is None else self._indices.get(operand[0])
         if array is None or not array.size:
             raise NotComposableError("its indices are not known")
         flat = array.reshape(-1) % value.sizes[axis]

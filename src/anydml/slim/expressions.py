@@ -146,9 +146,9 @@ class Builder:
     def concat(self, exprs: Sequence[Expr], axis: int, width: int) -> Expr:
         """Concat; tensors that are transposed alike are joined first."""
         perms = {expr.attributes if expr.kind == "Transpose" else None for expr in exprs}
-        if len(perms) == 1 and (found := perms.pop()) is not None:
-            ((_, perm),) = found
-            return self.transpose(self.concat([each.inputs[0] for each in exprs], perm[axis], width), perm, width)
+        if len(perms) == 1 and (common_perm := perms.pop()) is not None:
+            ((_, perm),) = common_perm
+            return self.transpose(self.concat([expr.inputs[0] for expr in exprs], perm[axis], width), perm, width)
         sizes = [*exprs[0].sizes]
         sizes[axis] = sum(expr.sizes[axis] for expr in exprs)
         cost = movement("Concat", [expr.sizes for expr in exprs], [sizes], width)
@@ -197,7 +197,7 @@ def in_order(exprs: Iterable[Expr]) -> Iterator[Expr]:
             yield expr
         else:
             stack.append((expr, True))
-            stack += [(each, False) for each in reversed(expr.inputs)]
+            stack += [(operand, False) for operand in reversed(expr.inputs)]
 
 
 def cost(*exprs: Expr) -> Cost:
@@ -217,15 +217,15 @@ def cost(*exprs: Expr) -> Cost:
 
 def operators_of(exprs: Iterable[Expr]) -> list[str]:
     """Return the operators of the nodes that expressions need, without constants."""
-    found: dict[Op | Expr, str] = {}
+    labels: dict[Op | Expr, str] = {}
     for expr in in_order(exprs):
         if expr.kind == "node" and isinstance(expr.detail, Op):
-            found[expr.detail] = expr.detail.kind
+            labels[expr.detail] = expr.detail.kind
         elif expr.kind == "node":
-            found[expr] = expr.detail
+            labels[expr] = expr.detail
         elif expr.kind not in ("value", "output", "Split", "Constant"):
-            found[expr] = expr.kind
-    return [*found.values()]
+            labels[expr] = expr.kind
+    return [*labels.values()]
 
 
 def with_splits(builder: Builder, results: Mapping[str, Expr]) -> dict[str, Expr]:
@@ -243,23 +243,23 @@ def with_splits(builder: Builder, results: Mapping[str, Expr]) -> dict[str, Expr
             # The source of the Split may be replaced, too.
             part = new[id(expr)]
             (node,) = part.inputs
-            replaced = builder.with_inputs(node, [new.get(id(each), each) for each in node.inputs])
+            replaced = builder.with_inputs(node, [new.get(id(source), source) for source in node.inputs])
             new[id(expr)] = builder.with_inputs(part, [replaced])
         else:
-            new[id(expr)] = builder.with_inputs(expr, [new.get(id(each), each) for each in expr.inputs])
+            new[id(expr)] = builder.with_inputs(expr, [new.get(id(source), source) for source in expr.inputs])
     return {name: new[id(expr)] for name, expr in results.items()}
 
 
 def _adjacent(results: Mapping[str, Expr]) -> Iterator[tuple[list[Expr], int]]:
     """Yield groups of Slices that together take a whole tensor, in order along an axis, and that axis."""
-    found: dict[tuple[Expr, int], list[tuple[int, Expr]]] = {}
+    slices_of: dict[tuple[Expr, int], list[tuple[int, Expr]]] = {}
     for expr in in_order(results.values()):
         if expr.kind == "Slice":
             starts, _, axes, steps = expr.numbers
             if steps == (1,):
-                found.setdefault((expr.inputs[0], axes[0]), []).append((starts[0], expr))
-    for (source, axis), slices in found.items():
-        slices.sort(key=lambda each: each[0])
+                slices_of.setdefault((expr.inputs[0], axes[0]), []).append((starts[0], expr))
+    for (source, axis), slices in slices_of.items():
+        slices.sort(key=lambda entry: entry[0])
         ends = [0, *(start + expr.sizes[axis] for start, expr in slices)]
         if len(slices) > 1 and [start for start, _ in slices] == ends[:-1] and ends[-1] == source.sizes[axis]:
             yield [expr for _, expr in slices], axis

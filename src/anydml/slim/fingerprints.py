@@ -51,9 +51,9 @@ def fingerprints(analysis: Analysis, shared: Set[str] = frozenset()) -> dict[str
     """
     # NumPy warns of overflows of scalars; all arithmetic is modulo 2⁶⁴.
     with np.errstate(over="ignore"):
-        found = _Fingerprints(analysis, shared)
-        marks = {name: found.of(name) for name in analysis.graph.outputs}
-    return {name: (found.tensor(name).dtype, each.shape, each.tobytes()) for name, each in marks.items()}
+        prints = _Fingerprints(analysis, shared)
+        marks = {name: prints.of(name) for name in analysis.graph.outputs}
+    return {name: (prints.tensor(name).dtype, mark.shape, mark.tobytes()) for name, mark in marks.items()}
 
 
 def of_source(analysis: Analysis, name: str) -> Marks:
@@ -70,16 +70,16 @@ def of_moved(analysis: Analysis, op: Op, of: Callable[[str], Marks]) -> Sequence
     assert node is not None, "it moves"
     value = next(values[name] for name in op.outputs if name)
     count = len(value.data)
-    given: list[Any] = [of(name).view(np.int64) for name in op.inputs[:count]]
-    given += [values[name].array if name else None for name in op.inputs[count:]]
+    arguments: list[Any] = [of(name).view(np.int64) for name in op.inputs[:count]]
+    arguments += [values[name].array if name else None for name in op.inputs[count:]]
     if op.kind == "CenterCropPad":
         return None
     if op.kind == "Pad" and value.tensor is not None:
-        given += [None] * (3 - len(given))
-        fill = np.zeros((), value.tensor.dtype) if given[2] is None else given[2]
-        given[2] = of_array(fill).view(np.int64)
+        arguments += [None] * (3 - len(arguments))
+        fill = np.zeros((), value.tensor.dtype) if arguments[2] is None else arguments[2]
+        arguments[2] = of_array(fill).view(np.int64)
     try:
-        return [np.asarray(array).view(np.uint64) for array in run_node(node, given, Budget())]
+        return [np.asarray(array).view(np.uint64) for array in run_node(node, arguments, Budget())]
     except (ModelError, ValueError):
         return None
 
@@ -128,13 +128,13 @@ class _Fingerprints:
             self._known.update(zip(names, map(of_array, arrays), strict=True))
             return
         self._require(sum(tensor.size for tensor in tensors))
-        found: Sequence[Marks] | None
+        prints: Sequence[Marks] | None
         if self._analysis.moves(op):
-            found = of_moved(self._analysis, op, self.of)
+            prints = of_moved(self._analysis, op, self.of)
         else:
             computed = self._computed(op)
-            found = None if computed is None else [computed]
-        self._known.update((n, marks) for n, marks in zip(op.outputs, found or self._unknown(op), strict=False) if n)
+            prints = None if computed is None else [computed]
+        self._known.update((n, marks) for n, marks in zip(op.outputs, prints or self._unknown(op), strict=False) if n)
 
     def _computed(self, op: Op) -> Marks | None:
         """Return the fingerprints of what a node computes; None if the operator is not known."""
@@ -149,9 +149,9 @@ class _Fingerprints:
         if op.kind == "MatMul" and all(len(self.tensor(name).shape) > 1 for name in op.inputs):
             return self._products(op)
         if op.kind == "Gemm" and is_plain_gemm(op):
-            found = self._products(op)
+            marks = self._products(op)
             has_bias = len(op.inputs) > 2 and op.inputs[2]
-            return mixed(seed_of("Add:[]"), found, self.of(op.inputs[2])) if has_bias else found
+            return mixed(seed_of("Add:[]"), marks, self.of(op.inputs[2])) if has_bias else marks
         return self._rows(op)
 
     def _products(self, op: Op) -> Marks:
@@ -167,8 +167,8 @@ class _Fingerprints:
             return None
         marks = self.of(op.inputs[0])
         last = [*range(marks.ndim - len(axes), marks.ndim)]
-        kept = [n for k, n in enumerate(marks.shape) if k not in axes]
-        row = of_row(np.moveaxis(marks, axes, last).reshape(*kept, -1), -1)
+        remaining = [n for k, n in enumerate(marks.shape) if k not in axes]
+        row = of_row(np.moveaxis(marks, axes, last).reshape(*remaining, -1), -1)
         seed = seed_of(_description(op, ("axis", "axes", "keepdims")))
         if op.kind.startswith("Reduce"):
             return mixed(seed, row).reshape(self.tensor(op.outputs[0]).shape)
@@ -186,7 +186,7 @@ class _Fingerprints:
         """Return fingerprints that depend on all inputs and on the place of an element."""
         digest = hashlib.blake2b(_description(op).encode(), digest_size=8)
         # What subgraphs capture under a name of their own is of no value outside.
-        for name in (*op.inputs, *(each for each in op.captured if each in self._analysis.values)):
+        for name in (*op.inputs, *(name for name in op.captured if name in self._analysis.values)):
             is_constant = name and self._analysis.values[name].is_constant
             digest.update(name.encode() if not name or is_constant else self.of(name).tobytes())
             digest.update(f";{None if not name or is_constant else self.tensor(name).shape};".encode())
@@ -197,8 +197,8 @@ class _Fingerprints:
 def _description(op: Op, without: Sequence[str] = ()) -> str:
     """Return the operator and its attributes by name."""
     attributes = sorted(
-        (each.name, each.SerializeToString(deterministic=True))
-        for each in op.proto.attribute
-        if each.name not in without
+        (attribute.name, attribute.SerializeToString(deterministic=True))
+        for attribute in op.proto.attribute
+        if attribute.name not in without
     )
     return f"{op.kind}:{attributes}"

@@ -47,9 +47,9 @@ class Folding:
             if name in graph.constants and name not in graph.makers and term is not None:
                 self._note(name, term)
         for op in graph.ops:
-            kept = self._kept(op)
-            if kept is not None:
-                ops.append(kept)
+            constants = self._kept(op)
+            if constants is not None:
+                ops.append(constants)
         return None if ops == graph.ops else ops
 
     def _note(self, name: str, term: Term) -> None:
@@ -70,7 +70,7 @@ class Folding:
         if op.captured or ":" in op.kind:
             return op
         if op.kind in ("Shape", "Size") or (
-            op.kind in EXACT and all(each in self._exact for each in op.inputs if each)
+            op.kind in EXACT and all(name in self._exact for name in op.inputs if name)
         ):
             self._exact.update(op.outputs)
         call = Call(op.proto, {"": self._graph.opset}, [])
@@ -78,9 +78,9 @@ class Folding:
         is_needed = False
         for name, twin in zip(op.outputs, twins, strict=True):
             term = self._terms.get(name)
-            found = None if term is None or name in self._fixed else self._other(op, name, term, twin)
-            if found is not None:
-                self._names[name] = found
+            constant = None if term is None or name in self._fixed else self._other(op, name, term, twin)
+            if constant is not None:
+                self._names[name] = constant
             elif name:
                 is_needed = True
                 if term is not None and name in self._exact:
@@ -94,12 +94,12 @@ class Folding:
         if op.kind in MOVEMENT:
             # What movement makes is composed later; here, only sizes are the same.
             return self._first.get(term.number) if name in self._exact and term.kind == "sizes" else None
-        near: list[str] = [each for each in op.inputs if each]
-        makers = [self._graph.maker(each) for each in near] if op.kind in EXACT else []
-        near += [each for maker in makers if maker is not None and maker.kind in EXACT for each in maker.inputs if each]
-        for each in (twin, *near):
-            if each != name and self._terms.get(each) is term:
-                return self._names.get(each, each)
+        near: list[str] = [name for name in op.inputs if name]
+        makers = [self._graph.maker(name) for name in near] if op.kind in EXACT else []
+        near += [name for maker in makers if maker is not None and maker.kind in EXACT for name in maker.inputs if name]
+        for candidate in (twin, *near):
+            if candidate != name and self._terms.get(candidate) is term:
+                return self._names.get(candidate, candidate)
         if name not in self._exact:
             return None
         if term.number in self._first:
@@ -108,19 +108,19 @@ class Folding:
 
     def _constant(self, op: Op, name: str, array: Array) -> str | None:
         """Return the name of a new constant; None if it would be too large, or ONNX packs such elements."""
-        known = (self._terms.get(each) for each in op.inputs)
-        given = sum(term.array.nbytes for term in known if term is not None and term.array is not None)
+        known = (self._terms.get(name) for name in op.inputs)
+        input_bytes = sum(term.array.nbytes for term in known if term is not None and term.array is not None)
         if array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
             return None
-        if array.nbytes > max(MOST_GROWTH, given):
+        if array.nbytes > max(MOST_GROWTH, input_bytes):
             return None
-        made = self._graph.constant(name, np.asarray(array))
+        constant = self._graph.constant(name, np.asarray(array))
         term = self._terms[name]
         assert term is not None, "it is a constant"
-        self._terms[made] = term
-        self._first[term.number] = made
-        self._exact.add(made)
-        return made
+        self._terms[constant] = term
+        self._first[term.number] = constant
+        self._exact.add(constant)
+        return constant
 
 
 def plain(graph: Graph) -> Graph:
@@ -135,7 +135,7 @@ def _trimmed(op: Op, graph: Graph) -> Op:
     # Which outputs it has says whether a BatchNormalization of old opsets is trained.
     if op.kind == "BatchNormalization" or not onnx.defs.has(op.kind):
         return op
-    options = [str(each.option).rpartition(".")[2] for each in onnx.defs.get_schema(op.kind, graph.opset).outputs]
+    options = [str(formal.option).rpartition(".")[2] for formal in onnx.defs.get_schema(op.kind, graph.opset).outputs]
     outputs = [
         "" if k < len(options) and options[k] == "Optional" and name not in graph.readers else name
         for k, name in enumerate(op.outputs)

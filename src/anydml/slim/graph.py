@@ -16,7 +16,7 @@ from anydml.onnx.walk import bodies, plain_domain, subgraphs
 from anydml.proving.constants import Constants
 
 OUTSIDE = -1
-"""Stands for the number of a reader that is no node of the main graph: a subgraph, or the caller of the model."""
+"""Stands for the number of a reader that is not a node of the main graph: a subgraph, or the caller of the model."""
 
 
 class Op:
@@ -46,8 +46,8 @@ class Op:
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of an attribute, or `default`; texts are bytes."""
-        found = next((each for each in self.proto.attribute if each.name == name), None)
-        return default if found is None else helper.get_attribute_value(found)
+        attribute = next((candidate for candidate in self.proto.attribute if candidate.name == name), None)
+        return default if attribute is None else helper.get_attribute_value(attribute)
 
     def replaced(
         self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, name: str = "", **changes: Any
@@ -64,7 +64,7 @@ class Op:
         proto.input.extend(inputs)
         proto.output.extend(outputs)
         proto.name = name
-        _keep(proto.attribute, {each.name for each in proto.attribute} - changes.keys())
+        _keep(proto.attribute, {attribute.name for attribute in proto.attribute} - changes.keys())
         proto.attribute.extend(helper.make_attribute(key, value) for key, value in changes.items())
         return Op(proto)
 
@@ -93,12 +93,12 @@ class Graph:
     def with_ops(self, ops: Sequence[Op]) -> Graph:
         """Return the graph with other nodes; those that nothing needs are dropped if they are ONNX's own operators."""
         needed = {*self.outputs}
-        found = []
+        kept_ops = []
         for op in reversed(ops):
             if ":" in op.kind or not op.outputs or not needed.isdisjoint(op.outputs):
-                found.append(op)
+                kept_ops.append(op)
                 needed.update(op.inputs, op.captured)
-        return Graph(self.model, found[::-1], self.constants, self._fresh)
+        return Graph(self.model, kept_ops[::-1], self.constants, self._fresh)
 
     @cached_property
     def makers(self) -> dict[str, int]:
@@ -108,15 +108,15 @@ class Graph:
     @cached_property
     def readers(self) -> dict[str, list[int]]:
         """By name of a value, the numbers of the nodes that read it, once for each time, and `OUTSIDE`."""
-        found: dict[str, list[int]] = {}
+        readers: dict[str, list[int]] = {}
         for number, op in enumerate(self.ops):
             for name in op.inputs:
-                found.setdefault(name, []).append(number)
+                readers.setdefault(name, []).append(number)
             for name in op.captured:
-                found.setdefault(name, []).append(OUTSIDE)
+                readers.setdefault(name, []).append(OUTSIDE)
         for name in self.outputs:
-            found.setdefault(name, []).append(OUTSIDE)
-        return found
+            readers.setdefault(name, []).append(OUTSIDE)
+        return readers
 
     def maker(self, name: str) -> Op | None:
         """Return the node that makes a value; None for inputs and initializers."""
@@ -171,7 +171,7 @@ class Graph:
                 for key, value in entries.items():
                     tensor.external_data.add(key=key, value=value)
         _keep(graph.value_info, self.makers.keys())
-        annotations = [each for each in graph.quantization_annotation if each.tensor_name not in gone]
+        annotations = [annotation for annotation in graph.quantization_annotation if annotation.tensor_name not in gone]
         del graph.quantization_annotation[:]
         graph.quantization_annotation.extend(annotations)
         return result

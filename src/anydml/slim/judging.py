@@ -45,10 +45,14 @@ class Judge:
         """
         if self._proofs is None:
             return None
-        found = plain(graph)
-        ops = Folding(found, {**self._proofs.terms(found.bare)}, with_sizes).folded()
-        found = found if ops is None else found.with_ops(ops)
-        return found if found is not graph and self._proofs.are_proved(graph.bare, found.bare) else None
+        folded_graph = plain(graph)
+        ops = Folding(folded_graph, {**self._proofs.terms(folded_graph.bare)}, with_sizes).folded()
+        folded_graph = folded_graph if ops is None else folded_graph.with_ops(ops)
+        return (
+            folded_graph
+            if folded_graph is not graph and self._proofs.are_proved(graph.bare, folded_graph.bare)
+            else None
+        )
 
     def sizes(self, graph: Graph) -> list[Size]:
         """Return all sizes of values in a graph, as far as they are known for all sizes."""
@@ -61,8 +65,8 @@ class Judge:
         """Return a graph whose bodies are slimmed and proved; the graph itself if none is better or all is unknown."""
         if self._proofs is None or not any(op.captured for op in graph.ops):
             return graph
-        found = with_slimmed_bodies(graph, self._proofs.inner(graph.bare), slim)
-        return found if found is not graph and self._proofs.are_proved(graph.bare, found.bare) else graph
+        result = with_slimmed_bodies(graph, self._proofs.inner(graph.bare), slim)
+        return result if result is not graph and self._proofs.are_proved(graph.bare, result.bare) else graph
 
     def is_constant(self, graph: Graph, name: str) -> bool | None:
         """Whether a value of a graph is a constant for all sizes; None if that is not known."""
@@ -96,9 +100,9 @@ class Judge:
         if self._names:
             known = self._others if self._graph is before.graph else []
             small = [
-                known[k] if known else Analysis(before.graph, each) for k, each in enumerate(small_sizes(self._names))
+                known[k] if known else Analysis(before.graph, sizes) for k, sizes in enumerate(small_sizes(self._names))
             ]
-            pairs = [(each, Analysis(after.graph, each.sizes, each)) for each in small]
+            pairs = [(analysis, Analysis(after.graph, analysis.sizes, analysis)) for analysis in small]
         if compute_the_same(pairs):
             return True
         # Fingerprints are quicker where all sizes are numbers, and proofs know more operators.
@@ -116,15 +120,15 @@ class Judge:
         if self._graph is None:
             self._others = [*at_other_sizes(before, self._names)]
         elif self._graph is not before:
-            self._others = [Analysis(before, each.sizes, each) for each in self._others]
+            self._others = [Analysis(before, analysis.sizes, analysis) for analysis in self._others]
         self._graph = before
-        found, written = set[str](), list[Analysis]()
-        for each in self._others:
-            written.append(Analysis(after, each.sizes, each))
-            found.update(differing(each, written[-1], by_shape=True))
-        if not found:
+        wrong, written = set[str](), list[Analysis]()
+        for analysis_of_sizes in self._others:
+            written.append(Analysis(after, analysis_of_sizes.sizes, analysis_of_sizes))
+            wrong.update(differing(analysis_of_sizes, written[-1], by_shape=True))
+        if not wrong:
             self._graph, self._others = after, written
-        return found
+        return wrong
 
 
 def _is_inlined(graph: Graph) -> bool:

@@ -21,7 +21,7 @@ def is_elementwise(op: Op) -> bool:
 def is_quantized_whole(op: Op, analysis: Analysis) -> bool:
     """Whether a node quantizes or dequantizes all elements by one scale."""
     values = [analysis.values.get(name) for name in op.inputs[1:] if name]
-    return op.kind in QUANTIZING and all(each is not None and each.tensor and each.sizes == () for each in values)
+    return op.kind in QUANTIZING and all(value is not None and value.tensor and value.sizes == () for value in values)
 
 
 def row_axes(op: Op, analysis: Analysis) -> list[int] | None:
@@ -58,14 +58,14 @@ def windows(op: Op, analysis: Analysis) -> list[Window] | None:
     sizes = analysis.values[op.inputs[0]].sizes
     whole: Window = [(0, size, 1) for size in sizes]
     if op.kind == "Split":
-        axis, found, first = op.get("axis", 0) % len(sizes), list[Window](), 0
+        axis, results, first = op.get("axis", 0) % len(sizes), list[Window](), 0
         for name in op.outputs:
             if not name:
                 return None
             count = analysis.values[name].sizes[axis]
-            found.append([*whole[:axis], (first, count, 1), *whole[axis + 1 :]])
+            results.append([*whole[:axis], (first, count, 1), *whole[axis + 1 :]])
             first += count
-        return found
+        return results
     arrays = [analysis.values[name].array if name else None for name in op.inputs[1:]]
     if op.kind != "Slice" or any(a is None and name for a, name in zip(arrays, op.inputs[1:], strict=True)):
         return None

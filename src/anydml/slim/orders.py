@@ -73,11 +73,11 @@ class Order(NamedTuple):
         shape: list[int] = []
         while left and left[0] == 1:
             shape.append(left.pop(0))
-        for own, size in zip((*(1,) * (len(sizes) - array.ndim), *array.shape), sizes, strict=True):
+        for array_size, size in zip((*(1,) * (len(sizes) - array.ndim), *array.shape), sizes, strict=True):
             rest = size
             while rest > 1:
                 inner = left.pop(0)
-                shape.append(1 if own == 1 else inner)
+                shape.append(1 if array_size == 1 else inner)
                 rest //= inner
         shape += [1] * len(left)
         return np.array(array.reshape(shape).transpose(self.perm), order="C")
@@ -96,10 +96,10 @@ def orders_of(piece: FlatPiece, leading: Sequence[int], columns: int) -> list[Or
     count = math.prod(leading)
     if piece.at or piece.offset or piece.size != count * columns:
         return []
-    found = {Order((count, columns), TRANSPOSED): None}
+    orders = {Order((count, columns), TRANSPOSED): None}
     inner = next((digit.size for digit in piece.digits if digit.stride == 1), 0)
     if 1 < inner < columns and columns % inner == 0:
         for k in range(len(leading)):
             sizes = math.prod(leading[:k]), math.prod(leading[k:]), columns // inner, inner
-            found[Order(sizes, (0, 2, 1, 3))] = None
-    return [order for order in found if order.is_of(piece)]
+            orders[Order(sizes, (0, 2, 1, 3))] = None
+    return [order for order in orders if order.is_of(piece)]

@@ -85,13 +85,13 @@ def flat_pieces(value: Value) -> Pieces:
         NotComposableError: the value contains lookups.
     """
     steps, width = packed_strides(value.sizes), value.element_size
-    found = []
+    flat = []
     for start, factors, source in value.pieces:
         at = sum(first * step for first, step in zip(start, steps, strict=True))
         if isinstance(source, Fill):
             digits = [Digit(size, step * steps[axis], 0) for axis, size, step in factors]
             pattern = source.pattern * (width // len(source.pattern))
-            found.append(FlatPiece(-1, at, 0, tidy(digits), pattern))
+            flat.append(FlatPiece(-1, at, 0, tidy(digits), pattern))
             continue
         if source.lookups:
             raise NotComposableError("elements are looked up")
@@ -99,21 +99,21 @@ def flat_pieces(value: Value) -> Pieces:
             Digit(factor.size, factor.step * steps[factor.axis], stride // width)
             for factor, stride in zip(factors, source.strides, strict=True)
         ]
-        found.append(FlatPiece(source.operand, at, source.offset // width, tidy(digits)))
-    return merged(found)
+        flat.append(FlatPiece(source.operand, at, source.offset // width, tidy(digits)))
+    return merged(flat)
 
 
 def tidy(digits: Iterable[Digit]) -> tuple[Digit, ...]:
     """Return digits by descending steps, with adjacent ones merged where possible."""
-    found: list[Digit] = []
+    tidied: list[Digit] = []
     for digit in sorted((digit for digit in digits if digit.size != 1), key=lambda digit: -digit.step):
-        if found:
-            size, step, stride = found[-1]
+        if tidied:
+            size, step, stride = tidied[-1]
             if step == digit.size * digit.step and stride == digit.size * digit.stride:
-                found[-1] = Digit(size * digit.size, digit.step, digit.stride)
+                tidied[-1] = Digit(size * digit.size, digit.step, digit.stride)
                 continue
-        found.append(digit)
-    return tuple(found)
+        tidied.append(digit)
+    return tuple(tidied)
 
 
 def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[int], Window, list[int]] | None:
@@ -126,7 +126,7 @@ def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[
 
     Returns:
         The axes, what is taken of each, and the permutation that puts them in the order of the digits; None if there
-        are no such axes.
+        are not such axes.
     """
     rest = offset + sum((digit.size - 1) * digit.stride for digit in digits if digit.stride < 0)
     axes: list[int] = []
@@ -151,28 +151,28 @@ def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[
 
 def merged(pieces: Sequence[FlatPiece]) -> Pieces:
     """Merge pieces where possible, and sort them by their first elements."""
-    found = sorted(pieces, key=lambda piece: piece.at)
-    while 1 < len(found) <= MOST_MERGED:
-        fewer = _with_equidistant_merged(found)
+    ordered = sorted(pieces, key=lambda piece: piece.at)
+    while 1 < len(ordered) <= MOST_MERGED:
+        fewer = _with_equidistant_merged(ordered)
         fewer = _with_equidistant_merged(_with_adjacent_merged(sorted(fewer, key=lambda piece: piece.at)))
-        if len(fewer) == len(found):
+        if len(fewer) == len(ordered):
             break
-        found = sorted(fewer, key=lambda piece: piece.at)
-    return tuple(found)
+        ordered = sorted(fewer, key=lambda piece: piece.at)
+    return tuple(ordered)
 
 
 def _with_adjacent_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
     """Merge pairs of pieces of which one continues a digit of the other."""
-    found: list[FlatPiece] = []
+    adjacent: list[FlatPiece] = []
     for piece in pieces:
-        for k in range(max(0, len(found) - NEIGHBOURS), len(found)):
-            one = _continued(found[k], piece)
+        for k in range(max(0, len(adjacent) - NEIGHBOURS), len(adjacent)):
+            one = _continued(adjacent[k], piece)
             if one is not None:
-                found[k] = one
+                adjacent[k] = one
                 break
         else:
-            found.append(piece)
-    return found
+            adjacent.append(piece)
+    return adjacent
 
 
 def _continued(piece: FlatPiece, then: FlatPiece) -> FlatPiece | None:
@@ -200,7 +200,7 @@ def _with_equidistant_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
     groups: dict[tuple[object, ...], list[FlatPiece]] = {}
     for piece in pieces:
         groups.setdefault((piece.source, piece.fill, piece.digits), []).append(piece)
-    found: list[FlatPiece] = []
+    equidistant: list[FlatPiece] = []
     for group in groups.values():
         gaps = [(then.at - piece.at, then.offset - piece.offset) for piece, then in pairwise(group)]
         first = 0
@@ -211,9 +211,9 @@ def _with_equidistant_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
             piece = group[first]
             if end - first > 1:
                 piece = piece._replace(digits=tidy([*piece.digits, Digit(end - first, *gaps[first])]))
-            found.append(piece)
+            equidistant.append(piece)
             first = end
-    return found
+    return equidistant
 
 
 class Box(NamedTuple):
@@ -224,10 +224,10 @@ class Box(NamedTuple):
 
     def ends(self) -> list[int]:
         """Return one more than its last coordinate along each axis."""
-        found = [first + 1 for first in self.start]
+        ends = [first + 1 for first in self.start]
         for axis, digit in self.digits:
-            found[axis] += (digit.size - 1) * digit.step
-        return found
+            ends[axis] += (digit.size - 1) * digit.step
+        return ends
 
 
 def boxed(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
@@ -238,18 +238,18 @@ def boxed(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
         rest %= stride
     digits: list[tuple[int, Digit]] = []
     for size, step, stride in piece.digits:
-        left, own, there = size, step, stride
+        left, digit_step, there = size, step, stride
         # From the innermost axis on, because a digit may extend over several axes.
         for axis in reversed(range(len(sizes))):
             unit, end = strides[axis], strides[axis] * sizes[axis]
-            if left == 1 or own >= end:
+            if left == 1 or digit_step >= end:
                 continue
-            taken = min(left, end // own)
-            if own % unit or (left > taken and end % own) or left % taken:
+            taken = min(left, end // digit_step)
+            if digit_step % unit or (left > taken and end % digit_step) or left % taken:
                 return None
             if taken > 1:
-                digits.append((axis, Digit(taken, own // unit, there)))
-            left, own, there = left // taken, own * taken, there * taken
+                digits.append((axis, Digit(taken, digit_step // unit, there)))
+            left, digit_step, there = left // taken, digit_step * taken, there * taken
         if left > 1:
             return None
     box = Box(tuple(start), tuple(digits))

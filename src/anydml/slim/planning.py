@@ -86,13 +86,13 @@ class Plan:
         return self._folded[name]
 
     def _is_known(self, name: str) -> bool:
-        found = self.analysis.values.get(name)
-        if found is None or found.is_constant or found.array is None:
+        value = self.analysis.values.get(name)
+        if value is None or value.is_constant or value.array is None:
             return False
         if (is_constant := self._judge.is_constant(self.analysis.graph, name)) is not None:
             return is_constant
         arrays = [analysis.values[name].array for analysis in self._analyses.all[1:]]
-        return all(array is not None and np.array_equal(array, found.array) for array in arrays)
+        return all(array is not None and np.array_equal(array, value.array) for array in arrays)
 
     def _choose(self, region: Region) -> None:
         old = self._regions.originals(region)
@@ -104,12 +104,12 @@ class Plan:
             return
         names = [n for n in region.results if not self.is_folded(n) or n in self.analysis.graph.outputs]
         exprs = self._exprs(region)
-        found = [exprs, sliced_at_once(self._regions, region) if len(region.ops) > 1 else old]
+        candidates = [exprs, sliced_at_once(self._regions, region) if len(region.ops) > 1 else old]
         if len(names) > 1:
             # Nodes that several results share may be worth it although they are not the cheapest for any of them.
             ways = {name: self._ways.get(name, ())[1:] for name in names}
-            found.append({name: min(ways[name], key=self.builder.cost, default=exprs[name]) for name in names})
-        starts = [{name: each[name] for name in names} for each in found]
+            candidates.append({name: min(ways[name], key=self.builder.cost, default=exprs[name]) for name in names})
+        starts = [{name: exprs_of[name] for name in names} for exprs_of in candidates]
         if self.analysis.graph.opset >= OPSET_OF_SPLIT:
             starts = [with_splits(self.builder, start) for start in starts]
         if len(names) > 1:
@@ -128,21 +128,21 @@ class Plan:
         values = self.analysis.values
         before, after, *shape = (values[name] for name in (op.inputs[0], op.outputs[0], *op.inputs[1:]) if name)
         is_reshaped = before.sizes != after.sizes and not before.is_constant and not self.is_folded(op.outputs[0])
-        return is_reshaped and all(each.is_constant for each in shape)
+        return is_reshaped and all(value.is_constant for value in shape)
 
     def _sharing_more(self, old: Mapping[str, Expr], exprs: Mapping[str, Expr]) -> dict[str, Expr]:
         """Try all expressions that were found for each result, beside those of the others."""
-        found, best = dict(exprs), cost(*exprs.values())
+        shared, best = dict(exprs), cost(*exprs.values())
         size = sum(1 for _ in in_order(exprs.values()))
         if size * sum(1 + len(self._ways.get(name, ())) for name in exprs) > MOST_SHARING:
-            return found
+            return shared
         for name in exprs:
             for way in (old[name], *self._ways.get(name, ())):
-                if way is not found[name]:
-                    price = cost(*{**found, name: way}.values())
+                if way is not shared[name]:
+                    price = cost(*{**shared, name: way}.values())
                     if price < best:
-                        found[name], best = way, price
-        return found
+                        shared[name], best = way, price
+        return shared
 
     def _exprs(self, region: Region) -> Mapping[str, Expr]:
         """Return the cheapest expressions of a region's values; in order, so that no recursion is deep."""
@@ -163,7 +163,7 @@ class Plan:
             return self._regions.original(name, {})
         if self._is_foldable(name):
             return self.builder.constant(name, value.sizes)
-        ways = self._ways[name] = [self._regions.original(name, {each: self._expr(each) for each in value.data})]
+        ways = self._ways[name] = [self._regions.original(name, {data: self._expr(data) for data in value.data})]
         for pieces in value.pieces:
             if pieces is None or (len(pieces) > 1 and self._left < 0):
                 continue
@@ -172,11 +172,11 @@ class Plan:
             names = {piece.source: analysis.names[piece.source] for piece in pieces if piece.source >= 0}
             if name in names.values():
                 continue
-            sources = {number: self._expr(each) for number, each in names.items()}
+            sources = {number: self._expr(name) for number, name in names.items()}
             search = Search(self.builder, self._stand_ins, sources.__getitem__, value.tensor.dtype)
-            found = search.cheapest(pieces, value.sizes)
-            if found is not None:
-                ways.append(found)
+            expr = search.cheapest(pieces, value.sizes)
+            if expr is not None:
+                ways.append(expr)
         return min(ways, key=self.builder.cost)
 
     def _is_foldable(self, name: str) -> bool:
@@ -194,9 +194,9 @@ class Plan:
         if name not in self._constant_sources:
             value = self.analysis.values[name]
             if value.op is None:
-                found = frozenset([name] if value.is_constant else [])
+                constants = frozenset([name] if value.is_constant else [])
             else:
-                each = [self._constants(data) for data in value.data]
-                found = frozenset().union(*each) if all(each) else frozenset()
-            self._constant_sources[name] = found
+                constants_of = [self._constants(data) for data in value.data]
+                constants = frozenset().union(*constants_of) if all(constants_of) else frozenset()
+            self._constant_sources[name] = constants
         return self._constant_sources[name]

@@ -52,15 +52,15 @@ def product_of(analysis: Analysis, number: int) -> Product | None:
     op, values = analysis.graph.ops[number], analysis.values
     if op.kind not in ("MatMul", "Gemm") or op.get("transA", 0) or not is_plain_gemm(op):
         return None
-    given, weights, result = (values.get(name) for name in (*op.inputs[:2], op.outputs[0]))
-    if given is None or weights is None or result is None:
+    lhs, weights, result = (values.get(name) for name in (*op.inputs[:2], op.outputs[0]))
+    if lhs is None or weights is None or result is None:
         return None
-    if given.tensor is None or weights.tensor is None or not result.tensor or not result.tensor.size:
+    if lhs.tensor is None or weights.tensor is None or not result.tensor or not result.tensor.size:
         return None
-    if given.is_constant or not weights.is_constant or len(weights.sizes) != 2 or len(given.sizes) < 2:
+    if lhs.is_constant or not weights.is_constant or len(weights.sizes) != 2 or len(lhs.sizes) < 2:
         return None
     is_transposed = bool(op.get("transB", 0))
-    *leading, depth = given.sizes
+    *leading, depth = lhs.sizes
     columns = weights.sizes[0 if is_transposed else 1]
     bias = op.inputs[2] if len(op.inputs) > 2 else ""
     if bias and not (values[bias].is_constant and values[bias].sizes in ((columns,), (1, columns))):
@@ -71,9 +71,9 @@ def product_of(analysis: Analysis, number: int) -> Product | None:
 def products_of(analysis: Analysis) -> Iterator[Product]:
     """Yield all products of a graph."""
     for number in range(len(analysis.graph.ops)):
-        found = product_of(analysis, number)
-        if found is not None:
-            yield found
+        product = product_of(analysis, number)
+        if product is not None:
+            yield product
 
 
 def bias_of(analysis: Analysis, product: Product) -> tuple[int, str] | None:
@@ -83,7 +83,7 @@ def bias_of(analysis: Analysis, product: Product) -> tuple[int, str] | None:
     if product.bias or not graph.is_read_once(name):
         return None
     (number,) = graph.readers[name]
-    row = next((each for each in graph.ops[number].inputs if each != name), "")
+    row = next((operand for operand in graph.ops[number].inputs if operand != name), "")
     value = analysis.values.get(row)
     is_row = value is not None and value.is_constant and [*value.sizes] == [product.columns]
     return (number, row) if graph.ops[number].kind == "Add" and is_row else None
@@ -91,7 +91,7 @@ def bias_of(analysis: Analysis, product: Product) -> tuple[int, str] | None:
 
 def fused_products(analysis: Analysis) -> list[Product]:
     """Return the products that runtimes fuse with an Add to a Gemm."""
-    return [each for each in products_of(analysis) if bias_of(analysis, each) is not None]
+    return [product for product in products_of(analysis) if bias_of(analysis, product) is not None]
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Readers:
 
     def _add(self, number: int, names: Iterable[str]) -> None:
         for name in names:
-            found = self.piece(name)
-            for source in self.sources(name) if found is None else [found[0]]:
-                piece = None if found is None else found[1]
+            own_piece = self.piece(name)
+            for source in self.sources(name) if own_piece is None else [own_piece[0]]:
+                piece = None if own_piece is None else own_piece[1]
                 self.of.setdefault(source, []).append(Reader(number, name, piece))

@@ -74,19 +74,21 @@ class Regions:
 
     def originals(self, region: Region) -> dict[str, Expr]:
         """Return the results of a region as its own nodes make them."""
-        found: dict[str, Expr] = {}
+        exprs: dict[str, Expr] = {}
         for op in region.ops:
             for name in filter(None, op.outputs):
                 data = self.analysis.values[name].data
-                found[name] = self.original(name, {each: found.get(each) or self.original(each, {}) for each in data})
-        return {name: found[name] for name in region.results}
+                exprs[name] = self.original(name, {name: exprs.get(name) or self.original(name, {}) for name in data})
+        return {name: exprs[name] for name in region.results}
 
     def windows(self, op: Op) -> list[Window] | None:
         """Return what each output of a Slice or Split takes; None for other nodes, or if that depends on sizes."""
-        found = windows(op, self.analysis)
+        windows_of = windows(op, self.analysis)
         sizes = self.analysis.values[op.inputs[0]].sizes
-        parts = [part for each in found or () for part, n in zip(each, sizes, strict=True) if part != (0, n, 1)]
-        return found if all(self._stand_ins.is_constant(*part) for part in parts) else None
+        parts = [
+            part for window in windows_of or () for part, n in zip(window, sizes, strict=True) if part != (0, n, 1)
+        ]
+        return windows_of if all(self._stand_ins.is_constant(*part) for part in parts) else None
 
     def cost(self, region: Region) -> Cost:
         """Return the cost of a region's own nodes."""
@@ -94,22 +96,22 @@ class Regions:
 
     def original(self, name: str, data: Mapping[str, Expr]) -> Expr:
         """Return a value as an output of its own node, which moves `data`; the value itself if no movement makes it."""
-        found = self.analysis.values[name]
-        op = found.op
+        value = self.analysis.values[name]
+        op = value.op
         if op is None:
-            return self.builder.value(name, found.sizes if found.tensor is not None else ())
+            return self.builder.value(name, value.sizes if value.tensor is not None else ())
         if op not in self._costs:
-            self._costs[op] = self._cost(op, found.data)
-        inputs = [data[each] for each in found.data]
-        return self.builder.output(op, found.output, inputs, found.sizes, self._costs[op])
+            self._costs[op] = self._cost(op, value.data)
+        inputs = [data[name] for name in value.data]
+        return self.builder.output(op, value.output, inputs, value.sizes, self._costs[op])
 
     def _cost(self, op: Op, data: Sequence[str]) -> Cost:
         values = self.analysis.values
-        results = [values[each] for each in op.outputs if each]
-        shapes = ([values[each].sizes for each in data], [each.sizes for each in results])
-        found = movement(op.kind, *shapes, results[0].width, self._detail(op))
-        is_computed = any(not values[each].is_constant for each in op.inputs[len(data) :] if each)
-        return found._replace(weight=found.weight + INDEX_ARITHMETIC) if is_computed else found
+        results = [values[name] for name in op.outputs if name]
+        shapes = ([values[name].sizes for name in data], [result.sizes for result in results])
+        cost = movement(op.kind, *shapes, results[0].width, self._detail(op))
+        is_computed = any(not values[name].is_constant for name in op.inputs[len(data) :] if name)
+        return cost._replace(weight=cost.weight + INDEX_ARITHMETIC) if is_computed else cost
 
     def _detail(self, op: Op) -> Any:
         """See `movement`."""
@@ -117,8 +119,8 @@ class Regions:
         if op.kind == "Transpose":
             return permutation(op, rank)
         if op.kind in ("Slice", "Split"):
-            found = windows(op, self.analysis)
-            return [1] * rank if found is None else [step for _, _, step in found[0]]
+            detail_windows = windows(op, self.analysis)
+            return [1] * rank if detail_windows is None else [step for _, _, step in detail_windows[0]]
         return op.get("axis", 0) % max(1, rank)
 
     def _found(self) -> list[Region]:
@@ -127,26 +129,26 @@ class Regions:
         for op in self.analysis.graph.ops:
             if not self.analysis.moves(op):
                 continue
-            own = self._of[op] = Region([op])
-            made = next(values[name] for name in op.outputs if name)
-            for name in made.data:
+            op_region = self._of[op] = Region([op])
+            value = next(values[name] for name in op.outputs if name)
+            for name in value.data:
                 before = values[name].op
                 if before is not None:
-                    own = self._united(self._of[before], own)
+                    op_region = self._united(self._of[before], op_region)
                 elif not values[name].is_constant:
                     # Two nodes may make the same of one value.
-                    own = self._united(self._of[readers.setdefault(name, op)], own)
+                    op_region = self._united(self._of[readers.setdefault(name, op)], op_region)
         for name in dict.fromkeys(self._read_outside()):
             region = self.region_of(name)
             if region is not None:
                 region.results.append(name)
-        found = {id(region): region for region in self._of.values()}
-        for region in found.values():
+        regions = {id(region): region for region in self._of.values()}
+        for region in regions.values():
             region.ops.clear()
         for op in self.analysis.graph.ops:
             if op in self._of:
                 self._of[op].ops.append(op)
-        return [region for region in found.values() if region.results]
+        return [region for region in regions.values() if region.results]
 
     def _united(self, first: Region, second: Region) -> Region:
         if first is second:
@@ -172,7 +174,7 @@ def sliced_at_once(regions: Regions, region: Region) -> dict[str, Expr]:
 
     Slices of a result of the region are not merged with it, because it is made anyway.
     """
-    found: dict[str, Expr] = {}
+    exprs: dict[str, Expr] = {}
     sliced: dict[str, tuple[Expr, Window]] = {}
     unshaped: dict[str, Expr] = {}
     values = regions.analysis.values
@@ -182,20 +184,20 @@ def sliced_at_once(regions: Regions, region: Region) -> dict[str, Expr]:
             if not name:
                 continue
             data = values[name].data
-            given = {each: found.get(each) or regions.original(each, {}) for each in data}
+            sources = {name: exprs.get(name) or regions.original(name, {}) for name in data}
             if taken is None:
-                found[name] = regions.original(name, given)
+                exprs[name] = regions.original(name, sources)
                 if op.kind in RESHAPES:
-                    source = unshaped[name] = unshaped.get(data[0], given[data[0]])
+                    source = unshaped[name] = unshaped.get(data[0], sources[data[0]])
                     if data[0] in unshaped:
-                        found[name] = regions.builder.reshape(source, values[name].sizes) or found[name]
+                        exprs[name] = regions.builder.reshape(source, values[name].sizes) or exprs[name]
                 continue
-            whole, outer = sliced.get(data[0], (given[data[0]], None))
+            whole, outer = sliced.get(data[0], (sources[data[0]], None))
             window = taken[k] if outer is None else _within(outer, taken[k])
-            found[name] = regions.builder.slice(whole, window, values[name].width)
+            exprs[name] = regions.builder.slice(whole, window, values[name].width)
             if name not in region.results:
                 sliced[name] = whole, window
-    return {name: found[name] for name in region.results}
+    return {name: exprs[name] for name in region.results}
 
 
 def _within(outer: Window, inner: Window) -> Window:

@@ -27,7 +27,9 @@ def report(title: str, slimmed: Slimmed) -> Explanation:
     notes.append(f"{left} regions of {len(slimmed.regions)} stay as they are")
     if len(changed) > MOST_REGIONS:
         notes.append(f"{len(changed) - MOST_REGIONS} more are not drawn")
-    return Explanation(f"{title}: {total(slimmed)}", [each for each in drawn if each is not None], notes)
+    return Explanation(
+        f"{title}: {total(slimmed)}", [explanation for explanation in drawn if explanation is not None], notes
+    )
 
 
 def _section(analysis: Analysis, region: Region) -> Section | None:

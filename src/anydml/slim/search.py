@@ -81,24 +81,24 @@ class Search:
             piece.digits,
         )
         for digits in dict.fromkeys(map(tuple, ways)):
-            found = self._sliced_and_transposed(piece, digits, source, sizes)
-            if found is not None:
-                yield found
+            expr = self._sliced_and_transposed(piece, digits, source, sizes)
+            if expr is not None:
+                yield expr
 
     def _expanded(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
         """Yield a tensor that repeats elements, by Expand after what moves each once."""
-        step, kept = 1, []
+        step, repeated = 1, []
         for digit in reversed(piece.digits):
             if digit.stride:
-                kept.append(Digit(digit.size, step, digit.stride))
+                repeated.append(Digit(digit.size, step, digit.stride))
                 step *= digit.size
         if not all(digit.stride or self._stand_ins.is_constant(digit.size) for digit in piece.digits):
             return
         shape = tuple(digit.size if digit.stride else 1 for digit in piece.digits)
-        for expr in self._moved(piece._replace(digits=tidy(kept)), shape):
+        for expr in self._moved(piece._replace(digits=tidy(repeated)), shape):
             wide = self._builder.expand(expr, [digit.size for digit in piece.digits], self._width)
-            if (made := self._builder.reshape(wide, sizes)) is not None:
-                yield made
+            if (reshaped := self._builder.reshape(wide, sizes)) is not None:
+                yield reshaped
 
     def _in_blocks(self, piece: FlatPiece, source: Expr, sizes: tuple[int, ...]) -> Iterator[Expr]:
         """Yield DepthToSpace, and SpaceToDepth with its channels in any order."""
@@ -116,21 +116,21 @@ class Search:
             b = height // rows
             if channels != b * b * depth or width % b:
                 return
-            made = self._builder.blocks("SpaceToDepth", source, sizes, self._width, blocksize=b)
+            blocks = self._builder.blocks("SpaceToDepth", source, sizes, self._width, blocksize=b)
             numbers = np.arange(channels).reshape(b, b, depth)
             for inner in itertools.permutations((3, 5, 1)):
                 if Order((n, depth, rows, b, width // b, b), (0, *inner, 2, 4)).is_of(piece):
                     picked = numbers.transpose([(3, 5, 1).index(axis) for axis in inner]).reshape(-1).tolist()
-                    yield made if inner == (3, 5, 1) else self._builder.pick(made, 1, picked, self._width)
+                    yield blocks if inner == (3, 5, 1) else self._builder.pick(blocks, 1, picked, self._width)
 
     def _sliced_and_transposed(
         self, piece: FlatPiece, digits: Sequence[Digit], source: Expr, sizes: tuple[int, ...]
     ) -> Expr | None:
         """Return a Slice and a Transpose of a source in whose shape each digit is an axis; None if there is none."""
-        found = sliced_axes(source.count, piece.offset, digits)
-        if found is None:
+        sliced_and_perm = sliced_axes(source.count, piece.offset, digits)
+        if sliced_and_perm is None:
             return None
-        axes, window, perm = found
+        axes, window, perm = sliced_and_perm
         partial = [part for size, part in zip(axes, window, strict=True) if part != (0, size, 1)]
         if not all(self._stand_ins.is_constant(*part) for part in partial):
             return None
@@ -143,8 +143,8 @@ class Search:
         moving = iter([axis for axis in perm if sliced.sizes[axis] != 1])
         still = [k if size == 1 else next(moving) for k, size in enumerate(sliced.sizes)]
         ways = [
-            self._builder.reshape(self._builder.transpose(sliced, each, self._width), sizes)
-            for each in dict.fromkeys((tuple(perm), tuple(still)))
+            self._builder.reshape(self._builder.transpose(sliced, order, self._width), sizes)
+            for order in dict.fromkeys((tuple(perm), tuple(still)))
         ]
         return min(filter(None, ways), key=self._builder.cost, default=None)
 
@@ -182,9 +182,9 @@ class Search:
         table = self._builder.reshape(source, [n for n in (outer, available, row) if n > 1] or [1])
         if table is not None:
             picked_rows = self._builder.pick(table, int(outer > 1), indices.tolist(), self._width)
-            made = self._builder.reshape(picked_rows, sizes)
-            if made is not None:
-                yield made
+            reshaped = self._builder.reshape(picked_rows, sizes)
+            if reshaped is not None:
+                yield reshaped
 
     def _padded(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
         """Yield a box that is padded by one fill."""
@@ -199,7 +199,7 @@ class Search:
         after = [size - b for size, b in zip(sizes, end, strict=True)]
         if math.prod(inner) != sum(piece.size for piece in others) or not self._stand_ins.is_constant(*first, *after):
             return
-        expr = self.cheapest(merged([cropped(*each, first, inner) for each in known]), inner, depth + 1)
+        expr = self.cheapest(merged([cropped(*box, first, inner) for box in known]), inner, depth + 1)
         if expr is not None:
             yield self._builder.pad(expr, first, after, fills.pop(), self._dtype)
 
@@ -210,15 +210,19 @@ class Search:
         sources = {piece.source: self._source_of(piece.source) for piece in pieces if piece.source >= 0}
         # Sources that are taken whole and interleaved are joined in their own shapes, without Reshapes.
         is_whole = len(pieces) == len(sources) and sum(expr.count for expr in sources.values()) == count
-        for own in [expr.sizes for expr in sources.values()] if is_whole and len(pieces) <= MOST_JOINED_SOURCES else ():
-            times = count // math.prod(own)
-            shapes.update({(*own[:k], size * times, *own[k + 1 :]): None for k, size in enumerate(own)})
+        for source_sizes in (
+            [expr.sizes for expr in sources.values()] if is_whole and len(pieces) <= MOST_JOINED_SOURCES else ()
+        ):
+            times = count // math.prod(source_sizes)
+            shapes.update(
+                {(*source_sizes[:k], size * times, *source_sizes[k + 1 :]): None for k, size in enumerate(source_sizes)}
+            )
         for shape in shapes:
             known = _boxes(pieces, shape) if math.prod(shape) == count else []
             for axis in range(len(shape) if known else 0):
-                made = self._joined(known, axis, shape, depth)
-                if made is not None and (found := self._builder.reshape(made, sizes)) is not None:
-                    yield found
+                concatenated = self._joined(known, axis, shape, depth)
+                if concatenated is not None and (reshaped := self._builder.reshape(concatenated, sizes)) is not None:
+                    yield reshaped
 
     def _joined(
         self, known: Sequence[tuple[FlatPiece, Box]], axis: int, sizes: tuple[int, ...], depth: int
@@ -230,18 +234,18 @@ class Search:
                 groups[-1] = (groups[-1][0], max(end, groups[-1][1]), [*groups[-1][2], k])
             else:
                 groups.append((start, end, [k]))
-        made: list[Expr] = []
+        parts: list[Expr] = []
         for start, end, members in groups if len(groups) > 1 else ():
             inner = (*sizes[:axis], end - start, *sizes[axis + 1 :])
             first = [start if k == axis else 0 for k in range(len(sizes))]
             expr = self.cheapest(merged([cropped(*known[k], first, inner) for k in members]), inner, depth + 1)
             if expr is None:
                 return None
-            made.append(expr)
-        return self._builder.concat(made, axis, self._width) if made else None
+            parts.append(expr)
+        return self._builder.concat(parts, axis, self._width) if parts else None
 
 
 def _boxes(pieces: Sequence[FlatPiece], sizes: Sequence[int]) -> list[tuple[FlatPiece, Box]]:
     """Return pieces with their boxes in a shape; none if one is not a box."""
-    found = [(piece, box) for piece in pieces if (box := boxed(piece, sizes)) is not None]
-    return found if len(found) == len(pieces) else []
+    boxes = [(piece, box) for piece in pieces if (box := boxed(piece, sizes)) is not None]
+    return boxes if len(boxes) == len(pieces) else []

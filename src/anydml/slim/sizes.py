@@ -49,10 +49,12 @@ class StandIns:
         if not names:
             return [cls({})]
         known = {*_known_sizes(model), *(size for size in derived if isinstance(size, int))} - {0}
-        found = dict.fromkeys(each for size in derived for each in variables(size) if names_of(each) <= {*names})
-        for each in names:
-            found.pop(name(each), None)
-        choice, sets = _Choice(names, found, known), list[StandIns]()
+        sizes_by_name = dict.fromkeys(
+            factor for size in derived for factor in variables(size) if names_of(factor) <= {*names}
+        )
+        for key in names:
+            sizes_by_name.pop(name(key), None)
+        choice, sets = _Choice(names, sizes_by_name, known), list[StandIns]()
         while len(sets) < MOST_SETS and (chosen := choice.next()) is not None:
             sets.append(cls(*chosen))
         return sets if len(sets) > 1 else []
@@ -65,12 +67,12 @@ class StandIns:
         """Return the input of Reshape that changes one shape to another (0 keeps a size, −1 is inferred), if any."""
         if not self._primes:
             return tuple(new)
-        found = []
+        sizes = []
         for k, size in enumerate(new):
             is_kept = k < len(old) and old[k] == size
-            found.append(size if self.is_constant(size) else 0 if is_kept else -1)
+            sizes.append(size if self.is_constant(size) else 0 if is_kept else -1)
         # Where a size that is kept may be 0, none can be inferred.
-        return tuple(found) if found.count(-1) <= (0 not in found) else None
+        return tuple(sizes) if sizes.count(-1) <= (0 not in sizes) else None
 
 
 class _Choice:
@@ -85,47 +87,47 @@ class _Choice:
     def __init__(self, names: Sequence[str], derived: Iterable[Size], known: Collection[int]) -> None:
         self._names, self._known = names, known
         self._taken = set[int]()
-        self._derived: dict[str, list[Size]] = {each: [] for each in names}
+        self._derived: dict[str, list[Size]] = {key: [] for key in names}
         for size in derived:
-            own = names_of(size)
+            names_in_size = names_of(size)
             # It has a value once the last of its names has one.
-            self._derived[max(own, key=[*names].index)].append(size)
+            self._derived[max(names_in_size, key=[*names].index)].append(size)
 
     def next(self) -> tuple[dict[str, int], set[int]] | None:
         """Return primes by name, and the factors of what is derived; None if there are no more."""
-        found, factors = dict[str, int](), set[int]()
-        for each in self._names:
+        chosen, factors = dict[str, int](), set[int]()
+        for key in self._names:
             best: tuple[int, set[int]] | None = None
             for prime in filter(self._is_free, _primes(LEAST, END)):
-                own = self._factors(self._derived[each], {**found, each: prime})
-                known = {*own.values()} - {0}
+                factors_of = self._factors(self._derived[key], {**chosen, key: prime})
+                known = {*factors_of.values()} - {0}
                 if best is None or len(known) > len(best[1]):
                     best = prime, known
-                if all(own.values()):
+                if all(factors_of.values()):
                     break
             if best is None:
                 return None
-            found[each], more = best
+            chosen[key], more = best
             factors |= more
-            self._taken |= {found[each], *more}
-        return found, factors
+            self._taken |= {chosen[key], *more}
+        return chosen, factors
 
     def _is_free(self, prime: int) -> bool:
         return prime not in self._taken and all(size % prime for size in self._known)
 
     def _factors(self, sizes: Sequence[Size], values: Mapping[str, int]) -> dict[int, int]:
         """Return a prime factor by the value of each of the sizes up to the first that has none, for which it is 0."""
-        found = dict[int, int]()
+        stand_ins = dict[int, int]()
         for size in sizes:
             value = at(size, values) or 0
-            if value in found:
+            if value in stand_ins:
                 continue
-            taken = {*found.values(), *values.values()}
+            taken = {*stand_ins.values(), *values.values()}
             free = [p for p in _prime_factors(value) if p >= LEAST_FACTOR and p not in taken and self._is_free(p)]
-            found[value] = max(free, default=0)
+            stand_ins[value] = max(free, default=0)
             if not free:
                 break
-        return found
+        return stand_ins
 
 
 def _primes(first: int, end: int) -> Iterator[int]:

@@ -199,7 +199,7 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
 def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
     """Return the cost of all movement in a graph."""
     regions = Regions(analysis, stand_ins)
-    return Cost.sum([*(regions.cost(each) for each in regions.all), _of_products(analysis)])
+    return Cost.sum([*(regions.cost(region) for region in regions.all), _of_products(analysis)])
 
 
 def _of_products(analysis: Analysis) -> Cost:
@@ -218,7 +218,7 @@ def _rewritten(
     stand_ins: StandIns,
     judge: Judge,
     exact: bool,
-    most: int,
+    max_nodes: int,
     is_judged: bool,
 ) -> tuple[list[Stage], _Composed]:
     """Apply the rewrites that save bytes or nodes and are right; return the stages and the last graph.
@@ -228,24 +228,24 @@ def _rewritten(
         stand_ins: the sizes of its first analysis.
         judge: judges graphs.
         exact: whether to leave out rewrites that are not exact.
-        most: most movement nodes that rewrites may leave.
+        max_nodes: most movement nodes that rewrites may leave.
         is_judged: whether each graph must be known to compute the same as the one before.
     """
     stages, current = list[Stage](), first
     for rewrite in REWRITES:
         if exact and not rewrite.is_exact:
             continue
-        ops = rewrite(current.analyses.first, stand_ins, most - current.after.nodes).rewritten()
+        ops = rewrite(current.analyses.first, stand_ins, max_nodes - current.after.nodes).rewritten()
         if ops is None:
             continue
         graph = current.graph.with_ops(ops)
         analyses = current.analyses.of(graph)
-        made = _composed(analyses, stand_ins, current.settled, judge, is_compared=False)
-        before, after = current.after, made.after
+        composed = _composed(analyses, stand_ins, current.settled, judge, is_compared=False)
+        before, after = current.after, composed.after
         is_cheaper = after.moved <= before.moved and after.weight < before.weight
-        if is_cheaper and (not is_judged or judge.are_equal(current.analyses.first, made.analyses.first)):
-            stages.append(made.stage(rewrite.title, before, rewrite.is_exact))
-            current = made
+        if is_cheaper and (not is_judged or judge.are_equal(current.analyses.first, composed.analyses.first)):
+            stages.append(composed.stage(rewrite.title, before, rewrite.is_exact))
+            current = composed
     return stages, current
 
 
@@ -270,7 +270,7 @@ def _composed(
         if not wrong:
             regions = Regions(written.first, stand_ins)
             known = {**settled, **{region.key: region.before for region in plan.regions}}
-            costs = {each.key: known.get(each.key) or regions.cost(each) for each in regions.all}
+            costs = {region.key: known.get(region.key) or regions.cost(region) for region in regions.all}
             return _Composed(written, plan.regions, costs, before, after)
         judge.refused |= wrong
         if not plan.changes(wrong):

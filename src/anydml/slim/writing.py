@@ -61,9 +61,9 @@ class Writer:
     def _make(self, name: str) -> None:
         """Make a value under its own name."""
         if not self._exists(name):
-            found = self._written(self._plan.expr(name), name)
-            if found != name:
-                self._add_node("Identity", [found], name)
+            written = self._written(self._plan.expr(name), name)
+            if written != name:
+                self._add_node("Identity", [written], name)
 
     def _output_name(self, expr: Expr, base: str, what: str) -> str:
         """Return the name of what an expression makes: that of a result, or a new one."""
@@ -74,13 +74,13 @@ class Writer:
         """Write the nodes of an expression; return the name of what it makes, which resembles `base` if it is new."""
         stack = [expr]
         while stack:
-            missing = [each for each in stack[-1].inputs if id(each) not in self._names]
+            missing = [expr for expr in stack[-1].inputs if id(expr) not in self._names]
             if missing:
                 stack += reversed(missing)
                 continue
-            each = stack.pop()
-            if id(each) not in self._names:
-                self._names[id(each)] = self._name(each, base)
+            top = stack.pop()
+            if id(top) not in self._names:
+                self._names[id(top)] = self._name(top, base)
         return self._names[id(expr)]
 
     def _name(self, expr: Expr, base: str) -> str:
@@ -96,9 +96,9 @@ class Writer:
                 return self._part(expr, base)
             case "Constant":
                 return self._graph.constant(expr.detail, self._array(expr.detail))
-        inputs = [self._names[id(each)] for each in expr.inputs]
+        inputs = [self._names[id(source)] for source in expr.inputs]
         output = self._output_name(expr, base, expr.kind.lower())
-        inputs += [self._integers(output, each) for each in expr.numbers]
+        inputs += [self._integers(output, numbers) for numbers in expr.numbers]
         if expr.kind == "Pad":
             fill, dtype = expr.detail
             inputs.append(self._graph.constant(output, np.frombuffer(fill, dtype).reshape(())))
@@ -120,7 +120,7 @@ class Writer:
         """Return the name of an output of a node that stays, whose inputs may change."""
         op, output = expr.detail
         if op not in self._kept:
-            moved = [self._names[id(each)] for each in expr.inputs[0].inputs]
+            moved = [self._names[id(source)] for source in expr.inputs[0].inputs]
             inputs = [*moved, *map(self._read, op.inputs[len(moved) :])]
             # Its name may be that of another expression already.
             outputs = [self._graph.new_name(base, "kept") if name in self._made else name for name in op.outputs]
@@ -140,12 +140,12 @@ class Writer:
             op = self._graph.maker(stack[-1])
             if stack[-1] in self._arrays or op is None:
                 stack.pop()
-            elif missing := [each for each in op.inputs if each and each not in self._arrays]:
+            elif missing := [name for name in op.inputs if name and name not in self._arrays]:
                 stack += missing
             else:
                 node = self._analysis.node(op)
                 assert node is not None, "it moves"
-                inputs = [self._arrays.get(each) for each in node.inputs]
+                inputs = [self._arrays.get(name) for name in node.inputs]
                 self._arrays.update(zip(node.outputs, run_node(node, inputs, Budget()), strict=False))
         return self._arrays[name]
 

@@ -115,21 +115,22 @@ def conversion(
     composer, axes, remarks = Composer("convert"), Axes(), list[str]()
 
     def change(tensors: ComposedTensors) -> ComposedTensors:
-        if (blocks := next((name for name, each in tensors.items() if is_of_blocks(each.dtype)), None)) is not None:
+        if (blocks := next((name for name, tensor in tensors.items() if is_of_blocks(tensor.dtype)), None)) is not None:
             raise JsonPath(str(folder)).error(f"has {show(blocks)}, whose elements NumPy does not have: not converted")
-        stores = {id(store): store for each in tensors.values() for store in each.sources}
+        stores = {id(store): store for tensor in tensors.values() for store in tensor.sources}
         numbers = {known: k for k, known in enumerate(stores)}
         numbered = {
-            name: replace(each, sources=tuple(numbers[id(store)] for store in each.sources))
-            for name, each in tensors.items()
+            name: replace(tensor, sources=tuple(numbers[id(store)] for store in tensor.sources))
+            for name, tensor in tensors.items()
         }
         answer = asked(folder, to, is_shared, numbered)
         vars(composer).update(vars(answer.composer))
         vars(axes).update(vars(answer.axes))
         remarks.extend(answer.remarks)
-        every = [*stores.values()]
+        sources = [*stores.values()]
         return {
-            name: replace(each, sources=tuple(every[k] for k in each.sources)) for name, each in answer.tensors.items()
+            name: replace(tensor, sources=tuple(sources[k] for k in tensor.sources))
+            for name, tensor in answer.tensors.items()
         }
 
     return composer, change, remarks, axes

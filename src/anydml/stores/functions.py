@@ -149,12 +149,12 @@ def plan(
     named = (*desc.inputs, *desc.outputs)
     if desc.HOST:
         raise BindingError(f"{name}: {sorted(desc.HOST)[0]} is a host input, which plans do not support", name)
-    given = (*inputs, *outputs)
+    bindings = (*inputs, *outputs)
     if len(inputs) != len(desc.inputs) or len(outputs) != len(desc.outputs):
         message = f"{name}: {counted(len(inputs), 'input')} and {counted(len(outputs), 'output')} were given"
         raise BindingError(f"{message}, but it has {len(desc.inputs)} and {len(desc.outputs)}", name)
     layouts = []
-    for number, ((field, tensor), file) in enumerate(zip(named, given, strict=True)):
+    for number, ((field, tensor), file) in enumerate(zip(named, bindings, strict=True)):
         kind = Store if number < len(inputs) else Target
         if not isinstance(file, kind):
             raise BindingError(f"{name}: {field} is {file!r:.80}, where a {kind.__name__} is expected", name, field)

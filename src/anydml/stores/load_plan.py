@@ -110,20 +110,20 @@ class LoadPlan:
         starts: dict[Path, list[Numbers]] = {}
         ends: dict[Path, list[Numbers]] = {}
         numbers = dict[int, int]()
-        file = np.array([numbers.setdefault(id(each.path), len(numbers)) for each in self._inputs])
-        offset = np.array([each.offset for each in self._inputs], np.int64)
+        file = np.array([numbers.setdefault(id(store.path), len(numbers)) for store in self._inputs])
+        offset = np.array([store.offset for store in self._inputs], np.int64)
         for sets, move, low, length, outer in runs:
             along = listed(low, [move.sizes[k] for k in outer], [abs(move.reads.strides[k]) for k in outer])
             stores = sets[:, move.reads.operand]
             for which in np.flatnonzero(np.bincount(file[stores])):
-                own = stores[file[stores] == which]
-                first = (offset[own][:, None] + along).reshape(-1)
-                starts.setdefault(self._inputs[own[0]].path, []).append(first)
-                ends.setdefault(self._inputs[own[0]].path, []).append(first + length)
-        found = dict[Path, Numbers]()
-        for path, each in starts.items():
-            found[path] = np.stack(united(np.concatenate(each), np.concatenate(ends[path]), gap)[:2], 1)
-        return found
+                of_file = stores[file[stores] == which]
+                first = (offset[of_file][:, None] + along).reshape(-1)
+                starts.setdefault(self._inputs[of_file[0]].path, []).append(first)
+                ends.setdefault(self._inputs[of_file[0]].path, []).append(first + length)
+        ranges = dict[Path, Numbers]()
+        for path, numbers_of in starts.items():
+            ranges[path] = np.stack(united(np.concatenate(numbers_of), np.concatenate(ends[path]), gap)[:2], 1)
+        return ranges
 
     def load(self, out: Mapping[str, Any] | None = None, memory: int | str = "256MB") -> dict[str, Any]:
         """Read the tensors.
@@ -154,18 +154,18 @@ class LoadPlan:
         """
         if unknown := [name for name in out or {} if name not in self.tensors]:
             raise BindingError(f"plan_load: out has {names(unknown)}, which the plan does not have", "plan_load", "out")
-        made, contents, targets = dict[str, Any](), dict[Path, Array](), list[Target]()
+        arrays, contents, targets = dict[str, Any](), dict[Path, Array](), list[Target]()
         for name, (shape, dtype) in self.tensors.items():
-            made[name] = out[name] if out and name in out else np.empty(shape, dtype)
+            arrays[name] = out[name] if out and name in out else np.empty(shape, dtype)
             path = Path(f"{len(targets)}")
-            contents[path] = bytes_of("plan_load", f"out[{name!r}]", made[name], shape, dtype)
+            contents[path] = bytes_of("plan_load", f"out[{name!r}]", arrays[name], shape, dtype)
             targets.append(Target(NewFile(path, b"", contents[path].size), name, shape, dtype, 0))
         plan = Planned(self._program, self._inputs, targets, memory, is_apart=False)
         check_unchanged(plan.name, self._identities)
         with LoadedBlocks(plan, contents) as blocks:
             blocks.write(range(len(plan.blocks)), lambda *_: None)
         check_unchanged(plan.name, self._identities)
-        return made
+        return arrays
 
     def explain(self, pattern: str = "*") -> str:
         """Text with a line per part of an array in a file that becomes a part of a tensor, in the order of tensors.
@@ -197,7 +197,7 @@ class LoadPlan:
                 if store.order is not None:
                     source = tuple(source[store.order.index(axis)] for axis in range(store.ndim))
                 lines[name].append(f"  {to} = {store.path.name}: {store.name}{_slices(source)}")
-        return "\n".join([*(line for own in lines.values() for line in own), *self.remarks])
+        return "\n".join([*(line for of_file in lines.values() for line in of_file), *self.remarks])
 
     def to_json(self, gap: int = 0) -> str:
         """JSON of the files with their ranges, the tensors, the boxes of runs, and the remarks.
@@ -211,7 +211,7 @@ class LoadPlan:
         ranges = self.ranges(gap)
         files, numbers = {path: k for k, path in enumerate(ranges)}, {name: k for k, name in enumerate(self.tensors)}
         content = {
-            "files": [{"path": str(path), "ranges": own.tolist()} for path, own in ranges.items()],
+            "files": [{"path": str(path), "ranges": of_file.tolist()} for path, of_file in ranges.items()],
             "tensors": [
                 {"name": name, "shape": [*in_elements(shape, dtype)],
                  "dtype": name_of(dtype) if is_of_blocks(dtype) else dtype.name}
@@ -232,16 +232,16 @@ class LoadPlan:
         Raises:
             ModelError: some are changed when they are read.
         """
-        if (changed := next((each for each in self._inputs if each.stored is not None), None)) is not None:
+        if (changed := next((store for store in self._inputs if store.stored is not None), None)) is not None:
             raise ModelError(f"plan_load: {show(changed.name)} of {changed.path} is changed when it is read: use load")
 
     def _moves(self) -> Iterator[tuple[str, Move, Store]]:
         """The name of a tensor, a move to it, and the store that the move reads, for all moves, by tensors."""
         names = [*self.tensors]
-        every = sorted((own[-1], k, own) for k, each in enumerate(self._program.alike) for own in each.sets.tolist())
-        for output, kind, own in every:
+        order = sorted((row[-1], k, row) for k, alike in enumerate(self._program.alike) for row in alike.sets.tolist())
+        for output, kind, box_row in order:
             for move in self._program.alike[kind].moves:
-                yield names[output - len(self._inputs)], move, self._inputs[own[move.reads.operand]]
+                yield names[output - len(self._inputs)], move, self._inputs[box_row[move.reads.operand]]
 
 
 def _slices(box: Box) -> str:

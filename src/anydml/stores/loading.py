@@ -69,20 +69,20 @@ def plan_load(
         trace = Trace("plan_load", TracedNdarray)
         composer, (change, axes) = trace.composer, change_of(trace, layout)
     if isinstance(model, Checkpoint):
-        where, (found, _, remarks) = str(model.path), sources_of([model], axes)
+        where, (tensors, _, remarks) = str(model.path), sources_of([model], axes)
     else:
         paths = [model] if isinstance(model, (str, os.PathLike)) else [*model]
-        where, (found, _, remarks) = str(paths[0]), read_sources(paths, axes, follow)
-    made = described(found) if change is None else change(described(found))
+        where, (tensors, _, remarks) = str(paths[0]), read_sources(paths, axes, follow)
+    composed = described(tensors) if change is None else change(described(tensors))
     if placement.ranks > 1:
-        placed = Placed(made, axes, placement, where, config_beside(where))
+        placed = Placed(composed, axes, placement, where, config_beside(where))
         parts, _ = placed.parts(composer, rank)
         remarks += placed.remarks
     else:
-        parts = MadeTensors([*made.items()]).wholes
+        parts = MadeTensors([*composed.items()]).wholes
         remarks += axes.remarks
     program, inputs = program_of(composer, [parts])
-    moves = (move for each in program.alike for move in each.moves)
+    moves = (move for alike in program.alike for move in alike.moves)
     if program.rest.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
         raise ModelError("plan_load: the layout picks rows in an order that takes too many slices, or creates elements")
     identities = identities_of_stores("plan_load", inputs)

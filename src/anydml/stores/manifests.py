@@ -45,7 +45,7 @@ class Manifest:
         described: shapes and dtypes of tensors, by name.
         hashes: SHA-256 of their elements in C order, in hexadecimal, by name.
         metadata: of the files.
-        files: SHA-256 of small files beside the tensors, by name; None where the checkpoint was no folder.
+        files: SHA-256 of small files beside the tensors, by name; None where the checkpoint was not a folder.
         remarks: for users.
     """
 
@@ -75,28 +75,28 @@ def hashes_of(
     sums = {name: hashlib.sha256() for name in described}
 
     def update(name: str, contents: Sequence[Array]) -> None:
-        for each in contents:
-            sums[name].update(each.data)
-            advance(each.size)
+        for content in contents:
+            sums[name].update(content.data)
+            advance(content.size)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         waiting = list[Future[None]]()
         for parts, contents in streamed.read(parts_of(described, memory // 8)):
             # While these are hashed, the next ones are read.
-            for each in waiting:
-                each.result()
+            for future in waiting:
+                future.result()
             pairs = groupby(zip(parts, contents, strict=True), lambda pair: pair[0].name)
-            waiting = [pool.submit(update, name, [content for _, content in own]) for name, own in pairs]
-        for each in waiting:
-            each.result()
+            waiting = [pool.submit(update, name, [content for _, content in pairs_of]) for name, pairs_of in pairs]
+        for future in waiting:
+            future.result()
     check_unchanged("manifest", identities)
-    return {name: each.hexdigest() for name, each in sums.items()}
+    return {name: digest.hexdigest() for name, digest in sums.items()}
 
 
 def is_manifest(path: str | os.PathLike[str]) -> bool:
-    """Whether a path may be that of a manifest: a file of JSON that is no index."""
-    found = located("verify", path)
-    return found.suffix.lower() == ".json" and not found.name.endswith((INDEX, BIN_INDEX)) and found.is_file()
+    """Whether a path may be that of a manifest: a file of JSON that is not an index."""
+    place = located("verify", path)
+    return place.suffix.lower() == ".json" and not place.name.endswith((INDEX, BIN_INDEX)) and place.is_file()
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -107,9 +107,9 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """
     place = JsonPath(str(path))
     with place.reading():
-        if (found := located("verify", path)).stat().st_size > MOST_HEADER:
+        if (manifest_path := located("verify", path)).stat().st_size > MOST_HEADER:
             raise place.error(f"is larger than {MOST_HEADER} bytes")
-        content = parse_json(found.read_bytes(), place, "text")
+        content = parse_json(manifest_path.read_bytes(), place, "text")
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
         raise place.error(f"is not a manifest of anydml manifest: its {KEY} is not {VERSION}")
     tensors, metadata, files = content.get("tensors"), content.get("metadata", {}), content.get("files")
@@ -120,23 +120,25 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     for name, known in (files or {}).items():
         if not isinstance(known, str) or not _SUM.fullmatch(known):
             raise (place / "files" / name).error(f"is {show(known)}, where 64 digits are expected")
-    made = Manifest({}, {}, {key: str(value) for key, value in metadata.items()}, files)
+    result = Manifest({}, {}, {key: str(value) for key, value in metadata.items()}, files)
     for name, said in tensors.items():
-        own = place / "tensors" / name
+        tensor_place = place / "tensors" / name
         if not isinstance(said, dict) or not {"dtype", "shape", "sha256"} <= {*said}:
-            raise own.error("is not an object with dtype, shape and sha256")
+            raise tensor_place.error("is not an object with dtype, shape and sha256")
         dtype, shape, known = said["dtype"], said["shape"], said["sha256"]
         kind = _dtype(dtype)
         if kind is None:
-            raise (own / "dtype").error(f"is {show(dtype)}, which is not known")
-        if not isinstance(shape, list) or any(type(each) is not int or each < 0 for each in shape):
-            raise (own / "shape").error(f"is {show(shape)}, where sizes from 0 are expected")
+            raise (tensor_place / "dtype").error(f"is {show(dtype)}, which is not known")
+        if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
+            raise (tensor_place / "shape").error(f"is {show(shape)}, where sizes from 0 are expected")
         if not isinstance(known, str) or not _SUM.fullmatch(known):
-            raise (own / "sha256").error(f"is {show(known)}, where 64 digits are expected")
+            raise (tensor_place / "sha256").error(f"is {show(known)}, where 64 digits are expected")
         is_kept = is_of_blocks(kind)
-        made.described[name] = blocks_of(dtype, tuple(shape), own / "shape") if is_kept else (tuple(shape), kind)
-        made.hashes[name] = known
-    return made
+        result.described[name] = (
+            blocks_of(dtype, tuple(shape), tensor_place / "shape") if is_kept else (tuple(shape), kind)
+        )
+        result.hashes[name] = known
+    return result
 
 
 def _dtype(text: Any) -> np.dtype[Any] | None:
@@ -145,10 +147,10 @@ def _dtype(text: Any) -> np.dtype[Any] | None:
     if not isinstance(text, str) or text in known:
         return known.get(text) if isinstance(text, str) else None
     try:
-        found: np.dtype[Any] = np.dtype(text)
+        numpy_dtype: np.dtype[Any] = np.dtype(text)
     except (TypeError, ValueError, SyntaxError):
         return None
-    return found if is_own_dtype(found) and str(found) == text else None
+    return numpy_dtype if is_own_dtype(numpy_dtype) and str(numpy_dtype) == text else None
 
 
 @uncollected()
@@ -195,8 +197,8 @@ def manifest(
     """
     read = read_tensors("manifest", model, None, None, follow, None, Selection.of(only, drop, (), ()))
     if remark is not None:
-        for each in read.remarks:
-            remark(each)
+        for note in read.remarks:
+            remark(note)
     out = None if output is None else Path(path_text("manifest", output))
     if out is not None:
         if out.suffix.lower() != ".json" or out.name.endswith((INDEX, BIN_INDEX)):
@@ -205,10 +207,10 @@ def manifest(
     described = read.described
     total = sum(math.prod(shape) * dtype.itemsize for shape, dtype in described.values())
     with shown(total, 0, progress) as advance:
-        found = hashes_of(read, described, memory_of("manifest", memory), advance)
+        hashes = hashes_of(read, described, memory_of("manifest", memory), advance)
     if out is not None:
         tensors = {
-            name: {"dtype": name_of(dtype), "shape": [*in_elements(shape, dtype)], "sha256": found[name]}
+            name: {"dtype": name_of(dtype), "shape": [*in_elements(shape, dtype)], "sha256": hashes[name]}
             for name, (shape, dtype) in described.items()
         }
         files = sums_beside(model)
@@ -216,4 +218,4 @@ def manifest(
         content = {KEY: VERSION, "metadata": dict(read.metadata), **beside, "tensors": tensors}
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         write_whole(out, lambda file: file.write(text.encode()), JsonPath(str(out)))
-    return found
+    return hashes

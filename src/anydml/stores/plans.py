@@ -35,7 +35,7 @@ class Plan(Planned):
         moved: the program as it was given; None where it is one of many alike tensors.
         was_there: after `run`, whether the same plan had written everything before, and nothing was left to do.
         remarks: further lines for users.
-        upload: where the outputs go when they are complete, if that is no file or folder on this machine.
+        upload: where the outputs go when they are complete, if that is not a file or folder on this machine.
 
     Raises:
         BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
@@ -113,5 +113,5 @@ class Plan(Planned):
         """
         from anydml.stores.verifying_arrays import compare_outputs
 
-        found = compare_outputs(self, progress)
-        return found[0].text if found else None
+        differences = compare_outputs(self, progress)
+        return differences[0].text if differences else None

@@ -41,7 +41,7 @@ class ReadTensors:
     @cached_property
     def described(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shapes and dtypes by name."""
-        return {name: (each.shape, each.dtype) for name, each in self.tensors.items()}
+        return {name: (tensor.shape, tensor.dtype) for name, tensor in self.tensors.items()}
 
 
 def read_tensors(
@@ -76,5 +76,5 @@ def read_tensors(
     tensors, metadata, remarks = read_sources([path], axes, follow, selection, name)
     tensors, casts = changed_dtypes(name, tensors, None if dtype is None else dtype_of(name, dtype), True)
     remarks += casts
-    made = described(tensors)
-    return ReadTensors(composer, made if change is None else change(made), metadata, remarks)
+    composed = described(tensors)
+    return ReadTensors(composer, composed if change is None else change(composed), metadata, remarks)

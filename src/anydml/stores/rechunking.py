@@ -92,10 +92,10 @@ def rechunk(
         >>> stores.open("x.zarr").shape
         (2, 3)
     """
-    found, output = placed("rechunk", source), located("rechunk", target)
-    place = JsonPath(str(found))
+    path, output = placed("rechunk", source), located("rechunk", target)
+    place = JsonPath(str(path))
     _check_target(output, placed("rechunk", target))
-    if is_zarr_group(found):
+    if is_zarr_group(path):
         if dtype is not None:
             raise place.error("is a group, whose dtypes stay: dtype is for .npy files")
         if permute is not None or flip or output.suffix.lower() in (".npy", *OF_OTHERS):
@@ -103,35 +103,44 @@ def rechunk(
                 "is a group, whose arrays can have other chunks and codecs in another group, and slices of axes that "
                 "have names, and no more"
             )
-        check_packed(output, zarr_format or (3 if (found / "zarr.json").is_file() else 2), JsonPath(str(output)))
+        check_packed(output, zarr_format or (3 if (path / "zarr.json").is_file() else 2), JsonPath(str(output)))
         named = None if slices is None else _named(slices, place)
-        return rechunk_group(found, output, chunks, shards, codec, memory, overwrite, zarr_format, named)
-    store = open_store(found)
+        return rechunk_group(path, output, chunks, shards, codec, memory, overwrite, zarr_format, named)
+    store = open_store(path)
     if isinstance(chunks, Mapping):
-        raise place.error("is no group: give its chunks without names")
+        raise place.error("is not a group: give its chunks without names")
     if isinstance(store, Checkpoint):
         raise place.error("is a checkpoint, which anydml reshard writes again")
     store, casts = (store, []) if dtype is None else array_as("rechunk", store, dtype)
     index = _index(_by_axes(slices, store, place), store.shape, place)
     flipped = [_axis(axis, store.ndim, "flip", place) for axis in flip]
-    kept = [k for k, each in enumerate(index) if isinstance(each, slice)]
-    if any(axis not in kept for axis in flipped):
+    output_axes = [k for k, entry in enumerate(index) if isinstance(entry, slice)]
+    if any(axis not in output_axes for axis in flipped):
         raise BindingError(f"rechunk: {place}: an axis that one number is taken of cannot be turned round")
-    flips = tuple(slice(None, None, -1) if axis in flipped else slice(None) for axis in kept)
-    order = [*range(len(kept))] if permute is None else [_axis(axis, len(kept), "permute", place) for axis in permute]
-    if sorted(order) != [*range(len(kept))]:
-        raise BindingError(f"rechunk: {place}: permute is {order}, where its {len(kept)} axes are expected, each once")
+    flips = tuple(slice(None, None, -1) if axis in flipped else slice(None) for axis in output_axes)
+    order = (
+        [*range(len(output_axes))]
+        if permute is None
+        else [_axis(axis, len(output_axes), "permute", place) for axis in permute]
+    )
+    if sorted(order) != [*range(len(output_axes))]:
+        raise BindingError(
+            f"rechunk: {place}: permute is {order}, where its {len(output_axes)} axes are expected, each once"
+        )
 
     def function(x: Any) -> Any:
         return x[index][flips].transpose(order)
 
-    shape = tuple(len(range(*each.indices(store.shape[k]))) for k, each in enumerate(index) if isinstance(each, slice))
+    shape = tuple(
+        len(range(*entry.indices(store.shape[k]))) for k, entry in enumerate(index) if isinstance(entry, slice)
+    )
     shape = tuple(shape[k] for k in order)
     new: Any
     if output.suffix.lower() == ".npy":
         if chunks is not None or codec is not None or shards is not None or zarr_format is not None:
             raise JsonPath(str(output)).error(
-                "is a .npy file, which has no chunks and no codecs: name a folder such as x.zarr, or leave those away"
+                "is a .npy file, which has no chunks and no codecs: name a folder such as x.zarr, or "
+                "leave these options out"
             )
         new = new_npy(output, shape, store.dtype)
     elif output.suffix.lower() in OF_OTHERS:
@@ -141,23 +150,25 @@ def rechunk(
     else:
         like = store if isinstance(store, ZarrStore) else None
         chunks = None if chunks is None else whole_axes(chunks, shape)
-        new = new_zarr(output, shape, store.dtype, chunks, like, codec, [kept[k] for k in order], shards, zarr_format)
+        new = new_zarr(
+            output, shape, store.dtype, chunks, like, codec, [output_axes[k] for k in order], shards, zarr_format
+        )
     plan = plan_function(function, "rechunk", store, new, memory, overwrite)
-    is_as_it_is = order == [*range(store.ndim)] and all(each == slice(None) for each in flips)
-    is_as_it_is &= all(_is_whole(each, size) for each, size in zip(index, store.shape, strict=True))
+    is_as_it_is = order == [*range(store.ndim)] and all(flip == slice(None) for flip in flips)
+    is_as_it_is &= all(_is_whole(entry, size) for entry, size in zip(index, store.shape, strict=True))
     plan.remarks = [*casts, *_remarks(store, new, shards, is_as_it_is and not casts)]
     return plan
 
 
-def _is_whole(each: Any, size: int) -> bool:
+def _is_whole(entry: Any, size: int) -> bool:
     """Whether a slice takes the whole of an axis as it is."""
-    return isinstance(each, slice) and range(size)[each] == range(size)
+    return isinstance(entry, slice) and range(size)[entry] == range(size)
 
 
-def _check_target(output: Path, found: Path) -> None:
+def _check_target(output: Path, source: Path) -> None:
     """Refuse addresses where no Zarr array can be, and names in files and repositories that are only read."""
-    if isinstance(found, Inside) and found.key:
-        raise JsonPath(str(output)).error(f"would be in {found.file}, which is only read: name a folder beside it")
+    if isinstance(source, Inside) and source.key:
+        raise JsonPath(str(output)).error(f"would be in {source.file}, which is only read: name a folder beside it")
     if isinstance(output, Address):
         check_written(output)
         if output.suffix.lower() == ".npy":
@@ -175,12 +186,12 @@ def _remarks(
         lost = said_besides(store.metadata)
         return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
                 + f" and {len(lost) - 10} more" * (len(lost) > 10)] if lost else []  # fmt: skip
-    found = [*array_remarks(store, new, shards), *said_of(store.path)]
+    remarks = [*array_remarks(store, new, shards), *said_of(store.path)]
     if isinstance(store.path, Address) and not store.path.is_listed:
-        found.append(f"reads {store.path}, which cannot be listed: that a chunk changes meanwhile is not noticed")
+        remarks.append(f"reads {store.path}, which cannot be listed: that a chunk changes meanwhile is not noticed")
     if is_as_it_is and is_same(store.metadata, new.metadata):
-        found.append(f"changes nothing: {SAME}")
-    return found
+        remarks.append(f"changes nothing: {SAME}")
+    return remarks
 
 
 def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> str | None:
@@ -192,25 +203,31 @@ def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> s
     if unknown := [name for name in named if axes.count(name) != 1]:
         has = f"it has {names(map(str, axes))}" if any(axes) else "its axes have no names: write one slice per axis"
         raise place.error(f"has no axis {show(unknown[0])}, or several; {has}")
-    texts = {name: ":".join("" if part is None else str(part) for part in (own.start, own.stop, own.step))
-             for name, own in named.items()}  # fmt: skip
+    texts = {name: ":".join("" if part is None else str(part) for part in (entry.start, entry.stop, entry.step))
+             for name, entry in named.items()}  # fmt: skip
     return ",".join(texts.get(axis, ":") for axis in axes)
 
 
 def _named(slices: str, place: JsonPath) -> dict[str, slice]:
     """Slices by the names of axes."""
-    found: dict[str, slice] = {}
+    index_slices: dict[str, slice] = {}
     for text in slices.split(","):
         before, sign, written = text.rpartition("=")
         name = before.strip()
         match = _PART.fullmatch(written.strip())
-        if not sign or match is None or match["one"] is not None or match["step"] in ("0", "-0") or name in found:
+        if (
+            not sign
+            or match is None
+            or match["one"] is not None
+            or match["step"] in ("0", "-0")
+            or name in index_slices
+        ):
             raise BindingError(
                 f"rechunk: {place}: slice {text[:40]!r} by the name of an axis must be one such as time=0:10, each "
                 "axis once; a single element is such as time=5:6; an array, and no group, takes one slice per axis, too"
             )
-        found[name] = _slice(match)
-    return found
+        index_slices[name] = _slice(match)
+    return index_slices
 
 
 def _slice(match: re.Match[str]) -> slice:
@@ -233,21 +250,21 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
         raise BindingError(
             f"rechunk: {place}: {len(texts)} slices were given, but the array has {counted(rank, 'axis')}"
         )
-    found: list[Any] = []
+    entries: list[Any] = []
     for text in texts:
         match = _PART.fullmatch(text.strip())
         if match is None or match["step"] in ("0", "-0"):
-            raise BindingError(f"rechunk: {text[:40]!r} is no slice: write such as 0:10, ::2, : or 5")
+            raise BindingError(f"rechunk: {text[:40]!r} is not a slice: write such as 0:10, ::2, : or 5")
         if match["one"] is not None:
-            found.append(int(match["one"]))
+            entries.append(int(match["one"]))
         else:
-            found.append(_slice(match))
-    for axis, (each, size) in enumerate(zip(found, shape, strict=False)):
-        if isinstance(each, int) and not -size <= each < size:
-            raise BindingError(f"rechunk: {place}: slice takes element {each} of axis {axis}, which has {size}")
-        if isinstance(each, slice) and size and not range(size)[each]:
+            entries.append(_slice(match))
+    for axis, (entry, size) in enumerate(zip(entries, shape, strict=False)):
+        if isinstance(entry, int) and not -size <= entry < size:
+            raise BindingError(f"rechunk: {place}: slice takes element {entry} of axis {axis}, which has {size}")
+        if isinstance(entry, slice) and size and not range(size)[entry]:
             raise BindingError(
                 f"rechunk: {place}: slice {texts[axis].strip()} takes nothing of axis {axis}, which has elements 0 to "
                 f"{size - 1}: let it stop after it starts, within these"
             )
-    return (*found, *[slice(None)] * (rank - len(texts)))
+    return (*entries, *[slice(None)] * (rank - len(texts)))

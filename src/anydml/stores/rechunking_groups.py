@@ -65,36 +65,36 @@ def rechunk_group(
         raise BindingError(f"rechunk: {target} is an input, too: write to another place")
     stores = [open_zarr(source / name) for name in chosen]
     indices = [sliced.get(name, (...,)) for name in chosen]
-    made: list[ZarrTarget] = []
+    targets: list[ZarrTarget] = []
     for (name, sizes), store, index in zip(chosen.items(), stores, indices, strict=True):
         shape = np.broadcast_to(np.int8(), store.shape)[index].shape
         if 0 in shape and 0 not in store.shape:
             raise BindingError(f"rechunk: {place}: slices take nothing of {show(name)}, which has {[*store.shape]}")
-        own = None if sizes is None else whole_axes(sizes, shape)
+        aligned_sizes = None if sizes is None else whole_axes(sizes, shape)
         options = (codec, None, shards) if name in asked else (None, None, None)
-        made.append(new_zarr(target / name, shape, store.dtype, own, store, *options, version))
-    changed = {name: each.metadata for name, each in zip(chosen, made, strict=True)}
+        targets.append(new_zarr(target / name, shape, store.dtype, aligned_sizes, store, *options, version))
+    changed = {name: target.metadata for name, target in zip(chosen, targets, strict=True)}
     files = group.metadata_in(int(version or 0), changed) if is_other else group.metadata(changed)
-    kept = [name for name in group.arrays if name not in chosen]
-    copied = [path for name in kept for path in group.files_of(name)]
+    unchanged = [name for name in group.arrays if name not in chosen]
+    copied = [path for name in unchanged for path in group.files_of(name)]
     others = {target / name: content for name, content in files.items()}
     others |= {target / str(path.relative_to(source)): path for path in copied}
 
     def function(*arrays: Any) -> Any:
         return tuple(array[index] for array, index in zip(arrays, indices, strict=True))
 
-    plan = plan_function(function, "rechunk", tuple(stores), tuple(made), memory, overwrite, target, others)
-    for name, store, new in zip(chosen, stores, made, strict=True):
+    plan = plan_function(function, "rechunk", tuple(stores), tuple(targets), memory, overwrite, target, others)
+    for name, store, new in zip(chosen, stores, targets, strict=True):
         remarks = array_remarks(store, new, shards if name in asked else None)
         plan.remarks += [f"{name}: {remark}" for remark in remarks]
-    same = [name for name, store, new, index in zip(chosen, stores, made, indices, strict=True)
+    same = [name for name, store, new, index in zip(chosen, stores, targets, indices, strict=True)
             if is_same(store.metadata, new.metadata) and _is_whole(index, store.shape)]  # fmt: skip
     if same:
         plan.remarks.append(f"changes nothing of {names(same)}: {SAME}")
-    if kept:
+    if unchanged:
         size = bytes_text(sum(at_once(size_at, copied) if isinstance(source, Address) else map(size_at, copied)))
-        they = "it is" if len(kept) == 1 else "they are"
-        plan.remarks.append(f"copies {names(kept)} as {they}, {size} in {counted(len(copied), 'file')}")
+        they = "it is" if len(unchanged) == 1 else "they are"
+        plan.remarks.append(f"copies {names(unchanged)} as {they}, {size} in {counted(len(copied), 'file')}")
     plan.remarks += [f"leaves out {show(name)}, which {why}" for name, why in group.refused.items()]
     plan.remarks += said_of(source)
     if group.left:
@@ -104,14 +104,14 @@ def rechunk_group(
 
 def _is_whole(index: Sequence[Any], shape: Sequence[int]) -> bool:
     """Whether slices take the whole of every axis as it is."""
-    return all(each is ... or range(size)[each] == range(size) for each, size in zip(index, shape, strict=False))
+    return all(entry is ... or range(size)[entry] == range(size) for entry, size in zip(index, shape, strict=False))
 
 
 def _sliced(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> dict[str, tuple[slice, ...]]:
     """The slices of each array that has an axis of these names."""
-    every = {axis for member in group.arrays.values() for axis in member.axes}
-    if unknown := [name for name in slices if name not in every]:
-        named = names(sorted(str(axis) for axis in every if axis is not None)) if every else "none with a name"
+    all_axes = {axis for member in group.arrays.values() for axis in member.axes}
+    if unknown := [name for name in slices if name not in all_axes]:
+        named = names(sorted(str(axis) for axis in all_axes if axis is not None)) if all_axes else "none with a name"
         raise place.error(f"has no axis {show(unknown[0])}; it has {named}")
     return {
         name: tuple(slices.get(axis, slice(None)) for axis in member.axes)
@@ -135,25 +135,27 @@ def _chosen(
             "--slice or another --zarr-format"
         )
     others = group.coordinates()
-    found = [
-        name for name, each in group.arrays.items() if name not in others and (sizes is None or each.rank == len(sizes))
+    selected = [
+        name
+        for name, member in group.arrays.items()
+        if name not in others and (sizes is None or member.rank == len(sizes))
     ]
-    if not found:
-        ranks = names(f"{name} of {counted(each.rank, 'axis')}" for name, each in group.arrays.items())
+    if not selected:
+        ranks = names(f"{name} of {counted(member.rank, 'axis')}" for name, member in group.arrays.items())
         what = "" if sizes is None else f" of {counted(len(sizes), 'axis')}"
         raise place.error(f"has no array{what} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…")
-    return dict.fromkeys(found, chunks)
+    return dict.fromkeys(selected, chunks)
 
 
 def array_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:
     """Remarks on what is not as it was, and for which nobody asked."""
-    found = _shards_remarks(store, new, shards)
+    remarks = _shards_remarks(store, new, shards)
     if store.layout.version < new.layout.version and is_of_xarray(store.metadata):
-        found.append("keeps the fill value, which xarray takes for a missing one in version 2 alone")
+        remarks.append("keeps the fill value, which xarray takes for a missing one in version 2 alone")
     added = [*codecs_beside_spec(new.metadata) - codecs_beside_spec(store.metadata)]
     if added:
-        found.append(f"has codec {names(added)}, which is not in Zarr's specification: zarr-python reads it")
-    return found
+        remarks.append(f"has codec {names(added)}, which is not in Zarr's specification: zarr-python reads it")
+    return remarks
 
 
 def _shards_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:

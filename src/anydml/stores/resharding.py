@@ -127,16 +127,16 @@ def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Chan
     if path is not None and path.suffix.lower() == ".py":
         function, axes = read_python(path)
         return lambda tensors: apply_python(trace, tensors, function, path), Axes(axes)
-    found = read_layout(path)
-    if not found.rules:
-        return None, found.axes
+    layout_file = read_layout(path)
+    if not layout_file.rules:
+        return None, layout_file.axes
 
     def change(tensors: ComposedTensors) -> ComposedTensors:
-        for rule in found.rules:
+        for rule in layout_file.rules:
             tensors = apply_rule(trace.composer, tensors, rule)
         return tensors
 
-    return change, found.axes
+    return change, layout_file.axes
 
 
 def consolidate(
@@ -167,11 +167,11 @@ def consolidate(
     if not numbers:
         raise JsonPath(str(output)).error("would have no tensor")
     count, out = max(numbers.values()), Path(output)
-    every = MadeTensors([*described({name: tensors[name] for name in numbers}).items()]).wholes
+    wholes = MadeTensors([*described({name: tensors[name] for name in numbers}).items()]).wholes
     file, files = np.array([*numbers.values()]), list[OutputFile]()
     for number in np.unique(file).tolist():
-        own = np.flatnonzero(file == number).astype(np.int32)
+        file_numbers = np.flatnonzero(file == number).astype(np.int32)
         path = out / f"model-{number:05}-of-{count:05}.safetensors"
-        files.append(OutputFile(path, every.some(own), {"format": "pt"}))
-    program, stores = program_of(Composer("consolidate"), [each.parts for each in files])
+        files.append(OutputFile(path, wholes.some(file_numbers), {"format": "pt"}))
+    program, stores = program_of(Composer("consolidate"), [file.parts for file in files])
     return Plan(program, stores, outputs_of(files), memory, True, None, {out / f"model{INDEX}": index_of(files)})

@@ -49,40 +49,40 @@ class Part(NamedTuple):
     first: int
 
 
-def parts_of(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], most: int) -> Iterator[list[Part]]:
+def parts_of(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], max_bytes: int) -> Iterator[list[Part]]:
     """Lists of parts that together have about `most` bytes at most, in the order of the tensors and of their elements.
 
     Args:
         tensors: shapes and dtypes by name.
-        most: bytes, and not more than `MOST_BYTES`; a single element may be larger.
+        max_bytes: of a batch, and not more than `MOST_BYTES`; a single element may be larger.
     """
-    most = min(most, MOST_BYTES)
-    own, size = list[Part](), 0
+    max_bytes = min(max_bytes, MOST_BYTES)
+    parts, size = list[Part](), 0
     for name, (shape, dtype) in tensors.items():
         first = 0
-        for start, sizes in _boxes(shape, max(1, most // dtype.itemsize)):
+        for start, sizes in _boxes(shape, max(1, max_bytes // dtype.itemsize)):
             count = math.prod(sizes)
-            if own and (size + count * dtype.itemsize > most or len(own) >= MOST_AT_ONCE):
-                yield own
-                own, size = [], 0
-            own.append(Part(name, start, sizes, first))
+            if parts and (size + count * dtype.itemsize > max_bytes or len(parts) >= MOST_AT_ONCE):
+                yield parts
+                parts, size = [], 0
+            parts.append(Part(name, start, sizes, first))
             first, size = first + count, size + count * dtype.itemsize
-    if own:
-        yield own
+    if parts:
+        yield parts
 
 
-def _boxes(shape: tuple[int, ...], most: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _boxes(shape: tuple[int, ...], max_bytes: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Starts and sizes of boxes of at most so many elements."""
-    if math.prod(shape) <= most:
+    if math.prod(shape) <= max_bytes:
         yield (0,) * len(shape), shape
         return
     inner = math.prod(shape[1:])
-    if rows := most // inner:
+    if rows := max_bytes // inner:
         for first in range(0, shape[0], rows):
             yield (first, *(0,) * (len(shape) - 1)), (min(rows, shape[0] - first), *shape[1:])
         return
     for first in range(shape[0]):
-        for start, sizes in _boxes(shape[1:], most):
+        for start, sizes in _boxes(shape[1:], max_bytes):
             yield (first, *start), (1, *sizes)
 
 
@@ -94,12 +94,12 @@ def memory_of(name: str, memory: int | str) -> int:
     """Bytes of memory, of which a part is for the buffers of each side.
 
     Raises:
-        BindingError: they are too few.
+        BindingError: they are not enough.
     """
     size = parse_size(memory)
     if size < LEAST_MEMORY:
         raise BindingError(
-            f"{name}: {bytes_text(size)} of memory are too few: give at least {bytes_text(LEAST_MEMORY)}"
+            f"{name}: {bytes_text(size)} of memory are not enough: give at least {bytes_text(LEAST_MEMORY)}"
         )
     return size
 
@@ -119,9 +119,9 @@ class Streamed:
     @property
     def sources(self) -> list[Store]:
         """The stores of the tensors."""
-        return [store for each in self.tensors.values() for store in each.sources]
+        return [store for tensor in self.tensors.values() for store in tensor.sources]
 
-    def read(self, every: Iterable[list[Part]]) -> Generator[tuple[list[Part], list[Array]]]:
+    def read(self, batches: Iterable[list[Part]]) -> Generator[tuple[list[Part], list[Array]]]:
         """Lists of parts, each with the bytes of its parts; files are opened once for many lists.
 
         Raises:
@@ -129,7 +129,7 @@ class Streamed:
             BindingError: the memory is too small.
         """
         waiting, count = list[list[Part]](), 0
-        for parts in every:
+        for parts in batches:
             if waiting and (len(waiting) == MOST_LISTS or count + len(parts) > MOST_PARTS):
                 yield from self._read(waiting)
                 waiting, count = [], 0
@@ -137,20 +137,20 @@ class Streamed:
             count += len(parts)
         yield from self._read(waiting)
 
-    def _read(self, every: Sequence[list[Part]]) -> Iterator[tuple[list[Part], list[Array]]]:
-        made, targets, files = list[tuple[str, ComposedTensor]](), list[Target](), list[NewFile]()
+    def _read(self, batches: Sequence[list[Part]]) -> Iterator[tuple[list[Part], list[Array]]]:
+        composed, targets, files = list[tuple[str, ComposedTensor]](), list[Target](), list[NewFile]()
         sliced: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
         places = list[list[int]]()
-        for number, parts in enumerate(every):
-            own, end = list[int](), 0
+        for number, parts in enumerate(batches):
+            places_of, end = list[int](), 0
             for part in parts:
                 tensor = self.tensors[part.name]
                 end += -end % tensor.dtype.itemsize
-                own.append(end)
+                places_of.append(end)
                 end += math.prod(part.shape) * tensor.dtype.itemsize
             files.append(NewFile(Path(f"{number}"), b"", end))
-            places.append(own)
-            for part, at in zip(parts, own, strict=True):
+            places.append(places_of)
+            for part, at in zip(parts, places_of, strict=True):
                 tensor = self.tensors[part.name]
                 if 0 in part.shape:
                     continue
@@ -160,33 +160,33 @@ class Streamed:
                     if key not in sliced:
                         sliced[key] = self._composer.slice(value, part.start, part.shape, [1] * len(part.shape))
                     value = sliced[key]
-                made.append((part.name, tensor.changed(value)))
+                composed.append((part.name, tensor.changed(value)))
                 targets.append(Target(files[-1], part.name, part.shape, tensor.dtype, at))
-        if not made:
-            yield from ((parts, [np.empty(0, np.uint8)] * len(parts)) for parts in every)
+        if not composed:
+            yield from ((parts, [np.empty(0, np.uint8)] * len(parts)) for parts in batches)
             return
-        program, inputs = program_of(self._composer, [MadeTensors(made).wholes])
+        program, inputs = program_of(self._composer, [MadeTensors(composed).wholes])
         plan = Planned(program, inputs, targets, self._memory, is_apart=False)
         assert isinstance(plan.blocking, FileBlocking)
         blocks = {files[0].path: [*range(len(plan.blocks))]} if len(files) == 1 else plan.blocking.by_path()
         if blocks is None:
-            for parts in every:
+            for parts in batches:
                 yield from self._read([parts])
             return
         contents = dict[Path, Array]()
         with LoadedBlocks(plan, contents) as writer:
-            for file, parts, own in zip(files, every, places, strict=True):
+            for file, parts, places_of in zip(files, batches, places, strict=True):
                 contents[file.path] = content = np.empty(file.size, np.uint8)
                 writer.write(blocks.get(file.path, ()), lambda *_: None)
                 del contents[file.path]
                 ends = (at + math.prod(part.shape) * self.tensors[part.name].dtype.itemsize
-                        for part, at in zip(parts, own, strict=True))  # fmt: skip
-                yield parts, [content[at:end] for at, end in zip(own, ends, strict=True)]
+                        for part, at in zip(parts, places_of, strict=True))  # fmt: skip
+                yield parts, [content[at:end] for at, end in zip(places_of, ends, strict=True)]
 
 
-def ahead(every: Iterator[T], pool: ThreadPoolExecutor) -> Iterator[T]:
+def ahead(batches: Iterator[T], pool: ThreadPoolExecutor) -> Iterator[T]:
     """The same, of which the next one is made while each is looked at."""
-    waiting = pool.submit(next, every, None)
-    while (found := waiting.result()) is not None:
-        waiting = pool.submit(next, every, None)
-        yield found
+    waiting = pool.submit(next, batches, None)
+    while (result := waiting.result()) is not None:
+        waiting = pool.submit(next, batches, None)
+        yield result

@@ -143,7 +143,7 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
         0
     """
     plan, said, _ = _read("finish_tasks", file)
-    blocks = [range(*each["blocks"]) for each in said["tasks"]]
+    blocks = [range(*task["blocks"]) for task in said["tasks"]]
     done = finished_tasks(plan, str(said["digest"]), len(blocks))
     finish(plan, str(said["digest"]), [number for task in done for number in blocks[task]], len(blocks), progress)
     return plan
@@ -162,8 +162,8 @@ def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, A
         said = parse_json(path.read_bytes(), place, "text")
     try:
         source, target, options, work = (said[key] for key in ("source", "target", "options", "work"))
-        ends = [each["blocks"] for each in said["tasks"]]
-        is_plan = all(len(each) == 2 and all(isinstance(end, int) for end in each) for each in ends)
+        ends = [task["blocks"] for task in said["tasks"]]
+        is_plan = all(len(interval) == 2 and all(isinstance(end, int) for end in interval) for interval in ends)
         is_plan = is_plan and {*options} <= {*signature(rechunk).parameters}
         version = str(said["anydml"])
     except (TypeError, LookupError):
@@ -189,14 +189,14 @@ def _begun(file: Path, work: str) -> str | None:
 
 def _work(plan: Plan) -> str:
     """A digest of what the blocks of a plan do, and of the inputs, that is the same on every machine that has them."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in plan.blocking.state():
-        found.update(part)
-    for path, own in plan.identities.items():
-        found.update(repr((str(path), _without_device(own))).encode())
+        digest.update(part)
+    for path, state in plan.identities.items():
+        digest.update(repr((str(path), _without_device(state))).encode())
     for array in plan.arrays:
-        found.update(repr(sorted(array.metadata.items())).encode())
-    return found.hexdigest()
+        digest.update(repr(sorted(array.metadata.items())).encode())
+    return digest.hexdigest()
 
 
 def _without_device(state: Any) -> Any:
@@ -220,13 +220,13 @@ def _groups(plan: Plan, tasks: int | None) -> list[range]:
 
 def _described(plan: Plan, number: int, blocks: Sequence[int]) -> dict[str, Any]:
     """A task for people and programs: what it reads and writes."""
-    every = [*_boxes(plan, blocks)]
+    all_boxes = [*_boxes(plan, blocks)]
     return {
         "task": number,
         "blocks": [blocks[0], blocks[-1] + 1] if blocks else [0, 0],
-        "bytes_read": sum(each.pop("bytes") for block in every for each in block["reads"]),
+        "bytes_read": sum(read.pop("bytes") for block in all_boxes for read in block["reads"]),
         "bytes_written": sum(map(plan.blocking.block_bytes, blocks)),
-        "boxes": every,
+        "boxes": all_boxes,
     }
 
 
@@ -235,9 +235,9 @@ def _boxes(plan: Plan, blocks: Sequence[int]) -> Iterator[dict[str, Any]]:
         output, _, box = plan.blocks[number]
         target = plan.outputs[output]
         reads = [
-            {"array": str(plan.inputs[operand].path), "box": own,
-             "bytes": size_of(own) * plan.inputs[operand].dtype.itemsize}
-            for operand, own in plan.blocking.regions(output, box)  # type: ignore[union-attr]
+            {"array": str(plan.inputs[operand].path), "box": interval,
+             "bytes": size_of(interval) * plan.inputs[operand].dtype.itemsize}
+            for operand, interval in plan.blocking.regions(output, box)  # type: ignore[union-attr]
         ]  # fmt: skip
         files = target.layout.file
         chunks = [] if target.layout.is_one else [

@@ -69,8 +69,8 @@ def verify(
         >>> stores.verify("a.safetensors", "b.safetensors")
         '"w" differs at [1, 1]: 1.0 and 2.0'
     """
-    found = _compared(first, second, (layout, None), to, memory, follow, progress, None, EVERYTHING, False, False)
-    return found.differences[0].text if found.differences else None
+    comparison = _compared(first, second, (layout, None), to, memory, follow, progress, None, EVERYTHING, False, False)
+    return comparison.differences[0].text if comparison.differences else None
 
 
 def compare(
@@ -151,8 +151,10 @@ def _compared(
         raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
     one = _side(first, layouts[0], to, follow, dtype, selection)
     other = _side(second, layouts[1], None, follow, None, EVERYTHING)
-    remarks = [f"{path}: {remark}" for path, own in ((first, one), (second, other)) for remark in own.remarks]
-    known = [each.files if isinstance(each, Manifest) else None for each in (one, other)]
+    remarks = [
+        f"{path}: {remark}" for path, checkpoint in ((first, one), (second, other)) for remark in checkpoint.remarks
+    ]
+    known = [side.files if isinstance(side, Manifest) else None for side in (one, other)]
     remarks += differences_beside(first, second, known)
     differences = [*_described(one.described, other.described)]
     if with_metadata:
@@ -160,13 +162,13 @@ def _compared(
     if differences and not is_whole:
         return Comparison(differences, 0, remarks)
     alike = {name: kind for name, kind in one.described.items() if other.described.get(name) == kind}
-    total = sum(math.prod(shape) * own.itemsize for shape, own in alike.values())
+    total = sum(math.prod(shape) * kind.itemsize for shape, kind in alike.values())
     # Each side has two tenths of the memory for its parts, and three for its buffers.
     size = memory_of("verify", memory)
     with shown(total, 0, progress) as advance:
         if isinstance(one, Manifest) or isinstance(other, Manifest):
-            sums = [each.hashes if isinstance(each, Manifest) else hashes_of(each, alike, size, advance)
-                    for each in (one, other)]  # fmt: skip
+            sums = [side.hashes if isinstance(side, Manifest) else hashes_of(side, alike, size, advance)
+                    for side in (one, other)]  # fmt: skip
             differences += _by_checksums(alike, *sums)
         else:
             differences += _by_elements(one, other, alike, size, advance, is_whole)
@@ -188,25 +190,27 @@ def _side(
     return read_manifest(path)
 
 
-def _described(wanted: Shapes, found: Shapes) -> Iterator[Difference]:
+def _described(wanted: Shapes, other: Shapes) -> Iterator[Difference]:
     """Differences of names, dtypes and shapes."""
     for name in wanted:
-        if name not in found:
+        if name not in other:
             yield Difference(name, "missing", f"{show(name)} is in the first alone")
-    for name in found:
+    for name in other:
         if name not in wanted:
             yield Difference(name, "added", f"{show(name)} is in the second alone")
     for name, (shape, dtype) in wanted.items():
-        if name in found and found[name] != (shape, dtype):
-            both = (f"{name_of(kind)} {[*in_elements(own, kind)]}" for own, kind in ((shape, dtype), found[name]))
+        if name in other and other[name] != (shape, dtype):
+            both = (f"{name_of(kind)} {[*in_elements(sizes, kind)]}" for sizes, kind in ((shape, dtype), other[name]))
             yield Difference(name, "kind", f"{show(name)} differs: {' and '.join(both)}")
 
 
-def _metadata(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[Difference]:
+def _metadata(wanted: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Difference]:
     """Differences of metadata."""
-    for key in {**wanted, **found}:
-        if wanted.get(key) != found.get(key):
-            texts = " and ".join("none" if own.get(key) is None else show(own[key]) for own in (wanted, found))
+    for key in {**wanted, **other}:
+        if wanted.get(key) != other.get(key):
+            texts = " and ".join(
+                "none" if metadata.get(key) is None else show(metadata[key]) for metadata in (wanted, other)
+            )
             yield Difference(key, "metadata", f"metadata {show(key)} differ: {texts}")
 
 
@@ -226,27 +230,27 @@ def _by_elements(
     is_whole: bool,
 ) -> list[Difference]:
     """Differences of elements; the first one, or one of each tensor."""
-    sides = [Streamed(each.composer, each.tensors, memory * 3 // 10) for each in (one, other)]
+    sides = [Streamed(side.composer, side.tensors, memory * 3 // 10) for side in (one, other)]
     identities = identities_of_stores("verify", [store for side in sides for store in side.sources])
-    found: dict[str, Difference] = {}
+    differences: dict[str, Difference] = {}
     with ExitStack() as opened:
         pairs = list[Iterator[tuple[list[Part], list[Array]]]]()
         for side in sides:
-            every = opened.enter_context(closing(side.read(parts_of(alike, memory // 10))))
-            pairs.append(ahead(every, opened.enter_context(ThreadPoolExecutor(1))))
+            readings = opened.enter_context(closing(side.read(parts_of(alike, memory // 10))))
+            pairs.append(ahead(readings, opened.enter_context(ThreadPoolExecutor(1))))
         for (parts, ours), (_, theirs) in zip(*pairs, strict=True):
             for part, here, there in zip(parts, ours, theirs, strict=True):
                 advance(here.size)
                 if _is_equal(here, there):
                     continue
                 where, count = _where(part, alike[part.name], here, there)
-                known = found.get(part.name, Difference(part.name, "elements", where))
-                found[part.name] = known._replace(elements=known.elements + count)
+                known = differences.get(part.name, Difference(part.name, "elements", where))
+                differences[part.name] = known._replace(elements=known.elements + count)
                 if not is_whole:
                     check_unchanged("verify", identities)
-                    return [*found.values()]
+                    return [*differences.values()]
     check_unchanged("verify", identities)
-    return [*found.values()]
+    return [*differences.values()]
 
 
 def _is_equal(one: Array, other: Array) -> bool:
@@ -263,10 +267,10 @@ def _where(part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], here: Array,
     differing = (here != there).reshape(-1, dtype.itemsize).any(1)
     first = int(differing.argmax())
     index = [*map(int, np.unravel_index(part.first + first, shape))]
-    elements = [each[first * dtype.itemsize :][: dtype.itemsize] for each in (here, there)]
+    elements = [side[first * dtype.itemsize :][: dtype.itemsize] for side in (here, there)]
     is_kept = is_of_blocks(dtype)
-    values = [] if is_kept else [str(each.view(dtype)[0]) for each in elements]
+    values = [] if is_kept else [str(element.view(dtype)[0]) for element in elements]
     if is_kept or values[0] == values[1]:
-        values = [each.tobytes().hex()[:80] for each in elements]
+        values = [element.tobytes().hex()[:80] for element in elements]
     what = "block " if elements_of(dtype) > 1 else ""
     return f"{show(part.name)} differs at {what}{index}: {' and '.join(values)}", int(differing.sum())

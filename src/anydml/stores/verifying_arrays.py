@@ -37,8 +37,8 @@ SHOWN = 200
 
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a Zarr array or group, or a .npy file."""
-    found = placed("verify", path)
-    return isinstance(found, Inside) or is_zarr(found) or (found.suffix.lower() == ".npy" and found.is_file())
+    place = placed("verify", path)
+    return isinstance(place, Inside) or is_zarr(place) or (place.suffix.lower() == ".npy" and place.is_file())
 
 
 def compare_arrays(
@@ -63,11 +63,13 @@ def compare_arrays(
         BindingError: the memory is too small.
     """
     sides = [placed("verify", path) for path in (first, second)]
-    for own, other in (sides, sides[::-1]):
+    for side, other in (sides, sides[::-1]):
         if not is_of_arrays(other):
-            raise JsonPath(str(other)).error(f"is no Zarr array or group, and no .npy file, as {own} is")
-        if is_zarr_group(own) and not is_zarr_group(other):
-            raise JsonPath(str(own)).error(f"is a group of arrays, and {other} is one array: name one of them in it")
+            raise JsonPath(str(other)).error(
+                f"is neither a Zarr array or group nor a .npy file, as {side} is: name two of one kind"
+            )
+        if is_zarr_group(side) and not is_zarr_group(other):
+            raise JsonPath(str(side)).error(f"is a group of arrays, and {other} is one array: name one of them in it")
     (one, attributes, remarks, closed), (another, others, more, also) = (_opened(path) for path in sides)
     differences = [*_described({**one, **closed}, {**another, **also}), *_by_files(sides, closed, also)]
     differences += [*_metadata(attributes, others), *_kept_with(one, another)]
@@ -78,16 +80,16 @@ def compare_arrays(
     size = memory_of("verify", memory)
     with shown(total, 0, progress) as advance:
         for name in alike:
-            found = _elements(one[name], another[name], size, advance)
-            if found is not None:
-                differences.append(_difference(name, _subject(name), found))
+            unequal = _elements(one[name], another[name], size, advance)
+            if unequal is not None:
+                differences.append(_difference(name, _subject(name), unequal))
     return Comparison(differences, len(alike), [*remarks, *more])
 
 
-def _difference(name: str, subject: str, found: Unequal) -> Difference:
+def _difference(name: str, subject: str, unequal: Unequal) -> Difference:
     """A difference of elements."""
-    text = f"{subject} differs at {[*found.index]}: {' and '.join(found.values)}"
-    return Difference(name, "elements", text, found.count)
+    text = f"{subject} differs at {[*unequal.index]}: {' and '.join(unequal.values)}"
+    return Difference(name, "elements", text, unequal.count)
 
 
 def _opened(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]]:
@@ -108,7 +110,7 @@ def _opened(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, st
 
 def _by_files(sides: Sequence[Path], closed: Mapping[str, str], also: Mapping[str, str]) -> list[Difference]:
     """Differences of arrays that both groups have, and one at least of which cannot be read."""
-    found = list[Difference]()
+    differences = list[Difference]()
     for name in {**closed, **also}:
         files = [{str(path.relative_to(side / name)): path for path in _files(side / name)} for side in sides]
         if all(files) and not (
@@ -117,8 +119,8 @@ def _by_files(sides: Sequence[Path], closed: Mapping[str, str], also: Mapping[st
         ):
             why = closed.get(name) or also[name]
             text = f"{show(name)} has other files in each, and is not compared by elements: {why}"
-            found.append(Difference(name, "elements", text))
-    return found
+            differences.append(Difference(name, "elements", text))
+    return differences
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -138,14 +140,18 @@ def _described(
     one: Mapping[str, Store | ZarrStore | str], other: Mapping[str, Store | ZarrStore | str]
 ) -> list[Difference]:
     """Differences of names, dtypes and shapes."""
-    found = [Difference(name, "missing", f"{show(name)} is in the first alone") for name in one if name not in other]
-    found += [Difference(name, "added", f"{show(name)} is in the second alone") for name in other if name not in one]
+    differences = [
+        Difference(name, "missing", f"{show(name)} is in the first alone") for name in one if name not in other
+    ]
+    differences += [
+        Difference(name, "added", f"{show(name)} is in the second alone") for name in other if name not in one
+    ]
     for name, store in one.items():
         another = other.get(name)
         if not (isinstance(store, str) or another is None or isinstance(another, str) or _is_alike(store, another)):
-            said = " and ".join(f"{each.dtype} {[*each.shape]}" for each in (store, another))
-            found.append(Difference(name, "kind", f"{_subject(name)} differs: {said}"))
-    return found
+            said = " and ".join(f"{array.dtype} {[*array.shape]}" for array in (store, another))
+            differences.append(Difference(name, "kind", f"{_subject(name)} differs: {said}"))
+    return differences
 
 
 def _is_alike(one: Store | ZarrStore, other: Store | ZarrStore) -> bool:
@@ -159,24 +165,24 @@ def _subject(name: str) -> str:
 
 def _kept_with(one: Arrays, other: Arrays) -> list[Difference]:
     """Differences of fill values, names of axes and attributes of arrays."""
-    found = list[Difference]()
+    differences = list[Difference]()
     for name, store in one.items():
         another = other.get(name)
         if not (isinstance(store, ZarrStore) and isinstance(another, ZarrStore)):
             continue
         pairs = list[tuple[str, str, str]]()
         if _is_alike(store, another):
-            fills = [np.frombuffer(each.layout.fill, each.dtype)[0] for each in (store, another)]
+            fills = [np.frombuffer(array.layout.fill, array.dtype)[0] for array in (store, another)]
             if fills[0].astype(another.dtype).tobytes() != fills[1].tobytes():
                 pairs.append(("fill values", str(fills[0]), str(fills[1])))
-        axes = [[*axes_of(each.metadata)] or None for each in (store, another)]
+        axes = [[*axes_of(array.metadata)] or None for array in (store, another)]
         if axes[0] != axes[1]:
             pairs.append(("names of axes", json.dumps(axes[0]), json.dumps(axes[1])))
-        found += [
+        differences += [
             Difference(name, "metadata", f"{what} of {_subject(name)} differ: {a} and {b}") for what, a, b in pairs
         ]
-        found += _metadata({name: attributes_of(store.metadata)}, {name: attributes_of(another.metadata)}, True)
-    return found
+        differences += _metadata({name: attributes_of(store.metadata)}, {name: attributes_of(another.metadata)}, True)
+    return differences
 
 
 def _both(first: str, second: str) -> str:
@@ -191,21 +197,22 @@ def _both(first: str, second: str) -> str:
 
 def _metadata(one: Mapping[str, Any], other: Mapping[str, Any], is_array: bool = False) -> list[Difference]:
     """Differences of attributes."""
-    found = list[Difference]()
+    differences = list[Difference]()
     for name in {**one, **other}:
         if name not in one or name not in other:
             where = "second" if name not in one else "first"
-            found.append(Difference(name, "metadata", f"group {show(name)} is in the {where} alone"))
+            differences.append(Difference(name, "metadata", f"group {show(name)} is in the {where} alone"))
             continue
         of = _subject(name) if is_array else f"group {show(name)}" if name else "the group"
         for key in {**one[name], **other[name]}:
             texts = [
-                json.dumps(each[name][key], sort_keys=True) if key in each[name] else "none" for each in (one, other)
+                json.dumps(document[name][key], sort_keys=True) if key in document[name] else "none"
+                for document in (one, other)
             ]
             if texts[0] != texts[1]:
                 text = f"attribute {show(key)} of {of} differs{_both(*texts)}"
-                found.append(Difference(name, "metadata", text))
-    return found
+                differences.append(Difference(name, "metadata", text))
+    return differences
 
 
 def _elements(
@@ -219,8 +226,8 @@ def _elements(
     composer = Composer("verify")
     value = composer.input("first", one.shape, one.strides, one.dtype.itemsize)
     composer.output("second", value)
-    (found,) = compare(composer.program(is_simple=False), [one], [other], [one.dtype], memory, advance)
-    return found
+    (unequal,) = compare(composer.program(is_simple=False), [one], [other], [one.dtype], memory, advance)
+    return unequal
 
 
 SAID = (
@@ -269,15 +276,15 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
     stores = [open_store(target.path) for target in plan.outputs]
     for target, store in zip(plan.outputs, stores, strict=True):
         if not _is_alike(target, store):
-            said = " and ".join(f"{each.dtype} {[*each.shape]}" for each in (target, store))
+            said = " and ".join(f"{array.dtype} {[*array.shape]}" for array in (target, store))
             differences.append(Difference(str(target.path), "kind", f"{target.path} differs: {said}"))
     if differences:
         return differences
     dtypes = [target.dtype for target in plan.outputs]
     with shown(plan.totals.bytes_written, 0, progress) as advance:
-        found = compare(plan.moved, plan.inputs, stores, dtypes, plan.memory, advance)
+        unequal = compare(plan.moved, plan.inputs, stores, dtypes, plan.memory, advance)
     return [
-        _difference(str(store.path), str(store.path), each)
-        for store, each in zip(stores, found, strict=True)
-        if each is not None
+        _difference(str(store.path), str(store.path), difference)
+        for store, difference in zip(stores, unequal, strict=True)
+        if difference is not None
     ]

@@ -26,7 +26,7 @@ def broken(rng: Generator, desc: OperatorDesc) -> tuple[OperatorDesc, Problem] |
     try:
         made: OperatorDesc = dataclasses.replace(desc, **{field: changes[int(rng.integers(len(changes)))]})  # type: ignore[type-var]
         found = [*made.problems(FeatureLevel.LATEST)]
-    # What no desc can say is no case.
+    # What no desc can say is not a case.
     except (AnydmlError, ValueError, TypeError, OverflowError, IndexError, ZeroDivisionError):
         return None
     return (made, found[0]) if len(found) == 1 and not found[0].is_of_level else None

@@ -32,7 +32,7 @@ class CallRule(NamedTuple):
 
 
 def value_of(call: Call, field: str) -> Any:
-    """An argument or option that is no tensor; None if it is omitted."""
+    """An argument or option that is not a tensor; None if it is omitted."""
     return call.arguments.get(field, call.options.get(field))
 
 

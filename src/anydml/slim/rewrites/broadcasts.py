@@ -37,18 +37,18 @@ class Broadcasting(Rewrite):
     def _without_expand(self, op: Op) -> Op:
         """Return a node that reads values before they are expanded, where it can broadcast them itself."""
         values = self._values
-        kept = 2 if op.kind == "MatMul" else 0
+        matrix_axes = 2 if op.kind == "MatMul" else 0
         inputs = [*op.inputs]
         for k, name in enumerate(op.inputs):
             maker = self._graph.maker(name)
             if maker is None or maker.kind != "Expand" or not self._are_known(maker.inputs[0]):
                 continue
             sizes = values[maker.inputs[0]].sizes
-            others = [values[each].sizes for i, each in enumerate(inputs) if each and i != k]
+            others = [values[name].sizes for i, name in enumerate(inputs) if name and i != k]
             shapes = [sizes, *others, values[op.outputs[0]].sizes]
-            if min(map(len, shapes)) < kept or (kept and sizes[-2:] != values[name].sizes[-2:]):
+            if min(map(len, shapes)) < matrix_axes or (matrix_axes and sizes[-2:] != values[name].sizes[-2:]):
                 continue
-            *batches, result = (each[: len(each) - kept] for each in shapes)
+            *batches, result = (shape[: len(shape) - matrix_axes] for shape in shapes)
             with contextlib.suppress(ValueError):
                 if np.broadcast_shapes(*batches) == tuple(result):
                     inputs[k] = maker.inputs[0]
@@ -60,10 +60,10 @@ class Broadcasting(Rewrite):
         if not len(first) == len(second) == len(result) > 2 or not first[:-2] == second[:-2] == result[:-2]:
             return False
         root, chain = self._root(op.inputs[1])
-        found = self._repeated_axes(root)
-        if found is None:
+        axes_and_batch = self._repeated_axes(root)
+        if axes_and_batch is None:
             return False
-        batch, repeated = found
+        batch, repeated = axes_and_batch
         left_shape = self._stand_ins.shape(first, (*batch, *first[-2:]))
         right_shape = self._stand_ins.shape(second, (*batch, *second[-2:]))
         result_shape = self._stand_ins.shape((*batch, first[-2], second[-1]), result)
@@ -71,14 +71,16 @@ class Broadcasting(Rewrite):
             return False
         left, right = self._reshape(op.inputs[0], left_shape, ""), self._reshape(root, right_shape, "")
         bounds = [(0,) * len(repeated), (1,) * len(repeated), repeated]
-        right = self._add("Slice", [right, *(self._integers(right, each) for each in bounds)], "")
-        for each, name in chain:
-            made = self._graph.new_name(each.outputs[0], "shared")
-            self._ops.append(each.replaced([right if read == name else read for read in each.inputs], [made]))
-            right = made
-        made, (output,) = self._graph.new_name(op.outputs[0], "shared"), op.outputs
-        self._ops.append(op.replaced([left, right], [made]))
-        self._reshape(made, result_shape, output)
+        right = self._add("Slice", [right, *(self._integers(right, bound) for bound in bounds)], "")
+        for chain_op, name in chain:
+            new_name = self._graph.new_name(chain_op.outputs[0], "shared")
+            self._ops.append(
+                chain_op.replaced([right if read == name else read for read in chain_op.inputs], [new_name])
+            )
+            right = new_name
+        new_name, (output,) = self._graph.new_name(op.outputs[0], "shared"), op.outputs
+        self._ops.append(op.replaced([left, right], [new_name]))
+        self._reshape(new_name, result_shape, output)
         return True
 
     def _root(self, name: str) -> tuple[str, list[tuple[Op, str]]]:
@@ -88,7 +90,7 @@ class Broadcasting(Rewrite):
             op = self._graph.maker(name)
             if op is None or op.kind not in ELEMENTWISE:
                 break
-            large = [each for each in op.inputs if each and not self._is_single(each)]
+            large = [name for name in op.inputs if name and not self._is_single(name)]
             if len(large) != 1 or large[0] not in self._values:
                 break
             chain.append((op, large[0]))
@@ -105,7 +107,9 @@ class Broadcasting(Rewrite):
         batch: list[int] = []
         repeated: list[int] = []
         for axis, size in enumerate(value.sizes):
-            digits = sorted((digit for own, digit in box.digits if own == axis), key=lambda digit: -digit.step)
+            digits = sorted(
+                (digit for digit_axis, digit in box.digits if digit_axis == axis), key=lambda digit: -digit.step
+            )
             if axis >= len(value.sizes) - 2:
                 if any(digit.size > 1 and not digit.stride for digit in digits):
                     return None

@@ -25,18 +25,18 @@ class ColumnSplitting(Rewrite):
     def rewritten(self) -> list[Op] | None:
         """See `Rewrite.rewritten`."""
         self._readers = Readers(self._analysis)
-        found = {}
+        splits = {}
         for product in products_of(self._analysis):
             chain = self._chain(product)
             spans = self._spans(self._graph.ops[chain[-1]].outputs[0], product.columns)
             if len(spans) > 1:
-                found.update(dict.fromkeys(chain, (product, chain, spans)))
+                splits.update(dict.fromkeys(chain, (product, chain, spans)))
         for number, op in enumerate(self._graph.ops):
-            if number not in found:
+            if number not in splits:
                 self._ops.append(op)
-            elif number == found[number][1][-1]:
-                self._ops += self._split(*found[number])
-        return self._ops if found else None
+            elif number == splits[number][1][-1]:
+                self._ops += self._split(*splits[number])
+        return self._ops if splits else None
 
     def _chain(self, product: Product) -> list[int]:
         """Return a product and the nodes behind it that combine all of its elements with constants."""
@@ -48,8 +48,8 @@ class ColumnSplitting(Rewrite):
                 return chain
             (reader,) = readers
             op = self._graph.ops[reader.number]
-            others = [self._values.get(each) for each in op.inputs if each != name]
-            if not is_elementwise(op) or not all(each is not None and each.is_constant for each in others):
+            others = [self._values.get(operand) for operand in op.inputs if operand != name]
+            if not is_elementwise(op) or not all(value is not None and value.is_constant for value in others):
                 return chain
             if self._values[op.outputs[0]].sizes != self._values[name].sizes:
                 return chain
@@ -63,16 +63,16 @@ class ColumnSplitting(Rewrite):
             if span is None:
                 return []
             spans.add(span)
-        found = sorted(spans)
-        bounds = [0, *(end for _, end in found)]
-        is_complete = [first for first, _ in found] == bounds[:-1] and bounds[-1] == columns
-        return found if is_complete and all(end - first >= FEWEST for first, end in found) else []
+        ordered = sorted(spans)
+        bounds = [0, *(end for _, end in ordered)]
+        is_complete = [first for first, _ in ordered] == bounds[:-1] and bounds[-1] == columns
+        return ordered if is_complete and all(end - first >= FEWEST for first, end in ordered) else []
 
     def _split(self, product: Product, chain: list[int], spans: list[Span]) -> Iterator[Op]:
         parts = []
         for span in spans:
             # The results for these columns by the names of the whole results.
-            made: dict[str, str] = {}
+            names: dict[str, str] = {}
             for number in chain:
                 op = self._graph.ops[number]
                 inputs = []
@@ -80,12 +80,12 @@ class ColumnSplitting(Rewrite):
                     is_given = number == product.number and k == 0
                     axis = -2 if number == product.number and k == 1 and product.is_transposed else -1
                     part = name if is_given else self._columns(name, span, axis, product.columns)
-                    inputs.append(made.get(name, part))
+                    inputs.append(names.get(name, part))
                 (whole,) = op.outputs
-                made[whole] = self._graph.new_name(whole, "columns")
+                names[whole] = self._graph.new_name(whole, "columns")
                 label = self._graph.new_name(op.proto.name or whole, "columns")
-                yield op.replaced(inputs, [made[whole]], label)
-            parts.append(made[whole])
+                yield op.replaced(inputs, [names[whole]], label)
+            parts.append(names[whole])
         yield Op.make("Concat", parts, [whole], self._graph.new_name(whole, "Concat"), axis=-1)
 
     def _columns(self, name: str, span: Span, axis: int, columns: int) -> str:

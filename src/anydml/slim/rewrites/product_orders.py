@@ -58,12 +58,12 @@ class GroupSearch:
         """Return groups that save bytes and have no node in common, the best first."""
         groups: list[Group] = []
         taken: set[int] = set()
-        for group in sorted(self._candidates(), key=lambda each: -each.gain):
-            own = {*group.nodes, *group.sinks}
+        for group in sorted(self._candidates(), key=lambda group: -group.gain):
+            numbers = {*group.nodes, *group.sinks}
             if group.entry is None:
-                own.add(self._graph.makers[group.root])
-            if taken.isdisjoint(own):
-                taken |= own
+                numbers.add(self._graph.makers[group.root])
+            if taken.isdisjoint(numbers):
+                taken |= numbers
                 groups.append(group)
         return groups
 
@@ -95,17 +95,17 @@ class GroupSearch:
 
     def _orders(self, name: str, product: Product) -> list[Order]:
         """Return the orders in which a product is read, directly or behind nodes that compute element by element."""
-        found: dict[Order, None] = {}
+        orders: dict[Order, None] = {}
         waiting, seen = [name], {name}
         while waiting and len(seen) < MOST:
             for reader in self._readers.of.get(waiting.pop(), ()):
                 if reader.piece is not None:
-                    found.update(dict.fromkeys(orders_of(reader.piece, product.leading, product.columns)))
-                made = self._result(reader.number)
-                if made and made not in seen and self._size(made) == self._size(name):
-                    seen.add(made)
-                    waiting.append(made)
-        return [*found]
+                    orders.update(dict.fromkeys(orders_of(reader.piece, product.leading, product.columns)))
+                result = self._result(reader.number)
+                if result and result not in seen and self._size(result) == self._size(name):
+                    seen.add(result)
+                    waiting.append(result)
+        return [*orders]
 
     def _result(self, number: int) -> str:
         """Return the name of what a node computes element by element; empty for other nodes."""
@@ -117,8 +117,8 @@ class GroupSearch:
         return 0 if tensor is None else tensor.size
 
     def _piece(self, name: str) -> FlatPiece | None:
-        found = self._readers.piece(name)
-        return None if found is None else found[1]
+        piece = self._readers.piece(name)
+        return None if piece is None else piece[1]
 
     def _grown(self, group: Group, first: str) -> Group:
         """Add all nodes that can be computed in the group's order, from a value on, and the gain."""
@@ -131,10 +131,10 @@ class GroupSearch:
             for reader in self._readers.of.get(name, ()):
                 if reader.number in group.nodes or (name == group.root and entry and reader.piece != entry.piece):
                     continue
-                made = self._result(reader.number)
-                if made and self._fits(reader.number, before, group, count):
+                result = self._result(reader.number)
+                if result and self._fits(reader.number, before, group, count):
                     group.nodes.append(reader.number)
-                    before[made] = self._piece(made)
+                    before[result] = self._piece(result)
                     # Nodes that did not fit may fit now.
                     waiting += [*before]
         group.nodes.sort()
@@ -161,15 +161,15 @@ class GroupSearch:
         """Whether a node can be computed in the group's order: of values that are in it, and constants."""
         values = self._values
         op = self._graph.ops[number]
-        (made,) = op.outputs
-        if made not in values or self._size(made) != count or group.order.split(values[made].sizes) is None:
+        (output,) = op.outputs
+        if output not in values or self._size(output) != count or group.order.split(values[output].sizes) is None:
             return False
         for name in filter(None, op.inputs):
             value = values.get(name)
             if value is None or value.tensor is None:
                 return False
             if value.is_constant or value.tensor.size == 1:
-                if value.tensor.size > 1 and len(value.sizes) > len(values[made].sizes):
+                if value.tensor.size > 1 and len(value.sizes) > len(values[output].sizes):
                     return False
                 continue
             sources = self._readers.sources(name)
@@ -177,17 +177,17 @@ class GroupSearch:
                 return False
             one = self._readers.piece(name)
             is_in_order = one is not None and one[1] == before[one[0]]
-            if not is_in_order and not (group.entry is None and self._is_combined(made, before)):
+            if not is_in_order and not (group.entry is None and self._is_combined(output, before)):
                 return False
         return True
 
-    def _is_combined(self, made: str, inside: Mapping[str, FlatPiece | None]) -> bool:
+    def _is_combined(self, result: str, inside: Mapping[str, FlatPiece | None]) -> bool:
         """Whether a value is combined with another one that is in the group's order."""
         return any(
-            reader.name == made
+            reader.name == result
             and self._result(reader.number)
             and not inside.keys().isdisjoint(self._graph.ops[reader.number].inputs)
-            for reader in self._readers.of.get(made, ())
+            for reader in self._readers.of.get(result, ())
         )
 
     def _is_sink(self, reader: Reader, order: Order) -> bool:
@@ -254,31 +254,31 @@ class ProductOrdering(Rewrite):
         if order.perm == TRANSPOSED:
             left, matrix = constant(product.weights, weights.T), (product.rows, product.depth)
             added = [] if bias is None else [constant(bias_name, bias.reshape(-1, 1))]
-            found = self._readers.piece(product.given)
-            if reads_transposed or (found is not None and transposed_matrix(found[1]) == matrix):
+            piece = self._readers.piece(product.given)
+            if reads_transposed or (piece is not None and transposed_matrix(piece[1]) == matrix):
                 transposed = self._ordered(product.given, Order(matrix, TRANSPOSED))
-                made = self._add("Gemm" if added else "MatMul", [left, transposed, *added], "", label)
+                product_name = self._add("Gemm" if added else "MatMul", [left, transposed, *added], "", label)
             else:
                 flat = self._reshaped(product.given, matrix)
-                made = self._add("Gemm", [left, flat, *added], "", label, transB=1)
+                product_name = self._add("Gemm", [left, flat, *added], "", label, transB=1)
         else:
             batch, rows, heads, width = order.sizes
             split = weights.reshape(1, product.depth, heads, width).transpose(0, 2, 1, 3)
             sizes = (batch, rows, product.depth) if batch == 1 else (batch, 1, rows, product.depth)
             factors = [self._reshaped(product.given, sizes), constant(product.weights, split)]
-            made = self._add("MatMul", factors, "", label)
+            product_name = self._add("MatMul", factors, "", label)
             if bias is not None:
-                added = [made, constant(bias_name, bias.reshape(1, heads, 1, width))]
-                made = self._add("Add", added, "", self._graph.new_name(label, "bias"))
-        self._restore(made, order, output)
+                added = [product_name, constant(bias_name, bias.reshape(1, heads, 1, width))]
+                product_name = self._add("Add", added, "", self._graph.new_name(label, "bias"))
+        self._restore(product_name, order, output)
 
     def _sink(self, op: Op, product: Product) -> None:
         """Write a product whose first factor is transposed."""
         transposed = self._ordered(product.given, Order((product.rows, product.depth), TRANSPOSED))
         names = [transposed, product.weights, *([product.bias] if product.bias else [])]
         label = op.proto.name or op.outputs[0]
-        made = self._add("Gemm", names, "", label, transA=1, transB=int(product.is_transposed))
-        self._reshape(made, self._values[op.outputs[0]].sizes, op.outputs[0])
+        product_name = self._add("Gemm", names, "", label, transA=1, transB=int(product.is_transposed))
+        self._reshape(product_name, self._values[op.outputs[0]].sizes, op.outputs[0])
 
     def _elementwise(self, op: Op, order: Order) -> None:
         (output,) = op.outputs
@@ -295,17 +295,17 @@ class ProductOrdering(Rewrite):
                 inputs[k] = self._graph.constant(name, array)
             else:
                 inputs[k] = self._ordered(name, fine)
-        made = self._graph.new_name(output, "laid")
-        self._ops.append(op.replaced(inputs, [made]))
-        self._restore(made, fine, output)
+        laid = self._graph.new_name(output, "laid")
+        self._ops.append(op.replaced(inputs, [laid]))
+        self._restore(laid, fine, output)
 
     def _ordered(self, name: str, order: Order) -> str:
         """Write a value in the new order."""
         return self._add("Transpose", [self._reshaped(name, order.sizes)], "", perm=order.perm)
 
-    def _restore(self, made: str, order: Order, name: str) -> None:
+    def _restore(self, laid: str, order: Order, name: str) -> None:
         """Write a result in the old order, under its old name."""
-        transposed = self._add("Transpose", [self._reshaped(made, order.transposed)], "", perm=order.inverse)
+        transposed = self._add("Transpose", [self._reshaped(laid, order.transposed)], "", perm=order.inverse)
         self._reshape(transposed, self._values[name].sizes, name)
 
     def _reshaped(self, name: str, sizes: Sequence[int]) -> str:

@@ -73,8 +73,8 @@ class LeadingAxes:
 
     def changed_inputs(self, op: Op, change: Change) -> dict[int, Sizes] | None:
         """Return the changed shapes of a node's inputs, by number; None if it cannot be computed with them."""
-        made = self._values.get(op.outputs[0]) if op.outputs else None
-        if made is None or made.tensor is None or change.of(made.sizes) is None:
+        result = self._values.get(op.outputs[0]) if op.outputs else None
+        if result is None or result.tensor is None or change.of(result.sizes) is None:
             return None
         if not op.inputs or not op.inputs[0] or not all(op.outputs):
             return None
@@ -84,13 +84,13 @@ class LeadingAxes:
         if not all(self._can_be_written(self._values[name].sizes, change) for name in op.outputs):
             return None
         if op.kind in BROADCASTING:
-            return self._broadcast_inputs(op, change, len(made.sizes))
+            return self._broadcast_inputs(op, change, len(result.sizes))
         axes = row_axes(op, self._analysis)
         if axes is None or min(axes) < len(change.before):
             return None
         sizes = self._values[op.inputs[0]].sizes
         others = [self._values[name].sizes for name in op.inputs[1:] if name]
-        if any(len(each) > len(sizes) - len(change.before) for each in others):
+        if any(len(sizes_of_other) > len(sizes) - len(change.before) for sizes_of_other in others):
             return None
         new = change.of(sizes) if self._can_be_written(sizes, change) else None
         return None if new is None else {0: new}
@@ -98,7 +98,7 @@ class LeadingAxes:
     def _broadcast_inputs(self, op: Op, change: Change, rank: int) -> dict[int, Sizes] | None:
         if op.kind == "MatMul" and not self._keeps_matrices(op, change, rank):
             return None
-        found: dict[int, Sizes] = {}
+        broadcast: dict[int, Sizes] = {}
         # If only rows are changed, the second factor is one matrix.
         count = 1 if op.kind == "MatMul" and rank - len(change.before) == 1 else None
         for k, name in enumerate(op.inputs[:count]):
@@ -108,19 +108,19 @@ class LeadingAxes:
                 if new is None or not (value.is_constant or len(value.sizes) < rank or change.of(value.sizes)):
                     return None
                 if new != value.sizes:
-                    found[k] = new
-        is_variable = any(not self._values[op.inputs[k]].is_constant for k in found)
-        return found if is_variable else None
+                    broadcast[k] = new
+        is_variable = any(not self._values[op.inputs[k]].is_constant for k in broadcast)
+        return broadcast if is_variable else None
 
     def accepts(self, op: Op, name: str, change: Change) -> bool:
         """Whether a node computes the same of a value without its leading axes of size 1, because it broadcasts it."""
         if op.kind not in BROADCASTING or math.prod(change.before) != 1 or len(change.after) >= len(change.before):
             return False
         rank = len(self._values[name].sizes)
-        others = [self._values[each] for each in op.inputs if each != name and each in self._values]
-        known = [each.sizes for each in others if each.tensor and (each.is_constant or not change.of(each.sizes))]
-        least = 2 if op.kind == "MatMul" else 0
-        return rank - len(change.before) + len(change.after) >= least and any(len(sizes) >= rank for sizes in known)
+        others = [self._values[operand] for operand in op.inputs if operand != name and operand in self._values]
+        known = [value.sizes for value in others if value.tensor and (value.is_constant or not change.of(value.sizes))]
+        min_rank = 2 if op.kind == "MatMul" else 0
+        return rank - len(change.before) + len(change.after) >= min_rank and any(len(sizes) >= rank for sizes in known)
 
     def with_inputs(self, op: Op, inputs: list[str]) -> Op:
         """Return a node with inputs of other leading axes; its own axes are counted from the last one."""
@@ -169,14 +169,14 @@ class ReshapePushing(Rewrite):
             if self._is_reshape(op):
                 change = Change.of_reshape(self._values[op.inputs[0]].sizes, self._values[op.outputs[0]].sizes)
                 changes.update(dict.fromkeys((change, Change(change.after, change.before))))
-        found = []
+        candidates = []
         for change in [*changes][:MOST]:
             for group in self._groups(change):
                 gain = self._cost(set(), group, change) - self._cost(group, group, change)
                 fewer = self._reshaped_products(set(), group, change) - self._reshaped_products(group, group, change)
-                found.append((gain, fewer - gain, change, group))
+                candidates.append((gain, fewer - gain, change, group))
         of_node: dict[int, Change] = {}
-        for gain, more, change, group in sorted(found, key=lambda each: -each[0]):
+        for gain, more, change, group in sorted(candidates, key=lambda candidate: -candidate[0]):
             if gain > 0 and more <= max(0, self._spare) and of_node.keys().isdisjoint(group):
                 self._spare -= more
                 of_node.update(dict.fromkeys(group, change))
@@ -275,9 +275,9 @@ class ReshapePushing(Rewrite):
                     inputs[k] = self._graph.constant(inputs[k], array.reshape(sizes))
                 else:
                     inputs[k] = self._reshaped(inputs[k], sizes)
-            made = [self._graph.new_name(name, "shaped") for name in op.outputs]
-            self._ops.append(self._axes.with_inputs(op, inputs).replaced(outputs=made))
-            for new, name in zip(made, op.outputs, strict=True):
+            names = [self._graph.new_name(name, "shaped") for name in op.outputs]
+            self._ops.append(self._axes.with_inputs(op, inputs).replaced(outputs=names))
+            for new, name in zip(names, op.outputs, strict=True):
                 sizes = self._values[name].sizes
                 after = change.of(sizes) or ()
                 self._names[name, after] = new

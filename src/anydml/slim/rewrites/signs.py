@@ -26,10 +26,10 @@ class SignFolding(Rewrite):
                 continue
             (name,) = joined.outputs
             plain = self._graph.new_name(name, "plain")
-            inputs = [self._negated(each) or each for each in joined.inputs]
+            inputs = [self._negated(term) or term for term in joined.inputs]
             self._ops.append(joined.replaced(inputs, [plain], self._graph.new_name(name, "Concat")))
             signed = self._graph.constant(constant, self._signed(joined, constant))
-            self._ops.append(op.replaced([plain if each == name else signed for each in op.inputs]))
+            self._ops.append(op.replaced([plain if operand == name else signed for operand in op.inputs]))
         return self._ops if len(self._ops) > len(self._graph.ops) else None
 
     def _product(self, op: Op) -> tuple[Op | None, str]:

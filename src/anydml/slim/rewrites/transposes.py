@@ -64,9 +64,9 @@ class TransposePushing(Rewrite):
             group = self._grown(name)
             gain = self._gain(group)
             # A Transpose can cancel only once.
-            own: set[int | str] = {*group.nodes, *group.entries, *group.ends}
-            if group.nodes and gain > 0 and taken.isdisjoint(own):
-                taken |= own
+            members: set[int | str] = {*group.nodes, *group.entries, *group.ends}
+            if group.nodes and gain > 0 and taken.isdisjoint(members):
+                taken |= members
                 groups.append(group)
         return self._written(groups) if groups else None
 
@@ -85,9 +85,9 @@ class TransposePushing(Rewrite):
             op = self._graph.ops[number]
             if number == OUTSIDE or number in group.nodes or not self._fits(op, group):
                 continue
-            for each in op.inputs:
-                if self._perms.get(each) == group.perm and each not in group.values:
-                    waiting += self._enter(group, each)
+            for operand in op.inputs:
+                if self._perms.get(operand) == group.perm and operand not in group.values:
+                    waiting += self._enter(group, operand)
             group.nodes.append(number)
             group.values.update(output for output in op.outputs if output)
             waiting += [reader for output in op.outputs for reader in self._readers.get(output, ())]

@@ -38,7 +38,7 @@ def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Comp
 
 def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
     """The tensors after a rule for single tensors."""
-    made: ComposedTensors = {}
+    composed: ComposedTensors = {}
     alike: dict[int, list[Value]] = {}
     names = [Pattern(text) for text in rule.value] if rule.action is Action.SPLIT else []
     names += [Pattern(rule.value)] if rule.action in (Action.RENAME, Action.UNSTACK) else []
@@ -46,7 +46,7 @@ def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
     for name, tensor in tensors.items():
         parts = match(name)
         if parts is None:
-            put(made, name, tensor, rule.place)
+            put(composed, name, tensor, rule.place)
             continue
         values = alike.get(id(tensor.value))
         if values is None:
@@ -56,11 +56,11 @@ def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
             new = [names[0].filled({**parts, counted: str(k)}) for k in range(len(values))]
         else:
             new = [pattern.filled(parts) for pattern in names] or [name] * len(values)
-        for each, value in zip(new, values, strict=True):
-            put(made, each, tensor.changed(value), rule.place)
+        for new_name, value in zip(new, values, strict=True):
+            put(composed, new_name, tensor.changed(value), rule.place)
     if not alike:
         raise _for_none(rule, tensors)
-    return made
+    return composed
 
 
 def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
@@ -69,9 +69,9 @@ def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
     said = f"is for no tensor: none is called {show(text)} by then"
     # Bounded, because a file may have a million names of a million characters.
     few = [name for name in islice(tensors, FEW) if len(name) <= FEW]
-    found = next((name for name in few if rule.match.is_nearly(name)), None)
-    if found is not None:
-        said += f"; {show(found)} is not, for {{…}} stands for one part of a name, without dots, and * for any"
+    similar = next((name for name in few if rule.match.is_nearly(name)), None)
+    if similar is not None:
+        said += f"; {show(similar)} is not, for {{…}} stands for one part of a name, without dots, and * for any"
     elif near := difflib.get_close_matches(text[:FEW], few, 1, 0.3):
         said += f"; the nearest name is {show(near[0])}"
     return rule.place.error(said)
@@ -96,7 +96,7 @@ def _changed(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) 
     if rule.action is Action.UNSTACK:
         _axis(0, tensor, name, place)
         parts = (sliced(composer, value, 0, k, 1) for k in range(tensor.shape[0]))
-        return [composer.reshape(each, tensor.shape[1:]) for each in parts]
+        return [composer.reshape(part, tensor.shape[1:]) for part in parts]
     return [] if rule.action is Action.DROP else [value]
 
 
@@ -123,12 +123,14 @@ def _slice_of(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule)
     step = rule.fields.get("step", 1)
     if not step:
         raise (rule.place / "step").error("is 0")
-    found = range(tensor.shape[axis])[slice(rule.fields.get("start"), rule.fields.get("stop"), step)]
-    if not found and tensor.shape[axis]:
+    covered = range(tensor.shape[axis])[slice(rule.fields.get("start"), rule.fields.get("stop"), step)]
+    if not covered and tensor.shape[axis]:
         raise (rule.place / "slice").error(
             f"takes nothing of axis {axis} of {show(name)}, which has elements 0 to {tensor.shape[axis] - 1}"
         )
-    return sliced(composer, tensor.value, axis, found[0] if found else 0, len(found), found.step if found else 1)
+    return sliced(
+        composer, tensor.value, axis, covered[0] if covered else 0, len(covered), covered.step if covered else 1
+    )
 
 
 def _permuted(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
@@ -210,11 +212,11 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
             raise rule.place.error(f"counts {{{counted}}}, which is {show(number)} in {show(name)}")
         order[name] = int(number)
         groups.setdefault(to.filled(parts), []).append(name)
-    for new, own in groups.items():
-        own.sort(key=lambda name: order[name])
-        if [order[name] for name in own] != [*range(len(own))]:
+    for new, old_names in groups.items():
+        old_names.sort(key=lambda name: order[name])
+        if [order[name] for name in old_names] != [*range(len(old_names))]:
             raise rule.place.error(
-                f"finds {len(own)} tensors for {show(new)}, whose numbers are not 0 to {len(own) - 1}"
+                f"finds {len(old_names)} tensors for {show(new)}, whose numbers are not 0 to {len(old_names) - 1}"
             )
 
     def stacked(values: Sequence[Value], axis: int) -> Value:
@@ -256,13 +258,13 @@ def _merged(
             alike[key] = merge(together(members)[0], _joined_axis(rule, group, members))
         sources = tuple(store for member in members for store in member.sources)
         first[group[0]] = new, ComposedTensor(alike[key], members[0].dtype, sources)
-    made: ComposedTensors = {}
+    merged_tensors: ComposedTensors = {}
     for name, tensor in tensors.items():
         if name in first:
-            put(made, *first[name], rule.place)
+            put(merged_tensors, *first[name], rule.place)
         elif name not in gone:
-            put(made, name, tensor, rule.place)
-    return made
+            put(merged_tensors, name, tensor, rule.place)
+    return merged_tensors
 
 
 def _joined_axis(rule: Rule, group: Sequence[str], members: Sequence[ComposedTensor]) -> int:

@@ -47,17 +47,17 @@ class Axes:
 
     def alike(self, names: Iterable[str]) -> list[str]:
         """A key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""
-        every = [*names]
-        found = _NUMBER.sub(".0", "\n".join(every)).split("\n")
-        if len(found) != len(every):
-            return every
+        all_names = [*names]
+        numbered = _NUMBER.sub(".0", "\n".join(all_names)).split("\n")
+        if len(numbered) != len(all_names):
+            return all_names
         if any(pattern.sees_numbers for pattern, _ in self._own):
             matches = [pattern.match for pattern, _ in self._own]
-            for k, name in enumerate(every):
+            for k, name in enumerate(all_names):
                 which = next((n for n, match in enumerate(matches) if match(name) is not None), None)
                 if which is not None:
-                    found[k] = f"{which} {found[k]}"
-        return found
+                    numbered[k] = f"{which} {numbered[k]}"
+        return numbered
 
     def of(self, name: str, model: Model, where: str) -> Axis:
         """How ranks share a tensor.
@@ -71,27 +71,27 @@ class Axes:
             ModelError: no pattern matches, the tensor is not as the pattern expects, or it has no such axis.
         """
         dimensions = len(model.tensors[name].shape)
-        own = (axis for pattern, axis in self._own if pattern.match(name) is not None)
-        found: Axis | Unknown | None = next(own, None)
-        if found is None and (weight := weight_of(name, model)) is not None:
-            found = axis_of_scales(name, weight, self.of(weight, model, where), model)
-        elif found is None:
+        matching = (axis for pattern, axis in self._own if pattern.match(name) is not None)
+        result: Axis | Unknown | None = next(matching, None)
+        if result is None and (weight := weight_of(name, model)) is not None:
+            result = axis_of_scales(name, weight, self.of(weight, model, where), model)
+        elif result is None:
             others = companion(name, model)
-            weight, found = (name, known_axis(name, model)) if others is None else others
-            if not model.says_heads and isinstance(found, Axis) and (part := projection_of(weight)) is not None:
+            weight, result = (name, known_axis(name, model)) if others is None else others
+            if not model.says_heads and isinstance(result, Axis) and (part := projection_of(weight)) is not None:
                 self._assumed.add(part)
         place = JsonPath(where)
-        if isinstance(found, Unknown):
-            line = line_for(name, found.line)
+        if isinstance(result, Unknown):
+            line = line_for(name, result.line)
             other = ", or axis = 0 in place of replicate" if "replicate" in line else ""
             raise place.error(
-                f"has {show(name)}, {found.reason}: a layout for anydml reshard decides, by {line}{other}"
+                f"has {show(name)}, {result.reason}: a layout for anydml reshard decides, by {line}{other}"
             )
-        if found.axis is None:
-            return found
-        axis = found.axis + dimensions if found.axis < 0 else found.axis
+        if result.axis is None:
+            return result
+        axis = result.axis + dimensions if result.axis < 0 else result.axis
         if not 0 <= axis < dimensions:
             raise place.error(
-                f"has {show(name)} with {counted(dimensions, 'dimension')}, which is shared along axis {found.axis}"
+                f"has {show(name)} with {counted(dimensions, 'dimension')}, which is shared along axis {result.axis}"
             )
-        return replace(found, axis=axis)
+        return replace(result, axis=axis)

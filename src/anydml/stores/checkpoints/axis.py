@@ -52,7 +52,7 @@ class Axis:
         if not isinstance(self.heads, tuple):
             copies = _copies(self.heads, ranks, name)
             return [AxisSection(1, 1, copies)] * self.parts
-        return [AxisSection(each, each * _copies(each, ranks, name), _copies(each, ranks, name)) for each in self.heads]
+        return [AxisSection(head, head * _copies(head, ranks, name), _copies(head, ranks, name)) for head in self.heads]
 
     def cut(self, shape: Sequence[int], rank: int, ranks: int, name: str) -> AxisIntervals:
         """The part of a rank of the axis.
@@ -62,14 +62,14 @@ class Axis:
         """
         size = shape[self.axis or 0]
         sections = self.sections(ranks, name)
-        total = sum(each.whole for each in sections)
+        total = sum(section.whole for section in sections)
         heads = self.heads if isinstance(self.heads, int) else total
         if size % total or size % heads:
             what = "heads" if self.heads else "parts"
             raise ModelError(
                 f"{show(name)} has {counted(size, 'row')} along axis {self.axis}, which {heads} {what} do not divide"
             )
-        found, start = list[tuple[int, int]](), 0
+        intervals, start = list[tuple[int, int]](), 0
         for whole, _, copies in sections:
             whole *= size // total  # noqa: PLW2901
             if whole % (ranks // copies):
@@ -78,10 +78,10 @@ class Axis:
                     "cannot share evenly: in a layout, slice it to a multiple of the ranks, or replicate gives all "
                     "of it to each"
                 )
-            own = whole // (ranks // copies)
-            found.append((start + rank // copies * own, own))
+            rank_size = whole // (ranks // copies)
+            intervals.append((start + rank // copies * rank_size, rank_size))
             start += whole
-        return tuple(found)
+        return tuple(intervals)
 
 
 def _copies(heads: int | None, ranks: int, name: str) -> int:

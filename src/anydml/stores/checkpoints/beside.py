@@ -19,18 +19,18 @@ Sums = Mapping[str, str]
 
 
 def sums_beside(path: str | os.PathLike[str]) -> Sums | None:
-    """The sums of the small files beside a checkpoint; None if it is no folder.
+    """The sums of the small files beside a checkpoint; None if it is not a folder.
 
     Raises:
         ModelError: a file cannot be read.
     """
     if not located("verify", path).is_dir():
         return None
-    found = dict[str, str]()
-    for each in extras_beside(path)[0]:
-        with JsonPath(str(each)).reading():
-            found[each.name] = hashlib.sha256(each.read_bytes()).hexdigest()
-    return found
+    sums = dict[str, str]()
+    for extra in extras_beside(path)[0]:
+        with JsonPath(str(extra)).reading():
+            sums[extra.name] = hashlib.sha256(extra.read_bytes()).hexdigest()
+    return sums
 
 
 def differences_beside(
@@ -46,18 +46,20 @@ def differences_beside(
     Raises:
         ModelError: a file cannot be read.
     """
-    remarks = [each for path in (first, second) for each in _wrong_sizes(located("verify", path))]
+    remarks = [difference for path in (first, second) for difference in _wrong_sizes(located("verify", path))]
     paths = first, second
-    sums = [sums_beside(path) if own is None else own for path, own in zip(paths, known, strict=True)]
+    sums = [
+        sums_beside(path) if known_sums is None else known_sums for path, known_sums in zip(paths, known, strict=True)
+    ]
     here, there = sums
     if here is None or there is None:
-        which = next((k for k, own in enumerate(known) if own), None)
+        which = next((k for k, known_sums in enumerate(known) if known_sums), None)
         if which is not None:
             said = f"{paths[1 - which]}: is one file, so that {counted(len(known[which] or ()), 'small file')} of"
             remarks.append(f"{said} {paths[which]} are not compared")
         return remarks
-    for path, own, others in ((first, here, there), (second, there, here)):
-        if alone := [name for name in own if name not in others]:
+    for path, sums_here, others in ((first, here, there), (second, there, here)):
+        if alone := [name for name in sums_here if name not in others]:
             remarks.append(f"{path}: has {names(alone)} beside its tensors, which the other lacks")
     if different := [name for name in here if name in there and here[name] != there[name]]:
         remarks.append(f"{names(different)} beside the tensors differ in content")
@@ -73,6 +75,8 @@ def _wrong_sizes(path: Path) -> Iterator[str]:
     said = content.get("metadata") if isinstance(content, dict) else None
     size = said.get("total_size") if isinstance(said, dict) else None
     files = {index.parent / name for name in content.get("weight_map", {}).values()}
-    found = sum(each.nbytes for file in files for each in read_safetensors(file, JsonPath(str(file))).stores.values())
-    if size != found:
-        yield f"{index}: total_size is {size}, where the tensors have {found} bytes"
+    total = sum(
+        tensor.nbytes for file in files for tensor in read_safetensors(file, JsonPath(str(file))).stores.values()
+    )
+    if size != total:
+        yield f"{index}: total_size is {size}, where the tensors have {total} bytes"

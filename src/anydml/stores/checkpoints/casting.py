@@ -39,22 +39,22 @@ _QUANTISED = re.compile(r"(i?q|tq|u?int|nf|fp|mxfp|nvfp|w)\d+.*|awq|gptq|gguf|bn
 """Names of what an unquantised model is quantised to."""
 
 
-def dtype_of(name: str, given: Any) -> np.dtype[Any]:
+def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
     """The dtype of a cast, by any of its names in NumPy, PyTorch, safetensors and other tools.
 
     Raises:
         ModelError: tensors are not cast to it.
     """
     known = {str(DTYPES[key]): DTYPES[key] for key in TO}
-    if isinstance(given, (type, np.dtype)):
+    if isinstance(dtype_name, (type, np.dtype)):
         try:
-            given = str(np.dtype(given))
+            dtype_name = str(np.dtype(dtype_name))
         except TypeError:
-            given = str(given)
-    text = str(given).removeprefix("torch.")
+            dtype_name = str(dtype_name)
+    text = str(dtype_name).removeprefix("torch.")
     short = text.lower().replace("-", "_")
-    if (found := known.get(short) or DTYPES.get(SHORT.get(short, ""))) is not None:
-        return found
+    if (dtype := known.get(short) or DTYPES.get(SHORT.get(short, ""))) is not None:
+        return dtype
     more = ""
     if short in ("fp8", "float8", "f8"):
         more = ": there are two of 8 bits, fp8_e4m3 for weights, and fp8_e5m2"
@@ -62,45 +62,45 @@ def dtype_of(name: str, given: Any) -> np.dtype[Any]:
         more = ": nothing is quantised here: write an unquantised file, and quantise that, as by llama-quantize"
     elif short == "auto":
         more = ": without it, dtypes stay as they are"
-    raise ModelError(f"{name}: dtype is {show(str(given))}, where one of {', '.join(known)} is expected{more}")
+    raise ModelError(f"{name}: dtype is {show(str(dtype_name))}, where one of {', '.join(known)} is expected{more}")
 
 
-def array_as(name: str, store: Any, given: Any) -> tuple[Store, list[str]]:
+def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
     """An array of a .npy file with another dtype, or byte order, as it is read; and remarks.
 
     Args:
         name: of the command, for errors.
         store: the array.
-        given: the dtype: one to which floating-point numbers are cast, or that of the array in an order of bytes.
+        dtype_name: the dtype: one to which floating-point numbers are cast, or that of the array in an order of bytes.
 
     Raises:
-        ModelError: it is no array of a .npy file, or its elements are not cast to this dtype.
+        ModelError: it is not an array of a .npy file, or its elements are not cast to this dtype.
     """
     place = JsonPath(str(store.path))
     if not isinstance(store, Store):
         raise place.error("is an array of Zarr, whose dtype stays: dtype is for .npy files")
     try:
         # As in PyTorch, float has 32 bits.
-        order = None if str(given).lower() in SHORT else np.dtype(given)
+        order = None if str(dtype_name).lower() in SHORT else np.dtype(dtype_name)
     except TypeError:
         order = None
     # "<f4" and "float32" are one dtype.
     if order is None or order.newbyteorder("<") != store.dtype.newbyteorder("<"):
-        to = dtype_of(name, given if order is None or order.byteorder == ">" else order)
+        to = dtype_of(name, dtype_name if order is None or order.byteorder == ">" else order)
         if NAMES.get(store.dtype.newbyteorder("<"), "") not in FROM:
             raise place.error(
                 f"has elements of {store.dtype}, and floating-point numbers alone are cast: dtype may say their order "
                 f"of bytes, as {store.dtype.newbyteorder('<').str} does"
             )
-        found, remarks = _cast(name, {"": store}, to)
+        cast, remarks = _cast(name, {"": store}, to)
     elif order == store.dtype:
         return store, []
     else:
-        found, remarks = (
+        cast, remarks = (
             _read_as({"": store}, {"": order}),
             [f"swaps the bytes of elements, {store.dtype} to {order.str}"],
         )
-    (own_store,) = found.values()
+    (own_store,) = cast.values()
     assert isinstance(own_store, Store)
     return own_store, remarks
 
@@ -137,7 +137,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
     counts, kinds = Counter[int](), dict[str, np.dtype[Any]]()
     # By id, because hashing a dtype is slow.
     known = {id(tensor.dtype): tensor.dtype for tensor in tensors.values()}
-    names = {number: NAMES.get(own.newbyteorder("<"), "") for number, own in known.items() if own != dtype}
+    names = {number: NAMES.get(old.newbyteorder("<"), "") for number, old in known.items() if old != dtype}
     for key, tensor in tensors.items():
         said = names.get(id(tensor.dtype), "")
         if said.startswith("F8"):
@@ -150,9 +150,9 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
     for number, count in counts.items():
         texts[known[number].newbyteorder("=")] += count
     remarks = [
-        f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}{_lost(each, dtype)}"
-        for each, n in texts.items()
-        if each != dtype
+        f"casts {counted(n, 'tensor')} from {old} to {dtype} by {by}{_lost(old, dtype)}"
+        for old, n in texts.items()
+        if old != dtype
     ]
     if swapped := texts[dtype]:
         remarks.append(f"swaps the bytes of {counted(swapped, 'big-endian tensor')}")
@@ -161,13 +161,13 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
 
 def _lost(before: np.dtype[Any], after: np.dtype[Any]) -> str:
     """Which numbers become infinite or nan in a cast to a dtype of a narrower range; an empty text for none."""
-    most, least = _largest(after), _largest(before)
-    if least <= 2 * most:
+    max_after, max_before = _largest(after), _largest(before)
+    if max_before <= 2 * max_after:
         return ""
-    beyond = np.array([2 * most, -2 * most], before)
+    beyond = np.array([2 * max_after, -2 * max_after], before)
     with np.errstate(all="ignore"):
         is_nan = np.isnan(beyond.astype(after).astype(np.float64)).all()
-    return f": numbers beyond ±{most:g} become {'nan' if is_nan else 'infinite'}"
+    return f": numbers beyond ±{max_after:g} become {'nan' if is_nan else 'infinite'}"
 
 
 def _largest(dtype: np.dtype[Any]) -> float:
@@ -181,35 +181,39 @@ def _largest(dtype: np.dtype[Any]) -> float:
 
 def _swapped(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
     """The tensors in little-endian order, and a remark on those that are not so in their files."""
-    found = {key: each.dtype.newbyteorder("<") for key, each in tensors.items() if each.dtype.byteorder == ">"}
-    return _read_as(tensors, found), [f"swaps the bytes of {counted(len(found), 'big-endian tensor')}"] if found else []
+    big_endian = {
+        key: tensor.dtype.newbyteorder("<") for key, tensor in tensors.items() if tensor.dtype.byteorder == ">"
+    }
+    return _read_as(tensors, big_endian), [
+        f"swaps the bytes of {counted(len(big_endian), 'big-endian tensor')}"
+    ] if big_endian else []
 
 
 def _read_as(tensors: StoredTensors, dtypes: Mapping[str, np.dtype[Any]]) -> StoredTensors:
     """The tensors, of which some get another dtype as they are read."""
-    made, stores = {**tensors}, dict[int, Store]()
+    sources, stores = {**tensors}, dict[int, Store]()
     for key, dtype in dtypes.items():
         tensor = tensors[key]
         for store in [tensor] if isinstance(tensor, Store) else [piece.store for piece in tensor.pieces]:
             if id(store) not in stores:
-                own = copy(store)
-                own.dtype, own.stored = dtype, store.dtype if store.stored is None else store.stored
-                stores[id(store)] = own
+                source = copy(store)
+                source.dtype, source.stored = dtype, store.dtype if store.stored is None else store.stored
+                stores[id(store)] = source
         if isinstance(tensor, Store):
-            made[key] = stores[id(tensor)]
+            sources[key] = stores[id(tensor)]
         else:
             pieces = tuple(piece._replace(store=stores[id(piece.store)]) for piece in tensor.pieces)
-            made[key] = replace(tensor, dtype=dtype, pieces=pieces)
-    return made
+            sources[key] = replace(tensor, dtype=dtype, pieces=pieces)
+    return sources
 
 
 def config_of(path: Path, dtype: np.dtype[Any]) -> bytes:
     """The content of a config.json, with another dtype of its tensors."""
 
     def made_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        found = unique(pairs, place, "text")
-        names = {key: str(dtype) for key in ("dtype", "torch_dtype") if isinstance(found.get(key), str)}
-        return {**found, **names}
+        config = unique(pairs, place, "text")
+        names = {key: str(dtype) for key in ("dtype", "torch_dtype") if isinstance(config.get(key), str)}
+        return {**config, **names}
 
     place = JsonPath(str(path))
     content = parse_json(path.read_bytes(), place, "text", made_of)

@@ -45,10 +45,10 @@ class Companion(NamedTuple):
 
 
 def companion(name: str, model: Model) -> Companion | None:
-    """How ranks share a tensor that is one of several for a weight; None if it is no such tensor, or alone."""
+    """How ranks share a tensor that is one of several for a weight; None if it is not such a tensor, or alone."""
     for pattern, look in ((_PACKED, _of_packed), (_FACTOR, _of_factors), (_INTEGERS, _of_integers)):
-        if found := pattern.fullmatch(name):
-            return look(found, model)
+        if match := pattern.fullmatch(name):
+            return look(match, model)
     return None
 
 
@@ -66,31 +66,31 @@ class Looks:
 
     def beside(self, pattern: str) -> bool:
         """Whether tensors of a pattern may depend on others."""
-        if (found := self._beside.get(pattern)) is None:
+        if (depends := self._beside.get(pattern)) is None:
             last = pattern.rpartition(".")[2]
             is_of_integers = self._has_integers and last in ("weight", "SCB", "weight_format")
-            found = is_of_integers or last in _PARTS or "lora_" in pattern or "scale" in pattern
-            self._beside[pattern] = found
-        return found
+            depends = is_of_integers or last in _PARTS or "lora_" in pattern or "scale" in pattern
+            self._beside[pattern] = depends
+        return depends
 
 
 def depends_on(name: str, model: Model) -> tuple[Any, ...]:
     """What `companion` looks at beside a tensor; equal for tensors of which ranks have the same intervals."""
     module, _, last = name.rpartition(".")
-    if last == "weight" and (found := _FACTOR.fullmatch(name)):
-        others = [f"{found[1]}.lora_{each}{found[3]}.weight" for each in "AB"]
+    if last == "weight" and (match := _FACTOR.fullmatch(name)):
+        others = [f"{match[1]}.lora_{letter}{match[3]}.weight" for letter in "AB"]
     elif last in ("weight", "SCB", "weight_format"):
         if f"{module}.SCB" not in model.tensors:
             return ()
         others = [f"{module}.weight", f"{module}.SCB"]
     elif last in _PARTS:
-        others = [f"{module}.{each}" for each in _PARTS]
+        others = [f"{module}.{part}" for part in _PARTS]
     else:
         return ()
     order = model.tensors.get(f"{module}.weight_format")
-    tensors = (model.tensors.get(each) for each in others)
+    tensors = (model.tensors.get(other) for other in others)
     return (
-        *((each.shape, each.dtype) if each is not None else None for each in tensors),
+        *((tensor.shape, tensor.dtype) if tensor is not None else None for tensor in tensors),
         None if order is None else _number(order),
     )
 
@@ -98,22 +98,27 @@ def depends_on(name: str, model: Model) -> tuple[Any, ...]:
 def _shared(module: str, sizes: tuple[int, int], model: Model) -> Axis | Unknown:
     """How ranks would share the weight of a module, with rows and columns."""
     weight = f"{module}.weight"
-    found = known_axis(weight, model._replace(tensors={weight: _Weight(sizes)}))
-    if isinstance(found, Axis) and found.axis == 0 and isinstance(found.heads, int) and found.heads % model.ranks:
+    weight_axis = known_axis(weight, model._replace(tensors={weight: _Weight(sizes)}))
+    if (
+        isinstance(weight_axis, Axis)
+        and weight_axis.axis == 0
+        and isinstance(weight_axis.heads, int)
+        and weight_axis.heads % model.ranks
+    ):
         return Unknown(f"whose heads in {show(weight)} are copied to several ranks")
-    return found
+    return weight_axis
 
 
-def _of_packed(found: re.Match[str], model: Model) -> Companion | None:
+def _of_packed(match: re.Match[str], model: Model) -> Companion | None:
     """GPTQ, whose words hold several inputs, and AWQ, whose words hold several outputs."""
-    module, part = found[1], found[2]
-    words, zeros, scales = (model.tensors.get(f"{module}.{each}") for each in ("qweight", "qzeros", "scales"))
+    module, part = match[1], match[2]
+    words, zeros, scales = (model.tensors.get(f"{module}.{part}") for part in ("qweight", "qzeros", "scales"))
     if words is None or zeros is None or scales is None:
         return None
     weight = f"{module}.weight"
-    shapes = [each.shape for each in (words, zeros, scales)]
+    shapes = [tensor.shape for tensor in (words, zeros, scales)]
     if any(len(shape) != 2 or 0 in shape for shape in shapes):
-        return Companion(weight, Unknown(f"whose shapes {[[*each] for each in shapes]} are not those of GPTQ or AWQ"))
+        return Companion(weight, Unknown(f"whose shapes {[[*shape] for shape in shapes]} are not those of GPTQ or AWQ"))
     outputs, groups, held = scales.shape[1], scales.shape[0], scales.shape[1] // zeros.shape[1]
     is_by_inputs = words.shape[1] == outputs
     if (
@@ -147,10 +152,10 @@ def _divided(block: str, size: int, ranks: int) -> Unknown:
     return Unknown(f"of which each is for {block}, of {size} that {counted(ranks, 'rank')} would divide")
 
 
-def _of_factors(found: re.Match[str], model: Model) -> Companion | None:
+def _of_factors(match: re.Match[str], model: Model) -> Companion | None:
     """LoRA, whose factor A takes the inputs, and B makes the outputs."""
-    module, which, adapter = found.groups()
-    first, second = (model.tensors.get(f"{module}.lora_{each}{adapter}.weight") for each in "AB")
+    module, which, adapter = match.groups()
+    first, second = (model.tensors.get(f"{module}.lora_{letter}{adapter}.weight") for letter in "AB")
     if first is None or second is None:
         return None
     weight = f"{module}.weight"
@@ -162,9 +167,9 @@ def _of_factors(found: re.Match[str], model: Model) -> Companion | None:
     return Companion(weight, shared if which == ("B" if shared.axis == 0 else "A") else ALL)
 
 
-def _of_integers(found: re.Match[str], model: Model) -> Companion | None:
+def _of_integers(match: re.Match[str], model: Model) -> Companion | None:
     """LLM.int8 of bitsandbytes, whose rows have a scale each."""
-    module, part = found[1], found[2]
+    module, part = match[1], match[2]
     weight, scales = model.tensors.get(f"{module}.weight"), model.tensors.get(f"{module}.SCB")
     if weight is None or scales is None or weight.dtype != np.int8:
         return None

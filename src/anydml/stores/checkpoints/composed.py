@@ -69,7 +69,7 @@ StoredTensors = Mapping[str, ShardedTensor | Store]
 
 def described(tensors: StoredTensors) -> ComposedTensors:
     """The tensors of a checkpoint; those that are alike share a value."""
-    made: ComposedTensors = {}
+    composed: ComposedTensors = {}
     known: dict[Hashable, Value] = {}
     for name, tensor in tensors.items():
         shape, dtype = tensor.shape, tensor.dtype
@@ -77,16 +77,16 @@ def described(tensors: StoredTensors) -> ComposedTensors:
             sources: tuple[Store, ...] = (tensor,)
             key: Hashable = shape, dtype, tensor.order
         else:
-            every = {id(piece.store): piece.store for piece in tensor.pieces}
-            numbers = {store: k for k, store in enumerate(every)}
-            sources = tuple(every.values())
-            key = (shape, dtype, tuple((each.shape, each.order) for each in sources),
-                   tuple((numbers[id(each.store)], *each[1:]) for each in tensor.pieces))  # fmt: skip
+            stores = {id(piece.store): piece.store for piece in tensor.pieces}
+            numbers = {store: k for k, store in enumerate(stores)}
+            sources = tuple(stores.values())
+            key = (shape, dtype, tuple((source.shape, source.order) for source in sources),
+                   tuple((numbers[id(piece.store)], *piece[1:]) for piece in tensor.pieces))  # fmt: skip
         value = known.get(key)
         if value is None:
             value = known[key] = _value_of(tensor, sources)
-        made[name] = ComposedTensor(value, dtype, sources)
-    return made
+        composed[name] = ComposedTensor(value, dtype, sources)
+    return composed
 
 
 def _value_of(tensor: ShardedTensor | Store, sources: Sequence[Store]) -> Value:
@@ -95,17 +95,17 @@ def _value_of(tensor: ShardedTensor | Store, sources: Sequence[Store]) -> Value:
     for piece in tensor.pieces:
         value = wholes[id(piece.store)].slice(piece.inside, piece.shape, [1] * len(piece.shape))
         # A box of an input begins at zeros.
-        pieces += [each._replace(start=piece.start) for each in value.pieces]
+        pieces += [part._replace(start=piece.start) for part in value.pieces]
     return Value(tensor.shape, size, tuple(pieces))
 
 
 def together(tensors: Sequence[ComposedTensor]) -> tuple[list[Value], tuple[Any, ...]]:
     """The values of several tensors over the sources of all, one after the other."""
     values, sources = list[Value](), list[Any]()
-    for each in tensors:
-        numbers = range(len(sources), len(sources) + len(each.sources))
-        values.append(_over(each.value, numbers) if sources else each.value)
-        sources += each.sources
+    for tensor in tensors:
+        numbers = range(len(sources), len(sources) + len(tensor.sources))
+        values.append(_over(tensor.value, numbers) if sources else tensor.value)
+        sources += tensor.sources
     return values, tuple(sources)
 
 
@@ -116,8 +116,8 @@ def apart(value: Value, dtype: np.dtype[Any], sources: Sequence[Any]) -> Compose
     def look(end: Access | Lookup) -> None:
         if end.operand < OUTPUT and end.operand not in used:
             used.append(end.operand)
-        for each in end.lookups:
-            look(each)
+        for lookup in end.lookups:
+            look(lookup)
 
     for piece in value.pieces:
         if isinstance(piece.source, Access):
@@ -133,8 +133,8 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
         operand = numbers[end.operand] if end.operand < OUTPUT else end.operand
         return end._replace(operand=operand, lookups=tuple(map(at, end.lookups)))
 
-    pieces = [each._replace(source=at(each.source)) if isinstance(each.source, Access) else each
-              for each in value.pieces]  # fmt: skip
+    pieces = [piece._replace(source=at(piece.source)) if isinstance(piece.source, Access) else piece
+              for piece in value.pieces]  # fmt: skip
     return value.of(pieces)
 
 
@@ -161,17 +161,17 @@ class MadeTensors:
     def number(self, value: Value, dtype: np.dtype[Any]) -> int:
         """The number of the value of a part."""
         key = id(value), id(dtype)
-        if (found := self._known.get(key)) is None:
-            found = self._known[key] = len(self.values)
+        if (number := self._known.get(key)) is None:
+            number = self._known[key] = len(self.values)
             self.values.append(value)
             self.kinds.append((value.sizes, dtype))
-        return found
+        return number
 
     @cached_property
     def wholes(self) -> Parts:
         """All tensors."""
         number = self.number
-        value = np.array([number(each.value, each.dtype) for each in self.tensors], np.int32)
+        value = np.array([number(tensor.value, tensor.dtype) for tensor in self.tensors], np.int32)
         return Parts(self, np.arange(value.size, dtype=np.int32), value)
 
 
@@ -196,8 +196,8 @@ class Parts(NamedTuple):
     @property
     def sizes(self) -> Numbers:
         """Bytes of each."""
-        found: Numbers = bytes_of(self.made.kinds)[self.value]
-        return found
+        sizes_in_bytes: Numbers = bytes_of(self.made.kinds)[self.value]
+        return sizes_in_bytes
 
     def some(self, numbers: slice | Numbers) -> Parts:
         """Some of them, in another order perhaps."""
@@ -206,23 +206,26 @@ class Parts(NamedTuple):
 
 def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[AlikeProgram, list[Store]]:
     """The program that makes parts of tensors, which are its outputs, and its inputs."""
-    made = files[0].made
-    tensor, value = (np.concatenate([getattr(each, name) for each in files]) for name in ("tensor", "value"))
+    tensors = files[0].made
+    tensor, value = (np.concatenate([getattr(file, name) for file in files]) for name in ("tensor", "value"))
     stores: dict[Store, int] = {}
-    are_used = np.zeros(len(made.tensors), bool)
+    are_used = np.zeros(len(tensors.tensors), bool)
     are_used[tensor] = True
-    sources = [each.sources if is_used else () for each, is_used in zip(made.tensors, are_used.tolist(), strict=True)]
+    sources = [
+        composed.sources if is_used else ()
+        for composed, is_used in zip(tensors.tensors, are_used.tolist(), strict=True)
+    ]
     number = stores.setdefault
-    inputs = np.array([number(store, len(stores)) for own in sources for store in own], np.int32)
+    inputs = np.array([number(store, len(stores)) for used in sources for store in used], np.int32)
     ends = np.cumsum(np.array([*map(len, sources)], np.int64))
     order = np.argsort(value, kind="stable").astype(np.int32)
     kinds = list[AlikeMoves]()
     for outputs in np.split(order, np.flatnonzero(np.diff(value[order])) + 1) if order.size else ():
-        first = made.tensors[tensor[outputs[0]]]
+        first = tensors.tensors[tensor[outputs[0]]]
         count = len(first.sources)
-        own = inputs[ends[tensor[outputs], None] - np.arange(count, 0, -1)]
-        moves = _moves(made.values[value[outputs[0]]], count)
-        kinds.append(AlikeMoves(moves, np.hstack([own, outputs[:, None] + np.int32(len(stores))])))
+        inputs_of = inputs[ends[tensor[outputs], None] - np.arange(count, 0, -1)]
+        moves = _moves(tensors.values[value[outputs[0]]], count)
+        kinds.append(AlikeMoves(moves, np.hstack([inputs_of, outputs[:, None] + np.int32(len(stores))])))
     return AlikeProgram(composer.name, kinds, composer.program()), [*stores]
 
 
@@ -237,15 +240,15 @@ def _moves(value: Value, sources: int) -> tuple[Any, ...]:
     return simplify(renumbered(move, Numbers()) for move in value.moves(sources, 0, strides))
 
 
-def put(made: ComposedTensors, name: str, tensor: ComposedTensor, place: JsonPath) -> None:
+def put(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: JsonPath) -> None:
     """Add a tensor.
 
     Raises:
         ModelError: another one has this name.
     """
-    if name in made:
+    if name in tensors:
         raise place.error(f"makes a second tensor of the name {show(name)}")
-    made[name] = tensor
+    tensors[name] = tensor
 
 
 def sliced(composer: Composer, value: Value, axis: int, start: int, size: int, step: int = 1) -> Value:

@@ -51,20 +51,20 @@ class Projection(NamedTuple):
 
     def fused(self, composer: Composer, experts: Sequence[Sequence[ComposedTensor]]) -> ComposedTensor:
         """The fused tensor of the parts of all experts."""
-        made = []
+        projected = []
         count = len(self.parts)
-        every, sources = together([each for parts in experts for each in parts])
-        for first in range(0, len(every), count):
-            values = every[first : first + count]
+        joined_values, sources = together([part for parts in experts for part in parts])
+        for first in range(0, len(joined_values), count):
+            values = joined_values[first : first + count]
             if self.is_concatenated:
                 value = composer.join(values, 0)
             else:
-                apart = [composer.reshape(each, (each.sizes[0], 1, *each.sizes[1:])) for each in values]
+                apart = [composer.reshape(value, (value.sizes[0], 1, *value.sizes[1:])) for value in values]
                 value = composer.join(apart, 1)
                 value = composer.reshape(value, (value.sizes[0] * value.sizes[1], *value.sizes[2:]))
             value = value.permute((1, 0)) if self.is_transposed else value
-            made.append(composer.reshape(value, (1, *value.sizes)))
-        return ComposedTensor(composer.join(made, 0), experts[0][0].dtype, sources)
+            projected.append(composer.reshape(value, (1, *value.sizes)))
+        return ComposedTensor(composer.join(projected, 0), experts[0][0].dtype, sources)
 
 
 def projections_of(model: Any) -> Iterator[Projection]:
@@ -73,10 +73,10 @@ def projections_of(model: Any) -> Iterator[Projection]:
         if not (hasattr(module, "is_concatenated") and hasattr(module, "is_transposed")):
             continue
         for name, parameter in module.named_parameters(recurse=False):
-            own, is_bias = name.removesuffix("_bias"), name.endswith("_bias")
-            if own not in ("gate_up_proj", "up_proj", "down_proj") or parameter.dim() != 3 - is_bias:
+            stem, is_bias = name.removesuffix("_bias"), name.endswith("_bias")
+            if stem not in ("gate_up_proj", "up_proj", "down_proj") or parameter.dim() != 3 - is_bias:
                 continue
-            parts = ("gate_proj", "up_proj") if own == "gate_up_proj" else (own,)
+            parts = ("gate_proj", "up_proj") if stem == "gate_up_proj" else (stem,)
             is_transposed = module.is_transposed and not is_bias
             kind = "bias" if is_bias else "weight"
             yield Projection(f"{prefix}.{name}", prefix, parts, kind, is_transposed, module.is_concatenated)
@@ -88,15 +88,15 @@ def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> Comp
     Raises:
         ModelError: a module of experts does not state how it stores them.
     """
-    known = {each.name: each for each in projections_of(model)}
-    made: ComposedTensors = {}
+    known = {projection.name: projection for projection in projections_of(model)}
+    changed_tensors: ComposedTensors = {}
     for name, tensor in tensors.items():
         if name not in known and "experts" in name.split(".") and len(tensor.shape) > 2:
             raise ModelError(
                 f"convert: {show(name)} has all experts of a layer, and transformers does not say how: layout rules do"
             )
-        made.update(known[name].apart(composer, tensor) if name in known else {name: tensor})
-    return made
+        changed_tensors.update(known[name].apart(composer, tensor) if name in known else {name: tensor})
+    return changed_tensors
 
 
 def fused(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
@@ -105,13 +105,15 @@ def fused(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedT
     Raises:
         ModelError: some experts of a layer are missing.
     """
-    made = {**tensors}
+    result = {**tensors}
     shapes = model.state_dict()
-    for each in projections_of(model):
-        every = [each.names(expert) for expert in range(shapes[each.name].shape[0])]
-        gone = [name for own in every for name in own if name not in tensors]
-        if gone and len(gone) < sum(map(len, every)):
-            raise refused_for(each.name, gone)
+    for projection in projections_of(model):
+        names_of_experts = [projection.names(expert) for expert in range(shapes[projection.name].shape[0])]
+        gone = [name for expert_names in names_of_experts for name in expert_names if name not in tensors]
+        if gone and len(gone) < sum(map(len, names_of_experts)):
+            raise refused_for(projection.name, gone)
         if not gone:
-            made[each.name] = each.fused(composer, [[made.pop(name) for name in own] for own in every])
-    return made
+            result[projection.name] = projection.fused(
+                composer, [[result.pop(name) for name in expert_names] for expert_names in names_of_experts]
+            )
+    return result

@@ -49,15 +49,15 @@ def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
         return [], []
     copied, left = list[Path](), list[str]()
     with JsonPath(str(folder)).reading():
-        for each in sorted(folder.iterdir()):
-            if each.name.startswith(".") or each.name.endswith((".safetensors", INDEX)):
+        for entry in sorted(folder.iterdir()):
+            if entry.name.startswith(".") or entry.name.endswith((".safetensors", INDEX)):
                 continue
-            if each.is_dir():
-                left.append(f"{each.name}/")
-            elif each.name.lower().endswith(WEIGHTS) or not _is_small(folder, each):
-                left.append(each.name)
+            if entry.is_dir():
+                left.append(f"{entry.name}/")
+            elif entry.name.lower().endswith(WEIGHTS) or not _is_small(folder, entry):
+                left.append(entry.name)
             else:
-                copied.append(each)
+                copied.append(entry)
     return copied, left
 
 
@@ -100,11 +100,14 @@ def extras_for(
         dtype: of the tensors, if they are cast.
     """
     copied, left = extras_beside(beside)
-    copied, left = [each for each in copied if each.name not in read], [each for each in left if each not in read]
+    copied, left = (
+        [path for path in copied if path.name not in read],
+        [file_name for file_name in left if file_name not in read],
+    )
     if is_file:
-        copied, left = [], [*(each.name for each in copied), *left]
-    made: dict[Path, Content] = {out / each.name: each for each in copied}
+        copied, left = [], [*(path.name for path in copied), *left]
+    contents: dict[Path, Content] = {out / path.name: path for path in copied}
     if dtype is not None:
-        made |= {out / each.name: config_of(each, dtype) for each in copied if each.name == "config.json"}
-    size = f", {bytes_text(sum(each.stat().st_size for each in copied))}"
-    return made, said_of("copies", [each.name for each in copied], size) + said_of("leaves behind", left)
+        contents |= {out / path.name: config_of(path, dtype) for path in copied if path.name == "config.json"}
+    size = f", {bytes_text(sum(path.stat().st_size for path in copied))}"
+    return contents, said_of("copies", [path.name for path in copied], size) + said_of("leaves behind", left)

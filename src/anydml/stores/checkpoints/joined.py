@@ -53,11 +53,11 @@ def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
     if not isinstance(cuts, list) or len(cuts) != len(shape):
         return False
     for cut, size in zip(cuts, shape, strict=True):
-        if not isinstance(cut, list) or not all(isinstance(each, list) and len(each) == 2 for each in cut):
+        if not isinstance(cut, list) or not all(isinstance(interval, list) and len(interval) == 2 for interval in cut):
             return False
-        if any(type(n) is not int or not 0 <= n < 1 << 62 for each in cut for n in each):
+        if any(type(n) is not int or not 0 <= n < 1 << 62 for interval in cut for n in interval):
             return False
-        if sum(each[1] for each in cut) != size:
+        if sum(interval[1] for interval in cut) != size:
             return False
     return math.prod(map(len, cuts)) <= MOST_PIECES
 
@@ -66,9 +66,9 @@ def _boxes(cuts: Sequence[AxisIntervals]) -> Iterator[_Box]:
     """The boxes of a store that consists of intervals of a tensor along each axis."""
     places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
     for digits in product(*(range(len(cut)) for cut in cuts)):
-        own = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
+        box = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
         inside = tuple(place[digit] for place, digit in zip(places, digits, strict=True))
-        yield tuple(start for start, _ in own), inside, tuple(size for _, size in own)
+        yield tuple(start for start, _ in box), inside, tuple(size for _, size in box)
 
 
 def joined(
@@ -87,7 +87,7 @@ def joined(
         where: the checkpoint, for errors.
         more: further copies of the parts of all ranks, by name, which must be equal.
     """
-    found, refused, alike = dict[str, ShardedTensor | Store](), dict[str, ModelError](), Alike()
+    tensors, refused, alike = dict[str, ShardedTensor | Store](), dict[str, ModelError](), Alike()
     with OpenFiles() as files:
         for name in ranks[0]:
             try:
@@ -98,23 +98,23 @@ def joined(
                         pieces += [StoredPiece.whole(store) for store in stores]
                     else:
                         pieces += _shares(stores, axis.axis, axis.sections(len(ranks), name))
-                found[name] = tensor_of(name, pieces, files=files, alike=alike)
+                tensors[name] = tensor_of(name, pieces, files=files, alike=alike)
             except ModelError as error:
                 refused[name] = error
-    return found, refused
+    return tensors, refused
 
 
 def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection]) -> Iterator[StoredPiece]:
     """The parts of ranks of each section of an axis."""
-    total = sum(each.own for each in sections)
+    total = sum(section.own for section in sections)
     sizes = [store.shape[axis] for store in stores]
     base = done = 0
-    for _, own, copies in sections:
+    for _, rank_size, copies in sections:
         at = base
         for rank, store in enumerate(stores):
             shape, start, inside = [*store.shape], [0] * store.ndim, [0] * store.ndim
-            shape[axis], inside[axis] = sizes[rank] * own // total, sizes[rank] * done // total
+            shape[axis], inside[axis] = sizes[rank] * rank_size // total, sizes[rank] * done // total
             start[axis] = at
             yield StoredPiece(store, tuple(start), tuple(inside), tuple(shape))
             at += shape[axis] if rank % copies == copies - 1 else 0
-        base, done = at, done + own
+        base, done = at, done + rank_size

@@ -110,8 +110,8 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
     tensor = model.tensors[name]
     if math.prod(tensor.shape) == 1 and _ONE_SCALE.fullmatch(name):
         return ALL
-    found = next(((axis, n) for pattern, axis, n in KNOWN if pattern.match(name) is not None), None)
-    known = _up_or_embedding(name, model) if found is None else found
+    axis_and_parts = next(((axis, n) for pattern, axis, n in KNOWN if pattern.match(name) is not None), None)
+    known = _up_or_embedding(name, model) if axis_and_parts is None else axis_and_parts
     if isinstance(known, Unknown):
         return known
     axis, dimensions = known
@@ -128,15 +128,15 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
 def _up_or_embedding(name: str, model: Model) -> tuple[Axis, int] | Unknown:
     """The axis and dimensions of a tensor that others decide about."""
     tensors, sizes = model.tensors, model.tensors[name].shape
-    if found := _UP.fullmatch(name):
-        weight, down = (f"{found[1]}{each}.weight{found[4]}" for each in (found[2], _DOWN[found[2]]))
+    if match := _UP.fullmatch(name):
+        weight, down = (f"{match[1]}{middle}.weight{match[4]}" for middle in (match[2], _DOWN[match[2]]))
         if weight not in tensors or down not in tensors or len(tensors[down].shape) != 2:
             return Unknown(f"which may be of two parts, and {show(down)} is not there to tell", "axis = 0, parts = N")
         rows, width = tensors[weight].shape[0], tensors[down].shape[1]
         if rows not in (width, 2 * width):
             said = f"whose {counted(rows, 'row')} are neither as many as {show(down)} has columns, nor twice as many"
             return Unknown(said, "axis = 0, parts = N")
-        return Axis(0, parts=rows // width), 2 if found[3] == "weight" else 1
+        return Axis(0, parts=rows // width), 2 if match[3] == "weight" else 1
     if name == "tok_embeddings.weight" and len(sizes) == 2 and "norm.weight" in tensors:
         # Llama 1 and 2 share columns, Llama 3 rows.
         width = tensors["norm.weight"].shape[-1]
@@ -148,15 +148,15 @@ def _up_or_embedding(name: str, model: Model) -> tuple[Axis, int] | Unknown:
 
 def projection_of(name: str) -> str | None:
     """Of which projection with heads a weight or bias is: q_proj, k_proj or v_proj; or wq, wk or wv."""
-    found = _ATTENTION.fullmatch(name)
-    return found and (found[1] or found[2])
+    match = _ATTENTION.fullmatch(name)
+    return match and (match[1] or match[2])
 
 
 def _beside(name: str, model: Model) -> list[str]:
     """The other tensors of the module of a weight or bias, such as the state of its quantisation."""
     module = name.rpartition(".")[0]
-    own = {f"{module}.weight", f"{module}.bias"}
-    return [other for other in model.tensors if other.startswith(f"{module}.") and other not in own]
+    names = {f"{module}.weight", f"{module}.bias"}
+    return [other for other in model.tensors if other.startswith(f"{module}.") and other not in names]
 
 
 def _is_floating(dtype: np.dtype[Any]) -> bool:
@@ -175,7 +175,7 @@ def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
             return ranks % heads.number == 0 and heads.size == rows
         return heads.number * heads.size == rows * ranks
 
-    fitting = [each.number for each in config.heads(of_keys) if fits(each)]
+    fitting = [projection.number for projection in config.heads(of_keys) if fits(projection)]
     if not fitting:
         said = f"whose {counted(rows, 'row')} are not those of the heads that {config.path} tells"
         return Unknown(said, "axis = 0, heads = N")
@@ -192,10 +192,10 @@ def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
 
 def weight_of(name: str, model: Model) -> str | None:
     """The name of the weight that the scales of a name are for; None if they are none, or one for all of it."""
-    found = _SCALE.fullmatch(name) if "scale" in name else None
-    if found is None or found[1] not in model.tensors or math.prod(model.tensors[name].shape) == 1:
+    match = _SCALE.fullmatch(name) if "scale" in name else None
+    if match is None or match[1] not in model.tensors or math.prod(model.tensors[name].shape) == 1:
         return None
-    return found[1]
+    return match[1]
 
 
 def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis | Unknown:
@@ -224,9 +224,11 @@ def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis |
     what = ("row", "column")[axis]
     if scales[axis] != -(-sizes[axis] // block):
         return Unknown(f"whose shape is {[*scales]} for {[*sizes]}, and not one for each {counted(block, what)}")
-    own = sizes[axis] if model.are_parts else sizes[axis] // model.ranks
-    if own % block:
-        return Unknown(f"of which each is for {counted(block, what)}, but a rank has {own}, which would divide one")
+    rank_size = sizes[axis] if model.are_parts else sizes[axis] // model.ranks
+    if rank_size % block:
+        return Unknown(
+            f"of which each is for {counted(block, what)}, but a rank has {rank_size}, which would divide one"
+        )
     return Axis(axis)
 
 

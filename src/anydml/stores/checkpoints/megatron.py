@@ -47,7 +47,7 @@ def megatron_folder(folder: Path) -> Path | None:
     Raises:
         ModelError: the iteration is not there.
     """
-    if any(_RANK.fullmatch(each.name) for each in folder.iterdir()):
+    if any(_RANK.fullmatch(entry.name) for entry in folder.iterdir()):
         return folder
     tracker = folder / TRACKER
     if not tracker.is_file() or tracker.stat().st_size > 4096:
@@ -72,11 +72,11 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
     place = JsonPath(str(folder))
     files, args = _files(folder, place)
     # Numbers of layers depend on the stages before.
-    described_by = tuple((each.path, each.seen) for each in files.values())
-    tp, pp, ep = (1 + max(each) for each in zip(*files, strict=True))
+    described_by = tuple((file.path, file.seen) for file in files.values())
+    tp, pp, ep = (1 + max(numbers) for numbers in zip(*files, strict=True))
     chunks = sorted({match[1] for file in files.values() for name in file.tensors.stores
-                     if (match := _MODEL.match(name))}, key=lambda each: int(each or 0))  # fmt: skip
-    if not chunks or any(int(each or k) != k for k, each in enumerate(chunks)):
+                     if (match := _MODEL.match(name))}, key=lambda text: int(text or 0))  # fmt: skip
+    if not chunks or any(int(chunk or k) != k for k, chunk in enumerate(chunks)):
         raise place.error("has no tensors under model, or not under model0, model1 and so on")
     _check(files, args, tp, place)
     ranks: list[dict[str, list[Store]]] = [{} for _ in range(tp)]
@@ -86,9 +86,9 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
         for stage in range(pp):
             base = numbers.layers
             for at in (At(rank, stage, expert) for expert in range(ep) for rank in range(tp)):
-                own = files[at].under(f"model{chunk}")
-                numbers.see(own)
-                for name, store in own.items():
+                tensors = files[at].under(f"model{chunk}")
+                numbers.see(tensors)
+                for name, store in tensors.items():
                     store.described_by = described_by
                     if name.endswith("_extra_state"):
                         left[name] = None
@@ -103,8 +103,8 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
             raise place.error(f"has {show(different[0])} in some ranks only")
     first = [{name: stores[0] for name, stores in rank.items()} for rank in ranks]
     more = {name: [*zip(*(rank[name][1:] for rank in ranks), strict=True)] for name in first[0]}
-    found, refused = joined(first, axes, Model(first[0], None, tp, True), folder, more)
-    return found, refused, _remarks(files, folder, At(tp, pp, ep), [*left], found)
+    changed_tensors, refused = joined(first, axes, Model(first[0], None, tp, True), folder, more)
+    return changed_tensors, refused, _remarks(files, folder, At(tp, pp, ep), [*left], changed_tensors)
 
 
 def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str, Any]]:
@@ -113,19 +113,19 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
     Raises:
         ModelError: a file is missing, or does not tell which rank it is of.
     """
-    found = {match: each for each in sorted(folder.iterdir()) if (match := _RANK.fullmatch(each.name))}
+    rank_files = {match: entry for entry in sorted(folder.iterdir()) if (match := _RANK.fullmatch(entry.name))}
     paths = dict[tuple[str | None, ...], Path]()
-    for match, each in found.items():
-        inside = [each / name for name in FILES if (each / name).is_file()]
+    for match, rank_file in rank_files.items():
+        inside = [rank_file / name for name in FILES if (rank_file / name).is_file()]
         if not inside:
-            raise place.error(f"has {each.name}, in which there is no {FILES[0]}")
+            raise place.error(f"has {rank_file.name}, in which there is no {FILES[0]}")
         paths[match.groups()] = inside[0]
     files = {key: read_torch_dict(path) for key, path in paths.items()}
     args = fields_of(next(iter(files.values())).said.get("args"))
-    stages, experts = (args.get(f"{each}_model_parallel_size") for each in ("pipeline", "expert"))
+    stages, experts = (args.get(f"{kind}_model_parallel_size") for kind in ("pipeline", "expert"))
     kinds = {(second is not None, third is not None) for _, second, third in files}
     if len(kinds) > 1:
-        raise place.error(f"has folders of several kinds: {names(each.name for each in found.values())}")
+        raise place.error(f"has folders of several kinds: {names(entry.name for entry in rank_files.values())}")
     if kinds == {(True, False)} and (stages in (None, 1)) == (experts in (None, 1)):
         raise place.error("has folders mp_rank_00_000, and no args that tell whether their second numbers are of "
                           "stages or of experts")  # fmt: skip
@@ -136,7 +136,7 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
         ): file
         for (first, second, third), file in files.items()
     }
-    counts = [1 + max(each) for each in zip(*by_rank, strict=True)]
+    counts = [1 + max(numbers) for numbers in zip(*by_rank, strict=True)]
     wanted = [args.get("tensor_model_parallel_size"), stages, experts]
     for count, said, what in zip(counts, wanted, ("tensor-parallel ranks", "stages", "ranks of experts"), strict=True):
         if type(said) is int and said != count:
@@ -188,10 +188,10 @@ class _Numbers:
         """
         layers, experts = dict[str, set[int]](), dict[str, set[int]]()
         for name in stage:
-            if found := _LAYER.fullmatch(name):
-                layers.setdefault(found[1], set()).add(int(found[2]))
-            if found := _EXPERT.fullmatch(name):
-                experts.setdefault("", set()).add(int(found[2] or found[5]))
+            if match := _LAYER.fullmatch(name):
+                layers.setdefault(match[1], set()).add(int(match[2]))
+            if match := _EXPERT.fullmatch(name):
+                experts.setdefault("", set()).add(int(match[2] or match[5]))
         for kind, counts in ((layers, self._own), (experts, self._experts)):
             for key, numbers in kind.items():
                 if numbers != {*range(len(numbers))} or counts.setdefault(key, len(numbers)) != len(numbers):
@@ -208,11 +208,11 @@ class _Numbers:
             before: the layers of the stages before.
             rank: of those that share experts.
         """
-        if found := _EXPERT.fullmatch(name):
-            number = int(found[2] or found[5]) + rank * self._experts[""]
-            name = f"{found[1]}{number}{found[3]}" if found[1] else f"{found[4]}{number}"
-        if found := _LAYER.fullmatch(name):
-            name = f"{found[1]}{int(found[2]) + before.get(found[1], 0)}{found[3]}"
+        if match := _EXPERT.fullmatch(name):
+            number = int(match[2] or match[5]) + rank * self._experts[""]
+            name = f"{match[1]}{number}{match[3]}" if match[1] else f"{match[4]}{number}"
+        if match := _LAYER.fullmatch(name):
+            name = f"{match[1]}{int(match[2]) + before.get(match[1], 0)}{match[3]}"
         return name
 
     def next(self) -> None:

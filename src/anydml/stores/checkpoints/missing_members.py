@@ -25,19 +25,19 @@ def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> lis
             the same numbers.
         count: of the numbers from 0, if only one of the numbers in the names varies; 0 where the names tell.
     """
-    keys = {pattern: [tuple(_NUMBER.findall(name)) for name in own] for pattern, own in members.items()}
-    every = {key for own in keys.values() for key in own}
-    if len(lengths := {len(key) for key in every}) != 1:
+    keys = {pattern: [tuple(_NUMBER.findall(name)) for name in of_pattern] for pattern, of_pattern in members.items()}
+    all_keys = {key for of_pattern in keys.values() for key in of_pattern}
+    if len(lengths := {len(key) for key in all_keys}) != 1:
         return []
-    varying = [k for k in range(lengths.pop()) if len({key[k] for key in every}) > 1]
+    varying = [k for k in range(lengths.pop()) if len({key[k] for key in all_keys}) > 1]
     if len(varying) == 1:
-        at, some = varying[0], next(iter(every))
-        count = max(count, *(1 + int(key[at]) for key in every))
-        every |= {(*some[:at], str(k), *some[at + 1 :]) for k in range(min(count, MOST_MEMBERS))}
+        at, some = varying[0], next(iter(all_keys))
+        count = max(count, *(1 + int(key[at]) for key in all_keys))
+        all_keys |= {(*some[:at], str(k), *some[at + 1 :]) for k in range(min(count, MOST_MEMBERS))}
     return [
         "".join(part + number for part, number in zip_longest(_NUMBER.split(members[pattern][0]), key, fillvalue=""))
-        for pattern, own in keys.items()
-        for key in sorted(every - {*own}, key=lambda key: [*map(int, key)])
+        for pattern, of_pattern in keys.items()
+        for key in sorted(all_keys - {*of_pattern}, key=lambda key: [*map(int, key)])
     ]
 
 

@@ -78,8 +78,8 @@ class ModelConfig(NamedTuple):
     @property
     def experts(self) -> int | None:
         """The number of experts of a layer; None where it is not said, or several are."""
-        found = {part[key] for part in self.parts for key in EXPERTS if _is_count(part.get(key))}
-        return found.pop() if len(found) == 1 else None
+        counts = {part[key] for part in self.parts for key in EXPERTS if _is_count(part.get(key))}
+        return counts.pop() if len(counts) == 1 else None
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
@@ -93,18 +93,20 @@ def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
         path: a folder, or a file beside which it lies.
 
     Raises:
-        ModelError: it cannot be read, or is no object.
+        ModelError: it cannot be read, or is not an object.
     """
-    own = located("config.json", path)
-    folder = own if own.is_dir() else own.parent
-    found = next((each for each in (folder / "config.json", folder / "params.json") if each.is_file()), None)
-    if found is None:
+    beside = located("config.json", path)
+    folder = beside if beside.is_dir() else beside.parent
+    config = next(
+        (candidate for candidate in (folder / "config.json", folder / "params.json") if candidate.is_file()), None
+    )
+    if config is None:
         return None
-    place = JsonPath(str(found))
+    place = JsonPath(str(config))
     with place.reading():
-        if found.stat().st_size > MOST_BYTES:
+        if config.stat().st_size > MOST_BYTES:
             raise place.error(f"is larger than {MOST_BYTES} bytes")
-        content = parse_json(found.read_bytes(), place, "text")
+        content = parse_json(config.read_bytes(), place, "text")
     if not isinstance(content, dict):
         raise place.error("is not an object")
-    return ModelConfig(found, (content, *(each for each in content.values() if isinstance(each, dict))))
+    return ModelConfig(config, (content, *(inner for inner in content.values() if isinstance(inner, dict))))

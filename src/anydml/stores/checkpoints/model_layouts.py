@@ -69,10 +69,10 @@ def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> A
         with suppress(OSError):  # of a process that has ended
             while left:
                 left = left[child.stdin.write(left) :]
-        found, ended = child.stdout.read(), child.wait()
+        output, ended = child.stdout.read(), child.wait()
     if ended:
         raise ModelError(f"convert: the process that reads transformers' mappings ended with {ended}")
-    answer: Any = pickle.loads(found)
+    answer: Any = pickle.loads(output)
     if isinstance(answer, AnydmlError):
         raise answer
     return Answer(*answer)
@@ -113,15 +113,15 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
             "is a flat parameter of FSDP, without the names and shapes of the tensors in it: save with "
             "StateDictType.SHARDED_STATE_DICT or FULL_STATE_DICT, or cut it by a layout for anydml reshard"
         )
-    made, unknown = architecture.to_transformers(trace, tensors)
+    composed, unknown = architecture.to_transformers(trace, tensors)
     if each_of_them := {name: tensors[name] for name in unknown}:
         whole = experts.fused(trace.composer, each_of_them, architecture.model)
-        made |= {name: whole[name] for name in whole if name in architecture.shapes}
+        composed |= {name: whole[name] for name in whole if name in architecture.shapes}
         unknown = [name for name in unknown if name in whole]
-    if not made:
+    if not composed:
         raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
     others = f"{counted(len(unknown), 'tensor')} that {architecture.name} does not have: {names(unknown)}"
-    if missing := architecture.missing(made):
+    if missing := architecture.missing(composed):
         count = counted(len(missing), "tensor")
         said = f"is without {count} of {architecture.name}, which from_pretrained would fill with random numbers"
         has = f"; it has {others}" if unknown else ""
@@ -129,22 +129,24 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
     if unknown:
         remarks.append(f"keeps {others}")
     if to == "original":
-        made = architecture.to_original(trace, made)
+        composed = architecture.to_original(trace, composed)
     if to in ("per-expert", "megatron"):
-        made = experts.per_expert(trace.composer, made, architecture.model)
+        composed = experts.per_expert(trace.composer, composed, architecture.model)
     if preset is not None:
-        made = arranged(trace.composer, made, to, preset, architecture.model)
+        composed = arranged(trace.composer, composed, to, preset, architecture.model)
     for name in unknown:
-        if name in made:
+        if name in composed:
             raise ModelError(f"convert: two tensors would be called {show(name)}")
-        made[name] = tensors[name]
-    if {*made} == {*tensors} and all(_is_same(each, tensors[name]) for name, each in made.items()):
+        composed[name] = tensors[name]
+    if {*composed} == {*tensors} and all(_is_same(tensor, tensors[name]) for name, tensor in composed.items()):
         remarks.append(f"changes no tensor: the model is in the layout {to} already")
     axes = axes_of(architecture.model) if is_shared and to == "transformers" else preset.axes if preset else Axes()
-    return Answer(made, trace.composer, remarks, axes)
+    return Answer(composed, trace.composer, remarks, axes)
 
 
-def _is_same(made: ComposedTensor, given: ComposedTensor) -> bool:
+def _is_same(converted: ComposedTensor, original: ComposedTensor) -> bool:
     """Whether a tensor is the given one; what was merged and taken apart again has the sources of all."""
-    own = made if made.value is given.value else apart(made.value, made.dtype, made.sources)
-    return own.sources == given.sources and own.value == given.value
+    needed = (
+        converted if converted.value is original.value else apart(converted.value, converted.dtype, converted.sources)
+    )
+    return needed.sources == original.sources and needed.value == original.value

@@ -91,8 +91,8 @@ def plan_checkpoint(
     name = composer.name
     out, upload = _place_of(name, output, scratch)
     is_file = check_output(name, out, placement is not None or dcp, inputs)
-    most = parse_size(shard_size)
-    if not most:
+    max_bytes = parse_size(shard_size)
+    if not max_bytes:
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
     check_shards(name, shards, out, is_whole=not (is_file or dcp or placement is not None))
     check_extras(name, extras, out, is_file)
@@ -101,16 +101,18 @@ def plan_checkpoint(
     tensors, metadata, remarks = read_sources(inputs, axes, follow, selection, name)
     tensors, casts = changed_dtypes(name, tensors, to, out.suffix.lower() != ".npz")
     remarks += casts
-    made = without_padding(composer, described(tensors), vocab_size)
-    made = made if change is None else change(made)
-    if not made:
+    composed = without_padding(composer, described(tensors), vocab_size)
+    composed = composed if change is None else change(composed)
+    if not composed:
         raise JsonPath(str(out)).error("would have no tensor")
     others: dict[Path, Content] = {}
-    placed = Placed(made, axes, placement or Placement(), str(out), config_beside(beside))
+    placed = Placed(composed, axes, placement or Placement(), str(out), config_beside(beside))
     if dcp:
-        found, pieces = _pieces(composer, placed)
-        targets, said = new_distributed(out, placed.made.names, pieces, [(own.tensor, each) for own, each in found])
-        parts = [own for own, _ in found]
+        rank_files, pieces = _pieces(composer, placed)
+        targets, said = new_distributed(
+            out, placed.made.names, pieces, [(columns.tensor, numbers) for columns, numbers in rank_files]
+        )
+        parts = [columns for columns, _ in rank_files]
         others |= said
     else:
         metadata, said_of_keys = _metadata_for(out, metadata, bool(extras), to)
@@ -120,10 +122,10 @@ def plan_checkpoint(
         elif is_file:
             files = [OutputFile(out, placed.made.wholes, metadata)]
         else:
-            files = [*files_of_shards(name, placed.made.wholes, out, metadata, most, shards)]
+            files = [*files_of_shards(name, placed.made.wholes, out, metadata, max_bytes, shards)]
             if len(files) > 1:
                 others[out / f"model{INDEX}"] = index_of(files)
-        targets, parts = outputs_of(files), [each.parts for each in files]
+        targets, parts = outputs_of(files), [file.parts for file in files]
     program, stores = program_of(composer, parts)
     plan_remarks = remarks + placed.remarks
     if extras:
@@ -172,25 +174,25 @@ def _metadata_for(
                 "convert by its convert_hf_to_gguf.py, or let tensors be written alone by --no-extras (extras=False)"
             )
         return with_file_type(metadata, to), []
-    kept = dict[str, str]()
+    remaining = dict[str, str]()
     gone = [key for key, value in metadata.items() if isinstance(value, KeyText) and value.is_array]
     if out.suffix.lower() != ".npz":
-        kept = {key: value for key, value in metadata.items() if key not in gone}
-        kept.setdefault("format", "pt")
-    return kept, said_of("leaves out the keys with arrays", gone)
+        remaining = {key: value for key, value in metadata.items() if key not in gone}
+        remaining.setdefault("format", "pt")
+    return remaining, said_of("leaves out the keys with arrays", gone)
 
 
 def outputs_of(files: Sequence[OutputFile]) -> Targets:
     """Targets of all parts of files."""
-    made = files[0].parts.made
-    found, offsets = list[NewFile](), list[Numbers]()
+    tensors = files[0].parts.made
+    files_made, offsets = list[NewFile](), list[Numbers]()
     for path, parts, said, ranks in files:
-        file, own = new_file(path, parts.in_file, said, ranks)
-        found.append(file)
-        offsets.append(own)
-    tensor, value = (np.concatenate([getattr(each.parts, name) for each in files]) for name in ("tensor", "value"))
-    number = np.repeat(np.arange(len(files), dtype=np.int32), [each.size for each in offsets])
-    return Targets(found, number, made.names, tensor, made.kinds, value, np.concatenate(offsets))
+        file, offset_in_file = new_file(path, parts.in_file, said, ranks)
+        files_made.append(file)
+        offsets.append(offset_in_file)
+    tensor, value = (np.concatenate([getattr(file.parts, name) for file in files]) for name in ("tensor", "value"))
+    number = np.repeat(np.arange(len(files), dtype=np.int32), [offset.size for offset in offsets])
+    return Targets(files_made, number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
 
 
 def check_output(name: str, out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLike[str]] = ()) -> bool:
@@ -218,7 +220,7 @@ def _ranks(composer: Composer, placed: Placed, out: Path, metadata: Mapping[str,
         said = {**metadata, RANK: str(rank), RANKS: str(count)}
         part_of_value = np.zeros(len(parts.made.values), np.int32)
         part_of_value[[*cuts]] = np.arange(len(cuts))
-        texts = [json.dumps(each) for each in cuts.values()]
+        texts = [json.dumps(cut) for cut in cuts.values()]
         intervals = RankParts(PARTS, parts.made.names, parts.tensor, texts, part_of_value[parts.value])
         yield OutputFile(out / f"model-rank-{rank:05}-of-{count:05}.safetensors", parts, said, intervals)
 
@@ -226,9 +228,9 @@ def _ranks(composer: Composer, placed: Placed, out: Path, metadata: Mapping[str,
 def _pieces(composer: Composer, placed: Placed) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
     """The pieces of each rank, with their numbers in a list of kinds; what several ranks have is that of the first."""
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
-    values, every = list[int](), list[NewPiece]()
+    values, all_pieces = list[int](), list[NewPiece]()
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
-    made, files = placed.made, list[tuple[Parts, Numbers]]()
+    made_tensors, files = placed.made, list[tuple[Parts, Numbers]]()
     counts = [0] * (int(np.max(placed.kinds)) + 1)
     for rank in range(placed.placement.ranks):
         of_kinds: list[list[int]] = [[] for _ in counts]
@@ -241,16 +243,16 @@ def _pieces(composer: Composer, placed: Placed) -> tuple[list[tuple[Parts, Numbe
                 key = id(tensor.value), start, shape
                 if key not in alike:
                     alike[key] = composer.slice(tensor.value, start, shape, [1] * len(shape))
-                numbers[kind, start] = len(every)
-                of_kinds[kind].append(len(every))
-                every.append(NewPiece(kind, tensor.shape, start, shape, tensor.dtype, counts[kind]))
-                values.append(made.number(alike[key], tensor.dtype))
+                numbers[kind, start] = len(all_pieces)
+                of_kinds[kind].append(len(all_pieces))
+                all_pieces.append(NewPiece(kind, tensor.shape, start, shape, tensor.dtype, counts[kind]))
+                values.append(made_tensors.number(alike[key], tensor.dtype))
                 counts[kind] += 1
         firsts = np.cumsum([0, *map(len, of_kinds)])
-        own = np.array([len(each) for each in of_kinds])[placed.kinds]
-        tensors = np.repeat(np.arange(own.size, dtype=np.int32), own)
-        within = np.arange(tensors.size) - np.repeat(np.cumsum(own) - own, own)
-        flat = np.array([number for each in of_kinds for number in each], np.int32)
+        piece_counts = np.array([len(of_kind) for of_kind in of_kinds])[placed.kinds]
+        tensors = np.repeat(np.arange(piece_counts.size, dtype=np.int32), piece_counts)
+        within = np.arange(tensors.size) - np.repeat(np.cumsum(piece_counts) - piece_counts, piece_counts)
+        flat = np.array([number for of_kind in of_kinds for number in of_kind], np.int32)
         piece = flat[firsts[placed.kinds[tensors]] + within] if flat.size else flat
-        files.append((Parts(made, tensors, np.array(values, np.int32)[piece]), piece))
-    return files, every
+        files.append((Parts(made_tensors, tensors, np.array(values, np.int32)[piece]), piece))
+    return files, all_pieces

@@ -52,8 +52,8 @@ class Pattern:
 
     def match(self, name: str) -> dict[str, str] | None:
         """The parts of a name that matches; None otherwise."""
-        found = self._expression.fullmatch(name)
-        return found.groupdict() if found else None
+        match = self._expression.fullmatch(name)
+        return match.groupdict() if match else None
 
     def is_nearly(self, name: str) -> bool:
         """Whether a name would match if parts could contain dots."""

@@ -60,10 +60,10 @@ class Placement(NamedTuple):
         for key, count in counts.items():
             if type(count) is not int or not 1 <= count <= MOST_RANKS:
                 raise ModelError(f"{name}: {key} is {show(count)}, where 1 to {MOST_RANKS} ranks are possible")
-        found = cls(**counts)
-        if found.ranks > MOST_RANKS:
-            raise ModelError(f"{name}: {found.ranks} ranks are asked for, where 1 to {MOST_RANKS} are possible")
-        return found
+        placement = cls(**counts)
+        if placement.ranks > MOST_RANKS:
+            raise ModelError(f"{name}: {placement.ranks} ranks are asked for, where 1 to {MOST_RANKS} are possible")
+        return placement
 
     @property
     def ranks(self) -> int:
@@ -72,11 +72,11 @@ class Placement(NamedTuple):
 
     def at(self, rank: int) -> Placement:
         """The index of a rank among those of each kind."""
-        found = []
+        ranks = []
         for count in reversed(self):
-            rank, own = divmod(rank, count)
-            found.append(own)
-        return Placement(*reversed(found))
+            rank, number = divmod(rank, count)
+            ranks.append(number)
+        return Placement(*reversed(ranks))
 
 
 class Placed:
@@ -103,32 +103,32 @@ class Placed:
         self.made = MadeTensors([*tensors.items()])
         self._values: dict[tuple[int, tuple[AxisIntervals, ...]], Value] = {}
         self._model = Model(tensors, config, placement.tp)
-        every = [*tensors]
-        found = ((name, match) for name in every if (match := _LAYER.match(name))) if placement.pp > 1 else ()
-        self._layer = {name: (match[1], int(match[2])) for name, match in found}
+        all_names = [*tensors]
+        layers = ((name, match) for name in all_names if (match := _LAYER.match(name))) if placement.pp > 1 else ()
+        self._layer = {name: (match[1], int(match[2])) for name, match in layers}
         stacks = Counter(stack for stack, _ in self._layer.values())
         self._stack = max(stacks, key=lambda stack: stacks[stack], default=None)
         self._layers = 1 + max((layer for stack, layer in self._layer.values() if stack == self._stack), default=-1)
         if placement.pp > 1 and self._layers < placement.pp:
             raise ModelError(f"{where} has {counted(self._layers, 'layer')}, too few for {placement.pp} stages")
-        numbers = [int(match[1]) for name in every if (match := _EXPERT.match(name))] if placement.ep > 1 else []
+        numbers = [int(match[1]) for name in all_names if (match := _EXPERT.match(name))] if placement.ep > 1 else []
         self._experts = 1 + max(numbers, default=-1)
         if self._experts % placement.ep:
             raise ModelError(f"{where} has {self._experts} experts, which {placement.ep} ranks cannot share evenly")
         wanted = config.experts if config is not None and placement.ep > 1 else None
         if config is not None and wanted and numbers and self._experts != wanted:
             raise ModelError(f"{where} has {self._experts} experts, where {config.path} tells {wanted}")
-        self._is_tied = placement.pp > 1 and not any("lm_head" in name or "output" in name for name in every)
+        self._is_tied = placement.pp > 1 and not any("lm_head" in name or "output" in name for name in all_names)
 
     @property
     def remarks(self) -> list[str]:
         """What was assumed so far, for users."""
-        found = self.axes.remarks
+        remarks = self.axes.remarks
         if self.placement.pp > 1:
             first = [name for name in self.tensors if not self._stages(name)]
             if first:
-                found.append(f"puts {counted(len(first), 'tensor')} of no known stage in the first: {names(first)}")
-        return found
+                remarks.append(f"puts {counted(len(first), 'tensor')} of no known stage in the first: {names(first)}")
+        return remarks
 
     def holds(self, name: str, rank: int) -> bool:
         """Whether a rank has a part of a tensor."""
@@ -142,7 +142,7 @@ class Placed:
     def kinds(self) -> Numbers:
         """A number per tensor, equal for those of which each rank has the same intervals."""
         known: dict[Any, int] = {}
-        found = list[int]()
+        numbers = list[int]()
         placement = self.placement
         patterns = self.axes.alike(self.tensors)
         looks, pattern_of = Looks(patterns), dict(zip(self.tensors, patterns, strict=True))
@@ -156,8 +156,8 @@ class Placed:
                 about = weight and (id(self.tensors[weight].value), pattern_of[weight]), depends_on(name, self._model)
             # Dtypes by id, because hashing one is slow; those that are equal twice are only more kinds.
             key = id(tensor.value), id(tensor.dtype), pattern, about, stages, group
-            found.append(known.setdefault(key, len(known)))
-        return np.array(found, np.int32)
+            numbers.append(known.setdefault(key, len(known)))
+        return np.array(numbers, np.int32)
 
     @cached_property
     def _firsts(self) -> list[str]:
@@ -197,8 +197,8 @@ class Placed:
             number = value_of_kind[kind] = self.made.number(value, tensor.dtype)
             cuts_of[number] = cuts
         values = value_of_kind[self.kinds]
-        own = np.flatnonzero(values >= 0).astype(np.int32)
-        return Parts(self.made, own, values[own]), cuts_of
+        tensors = np.flatnonzero(values >= 0).astype(np.int32)
+        return Parts(self.made, tensors, values[tensors]), cuts_of
 
     def _stages(self, name: str) -> Sequence[int]:
         """The stages that have a tensor: tied embeddings are in the first and the last; none if that is not known."""
@@ -218,12 +218,12 @@ class Placed:
         Raises:
             ModelError: an axis is not known, or cannot be shared evenly.
         """
-        found: list[AxisIntervals] = [((0, size),) for size in shape]
+        intervals: list[AxisIntervals] = [((0, size),) for size in shape]
         at, counts = self.placement.at(rank), self.placement
         if counts.tp > 1:
             axis = self.axes.of(name, self._model, self._where)
             if axis.axis is not None:
-                found[axis.axis] = axis.cut(shape, at.tp, counts.tp, name)
+                intervals[axis.axis] = axis.cut(shape, at.tp, counts.tp, name)
         is_stacked = len(shape) > 1 and "experts" in name.split(".") and not _EXPERT.match(name)
         if counts.ep > 1 and is_stacked:
             config = self._model.config
@@ -232,27 +232,29 @@ class Placed:
                     f"{show(name)} has shape {[*shape]}, whose axis 0 is not that of the {config.experts} experts that "
                     f"{config.path} tells"
                 )
-            if shape[0] % counts.ep or found[0] != ((0, shape[0]),):
+            if shape[0] % counts.ep or intervals[0] != ((0, shape[0]),):
                 raise ModelError(
                     f"{show(name)} has shape {[*shape]}, whose axis 0 {counted(counts.ep, 'rank')} cannot share evenly"
                 )
-            found[0] = ((shape[0] // counts.ep * at.ep, shape[0] // counts.ep),)
+            intervals[0] = ((shape[0] // counts.ep * at.ep, shape[0] // counts.ep),)
         if counts.fsdp > 1 and shape:
-            rows = sum(size for _, size in found[0])
-            each = -(-rows // counts.fsdp)
-            found[0] = _between(found[0], min(rows, each * at.fsdp), min(rows, each * (at.fsdp + 1)))
-        return tuple(found)
+            rows = sum(size for _, size in intervals[0])
+            rows_per_rank = -(-rows // counts.fsdp)
+            intervals[0] = _between(
+                intervals[0], min(rows, rows_per_rank * at.fsdp), min(rows, rows_per_rank * (at.fsdp + 1))
+            )
+        return tuple(intervals)
 
 
 def _between(cut: AxisIntervals, start: int, stop: int) -> AxisIntervals:
     """The elements from `start` to `stop`, counted through all intervals."""
-    found, at = list[tuple[int, int]](), 0
+    intervals, at = list[tuple[int, int]](), 0
     for first, size in cut:
         low, high = max(start, at), min(stop, at + size)
         if low < high:
-            found.append((first + low - at, high - low))
+            intervals.append((first + low - at, high - low))
         at += size
-    return tuple(found) or ((cut[-1][0] + cut[-1][1], 0),)
+    return tuple(intervals) or ((cut[-1][0] + cut[-1][1], 0),)
 
 
 def _part(composer: Composer, value: Value, cuts: Sequence[AxisIntervals]) -> Value:

@@ -105,7 +105,9 @@ def arranged(composer: Composer, tensors: ComposedTensors, to: str, layout: Layo
     Raises:
         ModelError: the layout does not know a tensor of the model.
     """
-    if to == "vllm" and (transposed := [each for each in projections_of(model) if each.is_transposed]):
+    if to == "vllm" and (
+        transposed := [projection for projection in projections_of(model) if projection.is_transposed]
+    ):
         raise ModelError(f"convert: {show(transposed[0].name)} is transposed, which the layout of {to} does not know")
     for rule in layout.rules:
         if any(rule.match.match(name) is not None for name in tensors):
@@ -132,16 +134,16 @@ def axes_of(model: Any) -> Axes:
             f"convert: {type(model).__name__} has no tensor-parallel plan in transformers: "
             "reshard what convert writes, with [[axes]]"
         )
-    found: dict[str, Axis] = {}
+    axes: dict[str, Axis] = {}
     for name, parameter in model.state_dict().items():
         kind = re.sub(r"(?<![^.])[0-9]+(?![^.])", "*", name)
         style = plan.get(kind, plan.get(kind.rpartition(".")[0]))
         if style == "colwise" and projection_of(name) is not None:
             # The plan does not tell heads, of which none may be divided; config.json does.
             continue
-        if kind not in found:
-            found[kind] = ALL if style is None else _axis(style, parameter.dim(), name)
-    return Axes([(Pattern(kind), axis) for kind, axis in found.items()])
+        if kind not in axes:
+            axes[kind] = ALL if style is None else _axis(style, parameter.dim(), name)
+    return Axes([(Pattern(kind), axis) for kind, axis in axes.items()])
 
 
 def _axis(style: str, dimensions: int, name: str) -> Axis:

@@ -45,13 +45,13 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
         others: names of what is not a tensor.
     """
     remarks = list[str]()
-    every = [*tensors]
+    all_names = [*tensors]
     # What an optimizer keeps for a tensor has one name up to the last part.
-    ends = tuple(f".{each}" for each in STATES)
-    states = {name.rpartition(".")[0] for name in every if name.endswith(ends)}
+    ends = tuple(f".{state}" for state in STATES)
+    states = {name.rpartition(".")[0] for name in all_names if name.endswith(ends)}
     first = Counter[str]()
     known: dict[str, int] = {}
-    for name in every:
+    for name in all_names:
         one, dot, rest = name.partition(".")
         begins = one + dot + rest.partition(".")[0]
         if (depth := known.get(begins)) is None:
@@ -71,8 +71,8 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
 
 def _training(parts: list[str]) -> int:
     """How many parts of a name say that it is of what trains a model; 0 if none does."""
-    for depth, each in enumerate(parts[:2], 1):
-        if each.lower().startswith(TRAINING):
+    for depth, part in enumerate(parts[:2], 1):
+        if part.lower().startswith(TRAINING):
             return depth
     return 0
 
@@ -115,13 +115,15 @@ def beside_index(checkpoint: Checkpoint) -> list[str]:
     named = {path.name for path in checkpoint.file_metadata}
     remarks = list[str]()
     others = sorted(
-        each.name for each in checkpoint.path.iterdir() if each.name.endswith(".safetensors") and each.name not in named
+        file.name for file in checkpoint.path.iterdir() if file.name.endswith(".safetensors") and file.name not in named
     )
-    if others and any(each.endswith(".safetensors") for each in named):
+    if others and any(listed.endswith(".safetensors") for listed in named):
         remarks.append(f"leaves out {counted(len(others), 'file')} that the index does not name: {names(others)}")
-    most = max(map(is_one_of, checkpoint.file_metadata), default=1)
-    if most > len(named):
-        remarks.append(f"reads {len(named)} of {most} files that their names count, because the index names no others")
+    max_files = max(map(is_one_of, checkpoint.file_metadata), default=1)
+    if max_files > len(named):
+        remarks.append(
+            f"reads {len(named)} of {max_files} files that their names count, because the index names no others"
+        )
     return remarks
 
 
@@ -153,11 +155,11 @@ def _expected(tensors: StoredTensors, config: ModelConfig | None) -> Iterator[tu
         elif name.endswith("embed_tokens.weight") and tensor.ndim == 2:
             width, prefix = tensor.shape[1], name.removesuffix("embed_tokens.weight")
             yield f"{prefix}norm.weight", width, show(name)
-            for each in tensors:
-                if each.startswith(prefix) and each.endswith(
+            for shown in tensors:
+                if shown.startswith(prefix) and shown.endswith(
                     ("input_layernorm.weight", "post_attention_layernorm.weight")
                 ):
-                    yield each, width, show(name)
+                    yield shown, width, show(name)
             for part in config.parts if config else ():
                 if type(part.get("vocab_size")) is int and part.get("hidden_size") == width:
                     yield name, part["vocab_size"], "vocab_size of config.json"

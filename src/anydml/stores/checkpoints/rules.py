@@ -114,7 +114,7 @@ def read_layout(path: Path | None) -> LayoutRules:
     """Read a layout; without a path, one that changes nothing.
 
     Raises:
-        ModelError: the file cannot be read, or is no layout.
+        ModelError: the file cannot be read, or is not a layout.
     """
     if path is None:
         return LayoutRules((), Axes())
@@ -125,7 +125,7 @@ def read_layout(path: Path | None) -> LayoutRules:
                 raise place.error(f"is larger than {MOST_BYTES} bytes")
             text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise place.error(f"is no TOML: {error}") from None
+        raise place.error(f"is not TOML: {error}") from None
     return parse_layout(text, place)
 
 
@@ -133,18 +133,18 @@ def parse_layout(text: str, place: JsonPath) -> LayoutRules:
     """Parse a layout.
 
     Raises:
-        ModelError: the text is no layout.
+        ModelError: the text is not a layout.
     """
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise place.error(
-            f"is no TOML: {str(error).splitlines()[0] if str(error) else 'it is nested too deep'}"
+            f"is not TOML: {str(error).splitlines()[0] if str(error) else 'it is nested too deep'}"
         ) from None
     if unknown := [key for key in content if key not in ("rules", "axes")]:
         raise (place / unknown[0]).error("is not known: a layout has rules and axes")
-    rules = [_rule(said, each) for said, each in _tables(content, "rules", place)]
-    axes = [_axis(said, each) for said, each in _tables(content, "axes", place)]
+    rules = [_rule(said, place_of_table) for said, place_of_table in _tables(content, "rules", place)]
+    axes = [_axis(said, place_of_table) for said, place_of_table in _tables(content, "axes", place)]
     axes += [(rule.match, Axis(None)) for rule in rules if rule.action is Action.REPLICATE]
     return LayoutRules(tuple(rules), Axes(axes))
 
@@ -166,24 +166,24 @@ def _pattern(text: Any, place: JsonPath) -> Pattern:
 
 
 def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
-    actions = [each for each in Action if each in said]
+    actions = [action for action in Action if action in said]
     if len(actions) != 1:
         other = [key for key in said if key not in (*ACTIONS, "match")]
-        found = (
+        rule = (
             f"both {' and '.join(actions)}" if actions else f"no action, but {names(other)}" if other else "no action"
         )
-        raise place.error(f"has {found}, where one of {', '.join(ACTIONS)} is expected")
+        raise place.error(f"has {rule}, where one of {', '.join(ACTIONS)} is expected")
     action = actions[0]
     check, what, fields, needed = ACTIONS[action]
     if not check(said[action]):
         raise (place / action).error(f"{_said(said[action])}, where {what} is expected")
-    own = {key: value for key, value in said.items() if key not in (action, "match")}
-    for key, value in own.items():
+    options = {key: value for key, value in said.items() if key not in (action, "match")}
+    for key, value in options.items():
         if key not in fields:
             raise (place / key).error(f"is not a field of {action}: it takes {', '.join(fields) or 'nothing'}")
         if not fields[key][0](value):
             raise (place / key).error(f"{_said(value)}, but must be {fields[key][1]}")
-    if missing := sorted(needed - {*own}):
+    if missing := sorted(needed - {*options}):
         raise place.error(f"has no {missing[0]}, which {action} needs")
     if action in WITHOUT_MATCH:
         if "match" in said:
@@ -193,9 +193,9 @@ def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
     else:
         match = _pattern(said.get("match"), place / "match")
     texts = [said[action]] if isinstance(said[action], str) else said[action] if _are_texts(said[action]) else []
-    for text in (*texts, *([own["to"]] if "to" in own else [])):
+    for text in (*texts, *([options["to"]] if "to" in options else [])):
         _pattern(text, place / action)
-    return Rule(place, match, action, said[action], own)
+    return Rule(place, match, action, said[action], options)
 
 
 def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:

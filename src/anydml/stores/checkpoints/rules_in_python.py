@@ -32,7 +32,7 @@ def read_python(path: Path) -> tuple[LayoutFunction, list[tuple[Pattern, Axis]]]
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror or error}") from None
     except SyntaxError as error:
-        raise place.error(f"is no Python: line {error.lineno}: {error.msg}") from None
+        raise place.error(f"is not Python: line {error.lineno}: {error.msg}") from None
     except (Exception, SystemExit) as error:
         raise _failed(place, path, error) from None
     function = said.get("layout")
@@ -57,14 +57,16 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
         ModelError: the function computes, fails, or does not return arrays by name.
     """
     place = JsonPath(str(path))
-    if (blocks := next((name for name, each in tensors.items() if is_of_blocks(each.dtype)), None)) is not None:
+    if (blocks := next((name for name, tensor in tensors.items() if is_of_blocks(tensor.dtype)), None)) is not None:
         raise place.error(f"is given {show(blocks)}, whose elements NumPy does not have: use rules in TOML, or drop it")
     values, sources = together([*tensors.values()])
     for store in sources:
         trace.composer.input(store.name, store.shape, store.strides, store.dtype.itemsize)
-    given = {name: trace.made(value, each.dtype) for (name, each), value in zip(tensors.items(), values, strict=True)}
+    arguments = {
+        name: trace.made(value, tensor.dtype) for (name, tensor), value in zip(tensors.items(), values, strict=True)
+    }
     try:
-        returned = function(given)
+        returned = function(arguments)
         if not isinstance(returned, dict) or not all(isinstance(name, str) for name in returned):
             raise place.error(f"layout returned {type(returned).__name__}, where a dict of arrays by name is expected")
         tree, _ = results_of(trace, returned, [None], [])
@@ -74,15 +76,15 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
         raise _failed(place, path, error) from None
     finally:
         trace.is_over = True
-    for name, each in tree.items():
-        if not isinstance(each, Result):
+    for name, array in tree.items():
+        if not isinstance(array, Result):
             raise (place / name).error(f"is {type(returned[name]).__name__}, where an array is expected")
-    return {name: apart(each.array.value, each.array.element, sources) for name, each in tree.items()}
+    return {name: apart(array.array.value, array.array.element, sources) for name, array in tree.items()}
 
 
 def _failed(place: JsonPath, path: Path, error: BaseException) -> ModelError:
     """An error in the file, with its line."""
-    lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == str(path)]
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     where = f"line {lines[-1]}: " if lines else ""
     text = " ".join(str(error).split())[:500]
     return place.error(

@@ -42,8 +42,10 @@ class Selection(NamedTuple):
         cls, only: Texts, drop: Texts, strip: Texts, rename: Mapping[str, str] | Sequence[tuple[str, str]]
     ) -> Selection:
         """A selection of arguments that may be single texts."""
-        every, left, prefixes = ((each,) if isinstance(each, str) else (*each,) for each in (only, drop, strip))
-        return cls(every, left, prefixes, (*rename.items(),) if isinstance(rename, Mapping) else (*rename,))
+        only_texts, left, prefixes = (
+            (option,) if isinstance(option, str) else (*option,) for option in (only, drop, strip)
+        )
+        return cls(only_texts, left, prefixes, (*rename.items(),) if isinstance(rename, Mapping) else (*rename,))
 
     def apply(
         self, name: str, tensors: Mapping[str, T], others: Sequence[str]
@@ -58,48 +60,48 @@ class Selection(NamedTuple):
         Raises:
             ModelError: something is for no tensor, nothing is left, or two tensors would have one name.
         """
-        taken, kept, remarks = {**tensors}, [*others], list[str]()
+        taken, remaining_others, remarks = {**tensors}, [*others], list[str]()
         if self.only:
-            found = self._found(name, "only", self.only, tensors, others)
-            taken = {each: tensor for each, tensor in taken.items() if each in found}
-            kept = [each for each in kept if each in found]
+            selected = self._found(name, "only", self.only, tensors, others)
+            taken = {key: tensor for key, tensor in taken.items() if key in selected}
+            remaining_others = [key for key in remaining_others if key in selected]
         if self.drop:
             gone = self._found(name, "drop", self.drop, tensors, others)
-            taken = {each: tensor for each, tensor in taken.items() if each not in gone}
-            kept = [each for each in kept if each not in gone]
+            taken = {key: tensor for key, tensor in taken.items() if key not in gone}
+            remaining_others = [key for key in remaining_others if key not in gone]
         if not taken and tensors:
             raise ModelError(f"{name}: only and drop leave none of {counted(len(tensors), 'tensor')}")
-        left = [each for each in tensors if each not in taken]
-        more = len(others) - len(kept)
+        left = [key for key in tensors if key not in taken]
+        more = len(others) - len(remaining_others)
         if left or more:
             said = [counted(len(left), "tensor")] if left else []
             if more:
                 said.append(f"{counted(more, 'object')} that {'is not a tensor' if more == 1 else 'are not tensors'}")
-            groups = Counter(each.partition(".")[0] for each in left)
-            some = ", ".join(f"{count} of {each}" for each, count in groups.most_common(10))
+            groups = Counter(key.partition(".")[0] for key in left)
+            some = ", ".join(f"{count} of {beginning}" for beginning, count in groups.most_common(10))
             remarks.append(f"leaves out {' and '.join(said)}, as only and drop say{f': {some}' if some else ''}")
         for prefix in self.strip:
-            taken, own = _stripped(name, prefix, taken)
-            remarks += own
+            taken, stripped = _stripped(name, prefix, taken)
+            remarks += stripped
         for old, new in self.rename:
             taken = _renamed(name, old, new, taken)
-        return taken, kept, remarks
+        return taken, remaining_others, remarks
 
     def _found(
         self, name: str, what: str, texts: Sequence[str], tensors: Iterable[str], others: Iterable[str]
     ) -> set[str]:
         """The names that any of the texts is for; each must be for one."""
-        every = [*tensors, *others]
-        found = set[str]()
+        all_names = [*tensors, *others]
+        selected = set[str]()
         for text in texts:
-            own = [each for each in every if _is_for(text, each)] if "*" not in text and "{" not in text else None
-            if own is None:
+            matching = [key for key in all_names if _is_for(text, key)] if "*" not in text and "{" not in text else None
+            if matching is None:
                 pattern = _pattern(name, what, text)
-                own = [each for each in every if pattern.match(each) is not None]
-            if not own:
-                raise ModelError(f"{name}: {what} is {show(text)}, which no tensor has{_nearest(text, every)}")
-            found.update(own)
-        return found
+                matching = [key for key in all_names if pattern.match(key) is not None]
+            if not matching:
+                raise ModelError(f"{name}: {what} is {show(text)}, which no tensor has{_nearest(text, all_names)}")
+            selected.update(matching)
+        return selected
 
 
 EVERYTHING = Selection()
@@ -119,49 +121,49 @@ def _pattern(name: str, what: str, text: str) -> Pattern:
         raise ModelError(f"{name}: {what}: {error}") from None
 
 
-def _nearest(text: str, every: Iterable[str]) -> str:
+def _nearest(text: str, all_names: Iterable[str]) -> str:
     """A suggestion for a text that is for nothing."""
-    few = [each for each in islice(every, FEW) if len(each) <= FEW]
-    beginnings = {each[:at] for each in few for at in (*(k for k, c in enumerate(each) if c == "."), len(each))}
+    few = [key for key in islice(all_names, FEW) if len(key) <= FEW]
+    beginnings = {key[:at] for key in few for at in (*(k for k, c in enumerate(key) if c == "."), len(key))}
     near = difflib.get_close_matches(text[:FEW].removesuffix("."), sorted(beginnings), 1, 0.3)
-    first = sorted({each.partition(".")[0] for each in few})
+    first = sorted({key.partition(".")[0] for key in few})
     return f"; the nearest is {show(near[0])}" if near else f"; names begin with {names(first)}"
 
 
-def _put(name: str, made: dict[str, T], new: str, tensor: T, what: str) -> None:
-    if new in made:
+def _put(name: str, tensors: dict[str, T], new: str, tensor: T, what: str) -> None:
+    if new in tensors:
         raise ModelError(f"{name}: {what} makes a second tensor of the name {show(new)}")
-    made[new] = tensor
+    tensors[new] = tensor
 
 
 def _stripped(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[str, T], list[str]]:
     """The tensors without a beginning of their names, and a remark on those that do not have it."""
     beginning = prefix if prefix.endswith(".") else f"{prefix}."
-    made, others = dict[str, T](), list[str]()
-    for each, tensor in tensors.items():
-        if each.startswith(beginning) and len(each) > len(beginning):
-            _put(name, made, each.removeprefix(beginning), tensor, f"strip {show(prefix)}")
+    stripped, others = dict[str, T](), list[str]()
+    for key, tensor in tensors.items():
+        if key.startswith(beginning) and len(key) > len(beginning):
+            _put(name, stripped, key.removeprefix(beginning), tensor, f"strip {show(prefix)}")
         else:
-            others.append(each)
-            _put(name, made, each, tensor, f"strip {show(prefix)}")
+            others.append(key)
+            _put(name, stripped, key, tensor, f"strip {show(prefix)}")
     if len(others) == len(tensors):
         raise ModelError(f"{name}: strip is {show(prefix)}, with which no name begins{_nearest(prefix, tensors)}")
     said = f"keeps the names of {counted(len(others), 'tensor')} that do not begin with {show(beginning)}"
-    return made, [f"{said}: {names(others)}"] if others else []
+    return stripped, [f"{said}: {names(others)}"] if others else []
 
 
 def _renamed(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[str, T]:
-    pattern, to, made, count = _pattern(name, "rename", old), _pattern(name, "rename", new), dict[str, T](), 0
-    for each, tensor in tensors.items():
-        if (parts := pattern.match(each)) is None:
-            _put(name, made, each, tensor, f"rename {show(old)}")
+    pattern, to, renamed, count = _pattern(name, "rename", old), _pattern(name, "rename", new), dict[str, T](), 0
+    for key, tensor in tensors.items():
+        if (parts := pattern.match(key)) is None:
+            _put(name, renamed, key, tensor, f"rename {show(old)}")
             continue
         count += 1
         try:
-            given = to.filled(parts)
+            new_name = to.filled(parts)
         except ModelError as error:
             raise ModelError(f"{name}: rename {show(old)}: {error}") from None
-        _put(name, made, given, tensor, f"rename {show(old)}")
+        _put(name, renamed, new_name, tensor, f"rename {show(old)}")
     if not count:
         raise ModelError(f"{name}: rename is {show(old)}, which no tensor is called{_nearest(old, tensors)}")
-    return made
+    return renamed

@@ -77,7 +77,7 @@ def _checked(
     ends = [[s + n for s, n in zip(piece.start, piece.shape, strict=True)] for piece in found]
     reached = tuple(max(end[k] for end in ends) for k in range(first.ndim))
     shape = reached if size is None else size
-    if len(shape) != first.ndim or any(end > most for end, most in zip(reached, shape, strict=True)):
+    if len(shape) != first.ndim or any(end > size for end, size in zip(reached, shape, strict=True)):
         raise place.error(f"has pieces up to {[*reached]}, outside its shape {[*shape]}")
     if sum(math.prod(piece.shape) for piece in found) != math.prod(shape) or _overlap(found, ends):
         raise place.error(f"has {counted(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
@@ -101,7 +101,7 @@ def _overlap(pieces: Sequence[StoredPiece], ends: Sequence[Sequence[int]]) -> bo
 def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> None:
     """Refuse replicas that differ, because either might be right."""
     first = pieces[0].store
-    if packed := next((each.store for each in pieces if each.store.packed is not None), None):
+    if packed := next((piece.store for piece in pieces if piece.store.packed is not None), None):
         raise (JsonPath(str(packed.path)) / name).error(
             "is compressed, so that it is not compared with that of other ranks: write it again without compression"
         )

@@ -42,7 +42,7 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
         is_whole: whether it is to be a folder of whole tensors.
 
     Raises:
-        ModelError: it is no count from 1, or the output is another.
+        ModelError: it is not a count from 1, or the output is another.
     """
     if shards is None:
         return
@@ -53,7 +53,7 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
 
 
 def files_of_shards(
-    name: str, parts: Parts, out: Path, metadata: dict[str, str], most: int, count: int | None
+    name: str, parts: Parts, out: Path, metadata: dict[str, str], max_bytes: int, count: int | None
 ) -> Iterator[OutputFile]:
     """Files of whole tensors, in order, with the names of Hugging Face.
 
@@ -62,18 +62,18 @@ def files_of_shards(
         parts: the tensors.
         out: the folder.
         metadata: of each file.
-        most: bytes of a file, unless `count` is given; a larger tensor gets a file of its own.
+        max_bytes: of a file, unless `count` is given; a larger tensor gets a file of its own.
         count: of files, of about equal size.
     """
     sizes = parts.sizes.tolist()
-    most = most if count is None else _most_of(name, sizes, count)
+    max_bytes = max_bytes if count is None else _most_of(name, sizes, count)
     firsts, size = [0], 0
-    for number, own in enumerate(sizes):
+    for number, numbers in enumerate(sizes):
         is_last = count is not None and len(sizes) - number <= count - len(firsts)
-        if number > firsts[-1] and (size + own > most or is_last):
+        if number > firsts[-1] and (size + numbers > max_bytes or is_last):
             firsts.append(number)
             size = 0
-        size += own
+        size += numbers
     for k, (first, last) in enumerate(pairwise([*firsts, len(sizes)])):
         file = "model.safetensors" if len(firsts) == 1 else f"model-{k + 1:05}-of-{len(firsts):05}.safetensors"
         yield OutputFile(out / file, parts.some(slice(first, last)), metadata)
@@ -90,10 +90,10 @@ def _most_of(name: str, sizes: Sequence[int], count: int) -> int:
     ends = list(accumulate(sizes))
     low, high = max(sizes), ends[-1]
     while low < high:
-        most, files, done = (low + high) // 2, 0, 0
+        max_size, files, done = (low + high) // 2, 0, 0
         while files <= count and done < ends[-1]:
-            files, done = files + 1, ends[bisect_right(ends, done + most) - 1]
-        low, high = (most + 1, high) if files > count else (low, most)
+            files, done = files + 1, ends[bisect_right(ends, done + max_size) - 1]
+        low, high = (max_size + 1, high) if files > count else (low, max_size)
     return low
 
 
@@ -103,10 +103,10 @@ def _are(count: int) -> str:
 
 def index_of(files: Sequence[OutputFile]) -> bytes:
     """The content of the index of several files."""
-    total = sum(int(each.parts.sizes.sum()) for each in files)
+    total = sum(int(file.parts.sizes.sum()) for file in files)
     lines = list[tuple[str, str]]()
-    for path, (made, tensor, _), _, _ in files:
-        texts, file = made.names.texts, encode_basestring(path.name)
+    for path, (tensors, tensor, _), _, _ in files:
+        texts, file = tensors.names.texts, encode_basestring(path.name)
         lines += [(texts[number], file) for number in tensor.tolist()]
     # As json.dumps, which is slow where it indents.
     weight_map = ",\n".join([f"    {encode_basestring(name)}: {file}" for name, file in sorted(lines)])

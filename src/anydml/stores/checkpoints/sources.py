@@ -68,14 +68,14 @@ def read_sources(
     Raises:
         ModelError: a file is broken, shards do not make whole tensors, or the selection does not fit.
     """
-    given = [located(name, path) for path in paths]
-    real = [*map(real_path, given)]
-    twice = next((path for k, path in enumerate(given) if real[k] in real[:k]), None)
+    located_paths = [located(name, path) for path in paths]
+    real = [*map(real_path, located_paths)]
+    twice = next((path for k, path in enumerate(located_paths) if real[k] in real[:k]), None)
     if twice is not None:
         raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
-    path = given[0]
-    if len(given) > 1:
-        return sources_of([each for one in given for each in _files(one, follow)], axes, selection, name)
+    path = located_paths[0]
+    if len(located_paths) > 1:
+        return sources_of([file for one in located_paths for file in _files(one, follow)], axes, selection, name)
     if _is_of_training(path, follow):
         tensors, others, unread, remarks = read_trained(path, axes)
         return _selected(Sources(tensors, {}, remarks), others, unread, selection, name)
@@ -83,27 +83,27 @@ def read_sources(
         place = JsonPath(str(path))
         check_numbers(files, place)
         opened = [*map(opened_file, files)]
-        is_sharded = any(key in each.metadata for each in opened for key in (RANK, SHARDING))
+        is_sharded = any(key in checkpoint.metadata for checkpoint in opened for key in (RANK, SHARDING))
         return sources_of(opened if is_sharded else [united(path, opened, place)], axes, selection, name)
     said = said_of_rank(path) if path.is_file() else None
-    found = sources_of([_checkpoint(path, follow)], axes, selection, name)
-    return found if said is None else found._replace(remarks=[said, *found.remarks])
+    sources = sources_of([_checkpoint(path, follow)], axes, selection, name)
+    return sources if said is None else sources._replace(remarks=[said, *sources.remarks])
 
 
 def _selected(
-    found: Sources, others: Sequence[str], refused: Mapping[str, ModelError], selection: Selection, name: str
+    sources: Sources, others: Sequence[str], refused: Mapping[str, ModelError], selection: Selection, name: str
 ) -> Sources:
     """The tensors that a selection takes, with remarks on those and on other objects.
 
     Raises:
         ModelError: it takes one that cannot be read.
     """
-    every: dict[str, Any] = {**found.tensors, **refused}
-    tensors, others, remarks = selection.apply(name, every, others)
-    for each in tensors.values() if refused else ():
-        if isinstance(each, ModelError):
-            raise ModelError(f"{each}; drop leaves it out", field=each.field)
-    return Sources(tensors, found.metadata, found.remarks + remarks + left_out(tensors, others))
+    all_tensors: dict[str, Any] = {**sources.tensors, **refused}
+    tensors, others, remarks = selection.apply(name, all_tensors, others)
+    for tensor in tensors.values() if refused else ():
+        if isinstance(tensor, ModelError):
+            raise ModelError(f"{tensor}; drop leaves it out", field=tensor.field)
+    return Sources(tensors, sources.metadata, sources.remarks + remarks + left_out(tensors, others))
 
 
 def sources_of(
@@ -118,9 +118,9 @@ def sources_of(
         name: likewise.
     """
     place = JsonPath(str(opened[0].path if len(opened) == 1 else opened[0].path.parent))
-    remarks, refused = list[str](), {key: error for each in opened for key, error in each.refused.items()}
+    remarks, refused = list[str](), {key: error for checkpoint in opened for key, error in checkpoint.refused.items()}
     tensors: StoredTensors
-    said = {key for each in opened for of_file in each.file_metadata.values() for key in of_file}
+    said = {key for checkpoint in opened for of_file in checkpoint.file_metadata.values() for key in of_file}
     if RANK in said:
         ranks = ranks_in_order([*_by_file(opened)], place)
         tensors = parts_of(ranks)
@@ -143,10 +143,10 @@ def sources_of(
         remarks += beside_index(opened[0])
         if (count := _count_of(opened[0])) > 1 and opened[0].path.is_file():
             remarks.append(f"reads one of {count} files of a checkpoint, without the tensors of the others")
-    if packed := sum(store.packed is not None for each in opened for store in each.stores.values()):
+    if packed := sum(store.packed is not None for checkpoint in opened for store in checkpoint.stores.values()):
         remarks.append(f"unpacks {counted(packed, 'compressed tensor')} while they are read")
     remarks += different_metadata(opened)
-    others = [name for each in opened for name in each.others]
+    others = [name for checkpoint in opened for name in checkpoint.others]
     return _selected(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
 
 
@@ -156,17 +156,17 @@ def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, 
     Raises:
         ModelError: some of the names are those of all ranks, and others are not.
     """
-    every = {name for each in opened for name in each}
-    if len(every) == sum(map(len, opened)):
+    all_names = {name for checkpoint in opened for name in checkpoint}
+    if len(all_names) == sum(map(len, opened)):
         said = f"takes {counted(len(opened), 'input')} as parts of one checkpoint, for no tensor is in two of them"
-        return {name: store for each in opened for name, store in each.stores.items()}, {}, [said]
+        return {name: store for checkpoint in opened for name, store in checkpoint.stores.items()}, {}, [said]
     for rank in opened[1:]:
         if different := sorted({*rank} ^ {*opened[0]}):
             place = JsonPath(str(rank.path))
             raise place.error(f"and {opened[0].path} differ in {show(different[0])}: ranks have the same tensors, and "
                               "parts of one checkpoint have none in common")  # fmt: skip
-    where, unread = opened[0].path, {name for each in opened for name in each.refused}
-    ranks = [{name: store for name, store in each.stores.items() if name not in unread} for each in opened]
+    where, unread = opened[0].path, {name for checkpoint in opened for name in checkpoint.refused}
+    ranks = [{name: store for name, store in checkpoint.stores.items() if name not in unread} for checkpoint in opened]
     tensors, refused = joined(ranks, axes, Model(ranks[0], config_beside(where), len(ranks), True), where)
     return tensors, refused, []
 
@@ -179,11 +179,11 @@ def _count_of(opened: Checkpoint) -> int:
 
 def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
     """The same tensors, one checkpoint a file."""
-    for each in opened:
-        stores: dict[Path, dict[str, Store]] = {path: {} for path in each.file_metadata}
-        for name, store in each.items():
+    for checkpoint in opened:
+        stores: dict[Path, dict[str, Store]] = {path: {} for path in checkpoint.file_metadata}
+        for name, store in checkpoint.items():
             stores[store.path][name] = store
-        for path, said in each.file_metadata.items():
+        for path, said in checkpoint.file_metadata.items():
             yield Checkpoint(path, stores[path], said, {path: said})
 
 
@@ -203,8 +203,8 @@ def check_apart(paths: Sequence[str | os.PathLike[str]], out: Path) -> None:
     """
     if out.suffix.lower() != ".safetensors" or isinstance(out, Address):
         return
-    for given in paths:
-        path = located("reshard", given)
+    for source in paths:
+        path = located("reshard", source)
         if isinstance(path, Address) or not path.is_dir() or real_path(path) != real_path(out.parent):
             continue
         with JsonPath(str(path)).reading():
@@ -224,19 +224,19 @@ def is_in_pieces(path: Path, follow: bool = True) -> bool:
     if _is_of_training(path, follow):
         return True
     files = safetensors_of(path, follow) if path.is_dir() and not _is_indexed(path) else []
-    said = (opened_file(each).metadata for each in files[:1])
-    return any(key in each for each in said for key in (RANK, SHARDING))
+    said = (opened_file(file).metadata for file in files[:1])
+    return any(key in metadata for metadata in said for key in (RANK, SHARDING))
 
 
 def _is_indexed(folder: Path) -> bool:
-    return any(each.name.endswith((INDEX, BIN_INDEX)) for each in folder.iterdir())
+    return any(entry.name.endswith((INDEX, BIN_INDEX)) for entry in folder.iterdir())
 
 
 def _checkpoint(path: Path, follow: bool) -> Checkpoint:
-    found = open(path, follow)
-    if not isinstance(found, Checkpoint):
-        raise JsonPath(str(path)).error("is no checkpoint: name a .safetensors file, or a folder with such files")
-    return found
+    checkpoint = open(path, follow)
+    if not isinstance(checkpoint, Checkpoint):
+        raise JsonPath(str(path)).error("is not a checkpoint: name a .safetensors file, or a folder with such files")
+    return checkpoint
 
 
 def _files(folder: Path, follow: bool) -> list[Checkpoint]:
@@ -250,16 +250,16 @@ def _files(folder: Path, follow: bool) -> list[Checkpoint]:
 
 
 def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
-    every = last_values(said for checkpoint in checkpoints for said in checkpoint.file_metadata.values())
-    return {key: value for key, value in every.items() if key not in OWN_KEYS}
+    all_metadata = last_values(said for checkpoint in checkpoints for said in checkpoint.file_metadata.values())
+    return {key: value for key, value in all_metadata.items() if key not in OWN_KEYS}
 
 
 def _assembled(files: Sequence[Checkpoint], whole: JsonPath) -> StoredTensors:
     """Tensors of the pieces of a distributed checkpoint."""
     pieces: dict[str, list[StoredPiece]] = {}
-    if (other := next((each for each in files if SHARDING not in each.metadata), None)) is not None:
+    if (other := next((file for file in files if SHARDING not in file.metadata), None)) is not None:
         raise whole.error(f"has files of shards, and {other.path.name}, which is none: name only the shards' files")
-    check_numbers([each.path for each in files], whole)
+    check_numbers([file.path for file in files], whole)
     for file in files:
         place = JsonPath(str(file.path)) / "__metadata__" / SHARDING
         said = parse_json(file.metadata[SHARDING].encode("utf-8", "replace"), place, "text")
@@ -275,4 +275,4 @@ def _assembled(files: Sequence[Checkpoint], whole: JsonPath) -> StoredTensors:
                     f"says {show(start)}, where saved_offsets with {store.ndim} integers are expected"
                 )
             pieces.setdefault(name, []).append(StoredPiece.whole(store, tuple(start)))
-    return {name: tensor_of(name, found) for name, found in pieces.items()}
+    return {name: tensor_of(name, tensor_pieces) for name, tensor_pieces in pieces.items()}

@@ -53,7 +53,7 @@ def is_trained(folder: Path) -> bool:
     with place.reading():
         return (
             (folder / METADATA).is_file()
-            or any(_CONSOLIDATED.fullmatch(each.name) for each in folder.iterdir())
+            or any(_CONSOLIDATED.fullmatch(entry.name) for entry in folder.iterdir())
             or zero_folder(folder) is not None
             or megatron_folder(folder) is not None
         )
@@ -81,18 +81,18 @@ def read_trained(folder: Path, axes: Axes) -> Trained:
     return _consolidated(folder, axes)
 
 
-def _distributed(found: Distributed) -> Trained:
+def _distributed(distributed: Distributed) -> Trained:
     tensors = {
-        name: tensor_of(name, [StoredPiece.whole(*each) for each in own], shape)
-        for name, (shape, own) in found.tensors.items()
+        name: tensor_of(name, [StoredPiece.whole(*piece) for piece in of_tensor], shape)
+        for name, (shape, of_tensor) in distributed.tensors.items()
     }
-    return Trained(tensors, found.others, found.refused, found.remarks)
+    return Trained(tensors, distributed.others, distributed.refused, distributed.remarks)
 
 
 def _consolidated(folder: Path, axes: Axes) -> Trained:
     """Meta's files of Llama."""
     place = JsonPath(str(folder))
-    by_rank = {int(found[1]): each for each in folder.iterdir() if (found := _CONSOLIDATED.fullmatch(each.name))}
+    by_rank = {int(match[1]): entry for entry in folder.iterdir() if (match := _CONSOLIDATED.fullmatch(entry.name))}
     if gone := sorted({*range(max(by_rank) + 1)} - {*by_rank}):
         raise place.error(f"lacks the files consolidated.NN.pth of rank {', '.join(map(str, gone[:10]))}")
     ranks = [opened_file(by_rank[rank]) for rank in range(len(by_rank))]
@@ -101,8 +101,8 @@ def _consolidated(folder: Path, axes: Axes) -> Trained:
             raise place.error(f"has {different[0]} in {rank.path.name} or {ranks[0].path.name}, but not in both")
     config = config_beside(folder)
     unread = {name: error for rank in ranks for name, error in rank.refused.items()}
-    own = [{name: store for name, store in rank.stores.items() if name not in unread} for rank in ranks]
-    tensors, refused = joined(own, axes, Model(own[0], config, len(ranks), True), folder)
+    of_rank = [{name: store for name, store in rank.stores.items() if name not in unread} for rank in ranks]
+    tensors, refused = joined(of_rank, axes, Model(of_rank[0], config, len(ranks), True), folder)
     remarks = [f"joins {counted(len(ranks), 'tensor-parallel rank')}"] if len(ranks) > 1 else []
     if config is None and len(ranks) > 1:
         remarks.append("takes the ends of tensors from these files: no params.json tells whether there are more")
@@ -121,13 +121,19 @@ def said_of_rank(path: Path) -> str | None:
         return None
     beside = sorted(path.parent.iterdir())
     if path.name in FILES and path.parent.name.startswith("mp_rank_"):
-        own = [each for each in path.parent.parent.iterdir() if each.name.startswith("mp_rank_")]
+        of_rank = [entry for entry in path.parent.parent.iterdir() if entry.name.startswith("mp_rank_")]
         said = "numbers of layers are those of its stage; name the folder above for the whole"
-        return f"reads one of {len(own)} ranks of Megatron, whose {said}" if len(own) > 1 else None
+        return f"reads one of {len(of_rank)} ranks of Megatron, whose {said}" if len(of_rank) > 1 else None
     if is_model_file(path):
-        own = [each for each in beside if is_model_file(each)]
-        return f"reads the parts of one of {len(own)} model-parallel ranks of DeepSpeed" if len(own) > 1 else None
+        of_rank = [entry for entry in beside if is_model_file(entry)]
+        return (
+            f"reads the parts of one of {len(of_rank)} model-parallel ranks of DeepSpeed" if len(of_rank) > 1 else None
+        )
     if _CONSOLIDATED.fullmatch(path.name):
-        own = [each for each in beside if _CONSOLIDATED.fullmatch(each.name)]
-        return f"reads the parts of one of {len(own)} ranks; name the folder for the whole" if len(own) > 1 else None
+        of_rank = [entry for entry in beside if _CONSOLIDATED.fullmatch(entry.name)]
+        return (
+            f"reads the parts of one of {len(of_rank)} ranks; name the folder for the whole"
+            if len(of_rank) > 1
+            else None
+        )
     return None

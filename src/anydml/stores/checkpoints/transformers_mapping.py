@@ -73,9 +73,9 @@ class Known(NamedTuple):
     made: list[Any]
     tensors: dict[int, ComposedTensor]
 
-    def convert(self, made: Any, **_: Any) -> Any:
+    def convert(self, tensors: Any, **_: Any) -> Any:
         """As `ConversionOps.convert`."""
-        self.made[:] = self.made or [made]
+        self.made[:] = self.made or [tensors]
         return self.made[0]
 
 
@@ -122,7 +122,7 @@ class Architecture:
         except Exception as error:
             raise place.error(f"is not a model that transformers can make: {_line(error)}") from None
         self.name = type(self.model).__name__
-        self.shapes = {name: tuple(each.shape) for name, each in self.model.state_dict().items()}
+        self.shapes = {name: tuple(tensor.shape) for name, tensor in self.model.state_dict().items()}
         self._loaded: list[Any] = []
         self._is_renamed = False
         self._known: dict[Any, Known] = {}
@@ -138,11 +138,11 @@ class Architecture:
         Raises:
             ModelError: a converter computes, or its results do not fit the model.
         """
-        every = self._mapping_of(self.model)
-        renamings, converters = self._parted(every)
-        by_pattern = {pattern: each for each in converters for pattern in each.source_patterns}
+        transforms = self._mapping_of(self.model)
+        renamings, converters = self._parted(transforms)
+        by_pattern = {pattern: converter for converter in converters for pattern in converter.source_patterns}
         rename, prefix = self._loading.rename_source_key, self.model.base_model_prefix
-        made: ComposedTensors = {}
+        composed: ComposedTensors = {}
         groups: dict[str, ConverterGroup] = {}
         unknown = []
         for name in sorted(tensors, key=self._loading.dot_natural_key):
@@ -154,24 +154,24 @@ class Architecture:
             elif pattern is not None:
                 _grouped(groups, new, by_pattern[pattern], pattern, name)
             else:
-                _put(made, new, tensors[name])
+                _put(composed, new, tensors[name])
         origins = dict[str, ConverterGroup]()
         for group in groups.values():
-            for new, each in self._converted(trace, group, tensors).items():
-                _put(made, new, each)
+            for new, tensor in self._converted(trace, group, tensors).items():
+                _put(composed, new, tensor)
                 origins[new] = group
-        for name, each in made.items():
-            if each.shape != self.shapes.get(name):
+        for name, tensor in composed.items():
+            if tensor.shape != self.shapes.get(name):
                 if name in origins:
                     self._check_members(origins[name])
                 there = [*self.shapes[name]] if name in self.shapes else "none"
                 raise ModelError(
-                    f"convert: the checkpoint gives {show(name)} of shape {[*each.shape]}, where {self.name} has "
+                    f"convert: the checkpoint gives {show(name)} of shape {[*tensor.shape]}, where {self.name} has "
                     f"{there}: config.json is of another model"
                 )
-        self._loaded = every
-        self._is_renamed = not {*made} <= {*tensors}
-        return {name: made[name] for name in self.shapes if name in made}, unknown
+        self._loaded = transforms
+        self._is_renamed = not {*composed} <= {*tensors}
+        return {name: composed[name] for name in self.shapes if name in composed}, unknown
 
     def to_original(self, trace: Trace, tensors: ComposedTensors) -> ComposedTensors:
         """The results of `to_transformers` as `save_pretrained` saves them.
@@ -179,27 +179,31 @@ class Architecture:
         Raises:
             ModelError: a converter computes, or cannot be reversed.
         """
-        own = self._loaded[: len(self._mapping_of(self.model, add_legacy=False))]
+        loaded = self._loaded[: len(self._mapping_of(self.model, add_legacy=False))]
         # Only original names show whether they have a prefix.
         prefix = self._loading.PrefixChange
-        every = [each for each in own if not isinstance(each, prefix) or (each.was_used() and self._is_renamed)]
+        transforms = [
+            transform
+            for transform in loaded
+            if not isinstance(transform, prefix) or (transform.was_used() and self._is_renamed)
+        ]
         try:
-            renamings, converters = self._parted([each.reverse_transform() for each in every[::-1]])
+            renamings, converters = self._parted([transform.reverse_transform() for transform in transforms[::-1]])
         except Exception as error:
             raise ModelError(f"convert: the mapping of {self.name} cannot be reversed: {_line(error)}") from None
-        by_pattern = {pattern: each for each in converters for pattern in each.source_patterns}
-        made: ComposedTensors = {}
+        by_pattern = {pattern: converter for converter in converters for pattern in converter.source_patterns}
+        composed: ComposedTensors = {}
         groups: dict[str, ConverterGroup] = {}
         for name in sorted(tensors, key=self._loading.dot_natural_key):
             new, pattern = self._loading.apply_converters(name, converters)
             if pattern is not None:
                 _grouped(groups, new, by_pattern[pattern], pattern, name)
             else:
-                _put(made, self._loading.apply_renamings(name, renamings), tensors[name])
+                _put(composed, self._loading.apply_renamings(name, renamings), tensors[name])
         for group in groups.values():
-            for new, each in self._converted(trace, group, tensors).items():
-                _put(made, self._loading.apply_renamings(new, renamings), each)
-        return made
+            for new, tensor in self._converted(trace, group, tensors).items():
+                _put(composed, self._loading.apply_renamings(new, renamings), tensor)
+        return composed
 
     def missing(self, tensors: Iterable[str]) -> list[str]:
         """Names of the model that are not there and that `from_pretrained` would fill, in the model's order.
@@ -209,43 +213,47 @@ class Architecture:
         there, groups = {*tensors}, dict[str, set[str]]()
         for name, source in getattr(self.model, "all_tied_weights_keys", {}).items():
             groups.setdefault(source, {source}).add(name)
-        for own in groups.values():
-            there |= own if own & there else set()
-        made = [re.compile(each) for each in getattr(self.model, "_keys_to_ignore_on_load_missing", None) or ()]
-        return [name for name in self.shapes if name not in there and not any(each.search(name) for each in made)]
+        for names in groups.values():
+            there |= names if names & there else set()
+        ignored = [
+            re.compile(pattern) for pattern in getattr(self.model, "_keys_to_ignore_on_load_missing", None) or ()
+        ]
+        return [
+            name for name in self.shapes if name not in there and not any(pattern.search(name) for pattern in ignored)
+        ]
 
     def _parted(self, transforms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Renamings and converters."""
         loading = self._loading
         return (
-            [each for each in transforms if isinstance(each, loading.WeightRenaming)],
-            [each for each in transforms if isinstance(each, loading.WeightConverter)],
+            [transform for transform in transforms if isinstance(transform, loading.WeightRenaming)],
+            [transform for transform in transforms if isinstance(transform, loading.WeightConverter)],
         )
 
     def _converted(self, trace: Trace, group: ConverterGroup, tensors: ComposedTensors) -> ComposedTensors:
         """The results of a converter, which is traced and checked once per kind of tensors."""
-        members = [tensors[name] for own in group.members.values() for name in own]
-        sources = [store for each in members for store in each.sources]
-        counts = tuple((pattern, len(own)) for pattern, own in group.members.items())
-        kinds = tuple((id(each.value), each.dtype) for each in members)
+        members = [tensors[name] for names in group.members.values() for name in names]
+        sources = [store for member in members for store in member.sources]
+        counts = tuple((pattern, len(names)) for pattern, names in group.members.items())
+        kinds = tuple((id(member.value), member.dtype) for member in members)
         key = group.converter, self.shapes.get(group.first), counts, kinds
         if (known := self._known.get(key)) is None:
             known = Known([], {})
             values, _ = together(members)
-            made = (trace.made(value, each.dtype) for value, each in zip(values, members, strict=True))
-            given = {pattern: [*islice(made, len(own))] for pattern, own in group.members.items()}
-            for each in self._traced(group, given, known).values():
-                own = apart(each.value, each.element, range(len(sources)))
+            traced = (trace.made(value, member.dtype) for value, member in zip(values, members, strict=True))
+            arguments = {pattern: [*islice(traced, len(names))] for pattern, names in group.members.items()}
+            for array in self._traced(group, arguments, known).values():
+                composed = apart(array.value, array.element, range(len(sources)))
                 # Layers that are alike share values, so that the rest of the plan is made for one of them.
-                known.tensors[id(each)] = own.changed(self._values.setdefault(own.value, own.value))
+                known.tensors[id(array)] = composed.changed(self._values.setdefault(composed.value, composed.value))
             self._check(
-                group, {pattern: [tensors[name].shape for name in own] for pattern, own in group.members.items()}
+                group, {pattern: [tensors[name].shape for name in names] for pattern, names in group.members.items()}
             )
             self._known[key] = known
-        found = {name: known.tensors[id(each)] for name, each in self._called(group, {}, known).items()}
+        results = {name: known.tensors[id(array)] for name, array in self._called(group, {}, known).items()}
         return {
-            name: ComposedTensor(each.value, each.dtype, tuple(sources[k] for k in each.sources))
-            for name, each in found.items()
+            name: ComposedTensor(tensor.value, tensor.dtype, tuple(sources[k] for k in tensor.sources))
+            for name, tensor in results.items()
         }
 
     def _check(self, group: ConverterGroup, shapes: Mapping[str, Sequence[Shape]]) -> None:
@@ -255,13 +263,13 @@ class Architecture:
             ModelError: the results differ, or the converter accepts no small tensors.
         """
         for axes in CUTS:
-            small = [[(pattern, _cut(shape, axes)) for shape in every] for pattern, every in shapes.items()]
-            flat = [each for every in small for each in every]
+            small = [[(pattern, _cut(shape, axes)) for shape in shapes_of] for pattern, shapes_of in shapes.items()]
+            flat = [item for items in small for item in items]
             ends = np.cumsum([math.prod(shape) for _, shape in flat], dtype=np.int64)
             if ends[-1] > MOST_CHECKED:
                 continue
             elements = np.split(np.arange(ends[-1], dtype=np.float32), ends[:-1])
-            arrays = [own.reshape(shape) for own, (_, shape) in zip(elements, flat, strict=True)]
+            arrays = [array.reshape(shape) for array, (_, shape) in zip(elements, flat, strict=True)]
             real, traced = dict[str, list[Any]](), dict[str, list[Any]]()
             trace = self.trace()
             for array, (pattern, shape) in zip(arrays, flat, strict=True):
@@ -269,16 +277,18 @@ class Architecture:
                 traced.setdefault(pattern, []).append(trace.made(value, array.dtype))
                 real.setdefault(pattern, []).append(self._torch.from_numpy(array))
             try:
-                wanted = {name: each.numpy() for name, each in self._called(group, real).items()}
+                wanted = {name: tensor.numpy() for name, tensor in self._called(group, real).items()}
             except Exception:  # the converter does not accept these shapes
                 continue
-            found = self._traced(group, traced)
-            if {name: each.shape for name, each in found.items()} == {n: each.shape for n, each in wanted.items()}:
-                results = [np.empty(each.shape, each.element) for each in found.values()]
-                for name, each in found.items():
-                    trace.composer.output(name, each.value)
+            traced_results = self._traced(group, traced)
+            if {name: tensor.shape for name, tensor in traced_results.items()} == {
+                n: tensor.shape for n, tensor in wanted.items()
+            }:
+                results = [np.empty(tensor.shape, tensor.element) for tensor in traced_results.values()]
+                for name, traced_tensor in traced_results.items():
+                    trace.composer.output(name, traced_tensor.value)
                 open_engine("numpy").compile(trace.composer.program()).bind([*arrays, *results])()
-                if all(map(np.array_equal, results, (wanted[name] for name in found))):
+                if all(map(np.array_equal, results, (wanted[name] for name in traced_results))):
                     return
             raise ModelError(f"convert: {_told(group)} differs when traced, on small tensors: please report this model")
         raise ModelError(f"convert: {_told(group)} cannot be checked: it takes no small tensors")
@@ -292,17 +302,17 @@ class Architecture:
             ModelError: the converter computes, or fails.
         """
         try:
-            found = self._called(group, members, known)
+            results = self._called(group, members, known)
         except FuseError as error:
             self._check_members(group)
             raise ModelError(f"convert: {_told(group)} does more than move elements: {_line(error)}") from None
         except Exception as error:
             self._check_members(group)
             raise ModelError(f"convert: {_told(group)} fails: {_line(error)}") from None
-        for each in found.values():
-            if not isinstance(each, TracedTensor):
+        for tensor in results.values():
+            if not isinstance(tensor, TracedTensor):
                 raise ModelError(f"convert: {_told(group)} makes elements of its own")
-        return found
+        return results
 
     def _check_members(self, group: ConverterGroup) -> None:
         """Look for what a converter lacks that has failed, or whose results do not fit the model.
@@ -321,17 +331,17 @@ class Architecture:
         converter = deepcopy(group.converter)
         if known is not None:
             converter.operations = [*(() if known.made else converter.operations), known]
-        kinds = {each.dtype for own in members.values() for each in own}
+        kinds = {tensor.dtype for of_pattern in members.values() for tensor in of_pattern}
         with suppress(AttributeError):
             # A cast to the dtype of the parameter is none, because tensors keep their dtypes.
             parameter = self.model.get_parameter(group.first)
             if len(kinds) == 1 and (kind := kinds.pop()).is_floating_point:
                 parameter.data = parameter.data.to(kind)
-        for pattern, own in members.items():
-            for each in own:
-                converter.add_tensor(group.first, group.first, pattern, each)
-        found = converter.convert(group.first, model=self.model, config=self.model.config)
-        return {name: each[0] if isinstance(each, list) else each for name, each in found.items()}
+        for pattern, part_names in members.items():
+            for part_tensor in part_names:
+                converter.add_tensor(group.first, group.first, pattern, part_tensor)
+        results = converter.convert(group.first, model=self.model, config=self.model.config)
+        return {name: result[0] if isinstance(result, list) else result for name, result in results.items()}
 
 
 def _cut(shape: Shape, axes: Sequence[int]) -> Shape:
@@ -350,15 +360,15 @@ def _grouped(groups: dict[str, ConverterGroup], first: str, converter: Any, patt
     groups.setdefault(first, ConverterGroup(converter, first, {})).members.setdefault(pattern, []).append(name)
 
 
-def _put(made: ComposedTensors, name: str, tensor: ComposedTensor) -> None:
-    if name in made:
+def _put(tensors: ComposedTensors, name: str, tensor: ComposedTensor) -> None:
+    if name in tensors:
         raise ModelError(f"convert: two tensors would be called {show(name)}")
-    made[name] = tensor
+    tensors[name] = tensor
 
 
 def _told(group: ConverterGroup) -> str:
     """A converter, for errors."""
-    operations = ", ".join(type(each).__name__ for each in group.converter.operations)
+    operations = ", ".join(type(operation).__name__ for operation in group.converter.operations)
     return f"the converter of {show(group.first)} ({operations})"
 
 

@@ -82,21 +82,21 @@ class AlikePieces(OpenFiles):
             is_alike = before[:at] == known.before[:at] and before[at + 4 :] == known.before[at + 4 :]
             if is_alike and _without_checksums(behind) == known.behind:
                 return replace(known.store, path=path, offset=start + known.store.offset)
-        found = read_torch(path, place, start, length)
-        if len(found.stores) == 1 and not found.refused and not found.others and len(kinds) < MOST_ALIKE:
-            (store,) = found.stores.values()
+        tensor = read_torch(path, place, start, length)
+        if len(tensor.stores) == 1 and not tensor.refused and not tensor.others and len(kinds) < MOST_ALIKE:
+            (store,) = tensor.stores.values()
             kinds += _known(file, replace(store, offset=store.offset - start), start, length)
-        return found
+        return tensor
 
 
 def _without_checksums(directory: bytes) -> bytes:
     """A directory whose checksums are zeros; empty if it is none."""
-    found, at = bytearray(directory), 0
+    output, at = bytearray(directory), 0
     while directory[at : at + 4] == b"PK\1\2" and at + _NAME <= len(directory):
         _, _, name, extra, comment = _RECORD.unpack_from(directory, at)
-        found[at + _CHECKSUM : at + _CHECKSUM + 4] = bytes(4)
+        output[at + _CHECKSUM : at + _CHECKSUM + 4] = bytes(4)
         at += _NAME + name + extra + comment
-    return bytes(found) if at else b""
+    return bytes(output) if at else b""
 
 
 def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_Known]:
@@ -105,7 +105,7 @@ def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_K
     if before[:4] != b"PK\3\4" or store.offset > MOST_HEADER:
         return
     with zipfile.ZipFile(Part(file, start, length)) as archive:
-        headers = {each.filename: each.header_offset for each in archive.infolist()}
+        headers = {entry.filename: entry.header_offset for entry in archive.infolist()}
         size = length - archive.start_dir
     last = max(at for at in headers.values() if at < store.offset)
     decides = [at for name, at in headers.items() if name.endswith(("/data.pkl", "/byteorder"))]

@@ -70,11 +70,11 @@ def not_of_format(dtype: np.dtype[Any], name: str, known: Iterable[str]) -> str:
         name: of the format.
         known: names of dtypes that it has.
     """
-    own = name_of(dtype)
+    dtype_name = name_of(dtype)
     if is_of_blocks(dtype) and (whole := _whole_of(dtype)) is not None:
-        return f"is {own} of shape {[*whole]}, whose rows are not whole blocks: only a .safetensors file has it"
-    where = _HAVE.get(own, "a .gguf file has it" if own in BLOCKS else f"it has {', '.join(known)}")
-    return f"is {own}, which {name} has not: {where}; drop leaves it out"
+        return f"is {dtype_name} of shape {[*whole]}, whose rows are not whole blocks: only a .safetensors file has it"
+    where = _HAVE.get(dtype_name, "a .gguf file has it" if dtype_name in BLOCKS else f"it has {', '.join(known)}")
+    return f"is {dtype_name}, which {name} has not: {where}; drop leaves it out"
 
 
 def in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, ...]:

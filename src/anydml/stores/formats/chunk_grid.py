@@ -101,14 +101,14 @@ class ChunkGrid:
         """The number of the first chunk with coordinates from `low` to `high` of an axis, and the one after them."""
         if self.edges is None:
             return low // self.chunk[axis], -(-high // self.chunk[axis])
-        own = self.edges[axis]
-        return max(0, bisect_right(own, low) - 1), bisect_left(own, high)
+        edges = self.edges[axis]
+        return max(0, bisect_right(edges, low) - 1), bisect_left(edges, high)
 
     def sizes(self, number: Sequence[int]) -> tuple[int, ...]:
         """Sizes of a chunk, with what is outside the array."""
         if self.edges is None:
             return self.chunk
-        return tuple(own[k + 1] - own[k] for k, own in zip(number, self.edges, strict=True))
+        return tuple(edges[k + 1] - edges[k] for k, edges in zip(number, self.edges, strict=True))
 
     @property
     def is_sharded(self) -> bool:
@@ -127,15 +127,15 @@ class ChunkGrid:
 
     def place(self, number: Sequence[int]) -> tuple[tuple[int, ...], int]:
         """The number of the file in which a chunk lies, along each axis, and the number of the chunk in it."""
-        ratio, found = self._ratio, 0
+        ratio, position = self._ratio, 0
         for k, count in zip(number, ratio, strict=True):
-            found = found * count + k % count
-        return tuple(k // count for k, count in zip(number, ratio, strict=True)), found
+            position = position * count + k % count
+        return tuple(k // count for k, count in zip(number, ratio, strict=True)), position
 
     def inside(self, file: Sequence[int]) -> list[range]:
         """Numbers of the chunks of a file, along each axis, that have elements of the array."""
-        every = zip(file, self._ratio, self.shape, self.chunk, strict=True)
-        return [range(k * count, min((k + 1) * count, -(-size // c))) for k, count, size, c in every]
+        columns = zip(file, self._ratio, self.shape, self.chunk, strict=True)
+        return [range(k * count, min((k + 1) * count, -(-size // c))) for k, count, size, c in columns]
 
     def name(self, number: Sequence[int]) -> str:
         """The path of the file in which a chunk lies, relative to the folder of the array."""
@@ -147,21 +147,27 @@ class ChunkGrid:
 
     def near(self, box: Box) -> Iterator[tuple[int, ...]]:
         """The numbers of the chunks that intersect a box, those of a file one after the other."""
-        ranges = [range(*self.span(axis, *own)) for axis, own in enumerate(box)]
+        ranges = [range(*self.span(axis, *interval)) for axis, interval in enumerate(box)]
         if self.shard is None or 0 in map(len, ranges):
             yield from itertools.product(*ranges)
             return
         ratio = self._ratio
-        files = [range(own[0] // count, own[-1] // count + 1) for own, count in zip(ranges, ratio, strict=True)]
+        files = [
+            range(coordinates[0] // count, coordinates[-1] // count + 1)
+            for coordinates, count in zip(ranges, ratio, strict=True)
+        ]
         for file in itertools.product(*files):
-            every = zip(file, ratio, ranges, strict=True)
+            columns = zip(file, ratio, ranges, strict=True)
             yield from itertools.product(
-                *(range(max(own[0], k * count), min(own[-1] + 1, (k + 1) * count)) for k, count, own in every)
+                *(
+                    range(max(coordinates[0], k * count), min(coordinates[-1] + 1, (k + 1) * count))
+                    for k, count, coordinates in columns
+                )
             )
 
     def box(self, number: Sequence[int]) -> Box:
         """The box of elements of a chunk, clipped to the array."""
         if self.edges is not None:
-            every = zip(number, self.edges, self.shape, strict=True)
-            return tuple((own[k], min(size, own[k + 1])) for k, own, size in every)
+            columns = zip(number, self.edges, self.shape, strict=True)
+            return tuple((edges[k], min(size, edges[k + 1])) for k, edges, size in columns)
         return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))

@@ -74,9 +74,9 @@ class FileTensors(NamedTuple):
     def of(cls, tensors: Mapping[str, ShapeAndDtype]) -> Self:
         """Tensors by name."""
         known: dict[ShapeAndDtype, int] = {}
-        kind = [known.setdefault(each, len(known)) for each in tensors.values()]
-        every = np.arange(len(tensors), dtype=np.int32)
-        return cls(TensorNames([*tensors]), every, [*known], np.array(kind, np.int32))
+        kind = [known.setdefault(tensor, len(known)) for tensor in tensors.values()]
+        numbers = np.arange(len(tensors), dtype=np.int32)
+        return cls(TensorNames([*tensors]), numbers, [*known], np.array(kind, np.int32))
 
     @property
     def bytes_of_kinds(self) -> Numbers:
@@ -99,5 +99,5 @@ _POWERS = 10 ** np.arange(1, 19, dtype=np.int64)
 
 def digits_of(numbers: Numbers) -> Numbers:
     """Decimal digits of each number from 0."""
-    found: Numbers = np.searchsorted(_POWERS, numbers, "right") + 1
-    return found
+    digits: Numbers = np.searchsorted(_POWERS, numbers, "right") + 1
+    return digits

@@ -37,9 +37,9 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
     sets: dict[tuple[str, str, int, str], dict[int, int]] = {}
     shards = set[int]()
     for file in files:
-        if found := _NUMBERED.fullmatch(file.name):
-            kind = found["head"], found["of"], int(found["count"]), found["tail"]
-            sets.setdefault(kind, {})[int(found["number"])] = len(found["number"])
+        if match := _NUMBERED.fullmatch(file.name):
+            kind = match["head"], match["of"], int(match["count"]), match["tail"]
+            sets.setdefault(kind, {})[int(match["number"])] = len(match["number"])
             if shard := _SHARD.match(file.name):
                 shards.add(int(shard["number"]))
     for (head, of, count, tail), numbers in sets.items():
@@ -64,21 +64,21 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
 
 def is_one_of(file: Path) -> int:
     """The number of files that the name of a file counts, or 1."""
-    found = _NUMBERED.fullmatch(file.name)
-    return int(found["count"]) if found else 1
+    match = _NUMBERED.fullmatch(file.name)
+    return int(match["count"]) if match else 1
 
 
 def set_of(file: Path) -> tuple[str, ...]:
     """What the names of all files of a set have in common: all but the number."""
-    found = _NUMBERED.fullmatch(file.name)
-    return found.group("head", "of", "count", "tail") if found else (file.name,)
+    match = _NUMBERED.fullmatch(file.name)
+    return match.group("head", "of", "count", "tail") if match else (file.name,)
 
 
 def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpoint]:
     """The files of ranks, by rank.
 
     Raises:
-        ModelError: some are no files of ranks, are of different numbers of ranks, are missing, or there twice.
+        ModelError: some are not files of ranks, are of different numbers of ranks, are missing, or there twice.
     """
     others = [file for file in files if RANK not in file.metadata]
     if others:

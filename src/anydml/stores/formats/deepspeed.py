@@ -40,22 +40,22 @@ def zero_folder(folder: Path) -> Path | None:
     Raises:
         ModelError: that file names no folder in it.
     """
-    if any(each.name.endswith(_OWN) for each in folder.iterdir()):
+    if any(entry.name.endswith(_OWN) for entry in folder.iterdir()):
         return folder
     latest = folder / LATEST
     if not latest.is_file() or latest.stat().st_size > 4096:
         return None
     tag = latest.read_text("utf-8", "replace").strip()
-    found = folder / tag
-    if Path(tag).name != tag or not found.is_dir():
+    tagged = folder / tag
+    if Path(tag).name != tag or not tagged.is_dir():
         raise JsonPath(str(latest)).error(f"names {show(tag)}, which is not a folder beside it")
-    return found if any(each.name.endswith(_OWN) for each in found.iterdir()) else None
+    return tagged if any(entry.name.endswith(_OWN) for entry in tagged.iterdir()) else None
 
 
 def of_one_rank(path: Path) -> str | None:
     """Of which rank a file has parts, if its name is that of DeepSpeed's ZeRO."""
-    found = _OPTIMIZER.fullmatch(path.name) or _MODEL.fullmatch(path.name)
-    return found["rank"] if found else None
+    match = _OPTIMIZER.fullmatch(path.name) or _MODEL.fullmatch(path.name)
+    return match["rank"] if match else None
 
 
 def is_model_file(path: Path) -> bool:
@@ -75,17 +75,17 @@ def read_zero(folder: Path) -> Distributed:
     place = JsonPath(str(folder))
     model, shards = _files(folder, place)
     first = model[0]
-    own = first.under("module")
+    module = first.under("module")
     if not shards:
         if first.path.name.startswith("zero_"):
             raise place.error("has no file …_optim_states.pt, in which stage 3 of ZeRO keeps the weights")
-        return _of_module(first, own)
+        return _of_module(first, module)
     stage, groups = _groups(shards, place)
     listed = first.said.get("param_shapes")
-    shapes = [_shapes(each, first) for each in (listed if isinstance(listed, list) else [listed])]
+    shapes = [_shapes(shape, first) for shape in (listed if isinstance(listed, list) else [listed])]
     tensors: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if stage == 3:
-        tensors |= _by_tensor([shape for each in shapes for shape in each.items()], groups, place)
+        tensors |= _by_tensor([shape for file_shapes in shapes for shape in file_shapes.items()], groups, place)
     else:
         paddings = dict_of(shards[0].said.get(_STATE)).get("param_alignment_paddings")
         tensors |= _by_group(shapes, groups, paddings, place)
@@ -94,9 +94,9 @@ def read_zero(folder: Path) -> Distributed:
         f"{stage}, and leaves out what else the optimizer keeps"
     ]
     tensors |= _frozen(model, stage, place)
-    remarks += _others(first, own, tensors, stage)
+    remarks += _others(first, module, tensors, stage)
     # Shapes in the files of the model say where the shards are cut.
-    described_by = tuple((each.path, each.seen) for each in (*model, *shards))
+    described_by = tuple((file.path, file.seen) for file in (*model, *shards))
     for _, pieces in tensors.values():
         for store, _ in pieces:
             store.described_by = described_by
@@ -110,19 +110,21 @@ def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDi
         ModelError: one is of no known kind, of a second model-parallel rank, or missing.
     """
     model, shards = dict[int, Path](), dict[int, Path]()
-    for each in sorted(folder.iterdir()):
-        if not each.name.endswith(_OWN):
+    for entry in sorted(folder.iterdir()):
+        if not entry.name.endswith(_OWN):
             continue
-        to = model if (found := _MODEL.fullmatch(each.name)) else shards
-        found = found or _OPTIMIZER.fullmatch(each.name)
-        if found is None:
-            raise place.error(f"has {each.name}, of experts or layers that DeepSpeed keeps apart, which are not joined")
-        if int(found["model"]):
+        to = model if (match := _MODEL.fullmatch(entry.name)) else shards
+        match = match or _OPTIMIZER.fullmatch(entry.name)
+        if match is None:
             raise place.error(
-                f"has {each.name}, of a second model-parallel rank: name the files mp_rank_…_model_states.pt of all "
+                f"has {entry.name}, of experts or layers that DeepSpeed keeps apart, which are not joined"
+            )
+        if int(match["model"]):
+            raise place.error(
+                f"has {entry.name}, of a second model-parallel rank: name the files mp_rank_…_model_states.pt of all "
                 "ranks in order, with the axes of a layout and only module"
             )
-        to[int(found["rank"] or 0)] = each
+        to[int(match["rank"] or 0)] = entry
     for kind, by_rank in (("model", model), ("optim", shards)):
         if gone := sorted({*range(max(by_rank, default=0))} - {*by_rank}):
             raise place.error(f"lacks the file …_{kind}_states.pt of rank {', '.join(map(str, gone[:10]))}")
@@ -137,11 +139,11 @@ def _rank(path: Path) -> int:
     return int(of_one_rank(path) or 0)
 
 
-def _of_module(file: TorchDict, own: Mapping[str, Store]) -> Distributed:
+def _of_module(file: TorchDict, tensors_of_module: Mapping[str, Store]) -> Distributed:
     said = f"takes the weights of {file.path.name}, for there are no shards of ZeRO"
     refused = {name.removeprefix("module."): error for name, error in file.tensors.refused.items() if
                name.startswith("module.")}  # fmt: skip
-    whole = {name: (store.shape, [(store, (0,) * store.ndim)]) for name, store in own.items()}
+    whole = {name: (store.shape, [(store, (0,) * store.ndim)]) for name, store in tensors_of_module.items()}
     return Distributed(whole, [], refused, [said])
 
 
@@ -151,7 +153,7 @@ def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[lis
     Raises:
         ModelError: the files are not those of as many ranks as they say, or have no weights.
     """
-    states = [dict_of(each.said.get(_STATE)) for each in shards]
+    states = [dict_of(shard.said.get(_STATE)) for shard in shards]
     stage, count = states[0].get("zero_stage"), states[0].get("partition_count")
     stage = getattr(stage, "arguments", (stage,))[0]
     if stage not in (1, 2, 3):
@@ -164,17 +166,17 @@ def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[lis
         raise place.error(
             "has groups of weights that different numbers of ranks share, as experts, which are not joined"
         )
-    found = list[list[Store]]()
-    for each in shards:
+    groups = list[list[Store]]()
+    for rank_shard in shards:
         key = f"{_STATE}.{_FLAT.get(stage, _BY_GROUPS)}"
-        own = each.under(key)
-        flat = [own.get(str(k)) for k in range(len(own))]
+        group = rank_shard.under(key)
+        flat = [group.get(str(k)) for k in range(len(group))]
         if not flat or any(store is None or store.ndim != 1 for store in flat):
-            raise JsonPath(str(each.path)).error(f"has no flat tensors under {key}")
-        found.append([store for store in flat if store is not None])
-    if len({(len(own), *(store.dtype for store in own)) for own in found}) > 1:
+            raise JsonPath(str(rank_shard.path)).error(f"has no flat tensors under {key}")
+        groups.append([store for store in flat if store is not None])
+    if len({(len(group), *(store.dtype for store in group)) for group in groups}) > 1:
         raise place.error("has files …_optim_states.pt whose groups of weights are not alike")
-    return stage, found
+    return stage, groups
 
 
 def _shapes(listed: Any, file: TorchDict) -> dict[str, tuple[int, ...]]:
@@ -190,44 +192,46 @@ def _by_group(
     place: JsonPath,
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:  # fmt: skip
     """Tensors of stages 1 and 2: the groups of all ranks, one after the other, are the weights of a group."""
-    found: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
+    shapes_of: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if len(shapes) != len(ranks[0]):
         raise place.error(f"has {len(ranks[0])} groups of weights, but the shapes of {len(shapes)}")
-    for number, own in enumerate(shapes):
+    for number, of_group in enumerate(shapes):
         stores = [rank[number] for rank in ranks]
         more = paddings[number] if isinstance(paddings, (list, tuple)) and len(paddings) > number else None
-        gaps = [0] * len(own) if more is None else list(more)
-        if len(gaps) != len(own) or any(type(gap) is not int or not 0 <= gap < 1 << 30 for gap in gaps):
-            raise place.error(f"has {len(own)} weights in group {number}, but not as many param_alignment_paddings")
+        gaps = [0] * len(of_group) if more is None else list(more)
+        if len(gaps) != len(of_group) or any(type(gap) is not int or not 0 <= gap < 1 << 30 for gap in gaps):
+            raise place.error(
+                f"has {len(of_group)} weights in group {number}, but not as many param_alignment_paddings"
+            )
         at = 0
-        for (name, shape), gap in zip(own.items(), gaps, strict=True):
-            found[name] = shape, [*_cut(stores, at, shape, place / name)]
+        for (name, shape), gap in zip(of_group.items(), gaps, strict=True):
+            shapes_of[name] = shape, [*_cut(stores, at, shape, place / name)]
             at += math.prod(shape) + gap
         # What is left fills up the last rank, to a multiple of twice their number.
         unit, there = 2 * len(ranks), sum(store.size for store in stores)
         if -(-at // unit) != -(-there // unit):
             raise place.error(f"has {there} elements in group {number} of weights, whose shapes have {at}")
-    return found
+    return shapes_of
 
 
 def _by_tensor(
     shapes: Sequence[tuple[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], place: JsonPath
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:
     """Tensors of stage 3: each rank has an equal interval of each."""
-    found: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
+    of_tensor: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     at = 0
     for name, shape in shapes:
-        own, pieces = -(-math.prod(shape) // len(ranks)), list[Place]()
+        rank_size, pieces = -(-math.prod(shape) // len(ranks)), list[Place]()
         for rank, stores in enumerate(ranks):
-            start = min(rank * own, math.prod(shape))
-            pieces += _cut(stores, at, shape, place / name, start, min(start + own, math.prod(shape)))
-        found[name] = shape, pieces or [*_cut(ranks[0], at, shape, place / name)]
-        at += own
+            start = min(rank * rank_size, math.prod(shape))
+            pieces += _cut(stores, at, shape, place / name, start, min(start + rank_size, math.prod(shape)))
+        of_tensor[name] = shape, pieces or [*_cut(ranks[0], at, shape, place / name)]
+        at += rank_size
     if wrong := next((stores for stores in ranks if sum(store.size for store in stores) != at), None):
         raise JsonPath(str(wrong[0].path)).error(
             f"has {sum(store.size for store in wrong)} elements of weights, whose shapes have {at} for a rank"
         )
-    return found
+    return of_tensor
 
 
 def _cut(
@@ -294,7 +298,10 @@ def _frozen(
 
 
 def _others(
-    file: TorchDict, own: Mapping[str, Store], tensors: dict[str, tuple[tuple[int, ...], list[Place]]], stage: int
+    file: TorchDict,
+    tensors_of_module: Mapping[str, Store],
+    tensors: dict[str, tuple[tuple[int, ...], list[Place]]],
+    stage: int,
 ) -> list[str]:
     """Add what the shards do not have: shared weights, and buffers. Returns remarks on them.
 
@@ -302,10 +309,12 @@ def _others(
         ModelError: a weight of stage 3 is in no shard.
     """
     shared = {name: other for name, other in dict_of(file.said.get("shared_params")).items() if isinstance(other, str)}
-    at = {(store.offset, store.shape): name for name, store in own.items() if name in tensors and store.size}
+    at = {
+        (store.offset, store.shape): name for name, store in tensors_of_module.items() if name in tensors and store.size
+    }
     buffers, listed = list[str](), file.said.get("buffer_names")
     known = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set[str]()
-    for name, store in own.items():
+    for name, store in tensors_of_module.items():
         if name in tensors:
             continue
         other = shared.get(name, at.get((store.offset, store.shape)) if store.size else None)

@@ -66,33 +66,37 @@ def new_distributed(
         ModelError: PyTorch has no such dtype.
     """
     kinds: dict[ShapeAndDtype, int] = {}
-    kind_of = np.array([kinds.setdefault((each.shape, each.dtype), len(kinds)) for each in pieces], np.int32)
+    kind_of = np.array([kinds.setdefault((piece.shape, piece.dtype), len(kinds)) for piece in pieces], np.int32)
     around = list[tuple[bytes, bytes]]()
     for shape, dtype in kinds:
         if dtype not in _NAMES:
-            number = next(k for k, each in enumerate(pieces) if each.dtype == dtype)
-            name = next(names.texts[tensor[own == number][0]] for tensor, own in files if (own == number).any())
+            number = next(k for k, piece in enumerate(pieces) if piece.dtype == dtype)
+            name = next(
+                names.texts[tensor[kinds_here == number][0]]
+                for tensor, kinds_here in files
+                if (kinds_here == number).any()
+            )
             raise (JsonPath(str(folder)) / name).error(not_of_format(dtype, "PyTorch", DTYPES_OF_TORCH))
         around.append(_around(shape, dtype, _NAMES[dtype]))
     sizes = bytes_of([*kinds])
-    heads, tails = (np.array([len(each[k]) for each in around], np.int64) for k in (0, 1))
-    contents = tuple(each for both in around for each in both)
-    made, offsets, stored = list[NewFile](), [np.empty(0, np.int64)], list[_Stored]()
+    heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
+    contents = tuple(part for both in around for part in both)
+    files_made, offsets, stored = list[NewFile](), [np.empty(0, np.int64)], list[_Stored]()
     for number, (tensor, piece) in enumerate(files):
-        own = kind_of[piece]
-        ends = np.cumsum(heads[own] + sizes[own] + tails[own])
-        starts = ends - (heads + sizes + tails)[own]
-        known = np.stack([starts, ends - tails[own]], 1).ravel()
-        beside = KnownBytes(known, np.stack([2 * own, 2 * own + 1], 1).ravel(), contents)
+        kinds_of_file = kind_of[piece]
+        ends = np.cumsum(heads[kinds_of_file] + sizes[kinds_of_file] + tails[kinds_of_file])
+        starts = ends - (heads + sizes + tails)[kinds_of_file]
+        known = np.stack([starts, ends - tails[kinds_of_file]], 1).ravel()
+        beside = KnownBytes(known, np.stack([2 * kinds_of_file, 2 * kinds_of_file + 1], 1).ravel(), contents)
         path = folder / f"__{number}_0.distcp"
-        made.append(NewFile(path, b"", int(ends[-1]) if own.size else 0, beside))
-        offsets.append(starts + heads[own])
+        files_made.append(NewFile(path, b"", int(ends[-1]) if kinds_of_file.size else 0, beside))
+        offsets.append(starts + heads[kinds_of_file])
         stored.append(_Stored(path.name, tensor, piece))
-    tensors, every = (np.concatenate([np.empty(0, np.int32), *(each[k] for each in files)]) for k in (0, 1))
-    number_of = np.repeat(np.arange(len(files), dtype=np.int32), [each.tensor.size for each in stored])
-    targets = Targets(made, number_of, names, tensors, [*kinds], kind_of[every], np.concatenate(offsets))
+    tensors, all_pieces = (np.concatenate([np.empty(0, np.int32), *(file[k] for file in files)]) for k in (0, 1))
+    number_of = np.repeat(np.arange(len(files), dtype=np.int32), [entry.tensor.size for entry in stored])
+    targets = Targets(files_made, number_of, names, tensors, [*kinds], kind_of[all_pieces], np.concatenate(offsets))
     lengths = np.stack([heads, sizes, tails])[:, kind_of]
-    firsts = np.split(targets.offset, np.cumsum([each.tensor.size for each in stored])[:-1])
+    firsts = np.split(targets.offset, np.cumsum([entry.tensor.size for entry in stored])[:-1])
     return targets, {folder / METADATA: _Metadata(names, pieces, stored, firsts, lengths)}
 
 
@@ -136,21 +140,21 @@ class _Metadata:
         memo = _Memo()
         texts = self.names.texts
         kinds = np.full(len(texts), -1, np.int32)
-        kind_of_piece = np.array([each.kind for each in self.pieces], np.int32)
-        for each in self.stored:
-            kinds[each.tensor] = kind_of_piece[each.piece]
+        kind_of_piece = np.array([piece.kind for piece in self.pieces], np.int32)
+        for entry in self.stored:
+            kinds[entry.tensor] = kind_of_piece[entry.piece]
         name_of_tensor = np.zeros(len(texts), np.uint32)
-        own = np.flatnonzero(kinds >= 0).tolist()
-        name_of_tensor[own] = [memo.put(_plain(texts[number])) for number in own]
-        starts = [memo.put(_size(each.start)) for each in self.pieces]
+        present = np.flatnonzero(kinds >= 0).tolist()
+        name_of_tensor[present] = [memo.put(_plain(texts[number])) for number in present]
+        starts = [memo.put(_size(piece.start)) for piece in self.pieces]
         said = self._of_kinds(memo, starts)
         state, planned = list[bytes](), list[bytes]()
-        for number, kind in zip(name_of_tensor[own].tolist(), kinds[own].tolist(), strict=True):
+        for number, kind in zip(name_of_tensor[present].tolist(), kinds[present].tolist(), strict=True):
             name = memo.get(number)
             state += [name, said[kind]]
             planned += [name, name, b"\x85"]
-        stored = [self._places(memo, each, offset, name_of_tensor, np.array(starts, np.uint32))
-                  for each, offset in zip(self.stored, self.offsets, strict=True)]  # fmt: skip
+        stored = [self._places(memo, entry, offset, name_of_tensor, np.array(starts, np.uint32))
+                  for entry, offset in zip(self.stored, self.offsets, strict=True)]  # fmt: skip
         content = memo.object(
             "Metadata", state_dict_metadata=_dict(state), planner_data=_dict(planned), storage_data=_dict(stored)
         )
@@ -164,26 +168,26 @@ class _Metadata:
             sizes = memo.once(_size(piece.shape))
             chunk = memo.object("ChunkStorageMetadata", offsets=memo.get(start), sizes=sizes)
             chunks.setdefault(piece.kind, []).append(chunk)
-        module, found = "torch.distributed.checkpoint.metadata", dict[int, bytes]()
+        module, texts = "torch.distributed.checkpoint.metadata", dict[int, bytes]()
         for kind, piece in firsts.items():
             layout = _name(module, "_MEM_FORMAT_ENCODING") + b"(K\x00tR"
             state = _name("torch", _NAMES[piece.dtype]) + _name("torch", "strided")
             state = b"(" + state + _plain(False) + layout + _plain(False) + b"t"
             properties = memo.once(_name(module, "TensorProperties")) + b")\x81" + memo.once(state) + b"b"
-            size, own = memo.once(_size(piece.whole)), b"](" + b"".join(chunks[kind]) + b"e"
-            found[kind] = memo.object("TensorStorageMetadata", properties=properties, size=size, chunks=own)
-        return found
+            size, chunk_list = memo.once(_size(piece.whole)), b"](" + b"".join(chunks[kind]) + b"e"
+            texts[kind] = memo.object("TensorStorageMetadata", properties=properties, size=size, chunks=chunk_list)
+        return texts
 
-    def _places(self, memo: _Memo, own: _Stored, offsets: Numbers, names: Array, starts: Array) -> bytes:
+    def _places(self, memo: _Memo, entry: _Stored, offsets: Numbers, names: Array, starts: Array) -> bytes:
         """Keys and values of where the pieces of a file lie."""
         key = memo.object("MetadataIndex", fqn=b"j" + _HOLE, offset=b"j" + _HOLE, index=b"J" + _HOLE)
-        path, number = memo.once(_plain(own.file)), b"\x8a\x08" + _HOLE
+        path, number = memo.once(_plain(entry.file)), b"\x8a\x08" + _HOLE
         value = memo.object("_StorageInfo", "filesystem", relative_path=path, offset=number, length=number)
-        indices = np.array([each.number for each in self.pieces], "<u4")[own.piece]
-        lengths = self.lengths[:, own.piece]
-        columns = [names[own.tensor], starts[own.piece], indices, offsets - lengths[0], lengths.sum(0)]
-        around = [np.frombuffer(each, np.uint8) for each in (key + value).split(_HOLE)]
-        table, count = [np.broadcast_to(around[0], (own.piece.size, around[0].size))], own.piece.size
+        indices = np.array([piece.number for piece in self.pieces], "<u4")[entry.piece]
+        lengths = self.lengths[:, entry.piece]
+        columns = [names[entry.tensor], starts[entry.piece], indices, offsets - lengths[0], lengths.sum(0)]
+        around = [np.frombuffer(part, np.uint8) for part in (key + value).split(_HOLE)]
+        table, count = [np.broadcast_to(around[0], (entry.piece.size, around[0].size))], entry.piece.size
         for column, kind, after in zip(columns, ("<u4", "<u4", "<u4", "<i8", "<i8"), around[1:], strict=True):
             table.append(np.ascontiguousarray(column, kind).reshape(-1, 1).view(np.uint8))
             table.append(np.broadcast_to(after, (count, after.size)))
@@ -227,8 +231,10 @@ class _Memo:
 
     def object(self, kind: str, module: str = "metadata", **state: bytes) -> bytes:
         """An object of torch.distributed.checkpoint, by its attributes."""
-        made = self.once(_name(f"torch.distributed.checkpoint.{module}", kind)) + b")\x81"
-        return made + _dict(each for key, value in state.items() for each in (self.once(_plain(key)), value)) + b"b"
+        new_object = self.once(_name(f"torch.distributed.checkpoint.{module}", kind)) + b")\x81"
+        return (
+            new_object + _dict(part for key, value in state.items() for part in (self.once(_plain(key)), value)) + b"b"
+        )
 
 
 def _plain(value: Any) -> bytes:
@@ -256,9 +262,9 @@ def _around(shape: tuple[int, ...], dtype: np.dtype[Any], kind: str) -> tuple[by
     storage = _plain("storage") + _name("torch.storage", "UntypedStorage") + b"".join(map(_plain, ("0", "cpu", size)))
     values = b"".join(map(_plain, (0, shape, Layout.packed(shape, 1).strides, False)))
     arguments = b"(" + storage + b"tQ" + values + _name("collections", "OrderedDict") + b")R" + _name("torch", kind)
-    made = b"\x80\x02" + _name("torch._utils", "_rebuild_tensor_v3") + b"(" + arguments + b"tR."
+    state = b"\x80\x02" + _name("torch._utils", "_rebuild_tensor_v3") + b"(" + arguments + b"tR."
     head, directory = b"", b""
-    small = {"data.pkl": made, "byteorder": b"little", "version": b"3\n"}
+    small = {"data.pkl": state, "byteorder": b"little", "version": b"3\n"}
     for name, content in small.items():
         directory += entry_header(f"archive/{name}", len(content), zlib.crc32(content), len(head))
         head += entry_header(f"archive/{name}", len(content), zlib.crc32(content)) + content

@@ -84,9 +84,9 @@ class KeyText(str):
     def of(cls, value: Any, raw: bytes) -> KeyText:
         """The text of a value; of None, which stands for an array, its length."""
         is_array = value is None
-        made = cls(f"array of {struct.unpack_from('<Q', raw, 8)[0]}" if is_array else str(value))
-        made.raw, made.is_array = raw, is_array
-        return made
+        text = cls(f"array of {struct.unpack_from('<Q', raw, 8)[0]}" if is_array else str(value))
+        text.raw, text.is_array = raw, is_array
+        return text
 
 
 class _Reader:
@@ -150,7 +150,7 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
         reader = _Reader(file, size, place)
         magic, version = reader.take(4), reader.number("I")
         if magic != b"GGUF" or version not in (2, 3):
-            raise place.error("is no GGUF file of version 2 or 3 in little-endian order")
+            raise place.error("is not a GGUF file of version 2 or 3 in little-endian order")
         tensors, keys = reader.number("Q"), reader.number("Q")
         if tensors > MOST_TENSORS or keys > MOST_KEYS:
             raise place.error(f"says that it has {tensors} tensors and {keys} keys: too many")
@@ -178,8 +178,8 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
             raise (place / "general.alignment").error(f"is {show(alignment)}, where a power of two is expected")
         start = -(-(size - reader.left) // alignment) * alignment
-    found, refused = _stores(path, listed, start, alignment, size, place)
-    return FileContent(found, texts, refused=refused)
+    stores, refused = _stores(path, listed, start, alignment, size, place)
+    return FileContent(stores, texts, refused=refused)
 
 
 def _stores(
@@ -191,9 +191,9 @@ def _stores(
     place: JsonPath,
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
     """The tensors, and errors of those of unknown types, by name, of which name, shape, type and offset are listed."""
-    found, refused, ends = dict[str, Store](), dict[str, ModelError](), list[tuple[int, int, str]]()
+    stores, refused, ends = dict[str, Store](), dict[str, ModelError](), list[tuple[int, int, str]]()
     for name, shape, kind, offset in listed:
-        if name in found or name in refused:
+        if name in stores or name in refused:
             raise place.error(f"has {show(name)} twice")
         try:
             sizes, dtype = _kind(shape, kind, place / name)
@@ -204,9 +204,11 @@ def _stores(
         if end >= 1 << 63 or max(shape, default=0) >= 1 << 48:
             raise (place / name).error(f"has shape {[*shape]} at {offset}, which no file can hold")
         if offset % alignment:
-            raise (place / name).error(f"begins at byte {offset}, which is no multiple of the alignment, {alignment}")
+            raise (place / name).error(
+                f"begins at byte {offset}, which is not a multiple of the alignment, {alignment}"
+            )
         ends.append((start + offset, end, name))
-        found[name] = Store(path, name, sizes, dtype, start + offset)
+        stores[name] = Store(path, name, sizes, dtype, start + offset)
     ends.sort()
     for (_, end, _), (first, _, name) in pairwise(ends):
         if first < end:
@@ -214,9 +216,11 @@ def _stores(
     if ends and (end := ends[-1][1]) > size:
         raise place.error(f"is cut off after {size} bytes: {missing_bytes(end - size)}")
     # Writers fill up the last tensor, too. Where those of unknown types end is not known.
-    if ends and not refused and size > (most := start + -(-(end - start) // alignment) * alignment):
-        raise place.error(f"has {counted(size - most, 'byte')} behind its last tensor, which its header does not name")
-    return found, refused
+    if ends and not refused and size > (max_size := start + -(-(end - start) // alignment) * alignment):
+        raise place.error(
+            f"has {counted(size - max_size, 'byte')} behind its last tensor, which its header does not name"
+        )
+    return stores, refused
 
 
 def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -238,7 +242,7 @@ def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> 
     The key that says of which dtype most tensors are, if it says an unquantised one, says the new one, or is left out.
     """
     said = {**metadata}
-    old = {f"{each}" for each in FILE_TYPES.values()}
+    old = {f"{number}" for number in FILE_TYPES.values()}
     if dtype is not None and said.get(FILE_TYPE) in old:
         del said[FILE_TYPE]
         if (number := FILE_TYPES.get(NAMES.get(dtype, ""))) is not None:

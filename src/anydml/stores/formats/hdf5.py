@@ -51,19 +51,19 @@ def references_of_hdf5(path: Path, place: JsonPath) -> References:
     objects, refused = dict[str, bytes | Range](), dict[str, str]()
     try:
         with h5py.File(path, "r") as file:
-            for name, each in _members(file, ""):
-                if isinstance(each, h5py.Group):
-                    own: dict[str, bytes | Range] = {
+            for name, member in _members(file, ""):
+                if isinstance(member, h5py.Group):
+                    hdf5_objects: dict[str, bytes | Range] = {
                         ".zgroup": _text({"zarr_format": 2}),
-                        ".zattrs": _text(_attributes(each)),
+                        ".zattrs": _text(_attributes(member)),
                     }
                 else:
                     try:
-                        own = dict(_dataset(each, path))
+                        hdf5_objects = dict(_dataset(member, path))
                     except (ValueError, KeyError, NotImplementedError) as error:
                         refused[name] = str(error)
                         continue
-                objects |= {f"{name}/{key}".lstrip("/"): content for key, content in own.items()}
+                objects |= {f"{name}/{key}".lstrip("/"): content for key, content in hdf5_objects.items()}
     except (OSError, RuntimeError) as error:
         raise place.error(f"cannot be read by h5py: {str(error)[:200]}") from None
     return References(objects, refused)
@@ -77,18 +77,20 @@ def _members(group: Any, name: str) -> Iterator[tuple[str, Any]]:
     for key in group:
         if not isinstance(group.get(key, getlink=True), h5py.HardLink):
             continue
-        each, own = group[key], f"{name}/{key}".lstrip("/")
-        if isinstance(each, h5py.Group):
-            yield from _members(each, own)
-        elif isinstance(each, h5py.Dataset) and not _text_of(each.attrs.get("NAME", b"")).startswith(WITHOUT_VALUES):
-            yield own, each
+        member, member_name = group[key], f"{name}/{key}".lstrip("/")
+        if isinstance(member, h5py.Group):
+            yield from _members(member, member_name)
+        elif isinstance(member, h5py.Dataset) and not _text_of(member.attrs.get("NAME", b"")).startswith(
+            WITHOUT_VALUES
+        ):
+            yield member_name, member
 
 
 def _dataset(data: Any, path: Path) -> Iterator[tuple[str, bytes | Range]]:
     """Metadata and chunks of a dataset.
 
     Raises:
-        ValueError: its elements are no plain bytes in this file, or a filter is not known.
+        ValueError: its elements are not plain bytes in this file, or a filter is not known.
     """
     dtype = data.dtype
     if dtype.hasobject or data.shape is None or dtype.subdtype is not None:
@@ -120,19 +122,21 @@ def _dataset(data: Any, path: Path) -> Iterator[tuple[str, bytes | Range]]:
             # Small datasets may lie in their headers.
             yield name, np.ascontiguousarray(data[...]).tobytes()
         return
-    for each in _chunks(data):
-        if each.filter_mask:
-            raise ValueError(f"has a chunk at {[*each.chunk_offset]} that was written without some of the filters")
-        number = (str(first // size) for first, size in zip(each.chunk_offset, chunk, strict=True))
-        yield ".".join(number), Range(path, each.byte_offset, each.size)
+    for chunk_info in _chunks(data):
+        if chunk_info.filter_mask:
+            raise ValueError(
+                f"has a chunk at {[*chunk_info.chunk_offset]} that was written without some of the filters"
+            )
+        number = (str(first // size) for first, size in zip(chunk_info.chunk_offset, chunk, strict=True))
+        yield ".".join(number), Range(path, chunk_info.byte_offset, chunk_info.size)
 
 
 def _chunks(data: Any) -> list[Any]:
     """Where the chunks lie."""
-    found = list[Any]()
+    chunks = list[Any]()
     if hasattr(data.id, "chunk_iter"):
-        data.id.chunk_iter(found.append)
-        return found
+        data.id.chunk_iter(chunks.append)
+        return chunks
     return [data.id.get_chunk_info(k) for k in range(data.id.get_num_chunks())]
 
 
@@ -151,18 +155,18 @@ def _axes(data: Any) -> list[str]:
         return []
     if data.attrs.get("CLASS") == b"DIMENSION_SCALE" and data.ndim == 1:
         return [data.name.rpartition("/")[2]]
-    found = []
-    for own in data.dims:
+    axes = []
+    for dimension in data.dims:
         try:
-            found += [scale.name.rpartition("/")[2] for scale in own.values()][:1] or [own.label]
+            axes += [scale.name.rpartition("/")[2] for scale in dimension.values()][:1] or [dimension.label]
         except (RuntimeError, KeyError):
             return []
-    return found if all(found) else []
+    return axes if all(axes) else []
 
 
 def _attributes(of: Any) -> dict[str, Any]:
     """Attributes that JSON can hold."""
-    found = dict[str, Any]()
+    attributes = dict[str, Any]()
     for name in of.attrs:
         if name in OF_LIBRARIES:
             continue
@@ -175,15 +179,15 @@ def _attributes(of: Any) -> dict[str, Any]:
             # NetCDF writes numbers as arrays of one element.
             value = value[0]
         try:
-            found[name] = json.loads(json.dumps(value, default=_text_of))
+            attributes[name] = json.loads(json.dumps(value, default=_text_of))
         except (TypeError, ValueError):
             continue
-    return found
+    return attributes
 
 
 def _text_of(value: Any) -> str:
     if not isinstance(value, bytes | str):
-        raise TypeError(f"{show(str(value))} is no text")
+        raise TypeError(f"{show(str(value))} is not a text")
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 

@@ -37,10 +37,10 @@ class Stored(NamedTuple):
         from zarr.core.buffer import default_buffer_prototype
 
         span = SuffixByteRequest(stop) if start is None else RangeByteRequest(start, stop)
-        found = self._call("get", default_buffer_prototype(), span)
-        if found is None:
+        data = self._call("get", default_buffer_prototype(), span)
+        if data is None:
             raise OSError(0, "is not in the repository any more", self.name)
-        return bytes(found.to_bytes())
+        return bytes(data.to_bytes())
 
     def length(self) -> int:
         """Number of bytes.

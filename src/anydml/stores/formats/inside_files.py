@@ -65,20 +65,20 @@ class Inside(Address):
         return True
 
     def _get(self, span: tuple[int, int] | dict[str, int] | None) -> tuple[memoryview, int]:
-        found = self.references.objects.get(self.key)
-        if found is None:
+        content = self.references.objects.get(self.key)
+        if content is None:
             raise FileNotFoundError(2, "there is no such object", str(self))
-        size = len(found) if isinstance(found, bytes) else found.length()
+        size = len(content) if isinstance(content, bytes) else content.length()
         start, stop = (0, size) if span is None else (None, span["suffix"]) if isinstance(span, dict) else span
-        if not isinstance(found, bytes):
-            return memoryview(found.read(start, stop)), size
-        return memoryview(found[max(0, size - stop) if start is None else start :][: stop - (start or 0)]), size
+        if not isinstance(content, bytes):
+            return memoryview(content.read(start, stop)), size
+        return memoryview(content[max(0, size - stop) if start is None else start :][: stop - (start or 0)]), size
 
     def read_into(self, view: memoryview, start: int) -> tuple[int, int]:
         """As `Address.read_into`."""
-        found, size = self._get((start, start + len(view)))
-        view[: len(found)] = found
-        return len(found), size
+        data, size = self._get((start, start + len(view)))
+        view[: len(data)] = data
+        return len(data), size
 
     def parts_of(self, size: int) -> Iterator[bytes]:
         """The object in parts."""
@@ -91,8 +91,8 @@ class Inside(Address):
 
     def head(self) -> Any:
         """Size of the object, as a property; None if there is none."""
-        found = self.references.objects.get(self.key)
-        return None if found is None else {"size": len(found) if isinstance(found, bytes) else found.length()}
+        content = self.references.objects.get(self.key)
+        return None if content is None else {"size": len(content) if isinstance(content, bytes) else content.length()}
 
     def is_file(self, **_: Any) -> bool:
         """Whether there is an object of this name."""
@@ -122,18 +122,18 @@ def placed(name: str, value: object) -> Path:
     Raises:
         ModelError: as of `located`, or the file is broken, or the library is missing that reads it.
     """
-    found = located(name, value)
-    if isinstance(found, Address):
-        return found
+    placed_path = located(name, value)
+    if isinstance(placed_path, Address):
+        return placed_path
     try:
-        for path in (found, *found.parents):
+        for path in (placed_path, *placed_path.parents):
             if path.is_file() or is_icechunk(path):
-                return Inside(found) if _is_known(path) or _kind(path) is not None else found
+                return Inside(placed_path) if _is_known(path) or _kind(path) is not None else placed_path
             if path.exists():
                 break
     except (OSError, ValueError) as error:
-        raise JsonPath(str(found)).error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return found
+        raise JsonPath(str(placed_path)).error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return placed_path
 
 
 def _is_known(path: Path) -> bool:
@@ -154,7 +154,11 @@ def said_of(path: Path) -> list[str]:
     """A remark on the other files from which a path is read, or on the state of a repository, if there are some."""
     if isinstance(path, Inside) and path.references.version:
         return [f"reads {path.references.version} of {path.file}"]
-    others = [str(each) for each in path.references.files() if each != path.file] if isinstance(path, Inside) else []
+    others = (
+        [str(reference) for reference in path.references.files() if reference != path.file]
+        if isinstance(path, Inside)
+        else []
+    )
     more = f" and {len(others) - 3} more" * (len(others) > 3)
     return [f"reads {', '.join(others[:3])}{more}, to which {path} refers"] if others else []
 
@@ -186,7 +190,11 @@ def _parts(path: Inside) -> tuple[str, str]:
         if text == file or text.startswith(file + os.sep):
             return file, text[len(file) + 1 :].replace(os.sep, "/")
     # In another process than the one that opened it.
-    file = next(str(each) for each in (Path(text), *Path(text).parents) if each.is_file() or is_icechunk(each))
+    file = next(
+        str(candidate)
+        for candidate in (Path(text), *Path(text).parents)
+        if candidate.is_file() or is_icechunk(candidate)
+    )
     return file, text[len(file) + 1 :].replace(os.sep, "/")
 
 

@@ -28,7 +28,7 @@ class JoinedMetadata(Mapping[str, str]):
         value = self._values[key]
         for path, said in self._by_file.items():
             if key in said and is_other(said[key], value):
-                last = [each.name for each, own in self._by_file.items() if key in own][-1]
+                last = [file.name for file, metadata in self._by_file.items() if key in metadata][-1]
                 raise ModelError(
                     f"{self._folder}: files differ in their metadata {show(key)}: {path.name} says {show(said[key])}, "
                     f"{last} {show(value)}; file_metadata has what each says"
@@ -50,9 +50,9 @@ class JoinedMetadata(Mapping[str, str]):
 
 def last_values(files: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """The metadata of files, of the last where they differ; the keys that number files only where there is one."""
-    every = [*files]
-    number = SPLIT if len(every) > 1 else ()
-    return {key: value for said in every for key, value in said.items() if key not in number}
+    documents = [*files]
+    number = SPLIT if len(documents) > 1 else ()
+    return {key: value for said in documents for key, value in said.items() if key not in number}
 
 
 def is_other(one: str, other: str) -> bool:

@@ -52,8 +52,8 @@ def references_of_kerchunk(path: Path, place: JsonPath) -> References:
         templates = {}
     known = dict[str, Path]()
     objects = dict[str, bytes | Range]()
-    for name, each in refs.items():
-        objects[name] = _object(each, path, templates, known, place / name)
+    for name, reference in refs.items():
+        objects[name] = _object(reference, path, templates, known, place / name)
     return References(objects)
 
 
@@ -71,7 +71,9 @@ def _object(
         except binascii.Error as error:
             raise place.error(f"is not base64: {error}") from None
     is_range = isinstance(said, list) and len(said) in (1, 3) and isinstance(said[0], str)
-    if not is_range or any(isinstance(each, bool) or not isinstance(each, int) or each < 0 for each in said[1:]):
+    if not is_range or any(
+        isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in said[1:]
+    ):
         raise place.error(f"is {show(said)}, where a text, or a path with an offset and a size, is expected")
     if said[0] not in known:
         known[said[0]] = _path(said[0], path, templates, place)
@@ -80,13 +82,13 @@ def _object(
 
 def _path(written: str, path: Path, templates: Mapping[str, Any], place: JsonPath) -> Path:
     def text(match: re.Match[str]) -> str:
-        own = templates.get(match[1])
-        if not isinstance(own, str) or "{{" in own:
+        template = templates.get(match[1])
+        if not isinstance(template, str) or "{{" in template:
             raise place.error(f"uses the template {show(match[1])}, which is not in templates")
-        return own
+        return template
 
-    found = _TEMPLATE.sub(text, written)
-    if "{{" in found or "{%" in found:
-        raise place.error(f"is {show(found)}, a template that computes: let kerchunk write it out")
-    where = located("references", found)
-    return where if "://" in found else path.parent / where
+    expanded = _TEMPLATE.sub(text, written)
+    if "{{" in expanded or "{%" in expanded:
+        raise place.error(f"is {show(expanded)}, a template that computes: let kerchunk write it out")
+    where = located("references", expanded)
+    return where if "://" in expanded else path.parent / where

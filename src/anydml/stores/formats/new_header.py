@@ -39,12 +39,17 @@ class RankParts:
     @property
     def size(self) -> int:
         """Bytes of the text, inside of another text of JSON."""
-        own = np.array([len(inside(each)) for each in self.intervals], np.int64)[self.part]
-        return int(self.names.sizes_inside[self.name].sum() + own.sum()) + 4 * self.name.size + 2 - 2 * bool(own.size)
+        lengths = np.array([len(inside(interval)) for interval in self.intervals], np.int64)[self.part]
+        return (
+            int(self.names.sizes_inside[self.name].sum() + lengths.sum())
+            + 4 * self.name.size
+            + 2
+            - 2 * bool(lengths.size)
+        )
 
     def text(self) -> str:
         """The text, inside of another text of JSON."""
-        texts, intervals = self.names.texts, [inside(each) for each in self.intervals]
+        texts, intervals = self.names.texts, [inside(interval) for interval in self.intervals]
         pairs = zip(self.name.tolist(), self.part.tolist(), strict=True)
         lines = (f"{inside(encode_basestring(texts[name]))}: {intervals[part]}" for name, part in pairs)
         return f"{{{', '.join(lines)}}}"
@@ -72,7 +77,7 @@ class NewHeader:
         """All bytes."""
         names, entries = self.tensors.names.texts, self.entries
         order, starts, ends = _laid_out(self.tensors)
-        columns = (each.tolist() for each in (self.tensors.name[order], self.tensors.kind[order], starts, ends))
+        columns = (column.tolist() for column in (self.tensors.name[order], self.tensors.kind[order], starts, ends))
         lines = [self.metadata + (f'{self.ranks.text()}"' if self.ranks else "") + "}"] if self.metadata else []
         lines += [
             f"{encode_basestring(names[name])}:{entries[kind]}[{start},{end}]}}"
@@ -106,11 +111,11 @@ def make_header(
     entries = list[str]()
     used = {*np.unique(tensors.kind).tolist()}
     for number, (shape, dtype) in enumerate(tensors.kinds):
-        own = name_of(dtype) if name_of(dtype) in PARTS_OF_BYTES else NAMES.get(dtype)
-        if own is None and number in used:
+        dtype_name = name_of(dtype) if name_of(dtype) in PARTS_OF_BYTES else NAMES.get(dtype)
+        if dtype_name is None and number in used:
             name = tensors.names.texts[tensors.name[np.flatnonzero(tensors.kind == number)[0]]]
             raise (place / name).error(not_of_format(dtype, "safetensors", NAMES.values()))
-        entries.append(f'{{"dtype":"{own}","shape":{_encode(in_elements(shape, dtype))},"data_offsets":')
+        entries.append(f'{{"dtype":"{dtype_name}","shape":{_encode(in_elements(shape, dtype))},"data_offsets":')
     texts = tensors.names.texts
     if METADATA in texts and texts.index(METADATA) in tensors.name:
         raise place.error(f"cannot have a tensor called {METADATA}")
@@ -119,7 +124,7 @@ def make_header(
         said = f"{_encode(METADATA)}:{_encode(dict(metadata))[:-1]}"
         said += f'{"," if metadata else ""}{_encode(ranks.key)}:"' if ranks else ""
     order, starts, ends = _laid_out(tensors)
-    fixed = np.array([len(each) for each in entries], np.int64)
+    fixed = np.array([len(entry) for entry in entries], np.int64)
     length = int(tensors.names.sizes[tensors.name].sum() + fixed[tensors.kind].sum())
     length += int(digits_of(starts).sum() + digits_of(ends).sum()) + len(":[,]}") * order.size
     count = order.size

@@ -79,49 +79,49 @@ def entries(
         may_be_packed: whether entries may be compressed.
 
     Raises:
-        ModelError: it is no zip file, is broken, or has an encrypted entry, or one that is compressed in another way.
+        ModelError: it is not a zip file, is broken, or has an entry that is encrypted or compressed in another way.
     """
     with place.reading():
         return _entries(path, place, start, length, may_be_packed)
 
 
 def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be_packed: bool) -> dict[str, ZipEntry]:
-    found: dict[str, ZipEntry] = {}
+    entries: dict[str, ZipEntry] = {}
     try:
         size = path.stat().st_size - start if length is None else length
         with path.open("rb") as whole, zipfile.ZipFile(file := Part(whole, start, size)) as archive:
             listed = archive.infolist()
             if len(listed) > MOST_ENTRIES:
                 raise place.error(f"has {len(listed)} entries; {MOST_ENTRIES} are the most")
-            for each in listed:
+            for entry in listed:
                 # Not by is_dir(), which takes no empty name.
-                if each.filename.endswith("/"):
+                if entry.filename.endswith("/"):
                     continue
-                if "/code/__torch__" in each.filename:
+                if "/code/__torch__" in entry.filename:
                     raise place.error("is a model of TorchScript: save the state_dict() of torch.jit.load(…) instead")
-                is_packed = may_be_packed and each.compress_type == zipfile.ZIP_DEFLATED
-                if not (is_packed or each.compress_type == zipfile.ZIP_STORED) or each.flag_bits & 1:
+                is_packed = may_be_packed and entry.compress_type == zipfile.ZIP_DEFLATED
+                if not (is_packed or entry.compress_type == zipfile.ZIP_STORED) or entry.flag_bits & 1:
                     how = "encrypted, or compressed in another way than by deflate" if may_be_packed else (
                         "compressed or encrypted")  # fmt: skip
-                    raise place.error(f"has {show(each.filename)}, which is {how}: write it again without compression")
-                file.seek(each.header_offset)
+                    raise place.error(f"has {show(entry.filename)}, which is {how}: write it again without compression")
+                file.seek(entry.header_offset)
                 local = file.read(_LOCAL.size)
-                if len(local) < _LOCAL.size or local[:4] != b"PK\x03\x04" or each.filename in found:
-                    raise place.error(f"has {show(each.filename)} twice, or where no entry begins")
+                if len(local) < _LOCAL.size or local[:4] != b"PK\x03\x04" or entry.filename in entries:
+                    raise place.error(f"has {show(entry.filename)} twice, or where no entry begins")
                 _, name, extra = _LOCAL.unpack(local)
-                offset = each.header_offset + _LOCAL.size + name + extra
-                if (not is_packed and each.file_size != each.compress_size) or offset + each.compress_size > size:
-                    raise place.error(f"has {show(each.filename)}, which is longer than the file")
+                offset = entry.header_offset + _LOCAL.size + name + extra
+                if (not is_packed and entry.file_size != entry.compress_size) or offset + entry.compress_size > size:
+                    raise place.error(f"has {show(entry.filename)}, which is longer than the file")
                 if is_packed:
-                    said = start + offset, each.compress_size, each.file_size, each.CRC
-                    found[each.filename] = ZipEntry(0, each.file_size, Packed(path, each.filename, *said))
+                    said = start + offset, entry.compress_size, entry.file_size, entry.CRC
+                    entries[entry.filename] = ZipEntry(0, entry.file_size, Packed(path, entry.filename, *said))
                 else:
-                    found[each.filename] = ZipEntry(start + offset, each.file_size)
+                    entries[entry.filename] = ZipEntry(start + offset, entry.file_size)
     except ModelError:
         raise
     except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
-        raise place.error(f"is no zip file that can be read: {str(error)[:200]}") from None
-    return found
+        raise place.error(f"is not a zip file that can be read: {str(error)[:200]}") from None
+    return entries
 
 
 def read_npz(path: Path, place: JsonPath) -> FileContent:
@@ -130,7 +130,7 @@ def read_npz(path: Path, place: JsonPath) -> FileContent:
     Raises:
         ModelError: the file is broken, or compressed in another way than NumPy does.
     """
-    found, refused = dict[str, Store](), dict[str, ModelError]()
+    stores, refused = dict[str, Store](), dict[str, ModelError]()
     for name, entry in entries(path, place, may_be_packed=True).items():
         if not name.endswith(".npy"):
             raise (place / name).error("is no .npy file, which all entries of a .npz file are")
@@ -139,15 +139,15 @@ def read_npz(path: Path, place: JsonPath) -> FileContent:
             first = bytearray(min(entry.size, npy.MOST_START))
             with path.open("rb") as file:
                 entry.packed.fill(memoryview(first), 0, reader_of(file))
-        own = name.removesuffix(".npy")
+        tensor_name = name.removesuffix(".npy")
         try:
             header = npy.read_header(path, place / name, entry.offset, entry.size, first)
         except ModelError as error:
             if error.rule != npy.ELEMENTS:
                 raise
-            refused[own] = error
+            refused[tensor_name] = error
             continue
-        found[own] = store = Store(path, own, header.shape, header.dtype, header.offset, header.order)
+        stores[tensor_name] = store = Store(path, tensor_name, header.shape, header.dtype, header.offset, header.order)
         if entry.packed is not None:
             store.stored, store.packed = header.dtype, entry.packed
-    return FileContent(found, {}, refused=refused)
+    return FileContent(stores, {}, refused=refused)

@@ -62,27 +62,27 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         >>> x.shape, x.dtype
         ((2, 3), dtype('float32'))
     """
-    found = placed("open", path)
-    place = JsonPath(str(found))
-    if isinstance(found, Address):
-        return _elsewhere(found, place)
+    located_path = placed("open", path)
+    place = JsonPath(str(located_path))
+    if isinstance(located_path, Address):
+        return _elsewhere(located_path, place)
     try:
-        is_folder, is_file = found.is_dir(), found.is_file()
+        is_folder, is_file = located_path.is_dir(), located_path.is_file()
     except (OSError, ValueError) as error:
-        raise place.error(f"is no path: {error}") from None
+        raise place.error(f"is not a path: {error}") from None
     if is_folder:
-        return open_zarr(found) if is_zarr(found) else _folder(found, place, follow)
+        return open_zarr(located_path) if is_zarr(located_path) else _folder(located_path, place, follow)
     if not is_file:
-        raise place.error("is no file" if found.exists() else "does not exist")
-    if found.name.lower().endswith(".npy"):
+        raise place.error("is not a file" if located_path.exists() else "does not exist")
+    if located_path.name.lower().endswith(".npy"):
         with place.reading():
-            seen = seen_at(found)
-        header = npy.read_header(found, place)
-        return Store(found, "", header.shape, header.dtype, header.offset, header.order, seen=seen)
-    if found.suffix.lower() in READERS:
-        return opened_file(found)
-    if found.name.endswith((INDEX, BIN_INDEX)):
-        return _indexed(found, place)
+            seen = seen_at(located_path)
+        header = npy.read_header(located_path, place)
+        return Store(located_path, "", header.shape, header.dtype, header.offset, header.order, seen=seen)
+    if located_path.suffix.lower() in READERS:
+        return opened_file(located_path)
+    if located_path.name.endswith((INDEX, BIN_INDEX)):
+        return _indexed(located_path, place)
     raise place.error(
         f"is none of .npy, {', '.join(READERS)} and {INDEX[1:]}: other files are to be written as one of these"
     )
@@ -103,7 +103,7 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
             return open_zarr(path)
         if not isinstance(path, Inside) and path.is_dir():
             known = (".metadata", INDEX, BIN_INDEX, *READERS)
-            if any(each.name.lower().endswith(known) for each in path.iterdir()):
+            if any(entry.name.lower().endswith(known) for entry in path.iterdir()):
                 return _folder(path, place, True)
         if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
             raise place.error(f"cannot be read: it {why}")
@@ -120,50 +120,50 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
 
 def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     with place.reading():
-        every = sorted(path.iterdir())
-    indexes = [each for each in every if each.name.endswith(INDEX)]
-    indexes = indexes or [each for each in every if each.name.endswith(BIN_INDEX)]
+        entries = sorted(path.iterdir())
+    indexes = [entry for entry in entries if entry.name.endswith(INDEX)]
+    indexes = indexes or [entry for entry in entries if entry.name.endswith(BIN_INDEX)]
     usual = path / f"model{INDEX}"
     if usual in indexes or len(indexes) == 1:
         index = usual if usual in indexes else indexes[0]
         return _indexed(index, JsonPath(str(index)))
     if indexes:
-        raise place.error(f"has several indexes, {names(each.name for each in indexes)}: name one of them")
+        raise place.error(f"has several indexes, {names(index.name for index in indexes)}: name one of them")
     files = safetensors_of(path, follow)
     if not files and (path / WHOLE_BIN).is_file():
         files = [inside(path, WHOLE_BIN, place)]
     if not files:
-        files = [each for each in every if each.suffix.lower() == ".gguf" and is_one_of(each) > 1]
+        files = [entry for entry in entries if entry.suffix.lower() == ".gguf" and is_one_of(entry) > 1]
         # Those of two models, such as of two quantisations, are none.
-        files = files if len({set_of(each) for each in files}) == 1 else []
+        files = files if len({set_of(file) for file in files}) == 1 else []
     if not files and (path / ".metadata").is_file():
         raise place.error("is a distributed checkpoint of PyTorch's: anydml reshard makes whole tensors of it")
     if not files:
-        raise place.error(_what_is_in(every))
+        raise place.error(_what_is_in(entries))
     check_numbers(files, place)
     opened = [*map(opened_file, files)]
-    found = united(path, opened, place)
-    if any(RANK in each.metadata for each in opened):
+    merged = united(path, opened, place)
+    if any(RANK in checkpoint.metadata for checkpoint in opened):
         ranks_in_order(opened, place)
-    return found
+    return merged
 
 
-def _what_is_in(every: Sequence[Path]) -> str:
+def _what_is_in(entries: Sequence[Path]) -> str:
     """Says of a folder that cannot be opened what it is, and what to do."""
-    if not every:
+    if not entries:
         return "is an empty folder: name a file, or a folder that has some"
-    inside = {each.name for each in every if each.is_dir()}
-    if (every[0].parent / "attributes.json").is_file():
+    inside = {entry.name for entry in entries if entry.is_dir()}
+    if (entries[0].parent / "attributes.json").is_file():
         return N5
-    if any(each.name == ".zmetadata" for each in every):
+    if any(entry.name == ".zmetadata" for entry in entries):
         return "has .zmetadata alone, as references of kerchunk in Parquet, which are not read: write them as JSON"
-    known = [each.name for each in every if each.suffix.lower() in (".npy", *READERS) and each.is_file()]
-    known += [each.name for each in every if each.suffix.lower() == ".zip" and is_zip_store(each)]
-    known += [name for name in sorted(inside) if is_zarr(every[0].parent / name)]
+    known = [entry.name for entry in entries if entry.suffix.lower() in (".npy", *READERS) and entry.is_file()]
+    known += [entry.name for entry in entries if entry.suffix.lower() == ".zip" and is_zip_store(entry)]
+    known += [name for name in sorted(inside) if is_zarr(entries[0].parent / name)]
     if known:
-        return f"has no index that says which files are of one checkpoint: name one of {names(known)} in it"
+        return f"has no index that says which files belong to one checkpoint: name one of {names(known)} in it"
     return (
-        f"has {names(each.name for each in every)}, which is none of a Zarr array, an index, "
+        f"has {names(entry.name for entry in entries)}, which is none of a Zarr array, an index, "
         f".npy and {', '.join(READERS)}: name a file, or a folder that has some"
     )
 
@@ -174,8 +174,8 @@ def safetensors_of(folder: Path, follow: bool) -> list[Path]:
     Raises:
         ModelError: one is a link that leads out of the folder, which `follow` forbids.
     """
-    files = sorted(each for each in folder.iterdir() if each.name.endswith(".safetensors") and each.is_file())
-    return files if follow else [inside(folder, each.name, JsonPath(str(each))) for each in files]
+    files = sorted(entry for entry in folder.iterdir() if entry.name.endswith(".safetensors") and entry.is_file())
+    return files if follow else [inside(folder, file.name, JsonPath(str(file))) for file in files]
 
 
 def opened_file(path: Path) -> Checkpoint:
@@ -189,10 +189,12 @@ def opened_file(path: Path) -> Checkpoint:
         raise place.error(f"is none of {', '.join(READERS)}")
     with place.reading():
         seen = seen_at(path)
-        found = READERS[path.suffix.lower()](path, place)
-    for store in found.stores.values():
+        checkpoint = READERS[path.suffix.lower()](path, place)
+    for store in checkpoint.stores.values():
         store.seen = seen
-    return Checkpoint(path, found.stores, found.metadata, {path: found.metadata}, found.others, found.refused)
+    return Checkpoint(
+        path, checkpoint.stores, checkpoint.metadata, {path: checkpoint.metadata}, checkpoint.others, checkpoint.refused
+    )
 
 
 def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoint:
@@ -249,22 +251,22 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
         # One text per file, not one per tensor.
         weight_map[name] = texts.setdefault(written, written)
     opened = {written: opened_file(files[written]) for written in sorted(files)}
-    found = united(index.parent, opened.values(), place)
-    held = {name: written for written, each in opened.items() for name in each}
+    merged = united(index.parent, opened.values(), place)
+    held = {name: written for written, file in opened.items() for name in file}
     if held != weight_map:
         for name, written in weight_map.items():
             if held.get(name) != written:
                 raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
         missing = [name for name in held if name not in weight_map]
         raise (place / "weight_map").error(f"does not have {names(missing)}, which the files have")
-    return found
+    return merged
 
 
 def inside(folder: Path, written: str, place: JsonPath) -> Path:
     """A file of a folder; only links into the cache of Hugging Face's hub may lead out of the folder."""
     if isinstance(folder, Address):
         if any(part in ("", ".", "..") for part in written.split("/")) or not (folder / written).is_file():
-            raise place.error(f"is {show(written)}, which is no file of {folder}")
+            raise place.error(f"is {show(written)}, which is not a file of {folder}")
         return folder / written
     try:
         root, path = folder.resolve(), folder / written
@@ -274,9 +276,9 @@ def inside(folder: Path, written: str, place: JsonPath) -> Path:
         if not is_cached and not real.is_relative_to(root):
             raise place.error(f"is {show(written)}, which leaves the folder {root}")
         if not real.is_file():
-            raise place.error(f"is {show(written)}, which is no file")
+            raise place.error(f"is {show(written)}, which is not a file")
     except ModelError:
         raise
     except (OSError, ValueError, RuntimeError) as error:
-        raise place.error(f"is {show(written)}, which is no path: {error}") from None
+        raise place.error(f"is {show(written)}, which is not a path: {error}") from None
     return path

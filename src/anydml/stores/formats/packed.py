@@ -86,12 +86,12 @@ class Packed:
 
     def _decode(self, read: Read) -> None:
         """Decode the next bytes."""
-        decoder, given, decoded, checksum = self._now
+        decoder, consumed, decoded, checksum = self._now
         waiting = decoder.unconsumed_tail
         if not waiting:
-            waiting = bytearray(min(STEP, self._size - given))
-            read(memoryview(waiting), self._offset + given)
-            given += len(waiting)
+            waiting = bytearray(min(STEP, self._size - consumed))
+            read(memoryview(waiting), self._offset + consumed)
+            consumed += len(waiting)
         try:
             self._data = decoder.decompress(waiting, STEP)
         except zlib.error as error:
@@ -102,6 +102,6 @@ class Packed:
             raise self._place.error(f"has not the {self._length} bytes of its declared unpacked size")
         if decoded == self._length and checksum != self._checksum:
             raise self._place.error("is broken: its CRC-32 is not the one that the file says")
-        self._now = _Point(decoder, given, decoded, checksum)
+        self._now = _Point(decoder, consumed, decoded, checksum)
         if decoded >= self._points[-1].decoded + APART:
             self._points.append(self._now._replace(decoder=decoder.copy()))

@@ -57,7 +57,7 @@ class PickledDict(list[tuple[Any, Any]]):
 def dict_of(value: Any) -> dict[str, Any]:
     """The items of a dict, or of an object that has them, such as an OrderedDict, whose keys are texts."""
     items = value.items if isinstance(value, PickledCall) else value if isinstance(value, PickledDict) else ()
-    return {key: each for key, each in items if isinstance(key, str)}
+    return {key: value for key, value in items if isinstance(key, str)}
 
 
 def fields_of(value: Any) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def sizes_of(value: Any) -> tuple[int, ...] | None:
     """A torch.Size; None if it is none."""
     is_call = isinstance(value, PickledCall) and isinstance(value.arguments, tuple) and value.arguments
     inner = value.arguments[0] if is_call else None
-    is_size = isinstance(inner, tuple) and all(type(each) is int and 0 <= each < 1 << 48 for each in inner)
+    is_size = isinstance(inner, tuple) and all(type(number) is int and 0 <= number < 1 << 48 for number in inner)
     return inner if is_size else None
 
 
@@ -95,14 +95,14 @@ _LITERALS = frozenset(
 _NOTHING = frozenset(("PROTO", "FRAME"))
 
 
-def read_pickle(content: bytes, place: JsonPath, most: int = MOST_BYTES) -> Any:
+def read_pickle(content: bytes, place: JsonPath, max_bytes: int = MOST_BYTES) -> Any:
     """The content of a pickle: numbers, texts, lists, tuples, and the classes of this module.
 
     Raises:
         ModelError: the pickle is broken, or too large.
     """
-    if len(content) > most:
-        raise place.error(f"has a pickle of more than {most} bytes")
+    if len(content) > max_bytes:
+        raise place.error(f"has a pickle of more than {max_bytes} bytes")
     with _refusing(place):
         return _Machine().run(content)
 
@@ -110,17 +110,17 @@ def read_pickle(content: bytes, place: JsonPath, most: int = MOST_BYTES) -> Any:
 class _Bounded:
     """A file of which at most so many bytes are read."""
 
-    def __init__(self, file: BinaryIO, most: int) -> None:
-        self._file, self._left = file, most
+    def __init__(self, file: BinaryIO, max_bytes: int) -> None:
+        self._file, self._left = file, max_bytes
 
     def read(self, size: int) -> bytes:
         self._take(size)
         return self._file.read(size)
 
     def readline(self) -> bytes:
-        found = self._file.readline(self._left + 1)
-        self._take(len(found))
-        return found
+        line = self._file.readline(self._left + 1)
+        self._take(len(line))
+        return line
 
     def _take(self, size: int) -> None:
         if size > self._left:
@@ -128,14 +128,14 @@ class _Bounded:
         self._left -= size
 
 
-def next_pickle(file: BinaryIO, place: JsonPath, most: int = MOST_BYTES) -> Any:
+def next_pickle(file: BinaryIO, place: JsonPath, max_bytes: int = MOST_BYTES) -> Any:
     """The content of a pickle, as `read_pickle`, in a file, which is then behind it.
 
     Raises:
         ModelError: the pickle is broken, or too large.
     """
     with _refusing(place):
-        return _Machine().run(_Bounded(file, most))
+        return _Machine().run(_Bounded(file, max_bytes))
 
 
 @contextmanager
@@ -201,9 +201,9 @@ class _Machine:
             at -= 1
             if at < 0:
                 raise ValueError("there is no mark")
-        found = self._stack[at + 1 :]
+        items = self._stack[at + 1 :]
         del self._stack[at:]
-        return found
+        return items
 
     def _few(self, count: int) -> None:
         self._stack[-count:] = [tuple(self._stack[-count:])]

@@ -1,4 +1,4 @@
-"""References: where the bytes of each object of a Zarr hierarchy lie, in files that are no folders of it."""
+"""References: where the bytes of each object of a Zarr hierarchy lie, in files that are not folders of it."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Range(NamedTuple):
         if self.size is not None:
             return self.size
         if isinstance(self.path, Address):
-            found = self.path.head()
-            whole = None if found is None else int(found["size"])
+            metadata = self.path.head()
+            whole = None if metadata is None else int(metadata["size"])
         else:
             whole = self.path.stat().st_size if self.path.exists() else None
         if whole is None:
@@ -96,7 +96,7 @@ class References:
                 if not folder:
                     break
                 folder, _, last = folder.rpartition("/")
-        self._files = {each.path: None for each in self.objects.values() if isinstance(each, Range)}
+        self._files = {reference.path: None for reference in self.objects.values() if isinstance(reference, Range)}
 
     def files(self) -> Iterator[Path]:
         """Files and objects in which bytes lie."""

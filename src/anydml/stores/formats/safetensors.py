@@ -69,7 +69,7 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
     """Read the header of a safetensors file: its tensors, in file order, and its metadata.
 
     Raises:
-        ModelError: the file cannot be read, the header is no JSON of the format, or tensors overlap, leave gaps, or
+        ModelError: the file cannot be read, the header is not JSON of the format, or tensors overlap, leave gaps, or
             do not end with the file.
     """
     with place.reading(), path.open("rb") as file:
@@ -87,7 +87,7 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
         text = file.read(length)
 
     def refuse(constant: str) -> None:
-        raise place.error(f"has a header that is no JSON: it says {constant}")
+        raise place.error(f"has a header that is not JSON: it says {constant}")
 
     content = parse_json(text, place, "header", _compact(), refuse)
     del text
@@ -99,9 +99,9 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
         said = entries.pop(METADATA, None)
         # As in the safetensors library, null is none.
         metadata = {} if said is None else _metadata(_plain(said, place), place / METADATA)
-        found, refused = _stores(path, entries, 8 + length, size, place)
+        stores, refused = _stores(path, entries, 8 + length, size, place)
         further = ((name, key) for name, said in entries.items() if len(said) > len(ENTRY) for key, _ in said)
-        return FileContent(found, metadata, [f"{name}.{key}" for name, key in further if key not in ENTRY], refused)
+        return FileContent(stores, metadata, [f"{name}.{key}" for name, key in further if key not in ENTRY], refused)
     except RecursionError:
         raise place.error("has a header that is nested too deep") from None
 
@@ -162,14 +162,14 @@ def parse_json(
         constant: from NaN, Infinity or -Infinity, which only Python's JSON has, to its value; by default a float.
 
     Raises:
-        ModelError: the text is no JSON, an object repeats a name, it is nested too deep, or half a surrogate pair is in
-            it, which is no character and cannot be written.
+        ModelError: the text is not JSON, an object repeats a name, it is nested too deep, or it has half a
+            surrogate pair, which is not a character and cannot be written.
     """
     hook = made_of or (lambda pairs: unique(pairs, place, what))
     try:
-        found = json.loads(text.decode("utf-8"), object_pairs_hook=hook, parse_constant=constant)
+        document = json.loads(text.decode("utf-8"), object_pairs_hook=hook, parse_constant=constant)
         if b"\\u" in text:
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(document, ensure_ascii=False).encode()
     except ModelError:
         raise
     except RecursionError:
@@ -181,11 +181,11 @@ def parse_json(
         raise place.error(f"has a {what} that is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise place.error(
-            f"has a {what} that is no JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
+            f"has a {what} that is not JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
         ) from None
     except ValueError:
         raise place.error(f"has a {what} with a number of too many digits") from None
-    return found
+    return document
 
 
 def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, what: str) -> dict[str, Any]:
@@ -194,29 +194,29 @@ def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, what: str) -> dict
     Raises:
         ModelError: it repeats a name.
     """
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise place.error(f"has {show(twice)} twice in its {what}")
-    return found
+    return mapping
 
 
 def _plain(value: Any, place: JsonPath) -> Any:
     """What was parsed with objects as tuples, with dicts instead."""
     value = value.pairs if isinstance(value, _Entry) else value
     if isinstance(value, tuple):
-        return unique([(name, _plain(each, place)) for name, each in value], place, "header")
-    return [_plain(each, place) for each in value] if isinstance(value, list) else value
+        return unique([(name, _plain(inner, place)) for name, inner in value], place, "header")
+    return [_plain(inner, place) for inner in value] if isinstance(value, list) else value
 
 
-def _metadata(given: Any, place: JsonPath) -> dict[str, str]:
-    if not isinstance(given, dict):
-        raise place.error(f"is {show(given)}, where an object is expected")
-    for key, value in given.items():
+def _metadata(metadata: Any, place: JsonPath) -> dict[str, str]:
+    if not isinstance(metadata, dict):
+        raise place.error(f"is {show(metadata)}, where an object is expected")
+    for key, value in metadata.items():
         if not isinstance(value, str):
             raise (place / key).error(f"is {show(value)}, where a text is expected")
-    return given
+    return metadata
 
 
 def _stores(
@@ -231,7 +231,7 @@ def _stores(
             kind = known[key] = _kind(_plain(dtype, place), _plain(shape, place), place / name)
         rows.append((first, last, name, kind))
     rows.sort(key=itemgetter(0, 1))
-    found, refused, end = dict[str, Store](), dict[str, ModelError](), 0
+    stores, refused, end = dict[str, Store](), dict[str, ModelError](), 0
     for first, last, name, (dtype, said_dtype, shape, count) in rows:
         if not 0 <= first <= last:
             raise _not_rising([first, last], place / name)
@@ -244,17 +244,17 @@ def _stores(
             raise (place / name).error(f"begins at byte {first}, which {what}: {end} is next")
         end = last
         if dtype is not None:
-            found[name] = Store(path, name, shape, dtype, start + first)
+            stores[name] = Store(path, name, shape, dtype, start + first)
             continue
         try:
-            found[name] = Store(path, name, *blocks_of(said_dtype, shape, place / name), start + first)
+            stores[name] = Store(path, name, *blocks_of(said_dtype, shape, place / name), start + first)
         except ModelError as error:
             refused[name] = error
     if start + end > size:
         raise place.error(f"is cut off after {size} bytes: {missing_bytes(start + end - size)}")
     if start + end < size:
         raise place.error(f"has {size - start} bytes of tensors, but its header speaks of {end}")
-    return found, refused
+    return stores, refused
 
 
 def _fields(said: Any, place: JsonPath, name: str) -> _Entry:
@@ -302,10 +302,10 @@ def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None,
     return dtype, name, shape, count // 8
 
 
-def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
-    if not isinstance(given, list) or len(given) > MOST_DIMENSIONS:
-        raise place.error(f"is {show(given)}, where an array of at most {MOST_DIMENSIONS} is expected")
-    for number, value in enumerate(given):
+def _sizes(sizes: Any, place: JsonPath) -> tuple[int, ...]:
+    if not isinstance(sizes, list) or len(sizes) > MOST_DIMENSIONS:
+        raise place.error(f"is {show(sizes)}, where an array of at most {MOST_DIMENSIONS} is expected")
+    for number, value in enumerate(sizes):
         if type(value) is not int or not 0 <= value < 1 << 63:
             raise (place / number).error(f"is {show(value)}, where an integer from 0 is expected")
-    return tuple(given)
+    return tuple(sizes)

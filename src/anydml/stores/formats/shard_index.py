@@ -61,7 +61,7 @@ def _sum(data: bytes) -> bytes:
 def index_of(said: Mapping[str, Any], shard: Sequence[int]) -> ShardIndex | None:
     """The form of the indices by the configuration of a sharding codec; None if anydml does not read it itself."""
     codecs = list[Any](said.get("index_codecs") or ())
-    names = [each["name"] for each in codecs]
+    names = [codec["name"] for codec in codecs]
     if names not in (["bytes"], ["bytes", "crc32c"]):
         return None
     if (codecs[0].get("configuration") or {}).get("endian", "little") != "little":

@@ -45,12 +45,12 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def state_of(found: os.stat_result) -> tuple[int, ...]:
+def state_of(status: os.stat_result) -> tuple[int, ...]:
     """What changes with a file: device, inode, size, and times of modification and of change in nanoseconds.
 
     Programs set the first time as they like, but the second only by the clock.
     """
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def seen_at(path: Path) -> tuple[Any, ...]:
@@ -233,10 +233,10 @@ def _read_elsewhere(path: Address, view: memoryview, at: int) -> None:
     """Fill a view with the bytes at an address from an offset on, by requests that take little memory."""
     for first in range(0, len(view), AT_ONCE):
         part = view[first : first + AT_ONCE]
-        found, _ = path.read_range(at + first, at + first + len(part))
-        if len(found) != len(part):
+        data, _ = path.read_range(at + first, at + first + len(part))
+        if len(data) != len(part):
             raise JsonPath(str(path)).error("has become shorter since it was opened")
-        part[:] = found
+        part[:] = data
 
 
 def resolved(read: Array, dtype: np.dtype[Any]) -> Array:

@@ -50,7 +50,7 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
     @property
     def sizes(self) -> Numbers:
         """Bytes of each."""
-        return np.array([len(each) for each in self.contents], np.int64)[self.numbers]
+        return np.array([len(content) for content in self.contents], np.int64)[self.numbers]
 
     def state(self) -> bytes:
         """Bytes that distinguish these from others."""
@@ -161,15 +161,15 @@ def create(
         >>> target.shape
         (2, 3)
     """
-    found = located("create", path)
-    place, suffix = JsonPath(str(found)), found.suffix.lower()
-    _check_address(found, place)
+    located_path = located("create", path)
+    place, suffix = JsonPath(str(located_path)), located_path.suffix.lower()
+    _check_address(located_path, place)
     if suffix == ".zarr":
         own_shape = getattr(like, "shape", None) if shape is None else shape
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if metadata or own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
             raise place.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
-        return new_zarr(found, _sizes(own_shape, place), _dtype(own_dtype, place), chunks, like, codec)
+        return new_zarr(located_path, _sizes(own_shape, place), _dtype(own_dtype, place), chunks, like, codec)
     if chunks is not None or codec is not None:
         raise place.error("is not a Zarr array, and only those have chunks and codecs: use a name that ends in .zarr")
     if suffix == ".npy":
@@ -179,23 +179,23 @@ def create(
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
             raise place.error("needs one shape and one dtype, or one array that it is like")
-        return new_npy(found, _sizes(own_shape, place), _dtype(own_dtype, place))
+        return new_npy(located_path, _sizes(own_shape, place), _dtype(own_dtype, place))
     if suffix not in (".safetensors", ".gguf", ".npz"):
         raise place.error("ends with none of .npy, .npz, .safetensors, .gguf and .zarr: what to write is not known")
     known = like if isinstance(like, Mapping) else {}
-    shapes = {name: each.shape for name, each in known.items()} if shape is None else shape
+    shapes = {name: array.shape for name, array in known.items()} if shape is None else shape
     if not isinstance(shapes, Mapping):
         raise place.error(f"is a {suffix} file: shape gives the sizes by the tensors' names")
     tensors = {}
     for name, sizes in shapes.items():
-        own = dtype.get(name) if isinstance(dtype, Mapping) else dtype
-        own = getattr(known.get(name), "dtype", None) if own is None else own
-        if own is None:
+        name_or_dtype = dtype.get(name) if isinstance(dtype, Mapping) else dtype
+        name_or_dtype = getattr(known.get(name), "dtype", None) if name_or_dtype is None else name_or_dtype
+        if name_or_dtype is None:
             raise (place / name).error("has no dtype")
-        tensors[name] = (_sizes(sizes, place / name), _dtype(own, place / name))
+        tensors[name] = (_sizes(sizes, place / name), _dtype(name_or_dtype, place / name))
     if metadata is None:
         metadata = like.metadata if isinstance(like, Checkpoint) else {}
-    return new_tensors(found, tensors, metadata)
+    return new_tensors(located_path, tensors, metadata)
 
 
 def _check_address(path: Path, place: JsonPath) -> None:
@@ -254,8 +254,8 @@ def new_file(
     if suffix == ".npz":
         if metadata:
             raise place.error("is a .npz file, which has no metadata")
-        found = npz_headers(tensors, place)
-        return NewFile(path, b"", found.size, KnownBytes.of(found.parts), found.checksums), found.offsets
+        headers = npz_headers(tensors, place)
+        return NewFile(path, b"", headers.size, KnownBytes.of(headers.parts), headers.checksums), headers.offsets
     if suffix == ".gguf":
         header, offsets, size = make_gguf_header(tensors, metadata, place)
         return NewFile(path, header, size), offsets
@@ -263,19 +263,19 @@ def new_file(
     return NewFile(path, later, size), offsets
 
 
-def _dtype(given: Any, place: JsonPath) -> np.dtype[Any]:
+def _dtype(dtype: Any, place: JsonPath) -> np.dtype[Any]:
     try:
-        found: np.dtype[Any] = np.dtype(given)
+        numpy_dtype: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError):
-        raise place.error(f"dtype is {given!r:.60}, which NumPy does not know: write such as float32") from None
-    return found
+        raise place.error(f"dtype is {dtype!r:.60}, which NumPy does not know: write such as float32") from None
+    return numpy_dtype
 
 
-def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
+def _sizes(raw_sizes: Any, place: JsonPath) -> tuple[int, ...]:
     try:
-        sizes = tuple(int(size) for size in given)
+        sizes = tuple(int(size) for size in raw_sizes)
     except (TypeError, ValueError):
         sizes = (-1,)
     if any(size < 0 for size in sizes) or len(sizes) > MOST_DIMENSIONS:
-        raise place.error(f"shape is {given!r:.80}, where up to 64 sizes from 0 are expected")
+        raise place.error(f"shape is {raw_sizes!r:.80}, where up to 64 sizes from 0 are expected")
     return sizes

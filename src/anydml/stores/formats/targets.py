@@ -39,41 +39,41 @@ class Targets(Sequence[Target]):
     @classmethod
     def of(cls, targets: Sequence[Target]) -> Self:
         """Targets that were made one at a time."""
-        files = {id(each.file): each.file for each in targets}
+        files = {id(target.file): target.file for target in targets}
         numbers = {key: number for number, key in enumerate(files)}
         kinds: dict[ShapeAndDtype, int] = {}
-        kind = [kinds.setdefault((each.shape, each.dtype), len(kinds)) for each in targets]
+        kind = [kinds.setdefault((target.shape, target.dtype), len(kinds)) for target in targets]
         return cls(
             [*files.values()],
-            np.array([numbers[id(each.file)] for each in targets], np.int32),
-            TensorNames([each.name for each in targets]),
+            np.array([numbers[id(target.file)] for target in targets], np.int32),
+            TensorNames([target.name for target in targets]),
             np.arange(len(targets), dtype=np.int32),
             [*kinds],
             np.array(kind, np.int32),
-            np.array([each.offset for each in targets], np.int64),
+            np.array([target.offset for target in targets], np.int64),
         )
 
     @property
     def size(self) -> Numbers:
         """Bytes of each."""
-        found: Numbers = bytes_of(self.kinds)[self.kind]
-        return found
+        sizes: Numbers = bytes_of(self.kinds)[self.kind]
+        return sizes
 
     @property
     def unit(self) -> Numbers:
         """Bytes of an element of each."""
-        found: Numbers = np.array([dtype.itemsize for _, dtype in self.kinds], np.int64)[self.kind]
-        return found
+        units: Numbers = np.array([dtype.itemsize for _, dtype in self.kinds], np.int64)[self.kind]
+        return units
 
     def of_file(self, number: int) -> Self:
         """The targets of a file."""
-        own = np.flatnonzero(self.file == number)
-        columns = {each: getattr(self, each)[own] for each in ("file", "name", "kind", "offset")}
+        numbers = np.flatnonzero(self.file == number)
+        columns = {column: getattr(self, column)[numbers] for column in ("file", "name", "kind", "offset")}
         return replace(self, **columns)
 
     def with_paths(self, change: Callable[[Path], Path]) -> Self:
         """The same targets in files under other paths."""
-        return replace(self, files=[replace(each, path=change(each.path)) for each in self.files])
+        return replace(self, files=[replace(file, path=change(file.path)) for file in self.files])
 
     def __len__(self) -> int:
         return self.file.size
@@ -83,8 +83,12 @@ class Targets(Sequence[Target]):
     @overload
     def __getitem__(self, index: slice) -> list[Target]: ...
     def __getitem__(self, index: Any) -> Any:
-        found = range(len(self))[index]
-        return [self._made(each) for each in found] if isinstance(found, range) else self._made(found)
+        position = range(len(self))[index]
+        return (
+            [self._made(number_of_target) for number_of_target in position]
+            if isinstance(position, range)
+            else self._made(position)
+        )
 
     def __iter__(self) -> Iterator[Target]:
         return map(self._made, range(len(self)))

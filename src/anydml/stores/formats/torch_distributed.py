@@ -63,40 +63,40 @@ def read_distributed(folder: Path) -> Distributed:
         described_by = ((folder / METADATA, seen_at(folder / METADATA)),)
         content = read_pickle(file.read(MOST_METADATA + 1), place, MOST_METADATA)
     state = fields_of(content)
-    found = Distributed({}, [], {}, [])
+    distributed = Distributed({}, [], {}, [])
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}
     dtypes: dict[str, np.dtype[Any] | None] = {}
     for name, entry in _pairs(state.get("state_dict_metadata")):
         said = fields_of(entry)
         if not isinstance(name, str) or "chunks" not in said:
-            found.others.append(str(name))
+            distributed.others.append(str(name))
             continue
         shape = sizes_of(said.get("size"))
         if shape is None:
             raise (place / name).error("has no size, which each tensor of .metadata has")
         if not isinstance(said["chunks"], list) or not said["chunks"]:
             raise (place / name).error(f"has no pieces for its shape {[*shape]}")
-        found.tensors[name] = shape, []
+        distributed.tensors[name] = shape, []
         dtypes[name] = _declared(said.get("properties"))
         for chunk in said["chunks"]:
             box = fields_of(chunk)
             chunks[name, sizes_of(box.get("offsets"))] = sizes_of(box.get("sizes"))
     with AlikePieces() as pieces:
-        _add_pieces(folder, state.get("storage_data"), found, chunks, dtypes, pieces)
+        _add_pieces(folder, state.get("storage_data"), distributed, chunks, dtypes, pieces)
     if chunks:
         raise place.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
-    for name in found.refused:
-        del found.tensors[name]
-    for _, own in found.tensors.values():
-        for store, _ in own:
+    for name in distributed.refused:
+        del distributed.tensors[name]
+    for _, pieces_of in distributed.tensors.values():
+        for store, _ in pieces_of:
             store.described_by = described_by
-    return found
+    return distributed
 
 
 def _add_pieces(
     folder: Path,
     places: Any,
-    found: Distributed,
+    distributed: Distributed,
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None],
     dtypes: Mapping[str, np.dtype[Any] | None],
     pieces: AlikePieces,
@@ -106,7 +106,7 @@ def _add_pieces(
     Args:
         folder: of the checkpoint.
         places: of pieces and objects in files, as ``.metadata`` has them.
-        found: to which they are added.
+        distributed: to which they are added.
         chunks: sizes by name and first coordinates, of which those of the pieces are taken.
         dtypes: by name.
         pieces: reads them.
@@ -119,7 +119,7 @@ def _add_pieces(
         said = fields_of(index)
         name, start = said.get("fqn"), sizes_of(said.get("offset"))
         if start is None:
-            # The place of an object, which is no array.
+            # The place of an object, which is not an array.
             continue
         size = chunks.pop((name, start), None) if isinstance(name, str) else None
         if not isinstance(name, str) or size is None:
@@ -127,16 +127,16 @@ def _add_pieces(
         if len(start) != len(size):
             raise (place / name).error(f"has a piece of shape {[*size]} at {[*start]}")
         try:
-            own = pieces, files, folder
-            piece = _piece(own, name, size, dtypes.get(name), fields_of(info), place / name)
+            where_read = pieces, files, folder
+            piece = _piece(where_read, name, size, dtypes.get(name), fields_of(info), place / name)
         except ModelError as error:
-            found.refused[name] = error
+            distributed.refused[name] = error
             continue
-        found.tensors[name][1].append((piece, start))
+        distributed.tensors[name][1].append((piece, start))
 
 
 def _piece(
-    own: tuple[AlikePieces, dict[str, tuple[Path, tuple[Any, ...]]], Path],
+    where_read: tuple[AlikePieces, dict[str, tuple[Path, tuple[Any, ...]]], Path],
     name: str,
     shape: tuple[int, ...],
     dtype: np.dtype[Any] | None,
@@ -149,7 +149,7 @@ def _piece(
         raise place.error("has a place without a path, an offset and a length")
     if info.get("transform_descriptors"):
         raise place.error("is compressed or changed in another way: save without extensions")
-    pieces, files, folder = own
+    pieces, files, folder = where_read
     if written not in files:
         path = inside(folder, written, place)
         with place.reading():
@@ -157,17 +157,17 @@ def _piece(
     path, seen = files[written]
     try:
         with place.reading():
-            found = pieces.read(path, place, offset, length)
-            if isinstance(found, Store):
-                store = found
+            tensor = pieces.read(path, place, offset, length)
+            if isinstance(tensor, Store):
+                store = tensor
             else:
-                for error in found.refused.values():
+                for error in tensor.refused.values():
                     raise error
-                (store,) = found.stores.values()
+                (store,) = tensor.stores.values()
     except ModelError:
         raise
     except ValueError:
-        raise place.error(f"is no tensor at {offset} of {show(written)}") from None
+        raise place.error(f"is not a tensor at {offset} of {show(written)}") from None
     if store.shape != shape:
         raise place.error(f"has shape {[*store.shape]} at {offset} of {show(written)}, where {[*shape]} is expected")
     if dtype is not None and store.dtype != dtype:

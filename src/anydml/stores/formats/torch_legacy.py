@@ -48,7 +48,7 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
         raise place.error("has no list of storages behind its content")
     kinds = dict[str, str]()
     _storages(content, kinds, set())
-    size, found = file.seek(0, os.SEEK_CUR), dict[str, ZipEntry]()
+    size, entries = file.seek(0, os.SEEK_CUR), dict[str, ZipEntry]()
     end = file.seek(0, os.SEEK_END)
     at = size
     for key in map(str, keys):
@@ -59,26 +59,26 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
         length = count * SIZES[kinds[key]]
         if at + 8 + length > end:
             raise place.error(f"is cut off within the storage {show(key)}, which has {length} bytes")
-        found[key] = ZipEntry(at + 8, length)
+        entries[key] = ZipEntry(at + 8, length)
         at += 8 + length
-    return content, found
+    return content, entries
 
 
-def _storages(value: Any, found: dict[str, str], seen: set[int]) -> None:
+def _storages(value: Any, names: dict[str, str], seen: set[int]) -> None:
     """Note the class of every storage that a content refers to, without its last word, by key."""
     waiting = [value]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, PickledReference):
-            identity = each.identity
+        item = waiting.pop()
+        if isinstance(item, PickledReference):
+            identity = item.identity
             if isinstance(identity, tuple) and len(identity) > 2 and identity[0] == "storage":
                 kind = getattr(identity[1], "name", "")
-                found[str(identity[2])] = "Untyped" if kind == "UntypedStorage" else kind.removesuffix("Storage")
-        elif id(each) in seen:
+                names[str(identity[2])] = "Untyped" if kind == "UntypedStorage" else kind.removesuffix("Storage")
+        elif id(item) in seen:
             continue
-        elif isinstance(each, PickledCall):
-            seen.add(id(each))
-            waiting += [each.arguments, each.items, each.state]
-        elif isinstance(each, (list, tuple)):
-            seen.add(id(each))
-            waiting += each
+        elif isinstance(item, PickledCall):
+            seen.add(id(item))
+            waiting += [item.arguments, item.items, item.state]
+        elif isinstance(item, (list, tuple)):
+            seen.add(id(item))
+            waiting += item

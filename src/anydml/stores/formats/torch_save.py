@@ -110,8 +110,8 @@ class TorchDict(NamedTuple):
 
     def under(self, key: str) -> dict[str, Store]:
         """The tensors below a key, by the rest of their names."""
-        found = self.tensors.stores.items()
-        return {name.removeprefix(f"{key}."): store for name, store in found if name.startswith(f"{key}.")}
+        items = self.tensors.stores.items()
+        return {name.removeprefix(f"{key}."): store for name, store in items if name.startswith(f"{key}.")}
 
 
 def read_torch_dict(path: Path) -> TorchDict:
@@ -123,11 +123,11 @@ def read_torch_dict(path: Path) -> TorchDict:
     place = JsonPath(str(path))
     with place.reading():
         seen = seen_at(path)
-    found = open_torch(path, place)
-    tensors = found.tensors(place)
+    opened = open_torch(path, place)
+    tensors = opened.tensors(place)
     for store in tensors.stores.values():
         store.seen = seen
-    return TorchDict(path, dict_of(found.content), tensors, seen)
+    return TorchDict(path, dict_of(opened.content), tensors, seen)
 
 
 class TorchFile(NamedTuple):
@@ -167,19 +167,19 @@ def _zipped(
     path: Path, file: BinaryIO, place: JsonPath, start: int, length: int | None
 ) -> tuple[Any, dict[str, ZipEntry]]:
     """The content of a zip file, and the places of its storages."""
-    found = entries(path, place, start, length)
-    name = next((each for each in found if each.endswith("/data.pkl")), None)
+    zip_entries = entries(path, place, start, length)
+    name = next((entry for entry in zip_entries if entry.endswith("/data.pkl")), None)
     if name is None:
         raise place.error("has no data.pkl, which files of torch.save have")
-    file.seek(found[name].offset)
-    content = read_pickle(file.read(found[name].size), place)
+    file.seek(zip_entries[name].offset)
+    content = read_pickle(file.read(zip_entries[name].size), place)
     root = name.removesuffix("data.pkl")
-    if order := found.get(f"{root}byteorder"):
+    if order := zip_entries.get(f"{root}byteorder"):
         file.seek(order.offset)
         if file.read(order.size) != b"little":
             raise place.error("is of a machine whose byte order is big-endian")
     data = f"{root}data/"
-    return content, {key.removeprefix(data): entry for key, entry in found.items() if key.startswith(data)}
+    return content, {key.removeprefix(data): entry for key, entry in zip_entries.items() if key.startswith(data)}
 
 
 def _named(
@@ -214,13 +214,13 @@ def _named(
         raise place.error(f"has {show(name)} inside itself, or too deep")
     if next(number) >= MOST_VALUES:
         raise place.error(f"has more than {MOST_VALUES} values")
-    found = [
-        each
+    named = [
+        item
         for key, inner in items
-        for each in _named(inner, f"{name}.{_key(key)}" if name else _key(key), place, (*around, id(value)), number)
+        for item in _named(inner, f"{name}.{_key(key)}" if name else _key(key), place, (*around, id(value)), number)
     ]
-    if any(call for _, call in found):
-        yield from found
+    if any(call for _, call in named):
+        yield from named
     else:
         yield name, None
 
@@ -241,20 +241,20 @@ def _plain_tensor(value: Any) -> Any:
 def _of_module(value: PickledCall) -> list[tuple[Any, Any]]:
     """The parameters, buffers and modules of a module of ``torch.nn``, as its state_dict has them."""
     state = dict(value.state) if isinstance(value.state, PickledDict) else {}
-    found = list[tuple[Any, Any]]()
+    state_items = list[tuple[Any, Any]]()
     if not {"_parameters", "_buffers", "_modules"} <= {*state}:
-        return found
+        return state_items
     gone = state.get("_non_persistent_buffers_set")
     if isinstance(gone, PickledCall) and isinstance(gone.arguments, tuple) and gone.arguments:
         # Pickles of protocol 2 call set with a list.
         (gone,) = gone.arguments[:1]
     passing = gone if isinstance(gone, list) else []
     for kind in ("_parameters", "_buffers", "_modules"):
-        own = state[kind]
-        own = own.items if isinstance(own, PickledCall) else own
-        if isinstance(own, PickledDict) or type(own) is list:
-            found += [(key, each) for key, each in own if each is not None and key not in passing]
-    return found
+        part = state[kind]
+        part = part.items if isinstance(part, PickledCall) else part
+        if isinstance(part, PickledDict) or type(part) is list:
+            state_items += [(key, item) for key, item in part if item is not None and key not in passing]
+    return state_items
 
 
 def _key(key: Any) -> str:
@@ -274,7 +274,7 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
     storage = arguments[0].identity if arguments and isinstance(arguments[0], PickledReference) else None
     fewest = 4 if which == "_rebuild_tensor" else 6
     if len(arguments) < fewest or not isinstance(storage, tuple) or len(storage) < 5 or storage[0] != "storage":
-        raise place.error("is no tensor that torch.save writes")
+        raise place.error("is not a tensor that torch.save writes")
     start, shape, stride = arguments[1:4]
     kind, key = storage[1], storage[2]
     if asked_is_given := which == "_rebuild_tensor_v3":
@@ -284,7 +284,7 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
         asked = PickledName("torch", _STORAGES.get(kind_name, kind_name))
     # The last argument says how elements differ from those in the file.
     bits = dict(
-        each for more in arguments[7 if asked_is_given else 6 :] if isinstance(more, PickledDict) for each in more
+        item for more in arguments[7 if asked_is_given else 6 :] if isinstance(more, PickledDict) for item in more
     )
     lazy = sorted(str(bit) for bit, is_set in bits.items() if is_set)
     if unknown := [bit for bit in lazy if bit not in ("conj", "neg")]:
@@ -298,8 +298,8 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
         *(shape if isinstance(shape, tuple) else (-1,)),
         *(stride if isinstance(stride, tuple) else (-1,)),
     ]
-    if any(type(each) is not int or not 0 <= each < 1 << 48 for each in numbers) or len(shape) != len(stride):
-        raise place.error("has a place, shape or strides that are no counts")
+    if any(type(number) is not int or not 0 <= number < 1 << 48 for number in numbers) or len(shape) != len(stride):
+        raise place.error("has an offset, shape or strides that are not integers from 0")
     entry = storages.get(str(key), ZipEntry(0, 0))
     if len(storage) > 5 and isinstance(storage[5], tuple):
         # A view of another storage, as PyTorch had them before 0.4.
@@ -332,4 +332,4 @@ def _is_rising(order: tuple[int, ...]) -> bool:
 def _is_like(store: Store, stride: tuple[int, ...]) -> bool:
     """Whether strides, in elements, are those of a store, in dimensions where they matter."""
     steps = zip(store.shape, store.strides, stride, strict=True)
-    return not store.size or all(size == 1 or own == each * store.dtype.itemsize for size, own, each in steps)
+    return not store.size or all(size == 1 or stride == step * store.dtype.itemsize for size, stride, step in steps)

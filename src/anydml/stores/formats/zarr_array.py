@@ -132,7 +132,7 @@ class ZarrStore(ZarrFolder):
                 data = (self.path / self.layout.name(number)).read_bytes()
                 chunk = decoded(self.metadata, self.layout.sizes(number), data)
                 box = self.layout.box(number)
-                elements[tuple(slice(*own) for own in box)] = chunk[tuple(slice(0, b - a) for a, b in box)]
+                elements[tuple(slice(*interval) for interval in box)] = chunk[tuple(slice(0, b - a) for a, b in box)]
         return elements
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
@@ -173,7 +173,7 @@ class _Objects(MutableMapping[str, Any]):
             raise KeyError(name) from None
 
     def __iter__(self) -> Iterator[str]:
-        return (each.name for each in self._path.iterdir())
+        return (entry.name for entry in self._path.iterdir())
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -207,10 +207,10 @@ def open_zarr(path: Path) -> ZarrStore:
             raise_if_short(error)
             said = f"they lack {error}" if isinstance(error, KeyError) else str(error)[:200]
             if isinstance(error, AttributeError):
-                said = "they are no object"
+                said = "they are not an object"
             raise place.error(f"has metadata that zarr-python does not read: {said}") from None
         if not isinstance(array.metadata.attributes or {}, Mapping):
-            raise place.error("has attributes that are no object")
+            raise place.error("has attributes that are not an object")
         if isinstance(array, zarr.Array):
             layout = layout_of(array, path)
             if edges is not None or is_turned(as_regular(files)):
@@ -219,20 +219,20 @@ def open_zarr(path: Path) -> ZarrStore:
         if not is_zarr_group(path):
             raise place.error('has a zarr.json whose node_type is neither "array" nor "group"')
     with place.reading():
-        inside = sorted(each.name for each in path.iterdir() if each.is_dir() and is_zarr(each))
+        inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_zarr(entry))
     hint = f": name one of {names(inside)} in it" if inside else ""
     raise place.error(f"is a group, and no array{hint}")
 
 
 def metadata_of(path: Path) -> dict[str, bytes]:
     """Return the contents of an array's metadata files, by name."""
-    found = dict[str, bytes]()
+    contents = dict[str, bytes]()
     for name in ("zarr.json", ".zarray", ".zattrs"):
         with suppress(FileNotFoundError):
-            found[name] = (path / name).read_bytes()
+            contents[name] = (path / name).read_bytes()
             if name == "zarr.json":
                 break
-    return found
+    return contents
 
 
 def layout_of(array: Any, path: Path) -> ChunkGrid:
@@ -267,7 +267,7 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
     separator = metadata.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
     if any(0 in (a, b) and size for a, b, size in zip(inner, outer, shape, strict=True)):
         raise ModelError(f"{path}: has shape {[*shape]}, but chunks of sizes {[*inner]}: sizes are from 1")
-    if max(math.prod(max(1, size) for size in each) for each in (shape, outer)) * max(1, dtype.itemsize) >= MOST_BYTES:
+    if max(math.prod(max(1, size) for size in grid) for grid in (shape, outer)) * max(1, dtype.itemsize) >= MOST_BYTES:
         raise ModelError(f"{path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
     # Without a fill value, zarr-python reads times that are none where there is no chunk, and zeros of the others.
     none = np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)

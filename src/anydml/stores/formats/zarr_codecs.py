@@ -46,28 +46,28 @@ class Decoder:
         # These formats begin with the decoded size, and their decoders refuse a smaller buffer.
         flat = np.empty(self.size, np.uint8)
         flat[-1:] = UNWRITTEN
-        found = self._coder.decode(data, out=flat)
+        decoded = self._coder.decode(data, out=flat)
         if flat.size and flat[-1] != UNWRITTEN:
-            return found
+            return decoded
         # Codecs do not return how much of a buffer they filled: a new buffer has the right size.
-        del flat, found
+        del flat, decoded
         return self._coder.decode(data)
 
     def _joined(self, data: bytes) -> bytearray:
         """Decode concatenated streams, up to one byte more than a chunk has."""
-        found, left = bytearray(), data
+        output, left = bytearray(), data
         while left:
             if self._stream is None:
                 raise AssertionError("the codec has no streams")
             stream = self._stream()
-            found += stream.decompress(left, self.size + 1 - len(found))
-            if len(found) > self.size:
+            output += stream.decompress(left, self.size + 1 - len(output))
+            if len(output) > self.size:
                 raise ValueError(f"it has more than the {self.size} bytes of a chunk")
             if not stream.eof:
                 raise ValueError("it ends too early")
             # Files may be padded by zeros.
             left = stream.unused_data.lstrip(b"\0")
-        return found
+        return output
 
 
 def raise_if_short(error: Exception) -> None:
@@ -102,8 +102,8 @@ def _stream(codec: Mapping[str, Any]) -> Callable[[], Any] | None:
         import lzma
 
         form, filters = codec.get("format", lzma.FORMAT_XZ), codec.get("filters")
-        most = None if form == lzma.FORMAT_RAW else MOST_DICTIONARY
-        return lambda: lzma.LZMADecompressor(form, most, filters)
+        max_bytes = None if form == lzma.FORMAT_RAW else MOST_DICTIONARY
+        return lambda: lzma.LZMADecompressor(form, max_bytes, filters)
     return None
 
 
@@ -133,19 +133,19 @@ MOST_GROWTH, MORE = 16, 64 << 10
 
 def names_of(said: Mapping[str, Any]) -> Iterator[str]:
     """Names of the codecs in metadata, including nested ones."""
-    for each in (said.get("compressor"), *(said.get("filters") or ())):
-        if each is not None:
-            yield str((each if isinstance(each, Mapping) else each.get_config()).get("id"))
+    for option in (said.get("compressor"), *(said.get("filters") or ())):
+        if option is not None:
+            yield str((option if isinstance(option, Mapping) else option.get_config()).get("id"))
     for name in names_inside(said.get("codecs", ())):
         yield name.removeprefix("numcodecs.")
 
 
 def names_inside(codecs: Iterable[Any]) -> Iterator[str]:
     """Full names of codecs of version 3, including nested ones."""
-    for each in codecs:
-        if isinstance(each, Mapping):
-            yield str(each.get("name"))
-            configuration = each.get("configuration") or {}
+    for codec in codecs:
+        if isinstance(codec, Mapping):
+            yield str(codec.get("name"))
+            configuration = codec.get("configuration") or {}
             for name in ("codecs", "index_codecs"):
                 yield from names_inside(configuration.get(name, ()))
 
@@ -160,41 +160,41 @@ def bounded(array: Any) -> Any:
     known = array.metadata
     if known.zarr_format == 2:
         size = math.prod(array.chunks) * np.dtype(array.dtype).itemsize
-        most = MOST_GROWTH * size + MORE if known.filters else size
+        max_bytes = MOST_GROWTH * size + MORE if known.filters else size
         kind = _classes()[0]
 
         def one(codec: Any, limit: int) -> Any:
             return kind(codec, limit) if codec is not None and codec.codec_id in COMPRESSORS else codec
 
         filters = known.filters and tuple(one(codec, MOST_GROWTH * size + MORE) for codec in known.filters)
-        found = replace(known, compressor=one(known.compressor, most), filters=filters)
+        with_bounds = replace(known, compressor=one(known.compressor, max_bytes), filters=filters)
     else:
-        found = replace(known, codecs=_of_v3(known.codecs))
+        with_bounds = replace(known, codecs=_of_v3(known.codecs))
     whole = array.async_array
-    return zarr.Array(zarr.AsyncArray(metadata=found, store_path=array.store_path, config=whole.config))
+    return zarr.Array(zarr.AsyncArray(metadata=with_bounds, store_path=array.store_path, config=whole.config))
 
 
 def _of_v3(codecs: Iterable[Any]) -> tuple[Any, ...]:
     """Bounded codecs of version 3, in the order in which they encode."""
     from zarr.codecs import BytesCodec, ShardingCodec
 
-    kind, found, is_exact = _classes()[1], list[Any](), False
+    kind, bounded_codecs, is_exact = _classes()[1], list[Any](), False
     for codec in codecs:
-        own = codec
+        bounded_codec = codec
         config = _numcodecs_of(codec)
         if config is not None:
-            own = kind(codec, config, is_exact)
+            bounded_codec = kind(codec, config, is_exact)
         elif isinstance(codec, ShardingCodec):
-            own = ShardingCodec(
+            bounded_codec = ShardingCodec(
                 chunk_shape=codec.chunk_shape,
                 codecs=_of_v3(codec.codecs),
                 index_codecs=_of_v3(codec.index_codecs),
                 index_location=codec.index_location,
             )
-        found.append(own)
+        bounded_codecs.append(bounded_codec)
         # The output of the codec next to the elements has exactly their bytes.
         is_exact = isinstance(codec, BytesCodec)
-    return tuple(found)
+    return tuple(bounded_codecs)
 
 
 def _numcodecs_of(codec: Any) -> Mapping[str, Any] | None:
@@ -203,8 +203,8 @@ def _numcodecs_of(codec: Any) -> Mapping[str, Any] | None:
     name = str(said["name"]).removeprefix("numcodecs.")
     if name not in COMPRESSORS:
         return None
-    own = said["name"] != name
-    return {**(said.get("configuration") or {}), "id": name} if own else {"id": name}
+    is_numcodecs = said["name"] != name
+    return {**(said.get("configuration") or {}), "id": name} if is_numcodecs else {"id": name}
 
 
 @cache
@@ -220,9 +220,9 @@ def _classes() -> tuple[Any, Any]:
 
         codec_id = "bounded"
 
-        def __init__(self, codec: Any, most: int) -> None:
+        def __init__(self, codec: Any, max_bytes: int) -> None:
             self._codec = codec
-            self._decoder = Decoder(codec.get_config(), most)
+            self._decoder = Decoder(codec.get_config(), max_bytes)
 
         def encode(self, buf: Any) -> Any:
             return self._codec.encode(buf)
@@ -245,9 +245,9 @@ def _classes() -> tuple[Any, Any]:
 
         async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
             size = math.prod(chunk_spec.shape) * chunk_spec.dtype.to_native_dtype().itemsize
-            most = size if self.is_exact else MOST_GROWTH * size + MORE
-            found = await asyncio.to_thread(Decoder(self.config, most).decode, chunk_bytes.to_bytes())
-            return chunk_spec.prototype.buffer.from_array_like(np.frombuffer(found, np.uint8))
+            max_bytes = size if self.is_exact else MOST_GROWTH * size + MORE
+            decoded = await asyncio.to_thread(Decoder(self.config, max_bytes).decode, chunk_bytes.to_bytes())
+            return chunk_spec.prototype.buffer.from_array_like(np.frombuffer(decoded, np.uint8))
 
         def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
             return int(self.codec.compute_encoded_size(input_byte_length, chunk_spec))
@@ -273,7 +273,7 @@ def codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool
 
 def codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
     """The same for version 3, by the names of version 2."""
-    codecs = [json.loads(json.dumps(each)) for each in said["codecs"]]
+    codecs = [json.loads(json.dumps(codec)) for codec in said["codecs"]]
     first, rest = codecs[0], codecs[1:]
     if first["name"] != "bytes" or len(rest) > 1 or said.get("storage_transformers"):
         return None, False

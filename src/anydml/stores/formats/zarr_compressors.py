@@ -72,13 +72,13 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
         place: names the array in errors.
 
     Raises:
-        ModelError: it is no codec, or its library is not installed.
+        ModelError: it is not a codec, or its library is not installed.
     """
     name, colon, text = codec.partition(":")
     if name not in KNOWN:
-        *most, last = KNOWN
+        *others, last = KNOWN
         raise place.error(
-            f"codec is {codec!r:.40}, where {', '.join(most)} or {last} is expected, such as zstd:3 or "
+            f"codec is {codec!r:.40}, where {', '.join(others)} or {last} is expected, such as zstd:3 or "
             "blosc:lz4,5,bitshuffle"
         )
     options = _options(codec, name, text.split(",") if colon else [], place)
@@ -95,14 +95,16 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
     if name == "blosc":
         # Zarr's own choice of these would be one for single bytes.
         shuffle = "shuffle" if dtype.itemsize > 1 else "bitshuffle"
-        found = zarr.codecs.BloscCodec(**{"typesize": max(1, dtype.itemsize), "shuffle": shuffle, **options}).to_dict()
+        codec_document = zarr.codecs.BloscCodec(
+            **{"typesize": max(1, dtype.itemsize), "shuffle": shuffle, **options}
+        ).to_dict()
     elif name in ("zstd", "gzip"):
-        found = (zarr.codecs.ZstdCodec if name == "zstd" else zarr.codecs.GzipCodec)(**options).to_dict()
+        codec_document = (zarr.codecs.ZstdCodec if name == "zstd" else zarr.codecs.GzipCodec)(**options).to_dict()
     else:
         config = coder_of({"id": name, **options}).get_config()
         del config["id"]
-        found = {"name": f"numcodecs.{name}", "configuration": config}
-    return [found]
+        codec_document = {"name": f"numcodecs.{name}", "configuration": config}
+    return [codec_document]
 
 
 def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
@@ -110,16 +112,16 @@ def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
     known = KNOWN[name]
     if texts and not known:
         raise place.error(f"codec is {codec!r:.40}, but {name} has no options")
-    found: Json = {}
+    options: Json = {}
     left = [*known]
     for text in texts:
         # A number alone is a level, also where another option stands before it.
-        option = next((each for each in left if each.read(text) is not None), None)
+        option = next((option for option in left if option.read(text) is not None), None)
         if option is None:
             wanted = " and ".join(map(str, left)) or f"no more than {counted(len(known), 'option')}"
             raise place.error(
                 f"codec is {codec!r:.40}, where {wanted} is expected, such as {EXAMPLE.get(name, f'{name}:3')}"
             )
-        found[option.name] = option.read(text)
+        options[option.name] = option.read(text)
         left = left[left.index(option) + 1 :]
-    return found
+    return options

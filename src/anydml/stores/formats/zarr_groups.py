@@ -69,23 +69,25 @@ class ZarrGroup:
             raise JsonPath(str(path)).error(f"cannot be read: {error.strerror or error}") from None
 
     def _look(self, group: str) -> None:
-        for each in sorted((self.path / group).iterdir()):
-            name = f"{group}/{each.name}" if group else each.name
-            if each.is_symlink() or not each.is_dir() or not is_zarr(each):
-                if each.name not in GROUP_FILES:
+        for entry in sorted((self.path / group).iterdir()):
+            name = f"{group}/{entry.name}" if group else entry.name
+            if entry.is_symlink() or not entry.is_dir() or not is_zarr(entry):
+                if entry.name not in GROUP_FILES:
                     self.left.append(name)
-            elif is_zarr_array(each):
-                self.arrays[name] = _member(each)
+            elif is_zarr_array(entry):
+                self.arrays[name] = _member(entry)
             else:
                 self.groups.append(name)
 
     def coordinates(self) -> set[str]:
         """Coordinates: arrays that are named like their axis, or listed by an attribute."""
         listed = {
-            each for member in self.arrays.values() for each in str(member.attributes.get("coordinates", "")).split()
+            coordinate
+            for member in self.arrays.values()
+            for coordinate in str(member.attributes.get("coordinates", "")).split()
         }
-        own = {name: name.rpartition("/")[2] for name in self.arrays}
-        return {name for name, last in own.items() if last in listed or self.arrays[name].axes == (last,)}
+        short_names = {name: name.rpartition("/")[2] for name in self.arrays}
+        return {name for name, last in short_names.items() if last in listed or self.arrays[name].axes == (last,)}
 
     def files_of(self, name: str) -> Iterator[Path]:
         """All files of an array."""
@@ -93,7 +95,7 @@ class ZarrGroup:
             yield from (self.path / name).files()
             return
         for folder, _, files in os.walk(self.path / name):
-            yield from (Path(folder) / each for each in sorted(files))
+            yield from (Path(folder) / file_name for file_name in sorted(files))
 
     def metadata(self, changed: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
         """The files that describe the groups, by relative path, after arrays got other metadata.
@@ -101,18 +103,18 @@ class ZarrGroup:
         Raises:
             ModelError: consolidated metadata are broken.
         """
-        new = {f"{name}/{file}": json.loads(text) for name, own in changed.items() for file, text in own.items()}
-        found: dict[str, Content] = {}
+        new = {f"{name}/{file}": json.loads(text) for name, texts in changed.items() for file, text in texts.items()}
+        contents: dict[str, Content] = {}
         for group in self.groups:
             for file in GROUP_FILES:
                 path, name = self.path / group / file, f"{group}/{file}".lstrip("/")
                 if path.is_file():
-                    found[name] = path
+                    contents[name] = path
                     if file in ("zarr.json", ".zmetadata"):
                         said = _json(path)
                         if _consolidate(said, f"{group}/".lstrip("/"), new):
-                            found[name] = _text(said)
-        return found
+                            contents[name] = _text(said)
+        return contents
 
     def metadata_in(self, version: int, arrays: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
         """The files that describe the groups in another version of the format, by relative path.
@@ -125,23 +127,23 @@ class ZarrGroup:
             ModelError: a group's metadata are broken.
         """
         said = {name: self._attributes(name) for name in self.groups}
-        files = {name: dict(own) for name, own in arrays.items()}
+        files = {name: dict(texts) for name, texts in arrays.items()}
         for name, (attributes, _) in said.items():
             if version == 3:
-                own: Json = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-                files[name] = {"zarr.json": _text(own)}
+                document: Json = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+                files[name] = {"zarr.json": _text(document)}
             else:
                 files[name] = {".zgroup": _text({"zarr_format": 2})}
                 files[name] |= {".zattrs": _text(attributes)} if attributes else {}
-        found: dict[str, Content] = {}
+        contents: dict[str, Content] = {}
         for name, (_, is_consolidated) in said.items():
-            own = dict(files[name])
+            document = dict(files[name])
             if is_consolidated:
                 start = f"{name}/".lstrip("/")
-                inside = {each.removeprefix(start): texts for each, texts in files.items() if each.startswith(start)}
-                own |= _consolidated(version, inside, own)
-            found |= {f"{name}/{file}".lstrip("/"): text for file, text in own.items()}
-        return found
+                inside = {key.removeprefix(start): texts for key, texts in files.items() if key.startswith(start)}
+                document |= _consolidated(version, inside, document)
+            contents |= {f"{name}/{file}".lstrip("/"): text for file, text in document.items()}
+        return contents
 
     def attributes(self, group: str) -> Json:
         """The attributes of a group, by its relative path."""
@@ -153,27 +155,29 @@ class ZarrGroup:
         if self.version == 3:
             said = _json(folder / "zarr.json")
             return said.get("attributes") or {}, bool(said.get("consolidated_metadata"))
-        found = _json(folder / ".zattrs") if (folder / ".zattrs").is_file() else {}
-        return found, (folder / ".zmetadata").is_file()
+        attributes = _json(folder / ".zattrs") if (folder / ".zattrs").is_file() else {}
+        return attributes, (folder / ".zmetadata").is_file()
 
 
 def _consolidated(
-    version: int, inside: Mapping[str, Mapping[str, bytes]], own: Mapping[str, bytes]
+    version: int, inside: Mapping[str, Mapping[str, bytes]], own_metadata: Mapping[str, bytes]
 ) -> dict[str, bytes]:
     """The file with consolidated metadata of a group.
 
     Args:
         version: of the format.
         inside: metadata of what is in the group, by relative path.
-        own: those of the group itself.
+        own_metadata: those of the group itself.
     """
     if version == 2:
-        every = {f"{name}/{file}".lstrip("/"): text for name, texts in inside.items() for file, text in texts.items()}
-        known = {name: json.loads(text) for name, text in sorted(every.items())}
+        all_documents = {
+            f"{name}/{file}".lstrip("/"): text for name, texts in inside.items() for file, text in texts.items()
+        }
+        known = {name: json.loads(text) for name, text in sorted(all_documents.items())}
         return {".zmetadata": _text({"metadata": known, "zarr_consolidated_format": 1})}
     known = {name: json.loads(texts["zarr.json"]) for name, texts in inside.items() if name}
     whole = {"kind": "inline", "must_understand": False, "metadata": known}
-    return {"zarr.json": _text({**json.loads(own["zarr.json"]), "consolidated_metadata": whole})}
+    return {"zarr.json": _text({**json.loads(own_metadata["zarr.json"]), "consolidated_metadata": whole})}
 
 
 def _text(said: Json) -> bytes:
@@ -181,9 +185,9 @@ def _text(said: Json) -> bytes:
 
 
 def _member(path: Path) -> ZarrMember:
-    every = {name: _json(path / name) for name in metadata_of(path)}
-    said = every.get("zarr.json") or every.get(".zarray") or {}
-    attributes = said.get("attributes") or every.get(".zattrs") or {}
+    documents = {name: _json(path / name) for name in metadata_of(path)}
+    said = documents.get("zarr.json") or documents.get(".zarray") or {}
+    attributes = said.get("attributes") or documents.get(".zattrs") or {}
     named = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
     axes = said.get("dimension_names") or named or ()
     if not (isinstance(said.get("shape"), list) and isinstance(attributes, dict) and isinstance(axes, list | tuple)):
@@ -195,7 +199,7 @@ def _json(path: Path) -> Json:
     with JsonPath(str(path)).reading():
         said = parse_json(path.read_bytes(), JsonPath(str(path)), "text")
     if not isinstance(said, dict):
-        raise JsonPath(str(path)).error("is no JSON object")
+        raise JsonPath(str(path)).error("is not a JSON object")
     return said
 
 

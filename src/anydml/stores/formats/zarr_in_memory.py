@@ -25,8 +25,8 @@ def memory_store(files: Mapping[str, bytes], held: MutableMapping[str, Any] | No
     import zarr
     from zarr.core.buffer import default_buffer_prototype
 
-    made, held = default_buffer_prototype().buffer.from_bytes, {} if held is None else held
-    held.update({name: made(text) for name, text in files.items()})
+    to_buffer, held = default_buffer_prototype().buffer.from_bytes, {} if held is None else held
+    held.update({name: to_buffer(text) for name, text in files.items()})
     return zarr.storage.MemoryStore(held)
 
 
@@ -46,8 +46,8 @@ def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) ->
         data: its bytes.
     """
     files, name, order = _alone(metadata, sizes)
-    found: Array = np.asarray(bounded(in_memory({**files, name: data}))[...])
-    return found.transpose(np.argsort(order))
+    elements: Array = np.asarray(bounded(in_memory({**files, name: data}))[...])
+    return elements.transpose(np.argsort(order))
 
 
 def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
@@ -61,8 +61,8 @@ def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     array = in_memory(files, held).with_config({"write_empty_chunks": True})
     # Also fields of records get the byte order that the array has them in.
     array[...] = np.asarray(elements.transpose(order), array.dtype, order="C")
-    found: bytes = held[name].to_bytes()
-    return found
+    data: bytes = held[name].to_bytes()
+    return data
 
 
 def _alone(metadata: Mapping[str, bytes], sizes: Sequence[int]) -> tuple[dict[str, bytes], str, list[int]]:

@@ -78,26 +78,26 @@ def changed(metadata: Mapping[str, bytes], shape: Sequence[int], asked: Asked) -
         ValueError: version 2 has no shards.
     """
     files = ("zarr.json",) if "zarr.json" in metadata else (".zarray", ".zattrs")
-    every = {name: json.loads(metadata[name]) for name in files if name in metadata}
-    said = every[files[0]]
+    documents = {name: json.loads(metadata[name]) for name in files if name in metadata}
+    said = documents[files[0]]
     rank = len(said["shape"])
     said["shape"] = [*map(int, shape)]
     (_change_v3 if files == ("zarr.json",) else _change_v2)(said, asked)
-    for attributes in (every.get(".zattrs"), said.get("attributes")):
+    for attributes in (documents.get(".zattrs"), said.get("attributes")):
         names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
         if attributes and isinstance(names, list) and len(names) == rank:
             attributes.pop(DIMENSIONS)
             if asked.axes is not None:
                 attributes[DIMENSIONS] = asked.along(names)
-    return {name: json.dumps(each, indent=2).encode() for name, each in every.items()}
+    return {name: json.dumps(document, indent=2).encode() for name, document in documents.items()}
 
 
 def said_besides(metadata: Mapping[str, bytes]) -> list[str]:
     """For people: the attributes in metadata, and whether axes have names."""
-    every = [json.loads(text) for text in metadata.values()]
+    documents = [json.loads(text) for text in metadata.values()]
     # false, 0 and null count as no attributes.
     named = [f"attribute {show(name)}" for name in _attributes(metadata)]
-    return [*named, "names of axes"] if any(every[0].get("dimension_names") or ()) else named
+    return [*named, "names of axes"] if any(documents[0].get("dimension_names") or ()) else named
 
 
 def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -117,16 +117,16 @@ def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[
 
 def smallest(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
     """The metadata of an array of one element with the same codecs."""
-    every = {name: json.loads(text) for name, text in metadata.items() if name != ".zattrs"}
-    return {name: json.dumps(_smallest(said)).encode() for name, said in every.items()}
+    documents = {name: json.loads(text) for name, text in metadata.items() if name != ".zattrs"}
+    return {name: json.dumps(_smallest(said)).encode() for name, said in documents.items()}
 
 
 def _smallest(said: Any, key: str = "") -> Any:
     if key in ("shape", "chunks", "chunk_shape"):
         return [1] * len(said)
     if isinstance(said, dict):
-        return {name: _smallest(each, name) for name, each in said.items() if name != "attributes"}
-    return [_smallest(each) for each in said] if isinstance(said, list) else said
+        return {name: _smallest(value, name) for name, value in said.items() if name != "attributes"}
+    return [_smallest(item) for item in said] if isinstance(said, list) else said
 
 
 def shard_levels(metadata: Mapping[str, bytes]) -> list[list[int]]:
@@ -205,20 +205,22 @@ def _change_v3(said: Json, asked: Asked) -> None:
 
 def _along(codecs: Sequence[Json], asked: Asked) -> list[Json]:
     """The codecs for an array with other axes: transposes keep their order, and unknown axes lose shards."""
-    found: list[Json] = []
+    new_codecs: list[Json] = []
     for codec in codecs:
-        each = {**codec, "configuration": {**(codec.get("configuration") or {})}} if "configuration" in codec else codec
-        said = each.get("configuration", {})
-        if each["name"] == SHARDING and not asked.axes:
-            found += _along(said["codecs"], asked)
+        new_codec = (
+            {**codec, "configuration": {**(codec.get("configuration") or {})}} if "configuration" in codec else codec
+        )
+        said = new_codec.get("configuration", {})
+        if new_codec["name"] == SHARDING and not asked.axes:
+            new_codecs += _along(said["codecs"], asked)
             continue
-        if each["name"] == SHARDING:
+        if new_codec["name"] == SHARDING:
             said |= {"chunk_shape": asked.along(said["chunk_shape"]), "codecs": _along(said["codecs"], asked)}
-        elif each["name"] == "transpose":
+        elif new_codec["name"] == "transpose":
             if asked.axes is None:
                 continue
             order, left = said["order"], sorted(asked.axes)
             said["order"] = [left.index(k) for k in order if k in left]
             asked = asked._replace(axes=[order.index(asked.axes[k]) for k in said["order"]])
-        found.append(each)
-    return found
+        new_codecs.append(new_codec)
+    return new_codecs

@@ -27,28 +27,28 @@ def edges_of(metadata: Mapping[str, bytes]) -> tuple[tuple[int, ...], ...] | Non
     if not isinstance(grid, dict) or grid.get("name") != GRID:
         return None
     options, shape = grid.get("configuration") or {}, said["shape"]
-    every = options.get("chunk_shapes")
-    if options.get("kind", "inline") != "inline" or not isinstance(every, list) or len(every) != len(shape):
+    axis_edges = options.get("chunk_shapes")
+    if options.get("kind", "inline") != "inline" or not isinstance(axis_edges, list) or len(axis_edges) != len(shape):
         raise ValueError(f"chunk grid {GRID} must have chunk_shapes of each axis, kind inline")
-    return tuple(_edges(own, size) for own, size in zip(every, shape, strict=True))
+    return tuple(_edges(of_axis, size) for of_axis, size in zip(axis_edges, shape, strict=True))
 
 
 def _edges(said: Any, size: int) -> tuple[int, ...]:
     if _is_size(said):
         said = [[said, max(1, -(-size // said))]]
-    found = tuple(itertools.accumulate(_sizes(said), initial=0))
-    if found[-1] < size:
-        raise ValueError(f"chunks of {found[-1]} elements do not cover an axis of {size}")
-    return found
+    edges = tuple(itertools.accumulate(_sizes(said), initial=0))
+    if edges[-1] < size:
+        raise ValueError(f"chunks of {edges[-1]} elements do not cover an axis of {size}")
+    return edges
 
 
 def _sizes(said: Any) -> Iterator[int]:
     left = MOST_SIZES
-    for each in said if isinstance(said, list) else ():
-        size, count = each if isinstance(each, list) and len(each) == 2 else (each, 1)
+    for item in said if isinstance(said, list) else ():
+        size, count = item if isinstance(item, list) and len(item) == 2 else (item, 1)
         if not (_is_size(size) and _is_size(count)) or count > left:
             raise ValueError(
-                f"chunk_shapes have {str(each)[:40]}, where sizes from 1, at most {MOST_SIZES} an axis, must be"
+                f"chunk_shapes have {str(item)[:40]}, where sizes from 1, at most {MOST_SIZES} an axis, must be"
             )
         left -= count
         yield from itertools.repeat(size, count)
@@ -90,7 +90,10 @@ def as_regular(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
     """Metadata of an array, with the largest sizes of chunks where there are several."""
     if (edges := edges_of(metadata)) is None:
         return dict(metadata)
-    said, largest = json.loads(metadata["zarr.json"]), [max(map(int.__sub__, own[1:], own), default=1) for own in edges]
+    said, largest = (
+        json.loads(metadata["zarr.json"]),
+        [max(map(int.__sub__, edges_of_axis[1:], edges_of_axis), default=1) for edges_of_axis in edges],
+    )
     said["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": largest}}
     return {**metadata, "zarr.json": json.dumps(said).encode()}
 
@@ -100,12 +103,12 @@ def readable(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
 
     Its elements are those of the array, but files of shards lie otherwise where transposes were before them.
     """
-    found = as_regular(metadata)
-    if not is_turned(found):
-        return found
-    said = json.loads(found["zarr.json"])
+    regular = as_regular(metadata)
+    if not is_turned(regular):
+        return regular
+    said = json.loads(regular["zarr.json"])
     said["codecs"] = inward(said["codecs"], len(said["shape"]))
-    return {**found, "zarr.json": json.dumps(said).encode()}
+    return {**regular, "zarr.json": json.dumps(said).encode()}
 
 
 def is_turned(metadata: Mapping[str, bytes]) -> bool:

@@ -40,12 +40,12 @@ def rechunked(
         chunk = [*map(int, inner if chunks is None else chunks)]
         if not shards:
             return plain, chunk
-        own = _first(codecs)["configuration"] if depth else {"index_codecs": INDEX_CODECS}
-        made = [{"name": SHARDING, "configuration": {**own, "chunk_shape": chunk, "codecs": plain}}]
-        found = made, _rounded(shards, shape, chunk)
+        configuration = _first(codecs)["configuration"] if depth else {"index_codecs": INDEX_CODECS}
+        sharding = [{"name": SHARDING, "configuration": {**configuration, "chunk_shape": chunk, "codecs": plain}}]
+        result = sharding, _rounded(shards, shape, chunk)
     else:
         if depth > 1 and chunks is not None:
-            levels = " of ".join(str(each) for each in levels_of(codecs, outer))
+            levels = " of ".join(str(level) for level in levels_of(codecs, outer))
             raise ValueError(
                 f"it has shards in shards, {levels}: chunks alone do not say which of these they are; give shards "
                 "(--shards), too, which may be none"
@@ -54,16 +54,16 @@ def rechunked(
         inner = _back(said["chunk_shape"], order)
         chunk = [*map(int, inner if chunks is None else chunks)]
         said["chunk_shape"] = [chunk[k] for k in order]
-        found = codecs, _rounded(shards or [-1] * len(chunk), shape if shards else outer, chunk)
-    check_shards(*found)
-    return found
+        result = codecs, _rounded(shards or [-1] * len(chunk), shape if shards else outer, chunk)
+    check_shards(*result)
+    return result
 
 
 def _rounded(shards: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
     """Sizes of shards, where −1 is a whole axis, rounded up to whole chunks."""
     return [
-        max(1, -(-size // max(1, part))) * part if own == -1 else int(own)
-        for own, size, part in zip(shards, shape, chunk, strict=True)
+        max(1, -(-size // max(1, part))) * part if shard == -1 else int(shard)
+        for shard, size, part in zip(shards, shape, chunk, strict=True)
     ]
 
 
@@ -77,15 +77,15 @@ def inward(codecs: Sequence[Json], rank: int) -> list[Json]:
     if place is None:
         return [*codecs]
     order = _order(codecs, rank)
-    before = [each for each in codecs[:place] if each["name"] == "transpose"]
+    before = [codec for codec in codecs[:place] if codec["name"] == "transpose"]
     said = codecs[place]["configuration"]
-    own = {
+    configuration = {
         **said,
         "chunk_shape": _back(said["chunk_shape"], order),
         "codecs": inward([*before, *said["codecs"]], rank),
     }
-    others = [each for each in codecs[:place] if each["name"] != "transpose"]
-    return [*others, {**codecs[place], "configuration": own}, *codecs[place + 1 :]]
+    others = [codec for codec in codecs[:place] if codec["name"] != "transpose"]
+    return [*others, {**codecs[place], "configuration": configuration}, *codecs[place + 1 :]]
 
 
 def is_ordered(codecs: Sequence[Json], outer: Sequence[int]) -> bool:
@@ -121,25 +121,25 @@ def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
 
 def levels_of(codecs: Sequence[Json], outer: Sequence[int]) -> list[list[int]]:
     """Sizes of shards, of shards in those, and so on, and of the innermost chunks, by the axes of the array."""
-    found = [[*outer]]
+    levels = [[*outer]]
     order = [*range(len(outer))]
     while (place := _place(codecs)) is not None:
         order = [order[k] for k in _order(codecs, len(outer))]
         said = codecs[place].get("configuration") or {}
         if len(said["chunk_shape"]) != len(outer):
             raise ValueError(f"shards have chunks of {said['chunk_shape']}, where sizes of {len(outer)} axes must be")
-        found.append(_back(said["chunk_shape"], order))
+        levels.append(_back(said["chunk_shape"], order))
         codecs = said["codecs"]
-    return found
+    return levels
 
 
 def flat(codecs: Sequence[Json], outer: Sequence[int]) -> tuple[list[Json], list[int]]:
     """The codecs without any shards, and the sizes of the innermost chunks."""
-    inner, found = levels_of(codecs, outer)[-1], [*codecs]
-    while (place := _place(found)) is not None:
+    inner, flattened = levels_of(codecs, outer)[-1], [*codecs]
+    while (place := _place(flattened)) is not None:
         # Transposes before and after follow each other, and so do compressors of chunks and of shards.
-        found[place : place + 1] = found[place]["configuration"]["codecs"]
-    return found, inner
+        flattened[place : place + 1] = flattened[place]["configuration"]["codecs"]
+    return flattened, inner
 
 
 def compress(codecs: list[Json], compressors: Sequence[Json]) -> None:
@@ -147,11 +147,11 @@ def compress(codecs: list[Json], compressors: Sequence[Json]) -> None:
     from zarr.abc.codec import ArrayBytesCodec
     from zarr.registry import get_codec_class
 
-    first = next(k for k, each in enumerate(codecs) if issubclass(get_codec_class(each["name"]), ArrayBytesCodec))
+    first = next(k for k, codec in enumerate(codecs) if issubclass(get_codec_class(codec["name"]), ArrayBytesCodec))
     if codecs[first]["name"] not in (SHARDING, "bytes"):
         # Such as pcodec, which is the old compressor itself.
         codecs[first] = {"name": "bytes", "configuration": {"endian": "little"}}
-    sums = [each for each in codecs[first + 1 :] if each["name"] == "crc32c"]
+    sums = [codec for codec in codecs[first + 1 :] if codec["name"] == "crc32c"]
     if codecs[first]["name"] == SHARDING:
         compress(codecs[first]["configuration"]["codecs"], compressors)
         codecs[first + 1 :] = sums
@@ -162,11 +162,11 @@ def compress(codecs: list[Json], compressors: Sequence[Json]) -> None:
 
 
 def _place(codecs: Sequence[Json]) -> int | None:
-    return next((k for k, each in enumerate(codecs) if each["name"] == SHARDING), None)
+    return next((k for k, codec in enumerate(codecs) if codec["name"] == SHARDING), None)
 
 
 def _first(codecs: Sequence[Json]) -> Json:
-    return next(each for each in codecs if each["name"] == SHARDING)
+    return next(codec for codec in codecs if codec["name"] == SHARDING)
 
 
 def _depth(codecs: Sequence[Json]) -> int:

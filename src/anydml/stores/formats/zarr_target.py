@@ -20,7 +20,6 @@ from anydml.stores.formats.zarr_in_memory import in_memory
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
 from anydml.stores.formats.zarr_rectilinear import edges_given, readable, with_edges
 from anydml.stores.formats.zarr_versions import in_version
-from anydml.text import counted
 
 ChunkSizes = Sequence[int | Sequence[int]]
 """Sizes of a chunk, one per axis; or all sizes along an axis."""
@@ -119,14 +118,14 @@ def _regular(
         raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
     if version not in (None, 2, 3):
         raise place.error(f"has version {version!r:.40} of the format, where 2 or 3 is expected")
-    for name, given, whole in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
-        if given is not None and (
-            len(given) != len(shape)
-            or any(not isinstance(n, (int, np.integer)) or not (1 <= n < MOST_BYTES or n in whole) for n in given)
+    for name, requested, whole in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
+        if requested is not None and (
+            len(requested) != len(shape)
+            or any(not isinstance(n, (int, np.integer)) or not (1 <= n < MOST_BYTES or n in whole) for n in requested)
         ):
             raise place.error(
-                f"{name} are {tuple(given)}, where {counted(len(shape), 'size')} from 1 and below 2⁶² are expected, "
-                f"one an axis of {tuple(shape)}"
+                f"{name} are {tuple(requested)}, but the array has shape {tuple(shape)}: "
+                "give one size from 1 and below 2⁶² for each axis"
             )
     if chunks is not None and not shards:
         # A chunk is no larger than the array.
@@ -135,17 +134,17 @@ def _regular(
     compressors = None if codec is None else compressors_of(codec, version, dtype, place)
     try:
         if not isinstance(like, ZarrStore):
-            kept, axes = _plain(shape, dtype, version, chunks), range(len(shape))
+            metadata, axes = _plain(shape, dtype, version, chunks), range(len(shape))
         else:
-            kept = in_version(readable(like.metadata), version, compressors is None)
+            metadata = in_version(readable(like.metadata), version, compressors is None)
             if like.dtype != dtype:
                 fill = np.frombuffer(like.layout.fill, like.dtype)[0]
-                kept = of_dtype(kept, _plain((), dtype, version, (), fill_value=fill))
+                metadata = of_dtype(metadata, _plain((), dtype, version, (), fill_value=fill))
             if axes is None and len(shape) == like.ndim:
                 axes = range(like.ndim)
             if axes is None and chunks is None:
                 chunks = in_memory(_plain(shape, dtype, 3, None)).chunks
-        files = changed(kept, shape, Asked(axes, chunks, shards, compressors))
+        files = changed(metadata, shape, Asked(axes, chunks, shards, compressors))
         layout = layout_of(in_memory(files), path)
         if layout.dtype != dtype and layout.dtype.newbyteorder("<") == dtype.newbyteorder("<"):
             # The codecs of shards, or fields of records, have other byte orders, to which elements are converted.

@@ -35,20 +35,24 @@ def _of_array(said: Mapping[str, Any]) -> str | None:
         )
     if transformers := said.get("storage_transformers"):
         return (
-            f"has storage transformer {names(str(each['name']) for each in transformers)}, which zarr-python does not "
-            "know: rewrite it without by the program that made it"
+            f"has storage transformer {names(str(transformer['name']) for transformer in transformers)}, which "
+            "zarr-python does not know: rewrite it without by the program that made it"
         )
-    for own in names_of(said):
-        known = [own] if any(each.get("name") == own for each in said["codecs"]) else [own, f"numcodecs.{own}"]
-        if not any(_is_known(get_codec_class, each) for each in known):
+    for codec_name in names_of(said):
+        known = (
+            [codec_name]
+            if any(codec.get("name") == codec_name for codec in said["codecs"])
+            else [codec_name, f"numcodecs.{codec_name}"]
+        )
+        if not any(_is_known(get_codec_class, name) for name in known):
             return (
-                f"has codec {show(own)}, which zarr-python {zarr.__version__} does not have: install the package that "
-                "brings it, or a newer zarr-python"
+                f"has codec {show(codec_name)}, which zarr-python {zarr.__version__} does not have: install the "
+                "package that brings it, or a newer zarr-python"
             )
     if grid == GRID:
         return None
     codecs, files = said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"]
-    # Shards that are no whole chunks by the specification either are refused with their sizes, when they are opened.
+    # Shards that are not whole chunks by the specification either are refused with their sizes, when they are opened.
     check_shards(codecs, files)
     order, left = without_transposes(codecs, len(files))
     if not is_ordered(codecs, files) and not is_ordered(left, [files[k] for k in order]):

@@ -49,15 +49,15 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
     files: dict[str, Any] = {}
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         migrate_v2_to_v3(input_store=whole.store, output_store=zarr.storage.MemoryStore(files))
-    made = json.loads(files["zarr.json"].to_bytes())
-    place = 1 + next(k for k, each in enumerate(made["codecs"]) if each["name"] == "bytes") if of_bytes else 0
-    made["codecs"][place:place] = of_bytes
-    made["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
-    attributes = made.get("attributes")
+    document = json.loads(files["zarr.json"].to_bytes())
+    place = 1 + next(k for k, codec in enumerate(document["codecs"]) if codec["name"] == "bytes") if of_bytes else 0
+    document["codecs"][place:place] = of_bytes
+    document["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
+    attributes = document.get("attributes")
     names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
-    if isinstance(names, list) and len(names) == len(made["shape"]):
-        made["dimension_names"] = attributes.pop(DIMENSIONS)
-    return {"zarr.json": json.dumps(made, indent=2).encode()}
+    if isinstance(names, list) and len(names) == len(document["shape"]):
+        document["dimension_names"] = attributes.pop(DIMENSIONS)
+    return {"zarr.json": json.dumps(document, indent=2).encode()}
 
 
 def _of_bytes(said: Json) -> list[Json]:
@@ -65,7 +65,7 @@ def _of_bytes(said: Json) -> list[Json]:
     from zarr.abc.codec import BytesBytesCodec
     from zarr.registry import get_codec_class
 
-    found, filters = list[Json](), said.get("filters") or []
+    codecs, filters = list[Json](), said.get("filters") or []
     while filters:
         options = {**filters[-1]}
         name = f"numcodecs.{options.pop('id')}"
@@ -74,10 +74,10 @@ def _of_bytes(said: Json) -> list[Json]:
                 break
         except KeyError:
             break
-        found.insert(0, {"name": name, "configuration": options})
+        codecs.insert(0, {"name": name, "configuration": options})
         filters.pop()
     said["filters"] = filters or None
-    return found
+    return codecs
 
 
 def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, bytes]:
@@ -110,15 +110,15 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
     if any(names := said.get("dimension_names") or ()):
         attributes[DIMENSIONS] = names
     files: dict[str, Any] = {}
-    dtype = as_stored(array.dtype, [each for each in codecs if each["name"] == "bytes"] or codecs)
+    dtype = as_stored(array.dtype, [codec for codec in codecs if codec["name"] == "bytes"] or codecs)
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         zarr.create_array(
             store=zarr.storage.MemoryStore(files), shape=array.shape, chunks=tuple(max(1, size) for size in chunks),
             dtype=dtype, zarr_format=2, order=order, filters=filters or None, compressors=compressors or None,
             fill_value=array.fill_value, attributes=attributes,
         )  # fmt: skip
-    found = {name: text.to_bytes() for name, text in files.items()}
-    return {name: text for name, text in found.items() if name != ".zattrs" or attributes}
+    new_files = {name: text.to_bytes() for name, text in files.items()}
+    return {name: text for name, text in new_files.items() if name != ".zattrs" or attributes}
 
 
 def _said(name: str) -> str:
@@ -129,9 +129,9 @@ def _said(name: str) -> str:
 
 def _numcodec(name: str, options: Json) -> Any:
     """The codec of numcodecs that a codec of version 3 is."""
-    own = name.removeprefix("numcodecs.")
+    short_name = name.removeprefix("numcodecs.")
     if name == "blosc":
         options = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options} | {
             "shuffle": SHUFFLES[options["shuffle"]]
         }
-    return coder_of({**options, "id": own})
+    return coder_of({**options, "id": short_name})

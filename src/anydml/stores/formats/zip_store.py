@@ -17,8 +17,8 @@ HEADER = 30
 def is_zip_store(path: Path) -> bool:
     """Whether a zip file has metadata of Zarr, at its top or in folders."""
     try:
-        with zipfile.ZipFile(path) as found:
-            return any(name.rpartition("/")[2] in METADATA for name in found.NameToInfo)
+        with zipfile.ZipFile(path) as archive:
+            return any(name.rpartition("/")[2] in METADATA for name in archive.NameToInfo)
     except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
         return False
 
@@ -30,9 +30,9 @@ def references_of_zip(path: Path, place: JsonPath) -> References:
         ModelError: it is broken, or its entries are compressed or encrypted.
     """
     objects = dict[str, bytes | Range]()
-    with place.reading(), zipfile.ZipFile(path) as found, path.open("rb") as file:
+    with place.reading(), zipfile.ZipFile(path) as archive, path.open("rb") as file:
         # Of entries with one name, the last counts.
-        for name, entry in found.NameToInfo.items():
+        for name, entry in archive.NameToInfo.items():
             if entry.is_dir():
                 continue
             if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:

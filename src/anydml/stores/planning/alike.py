@@ -50,18 +50,18 @@ class AlikeProgram(NamedTuple):
             are_wanted[:] = False
             are_wanted[[*outputs]] = True
         for moves, sets in self.alike:
-            ends = [each.destination.operand for each in moves]
-            for own in sets[are_wanted[sets[:, [*{*ends}]]].any(1)].tolist():
-                numbers = dict(enumerate((*own, *constants)))
+            ends = [move.destination.operand for move in moves]
+            for operands in sets[are_wanted[sets[:, [*{*ends}]]].any(1)].tolist():
+                numbers = dict(enumerate((*operands, *constants)))
                 for move, end in zip(moves, ends, strict=True):
-                    if are_wanted[own[end]]:
+                    if are_wanted[operands[end]]:
                         yield renumbered(move, numbers)
 
     def whole(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
         """The same program with a list of all moves."""
         if self.rest.moves:
             return self.rest
-        operands = [Operand("input", f"{each.path.name}: {each.name}") for each in inputs]
-        operands += [Operand("output", f"{each.path.name}: {each.name}") for each in outputs]
-        operands += [each for each in self.rest.operands if each.role == "constant"]
+        operands = [Operand("input", f"{store.path.name}: {store.name}") for store in inputs]
+        operands += [Operand("output", f"{target.path.name}: {target.name}") for target in outputs]
+        operands += [operand for operand in self.rest.operands if operand.role == "constant"]
         return Program(self.name, tuple(operands), tuple(self.moves(len(inputs) + len(outputs))))

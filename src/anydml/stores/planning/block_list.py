@@ -79,7 +79,7 @@ def check_count(name: str, count: int, what: str, hint: str) -> None:
     Raises:
         BindingError: there are too many.
     """
-    most = MOST_BLOCKS if what == "blocks" else MOST_CHUNKS
-    if count > most:
+    max_count = MOST_BLOCKS if what == "blocks" else MOST_CHUNKS
+    if count > max_count:
         written = f"{count}" if count < 10**15 else f"about {float(count):.0e}"
-        raise BindingError(f"{name}: the plan needs {written} {what}, but the maximum is {most}: {hint}", name)
+        raise BindingError(f"{name}: the plan needs {written} {what}, but the maximum is {max_count}: {hint}", name)

@@ -95,14 +95,14 @@ def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SPA
     return count * (cost.request + cost.byte * length)
 
 
-def parts(box: Box, itemsize: int, most: int) -> Iterator[Box]:
+def parts(box: Box, itemsize: int, max_bytes: int) -> Iterator[Box]:
     """A box as parts of at most `most` bytes, cut along its outer axes first."""
     sizes, left = sizes_of(box), size_of(box) * itemsize
     steps = [*sizes]
     for axis, size in enumerate(sizes):
-        if left <= most or not size:
+        if left <= max_bytes or not size:
             break
-        steps[axis] = max(1, size * most // left)
+        steps[axis] = max(1, size * max_bytes // left)
         left = left // size * steps[axis]
     ranges = [range(*span, step) if step else range(0) for span, step in zip(box, steps, strict=True)]
     for start in itertools.product(*ranges):
@@ -119,28 +119,28 @@ def shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...
     base = 2
     while True:
         by = [_steps(max(1, size), step, base) for size, step in zip(shape, unit, strict=True)]
-        if math.prod(len(each) for each in by) <= MOST_CANDIDATES:
+        if math.prod(len(steps) for steps in by) <= MOST_CANDIDATES:
             break
         base *= 2
     yield from itertools.product(*by)
 
 
 def _steps(size: int, unit: int, base: int) -> list[int]:
-    count, found, factor = -(-size // unit), [], 1
+    count, sizes, factor = -(-size // unit), [], 1
     while factor < count:
-        found.append(factor * unit)
+        sizes.append(factor * unit)
         factor *= base
-    return [*found, count * unit]
+    return [*sizes, count * unit]
 
 
 def middle(shape: Sequence[int], block: Sequence[int]) -> Box:
     """A block from the middle of an array, which is as large as any."""
-    found = []
+    sizes = []
     for size, step in zip(shape, block, strict=True):
         low = size // 2 // step * step
         low = low if low + step <= size else max(0, low - step)
-        found.append((low, min(size, low + step)))
-    return tuple(found)
+        sizes.append((low, min(size, low + step)))
+    return tuple(sizes)
 
 
 def block_count(shape: Sequence[int], block: Sequence[int]) -> int:
@@ -148,10 +148,10 @@ def block_count(shape: Sequence[int], block: Sequence[int]) -> int:
     return math.prod(-(-size // step) for size, step in zip(shape, block, strict=True))
 
 
-def boxes_of(shape: Sequence[int], block: Sequence[int], most: int | None = None) -> Iterator[Box]:
+def boxes_of(shape: Sequence[int], block: Sequence[int], max_bytes: int | None = None) -> Iterator[Box]:
     """The blocks in C order; or `most` of them, evenly spread."""
     count = block_count(shape, block)
-    looked = count if most is None else min(most, count)
+    looked = count if max_bytes is None else min(max_bytes, count)
     return (box_at(shape, block, k * count // looked) for k in range(looked))
 
 
@@ -166,8 +166,8 @@ def halves(box: Box, unit: Sequence[int]) -> list[Box]:
 
 def box_at(shape: Sequence[int], block: Sequence[int], number: int) -> Box:
     """A block by its number in C order."""
-    found = []
+    box = []
     for size, step in zip(reversed(shape), reversed(block), strict=True):
         number, place = divmod(number, -(-size // step))
-        found.append((place * step, min(size, (place + 1) * step)))
-    return tuple(reversed(found))
+        box.append((place * step, min(size, (place + 1) * step)))
+    return tuple(reversed(box))

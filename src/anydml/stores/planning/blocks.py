@@ -73,12 +73,12 @@ class BlockIO(NamedTuple):
     def places(self) -> int:
         """Numbers that it consists of, about."""
         rows = 0 if self.copied is None else self.copied.to.size
-        return rows + len(self.moves) + sum(each.buffer.size for each in (*self.reads, *self.writes))
+        return rows + len(self.moves) + sum(transfer.buffer.size for transfer in (*self.reads, *self.writes))
 
     @property
     def requests(self) -> int:
         """Reads and writes."""
-        return sum(each.file.size for each in (*self.reads, *self.writes))
+        return sum(transfer.file.size for transfer in (*self.reads, *self.writes))
 
     @property
     def held(self) -> int:
@@ -110,17 +110,17 @@ class MoveGroup:
     @cached_property
     def sides(self) -> tuple[Side, ...]:
         """The ends of the moves by which the group can be cut."""
-        found: list[Side] = []
+        sides: list[Side] = []
         if all(can_be_cut(move, "destination") for move in self.moves):
-            found.append("destination")
+            sides.append("destination")
         if (
             not self.copies
             and not self.is_ordered
             and all(can_be_cut(move, "source") for move in self.moves)
             and not any(self.sizes[move.reads.operand] < 0 for move in self.moves)
         ):
-            found.append("source")
-        return tuple(found)
+            sides.append("source")
+        return tuple(sides)
 
     @property
     def held(self) -> list[int]:
@@ -130,7 +130,7 @@ class MoveGroup:
     def operands(self, side: Side) -> list[int]:
         """Operands in files on one side."""
         return sorted(
-            {*(end_of(move, side).operand for move in self.moves), *(each.destination for each in self.copies)}
+            {*(end_of(move, side).operand for move in self.moves), *(copy.destination for copy in self.copies)}
         )
 
     @cached_property
@@ -149,15 +149,15 @@ class MoveGroup:
         """
         key = side, operand, pitch
         if key not in self._known:
-            found: list[Move] | None = []
+            moves: list[Move] | None = []
             for move in self.moves:
-                if end_of(move, side).operand == operand and found is not None:
-                    each = pitched(move, side, pitch) if pitch else move
-                    if each is None:
-                        found = None
+                if end_of(move, side).operand == operand and moves is not None:
+                    moved = pitched(move, side, pitch) if pitch else move
+                    if moved is None:
+                        moves = None
                     else:
-                        found.append(each)
-            self._known[key] = None if found is None else (found, _extents(found, side))
+                        moves.append(moved)
+            self._known[key] = None if moves is None else (moves, _extents(moves, side))
         return self._known[key]
 
 
@@ -199,18 +199,18 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
         inside[k] = move
     level, count, length = requests(view, area, False)
     rows = listed(offset_of(area, view.strides), sizes[:level], view.strides[:level])
-    own = transfer_of(operand, rows, np.arange(count, dtype=np.int64) * length, length)
+    transfer = transfer_of(operand, rows, np.arange(count, dtype=np.int64) * length, length)
     constants = {number: 2 + k for k, number in enumerate(group.held)}
     own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
         copied = None
-        if several := [each for each in group.copies if each.destination == operand]:
+        if several := [copy for copy in group.copies if copy.destination == operand]:
             spans, copied, used = copies_of_block(several, *area[0], cut.gap, used)
-            written += sum(each.bytes for each in spans if each.is_direct) + int(copied.lengths.sum())
+            written += sum(span.bytes for span in spans if span.is_direct) + int(copied.lengths.sum())
             transfers += spans
         is_covered = written == whole and not group.is_ordered
-        return BlockIO(tuple(transfers), own_moves, (own,), (used, aligned(whole)), is_covered, copied)
-    return BlockIO((own,), own_moves, tuple(transfers), (aligned(whole), used), True)
+        return BlockIO(tuple(transfers), own_moves, (transfer,), (used, aligned(whole)), is_covered, copied)
+    return BlockIO((transfer,), own_moves, tuple(transfers), (aligned(whole), used), True)
 
 
 def _other(side: Side) -> Side:

@@ -43,7 +43,7 @@ GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
 """Seconds per byte, where everything is read, moved and written once by long requests; short elements add to it."""
 
 
-def chosen(group: MoveGroup, most: int) -> Cut | None:
+def chosen(group: MoveGroup, max_bytes: int) -> Cut | None:
     """The best cut of a group into blocks of at most `most` bytes; None where there is none.
 
     The search ends early at a cut that is hardly slower than one pass over all bytes, or where blocks have very many
@@ -51,20 +51,20 @@ def chosen(group: MoveGroup, most: int) -> Cut | None:
     """
     best: tuple[float, Cut] | None = None
     looked = 0
-    for cut, number in _candidates(group, most):
+    for cut, number in _candidates(group, max_bytes):
         if best is not None and looked >= MANY_MOVES and number:
             break
-        cost = _cost(group, cut, most)
+        cost = _cost(group, cut, max_bytes)
         io = _middle_io(group, cut, group.operands(cut.side)[0])
         looked += len(io.moves)
         if cost is not None and (best is None or cost < best[0]):
             best = cost, cut
-            if cost <= GOOD_ENOUGH + SECONDS_A_BYTE * _short(io) / max(1, sum(each.bytes for each in io.writes)):
+            if cost <= GOOD_ENOUGH + SECONDS_A_BYTE * _short(io) / max(1, sum(write.bytes for write in io.writes)):
                 break
-    return best and _lengthened(group, best[1], most)
+    return best and _lengthened(group, best[1], max_bytes)
 
 
-def _lengthened(group: MoveGroup, cut: Cut, most: int) -> Cut:
+def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     """A cut into larger blocks, where that makes short requests longer and nothing is moved in a cache."""
     operand = group.operands(cut.side)[0]
     io = _middle_io(group, cut, operand)
@@ -76,7 +76,7 @@ def _lengthened(group: MoveGroup, cut: Cut, most: int) -> Cut:
             longer = _middle_io(group, more, operand)
         except TooManyRunsError:
             break
-        if longer.held > most or _mean(longer) < LONGER * _mean(io):
+        if longer.held > max_bytes or _mean(longer) < LONGER * _mean(io):
             break
         cut, io = more, longer
     return cut
@@ -84,22 +84,22 @@ def _lengthened(group: MoveGroup, cut: Cut, most: int) -> Cut:
 
 def _mean(io: BlockIO) -> float:
     """Bytes of a read, on average."""
-    return sum(each.bytes for each in io.reads) / max(1, sum(each.file.size for each in io.reads))
+    return sum(read.bytes for read in io.reads) / max(1, sum(read.file.size for read in io.reads))
 
 
-def _candidates(group: MoveGroup, most: int) -> Iterator[tuple[Cut, int]]:
+def _candidates(group: MoveGroup, max_bytes: int) -> Iterator[tuple[Cut, int]]:
     """Candidate cuts, the simplest first, and the numbers of the rounds in which they are tried."""
-    sizes = dict.fromkeys((min(GOOD, most), min(GOOD, NEAR, most), most))
+    sizes = dict.fromkeys((min(GOOD, max_bytes), min(GOOD, NEAR, max_bytes), max_bytes))
     for number, size in enumerate(sizes):
         for side in group.sides:
             for gap in _gaps(side):
-                yield from ((each, number) for each in _sized(group, Cut(side, 0, gap, 1, 0), size, most))
+                yield from ((cut, number) for cut in _sized(group, Cut(side, 0, gap, 1, 0), size, max_bytes))
     for side in group.sides:
         for pitch in _pitches(group, side):
             for gap in _gaps(side):
                 for size in sizes:
-                    cuts = _sized(group, Cut(side, pitch, gap, 1, 0), size, most)
-                    yield from ((each, len(sizes)) for each in cuts)
+                    cuts = _sized(group, Cut(side, pitch, gap, 1, 0), size, max_bytes)
+                    yield from ((cut, len(sizes)) for cut in cuts)
 
 
 def _gaps(side: Side) -> Sequence[int]:
@@ -122,18 +122,20 @@ def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
             yield step
 
 
-def _sized(group: MoveGroup, cut: Cut, size: int, most: int) -> Iterator[Cut]:
+def _sized(group: MoveGroup, cut: Cut, size: int, max_bytes: int) -> Iterator[Cut]:
     """The cut with candidate heights and widths of blocks of a size."""
     operand = group.operands(cut.side)[0]
-    unit = max(group.units[each] for each in group.operands(cut.side))
+    unit = max(group.units[operand] for operand in group.operands(cut.side))
     if not cut.pitch:
         wide = cut._replace(width=_aligned(group, cut.side, max(unit, size // unit * unit)))
-        yield from _fitting(group, wide, operand, most, unit)
+        yield from _fitting(group, wide, operand, max_bytes, unit)
         return
-    for width in (*(each for each in WIDTHS if each < cut.pitch), cut.pitch):
-        own = width if width == cut.pitch else max(unit, width // unit * unit)
-        if own <= size:
-            yield from _fitting(group, cut._replace(width=own, height=max(1, size // own)), operand, most, unit)
+    for width in (*(candidate for candidate in WIDTHS if candidate < cut.pitch), cut.pitch):
+        rounded_width = width if width == cut.pitch else max(unit, width // unit * unit)
+        if rounded_width <= size:
+            yield from _fitting(
+                group, cut._replace(width=rounded_width, height=max(1, size // rounded_width)), operand, max_bytes, unit
+            )
 
 
 def _aligned(group: MoveGroup, side: Side, width: int) -> int:
@@ -142,7 +144,7 @@ def _aligned(group: MoveGroup, side: Side, width: int) -> int:
     return width // max(steps) * max(steps) if steps else width
 
 
-def _fitting(group: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> Iterator[Cut]:
+def _fitting(group: MoveGroup, cut: Cut, operand: int, max_bytes: int, unit: int) -> Iterator[Cut]:
     """The cut, shrunk until a block of it fits."""
     for _ in range(8):
         try:
@@ -150,10 +152,10 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> 
         except TooManyRunsError as error:
             share = 0.95 * error.share
         else:
-            if size <= most:
+            if size <= max_bytes:
                 yield cut
                 return
-            share = 0.95 * most / size
+            share = 0.95 * max_bytes / size
         # A block is no larger than the file, so shrinking less would change nothing.
         longest = cut.view(group.sizes[operand]).sizes[0]
         if not cut.pitch:
@@ -171,11 +173,11 @@ def _middle_io(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
     if group.seen.get("key") != key:
         area = middle(cut.view(group.sizes[operand]).sizes, cut.block)
         group.seen.update(key=key, io=block_io(group, cut, operand, area))
-    found: BlockIO = group.seen["io"]
-    return found
+    io: BlockIO = group.seen["io"]
+    return io
 
 
-def _cost(group: MoveGroup, cut: Cut, most: int) -> float | None:
+def _cost(group: MoveGroup, cut: Cut, max_bytes: int) -> float | None:
     """Estimated seconds per byte; None where a block is too large."""
     seconds, moved = 0.0, 0
     for operand in group.operands(cut.side)[:3]:
@@ -183,16 +185,16 @@ def _cost(group: MoveGroup, cut: Cut, most: int) -> float | None:
             io = _middle_io(group, cut, operand)
         except TooManyRunsError:
             return None
-        if io.held > most:
+        if io.held > max_bytes:
             return None
         seconds += seconds_of(io)
-        moved += sum(each.bytes for each in io.writes)
+        moved += sum(write.bytes for write in io.writes)
     return seconds / moved if moved else math.inf
 
 
 def seconds_of(io: BlockIO) -> float:
     """Estimated seconds of a block."""
-    transferred = sum(each.bytes for each in (*io.reads, *io.writes))
+    transferred = sum(transfer.bytes for transfer in (*io.reads, *io.writes))
     moved = sum(move.bytes_written for move in io.moves)
     rows = 0
     if io.copied is not None:
@@ -219,7 +221,7 @@ def blocks_of(
     wholes: Iterable[Box],
     group: MoveGroup,
     cut: Cut,
-    most: int,
+    max_bytes: int,
     io_of: Callable[[int, int, Box], BlockIO],
 ) -> Iterator[tuple[Block, BlockIO]]:
     """The blocks of an operand, none of which takes more than `most` bytes, in the order of its areas."""
@@ -234,7 +236,7 @@ def blocks_of(
                 # A single element takes one.
                 waiting += halves(area, unit)[::-1]
                 continue
-            smaller = halves(area, unit) if io.held > most else [area]
+            smaller = halves(area, unit) if io.held > max_bytes else [area]
             if len(smaller) == 1 and io.writes:
                 yield Block(number, operand, area), io
             elif len(smaller) > 1:

@@ -45,8 +45,8 @@ class BufferCopies(NamedTuple):
             source, target = _every(read, length), _every(written, length)
             step = max(1, AT_ONCE // length)
             for first in range(0, to.size, step):
-                own = slice(first, first + step)
-                target[to[own]] = source[at[own]]
+                part = slice(first, first + step)
+                target[to[part]] = source[at[part]]
 
 
 def _every(buffer: Array, length: int) -> Array:
@@ -80,8 +80,8 @@ class RunCopies:
     def state(self) -> tuple[Any, ...]:
         """Numbers and a digest that are equal for equal copies."""
         digest = hashlib.sha256()
-        for each in (self.to, self.at, self.lengths):
-            digest.update(np.ascontiguousarray(each).data)
+        for column in (self.to, self.at, self.lengths):
+            digest.update(np.ascontiguousarray(column).data)
         return self.destination, self.source, self.to.size, digest.digest()
 
     def moves(self) -> Iterator[Move]:
@@ -92,7 +92,7 @@ class RunCopies:
     def inside(self, left: int, right: int) -> BufferCopies:
         """Copies to an interval of the destination, with offsets from the start of the interval."""
         first, last = max(0, int(self.to.searchsorted(left, "right")) - 1), int(self.to.searchsorted(right))
-        to, at, lengths = (each[first:last] for each in (self.to, self.at, self.lengths))
+        to, at, lengths = (column[first:last] for column in (self.to, self.at, self.lengths))
         start, stop = np.maximum(to, left), np.minimum(to + lengths, right)
         some = stop > start
         return BufferCopies((start - left)[some], (at + start - to)[some], (stop - start)[some])
@@ -109,31 +109,31 @@ def copies_of(destination: int, source: int, to: Numbers, at: Numbers, length: i
 
 
 def staged_copies(
-    operand: int, found: BufferCopies, gap: int, base: int
+    operand: int, in_block: BufferCopies, gap: int, base: int
 ) -> tuple[list[Transfer], tuple[Numbers, Numbers, Numbers], int]:
     """Requests for the sources of rows, and the copies that follow them.
 
     Args:
         operand: number of the source.
-        found: the rows, with offsets in the source.
+        in_block: the rows, with offsets in the source.
         gap: largest number of unneeded bytes between two runs of a read.
         base: start of the free part of the read buffer.
 
     Returns:
         The requests, the offsets and lengths of the copies, and the start of the free part after them.
     """
-    order = np.argsort(found.at, kind="stable")
-    to, at, lengths = (each[order] for each in found)
+    order = np.argsort(in_block.at, kind="stable")
+    to, at, lengths = (column[order] for column in in_block)
     starts, _, _ = united(at, at + lengths, gap)
     # Where nearly every row is a request of its own, it is read straight into the write buffer.
-    own = lengths >= (SCATTERED if 2 * starts.size > at.size else DIRECT)
-    if own.any() and not own.all():
+    is_direct = lengths >= (SCATTERED if 2 * starts.size > at.size else DIRECT)
+    if is_direct.any() and not is_direct.all():
         # Shorter rows between these are a part of their requests, unless nearly all are short.
         number = np.cumsum(are_apart(at, lengths)) - 1
         counts, sizes = np.bincount(number), np.bincount(number, lengths)
-        own |= ((np.bincount(number, own) > 0) & (sizes >= SCATTERED * counts))[number]
-    spans = [scattered(operand, at[own], to[own], lengths[own])] if own.any() else []
-    to, at, lengths = to[~own], at[~own], lengths[~own]
+        is_direct |= ((np.bincount(number, is_direct) > 0) & (sizes >= SCATTERED * counts))[number]
+    spans = [scattered(operand, at[is_direct], to[is_direct], lengths[is_direct])] if is_direct.any() else []
+    to, at, lengths = to[~is_direct], at[~is_direct], lengths[~is_direct]
     if not at.size:
         return spans, (to, at, lengths), base
     starts, ends, group = united(at, at + lengths, gap)
@@ -148,12 +148,12 @@ def copies_of_block(
 ) -> tuple[list[Transfer], BufferCopies, int]:
     """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_copies`."""
     spans, copies = list[Transfer](), list[tuple[Numbers, Numbers, Numbers]]()
-    for each in rows:
-        if each.to.size and each.to[0] < right and each.to[-1] + each.lengths[-1] > left:
-            found = each.inside(left, right)
-            more, own, base = staged_copies(each.source, found, gap, base)
+    for row in rows:
+        if row.to.size and row.to[0] < right and row.to[-1] + row.lengths[-1] > left:
+            in_block = row.inside(left, right)
+            more, direct, base = staged_copies(row.source, in_block, gap, base)
             spans += more
-            copies.append(own)
+            copies.append(direct)
     none = np.empty(0, np.int64)
-    return spans, BufferCopies(*(np.concatenate([none, *each]) for each in zip(*copies, strict=True)) if copies else
+    return spans, BufferCopies(*(np.concatenate([none, *column]) for column in zip(*copies, strict=True)) if copies else
                          (none, none, none)), base  # fmt: skip

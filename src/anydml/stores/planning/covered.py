@@ -59,7 +59,7 @@ class Covered:
     def _union(self) -> tuple[Numbers, Numbers]:
         single = np.array(self._single, np.int64).reshape(-1, 2)
         runs = [*self._runs, (single[:, 0], single[:, 1])]
-        starts, ends = (np.concatenate(each) for each in zip(*runs, strict=True))
+        starts, ends = (np.concatenate(part) for part in zip(*runs, strict=True))
         return united(starts, ends)[:2]
 
     @property
@@ -98,7 +98,7 @@ class ChunkCount:
             self._reads += reads * whole // looked
             self._bytes += reads * length * whole // looked
             return
-        ranges = [layout.span(axis, *own) for axis, own in enumerate(box)]
+        ranges = [layout.span(axis, *interval) for axis, interval in enumerate(box)]
         here = math.prod(high - low for low, high in ranges)
         self._reads += here * whole // looked
         # Shards are files, however many chunks they have.

@@ -103,15 +103,15 @@ def boxes_in(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Itera
     """
     end = end_of(move, side)
     left = [(size, stride, k) for k, (size, stride) in enumerate(zip(move.sizes, end.strides, strict=True))]
-    at, found = end.offset, []
+    at, part_boxes = end.offset, []
     for pitch, (low, high) in zip(pitches, area, strict=False):
-        own = [(size, stride // pitch, k) for size, stride, k in left if stride % pitch == 0]
-        left = [each for each in left if each[1] % pitch]
+        matching = [(size, stride // pitch, k) for size, stride, k in left if stride % pitch == 0]
+        left = [entry for entry in left if entry[1] % pitch]
         row, at = divmod(at, pitch)
-        found.append([*_boxes(_nested(own), row, low, high)])
+        part_boxes.append([*_boxes(_nested(matching), row, low, high)])
     left.append((move.element_size, 1, len(move.sizes)))
-    found.append([*_boxes(_nested(left), at, *area[-1])])
-    for boxes in itertools.product(*found):
+    part_boxes.append([*_boxes(_nested(left), at, *area[-1])])
+    for boxes in itertools.product(*part_boxes):
         yield {k: span for box in boxes for k, span in box.items()}
 
 
@@ -123,7 +123,7 @@ def _nested(dimensions: Sequence[tuple[int, int, int]]) -> list[_Level]:
     """Dimensions, the outermost first."""
     levels: list[_Level] = []
     reach = 1
-    for size, stride, number in sorted(dimensions, key=lambda each: (each[1], each[0])):
+    for size, stride, number in sorted(dimensions, key=lambda entry: (entry[1], entry[0])):
         levels.append((size, stride, number, reach))
         reach += (size - 1) * stride
     return levels[::-1]
@@ -152,7 +152,7 @@ def _boxes(levels: Sequence[_Level], at: int, low: int, high: int) -> Iterator[d
     if whole_first <= whole_last:
         yield {
             number: (whole_first, whole_last - whole_first + 1),
-            **{each[2]: (0, each[0]) for each in inner},
+            **{entry[2]: (0, entry[0]) for entry in inner},
         }
     for k in range(max(whole_last + 1, whole_first), last + 1):
         for box in _boxes(inner, at + k * stride, low, high):
@@ -163,11 +163,11 @@ def part_of(move: Move, box: Mapping[int, Span]) -> Move:
     """The part of a move in a box; the bytes of an element are its last dimension."""
     count = len(move.sizes)
     first, run = box[count]
-    kept = [k for k in range(count) if box[k][1] > 1]
+    remaining = [k for k in range(count) if box[k][1] > 1]
 
     def part(end: Access) -> Access:
         offset = end.offset + first + sum(box[k][0] * end.strides[k] for k in range(count))
-        return Access(end.operand, offset, tuple(end.strides[k] for k in kept))
+        return Access(end.operand, offset, tuple(end.strides[k] for k in remaining))
 
     source = move.source
     if isinstance(source, Fill):
@@ -175,4 +175,4 @@ def part_of(move: Move, box: Mapping[int, Span]) -> Move:
         source = Fill(source.pattern[shift:] + source.pattern[:shift])
     else:
         source = part(source)
-    return Move(tuple(box[k][1] for k in kept), part(move.destination), source, run)
+    return Move(tuple(box[k][1] for k in remaining), part(move.destination), source, run)

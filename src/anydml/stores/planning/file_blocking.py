@@ -63,11 +63,11 @@ class FileBlocking(Blocking):
             program = AlikeProgram(program.name, [moves], program.with_moves(moves.moves))
         self.name, self._program, self._inputs, self._outputs = program.name, program, inputs, outputs
         if program.rest.scratch_bytes:
-            why = next(each.reason for each in program.rest.operands if each.role == "scratch")
+            why = next(operand.reason for operand in program.rest.operands if operand.role == "scratch")
             raise BindingError(f"{self.name}: a step needs its whole input at once ({why}): {BY_FILE}")
         self.threads, self.spare = (THREADS, PAGE + SPARE) if free >= 1 << 20 else (1, SPARE)
         self.most = free // self.threads - self.spare
-        read = {*{id(each.path): each.path for each in inputs}.values()}
+        read = {*{id(store.path): store.path for store in inputs}.values()}
         self._arrays = (
             f"{counted(len(inputs), 'array')} of {counted(len(read), 'file')} to "
             f"{counted(len(outputs), 'array')} of {counted(len(outputs.files), 'file')}"
@@ -84,7 +84,7 @@ class FileBlocking(Blocking):
     def _cut(self) -> None:
         """Decide how all work is cut."""
         self.cuts: list[Cut] = []
-        count, groups = 0, Counter(each.kind for each in self.groups)
+        count, groups = 0, Counter(group.kind for group in self.groups)
         for number, kind in enumerate(self.kinds):
             cut = chosen(kind, self.most)
             kind.seen.clear()
@@ -108,7 +108,7 @@ class FileBlocking(Blocking):
         for number, (kind, operands) in enumerate(self.groups):
             group, cut = self.kinds[kind], self.cuts[kind]
             for operand in group.operands(cut.side):
-                own = Counter[str]()
+                counts = Counter[str]()
                 grid = cut.view(group.sizes[operand]).sizes
                 wholes: Iterable[Box] = boxes_of(grid, cut.block)
                 whole = looked = 1
@@ -117,21 +117,21 @@ class FileBlocking(Blocking):
                     whole, looked = group.sizes[operand], sum(map(size_of, some))
                 for block, io in blocks_of(number, operand, wholes, group, cut, self.most, block_ios):
                     blocks.append(block)
-                    own["blocks"] += 1
-                    for each in io.reads:
-                        own["reads"] += each.file.size
-                        read.add(operands[each.operand])
-                        lies = self.intervals[operands[each.operand]]
-                        own["bytes_read"] += lies.in_file(each.bytes)
+                    counts["blocks"] += 1
+                    for transfer in io.reads:
+                        counts["reads"] += transfer.file.size
+                        read.add(operands[transfer.operand])
+                        lies = self.intervals[operands[transfer.operand]]
+                        counts["bytes_read"] += lies.in_file(transfer.bytes)
                         covered.setdefault((lies.path, lies.cast), (lies, Covered()))[1].add(
-                            each.file + lies.offset, each.sizes
+                            transfer.file + lies.offset, transfer.sizes
                         )
-                    for each in io.writes:
-                        own["writes"] += each.file.size
-                        own["bytes_written"] += each.bytes
+                    for transfer in io.writes:
+                        counts["writes"] += transfer.file.size
+                        counts["bytes_written"] += transfer.bytes
                     largest = max(largest, io.held)
-                totals.update({what: each * whole // looked for what, each in own.items()})
-        distinct = sum(lies.in_file(each.size) for lies, each in covered.values())
+                totals.update({what: count_seen * whole // looked for what, count_seen in counts.items()})
+        distinct = sum(lies.in_file(covered_file.size) for lies, covered_file in covered.values())
         if self.is_estimate:
             distinct = min(totals["bytes_read"], sum(self.intervals[k].in_file(self.intervals[k].size) for k in read))
         totals["bytes_read_again"] = totals["bytes_read"] - distinct
@@ -141,7 +141,7 @@ class FileBlocking(Blocking):
     def block_ios(self) -> Callable[[int, int, Box], BlockIO]:
         """A function that returns requests and moves of a block, by its group, operand and area."""
         known: dict[tuple[int, int, Box], BlockIO] = {}
-        several = Counter(each.kind for each in self.groups)
+        several = Counter(group.kind for group in self.groups)
 
         def io_of(number: int, operand: int, area: Box) -> BlockIO:
             kind = self.groups[number].kind
@@ -159,21 +159,21 @@ class FileBlocking(Blocking):
     def block_bytes(self, number: int) -> int:
         """As `Blocking.block_bytes`."""
         group, operand, area = self.blocks[number]
-        return sum(each.bytes for each in self.block_ios()(group, operand, area).writes)
+        return sum(write.bytes for write in self.block_ios()(group, operand, area).writes)
 
     def by_path(self) -> dict[Path, list[int]] | None:
         """Numbers of the blocks by the files that they write to; None if a block may write to several."""
         if any(cut.side == "source" for cut in self.cuts):
             return None
-        found: dict[Path, list[int]] = {}
+        numbers: dict[Path, list[int]] = {}
         for number, (group, operand, _) in enumerate(self.blocks):
-            found.setdefault(self.intervals[self.groups[group].operands[operand]].path, []).append(number)
-        return found
+            numbers.setdefault(self.intervals[self.groups[group].operands[operand]].path, []).append(number)
+        return numbers
 
     def state(self) -> Iterator[bytes]:
         """As `Blocking.state`."""
         yield repr((self.most, self.cuts, len(self.blocks))).encode()
-        real = {path: real_path(path) for path in {each.path for each in self.intervals.values()}}
+        real = {path: real_path(path) for path in {interval.path for interval in self.intervals.values()}}
         for number, lies in self.intervals.items():
             cast = lies.cast and (lies.cast.stored, lies.cast.dtype, lies.cast.start)
             yield repr((number, real[lies.path], lies.offset, lies.size, cast)).encode()
@@ -196,6 +196,6 @@ class FileBlocking(Blocking):
 
     def with_paths(self, change: Callable[[Path], Path]) -> Self:
         """As `Blocking.with_paths`."""
-        found = copy.copy(self)
-        found.intervals = {k: each._replace(path=change(each.path)) for k, each in self.intervals.items()}
-        return found
+        moved = copy.copy(self)
+        moved.intervals = {k: interval._replace(path=change(interval.path)) for k, interval in self.intervals.items()}
+        return moved

@@ -84,7 +84,7 @@ class GridBlocking(Blocking):
         self.name, self._program, self.inputs, self.outputs = program.name, program, inputs, outputs
         self.constants = dict(enumerate(program.constants, len(inputs) + len(outputs)))
         read = reader_of(self.name, inputs, self.constants, free)
-        packed = [each.layout.packed for each in (*inputs, *outputs)]
+        packed = [array.layout.packed for array in (*inputs, *outputs)]
         self.mappings = [
             RegionMap(program, k, packed[k], packed[: len(inputs)], read, self._cell_of)
             for k in range(len(inputs), len(packed))
@@ -149,8 +149,8 @@ class GridBlocking(Blocking):
         if most < need // 2:
             held = self._program.constant_bytes
             raise BindingError(
-                f"{self.name}: {bytes_text(free + held)} of memory are too few: chunks of {bytes_text(need)} need at "
-                f"least {bytes_text(2 * need + held)}"
+                f"{self.name}: {bytes_text(free + held)} of memory are not enough: chunks of {bytes_text(need)} need "
+                f"at least {bytes_text(2 * need + held)}"
             )
         return threads, most
 
@@ -189,13 +189,13 @@ class GridBlocking(Blocking):
         spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
         if target.layout.is_one:
             spent += block_shapes.seconds(target.layout.packed, box, False)
-        for operand, own in regions:
+        for operand, region in regions:
             layout, cost = self.inputs[operand].layout, cost_at(self.inputs[operand].path)
             is_near = cost is block_shapes.HERE
-            spans = (layout.span(axis, *each) for axis, each in enumerate(own))
+            spans = (layout.span(axis, *interval) for axis, interval in enumerate(region))
             count = math.prod(last - first for first, last in spans)
             if layout.is_plain or are_kept:
-                part = tuple((0, min(high - low, c)) for (low, high), c in zip(own, layout.chunk, strict=True))
+                part = tuple((0, min(high - low, c)) for (low, high), c in zip(region, layout.chunk, strict=True))
                 order = [*range(len(part))]
                 if not layout.is_plain:
                     order = [*block_shapes.cut_first(part, tuple((0, c) for c in layout.chunk))]
@@ -229,7 +229,7 @@ class GridBlocking(Blocking):
         self._blocks = BlockList(self.name, max((len(target.shape) for target in self.outputs), default=0))
         self.is_estimate, self.count, self.kept = False, 0, set[int]()
         writes = largest = 0
-        seen = [ChunkCount(self.name, each.layout, self.span, cost_at(each.path)) for each in self.inputs]
+        seen = [ChunkCount(self.name, store.layout, self.span, cost_at(store.path)) for store in self.inputs]
         for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
             whole = looked = block_count(target.shape, choice.block)
             if few is not None and whole > few:
@@ -240,15 +240,15 @@ class GridBlocking(Blocking):
                     self._blocks.append(Block(number, 0, box))
                     regions = self.regions(number, box)
                     largest = max(largest, self._held(regions))
-                    for operand, own in regions:
-                        seen[operand].add(own, whole, looked)
+                    for operand, region in regions:
+                        seen[operand].add(region, whole, looked)
                         if choice.are_kept and not self.inputs[operand].layout.is_plain:
                             self.kept.add(operand)
                     writes += _writes(target, box) * whole // looked
             self.count += (len(self._blocks) - before) * whole // max(1, looked)
         read = [chunks.read(operand in self.kept) for operand, chunks in enumerate(seen)]
-        reads, bytes_read, again = (sum(each) for each in zip(*read, strict=True))
-        self.totals = Totals(bytes_read, again, sum(each.nbytes for each in self.outputs), reads, writes, largest)
+        reads, bytes_read, again = (sum(column) for column in zip(*read, strict=True))
+        self.totals = Totals(bytes_read, again, sum(target.nbytes for target in self.outputs), reads, writes, largest)
 
     def _fitting(self, number: int, box: Box) -> Iterator[Box]:
         """A block, or its parts where it needs more memory than the one that was chosen by."""
@@ -274,7 +274,7 @@ class GridBlocking(Blocking):
     def program(self) -> Program:
         """As `Blocking.program`."""
         arrays, named = [*self.inputs, *self.outputs], self._program.operands
-        operands = [each._replace(name=str(array.path)) for each, array in zip(named, arrays, strict=False)]
+        operands = [operand._replace(name=str(array.path)) for operand, array in zip(named, arrays, strict=False)]
         return Program(self.name, (*operands, *named[len(arrays) :]), simplify(self._program.moves))
 
     def state(self) -> Iterator[bytes]:
@@ -296,7 +296,9 @@ class GridBlocking(Blocking):
     def summary(self) -> Summary:
         """As `Blocking.summary`."""
         about = "about " if self.is_estimate else ""
-        kept = ", decoded chunks are kept in a file meanwhile" if any(each.are_kept for each in self.choices) else ""
+        note = (
+            ", decoded chunks are kept in a file meanwhile" if any(choice.are_kept for choice in self.choices) else ""
+        )
         sizes, threads = self.totals.block_bytes, counted(self.threads, "thread")
         held = min(self.held, self.count)
         each = " for each of 2 blocks" if held > 1 else ""
@@ -304,7 +306,7 @@ class GridBlocking(Blocking):
             f"{counted(len(self.inputs), 'array')} to {counted(len(self.outputs), 'array')}, "
             f"in {about}{counted(self.count, 'block')} of up to "
             f"{' and '.join(str([*each.block]) for each in self.choices)}",
-            f"of it decoded more than once{kept}",
+            f"of it decoded more than once{note}",
             held * sizes + self.threads * self.need,
             f"{bytes_text(sizes)}{each}, and {bytes_text(self.need)} for each of {threads}",
         )

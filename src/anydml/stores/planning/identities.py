@@ -55,10 +55,13 @@ def identities_of_stores(name: str, stores: Iterable[Any], more: Iterable[object
     """
     # By id, because hashing a path is slow.
     files = {id(store.path): (store.path, getattr(store, "seen", None)) for store in stores}
-    beside = {id(found): found for store in stores if (found := getattr(store, "described_by", ()))}
-    every = [*files.values(), *(each for found in beside.values() for each in found)]
-    identities = identities_of([*(path for path, _ in every), *more])
-    for path, seen in every:
+    beside = {id(described): described for store in stores if (described := getattr(store, "described_by", ()))}
+    described_files = [
+        *files.values(),
+        *(described_file for described in beside.values() for described_file in described),
+    ]
+    identities = identities_of([*(path for path, _ in described_files), *more])
+    for path, seen in described_files:
         if seen not in (None, identities[path]):
             raise _changed(name, path)
     return identities
@@ -107,11 +110,11 @@ def _of_folder(path: Path) -> tuple[int, int]:
             continue
         seen.add((known.st_dev, known.st_ino))
         with os.scandir(folder) as inside:
-            for each in inside:
-                if each.is_dir():
-                    waiting.append(each.path)
+            for name in inside:
+                if name.is_dir():
+                    waiting.append(name.path)
                 else:
-                    text = repr((each.path[start:], *state_of(each.stat())[1:]))
+                    text = repr((name.path[start:], *state_of(name.stat())[1:]))
                     count, total = count + 1, total + int.from_bytes(hashlib.sha256(text.encode()).digest())
     return count, total % (1 << 256)
 
@@ -158,5 +161,5 @@ def is_marked(path: Path, digest: str) -> bool:
 
 def _text(path: Path, digest: str) -> bytes:
     # The mark itself, and the final name, change the last time of a file.
-    own = identity(path) if path.is_dir() else identity(path)[:-1]
-    return hashlib.sha256(f"{digest} {own}".encode()).hexdigest().encode()
+    text = identity(path) if path.is_dir() else identity(path)[:-1]
+    return hashlib.sha256(f"{digest} {text}".encode()).hexdigest().encode()

@@ -23,20 +23,20 @@ ReadOperand = Callable[[int], Array]
 """Returns the bytes of an operand."""
 
 
-def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], most: int) -> ReadOperand:
+def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], max_bytes: int) -> ReadOperand:
     """A function that returns the bytes of a constant by its number, or of an input, which it reads once.
 
     Args:
         name: of the program, for errors.
         inputs: stores, by number.
         constants: by number.
-        most: bytes of an input.
+        max_bytes: of an input.
     """
     known = {k: value.reshape(-1).view(np.uint8) for k, value in constants.items()}
 
     def read(operand: int) -> Array:
         if operand not in known:
-            if (size := inputs[operand].nbytes) > most:
+            if (size := inputs[operand].nbytes) > max_bytes:
                 raise BindingError(f"{name}: the indices in {inputs[operand]!r} need {bytes_text(size)} of memory")
             known[operand] = np.frombuffer(inputs[operand].read().tobytes("A"), np.uint8)
         return known[operand]
@@ -52,18 +52,18 @@ def pick_of(program: Program, move: Move, read: ReadOperand) -> Pick:
         IndexError: an index lies outside where that is refused.
     """
     source = move.source
-    if isinstance(source, Fill) or move.destination.lookups or any(each.lookups for each in source.lookups):
+    if isinstance(source, Fill) or move.destination.lookups or any(lookup.lookups for lookup in source.lookups):
         raise BindingError(f"{program.name}: writing by indices, or indices of indices, cannot be planned over files")
     by = sorted({k for x in source.lookups for k, stride in enumerate(x.strides) if stride and move.sizes[k] > 1})
     sizes = tuple(move.sizes[k] for k in by)
     shift = distances(sizes, [source.strides[k] for k in by])
-    kept = np.ones(sizes, bool)
+    is_kept = np.ones(sizes, bool)
     for lookup in source.lookups:
         index, inside = _indices(program, lookup, by, sizes, read)
-        kept &= inside | (lookup.outside != "skip")
+        is_kept &= inside | (lookup.outside != "skip")
         shift += np.clip(index, 0, lookup.size - 1) * lookup.stride
     strides = tuple(0 if k in by else stride for k, stride in enumerate(source.strides))
-    return Pick(move._replace(source=Access(source.operand, source.offset, strides)), tuple(by), shift, kept)
+    return Pick(move._replace(source=Access(source.operand, source.offset, strides)), tuple(by), shift, is_kept)
 
 
 def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
@@ -128,11 +128,13 @@ def _rows(program: Program, pick: Pick) -> RunCopies | None:
     if len(once) != 1 or once[0].sizes:
         return None
     goes = distances(pick.shift.shape, [to.strides[k] for k in pick.by]) + to.offset + once[0].destination.offset
-    at, kept = pick.shift + source.offset + once[0].reads.offset, pick.is_kept
-    found = copies_of(to.operand, source.operand, goes[kept], at[kept], once[0].element_size)
-    if found.to.size > MOST_COPIES:
-        raise BindingError(f"{program.name}: it picks {found.to.size} runs, but the maximum of a plan is {MOST_COPIES}")
-    return found
+    at, is_kept = pick.shift + source.offset + once[0].reads.offset, pick.is_kept
+    copies = copies_of(to.operand, source.operand, goes[is_kept], at[is_kept], once[0].element_size)
+    if copies.to.size > MOST_COPIES:
+        raise BindingError(
+            f"{program.name}: it picks {copies.to.size} runs, but the maximum of a plan is {MOST_COPIES}"
+        )
+    return copies
 
 
 def _indices(
@@ -148,24 +150,24 @@ def _indices(
     if lookup.offset + low < 0 or lookup.offset + high > whole.size:
         raise AssertionError("indices lie within their operand")
     raw = np.lib.stride_tricks.as_strided(flat[: dtype.itemsize].view(dtype), (*sizes, 1), (*strides, dtype.itemsize))
-    found = raw[..., 0]
-    return wrapped(program, lookup, found)
+    numbers = raw[..., 0]
+    return wrapped(program, lookup, numbers)
 
 
-def wrapped(program: Program, lookup: Lookup, found: Array) -> tuple[Array, Array]:
+def wrapped(program: Program, lookup: Lookup, indices: Array) -> tuple[Array, Array]:
     """Indices, of which negative ones count from the end, and which of them lie inside.
 
     Raises:
         IndexError: one lies outside, where that is refused.
     """
-    if found.dtype.kind == "u":
-        index = np.minimum(found, np.uint64(1 << 62)).astype(np.int64)
+    if indices.dtype.kind == "u":
+        index = np.minimum(indices, np.uint64(1 << 62)).astype(np.int64)
     else:
-        index = found.astype(np.int64)
+        index = indices.astype(np.int64)
         index = np.where(index < 0, index + lookup.size, index)
     inside = (index >= 0) & (index < lookup.size)
     if lookup.outside == "refuse" and not inside.all():
-        raise index_error(program, lookup, int(found[~inside].reshape(-1)[0]))
+        raise index_error(program, lookup, int(indices[~inside].reshape(-1)[0]))
     return index, inside
 
 

@@ -93,26 +93,26 @@ class Places(NamedTuple):
     def of(cls, inputs: Sequence[Store], outputs: Targets) -> Places:
         """The places of arrays."""
         casts, like = dict[int, Cast](), dict[Any, Cast]()
-        for k, each in enumerate(inputs):
-            if (stored := each.stored) is not None:
-                key = id(each.path), id(stored), id(each.dtype), each.offset % stored.itemsize, each.packed and k
+        for k, store in enumerate(inputs):
+            if (stored := store.stored) is not None:
+                key = id(store.path), id(stored), id(store.dtype), store.offset % stored.itemsize, store.packed and k
                 if (cast := like.get(key)) is None:
-                    cast = like[key] = Cast.of(each)
+                    cast = like[key] = Cast.of(store)
                 casts[k] = cast
-        read = [casts.get(k) or each.path for k, each in enumerate(inputs)]
+        read = [casts.get(k) or store.path for k, store in enumerate(inputs)]
         # By id, because hashing a path is slow.
         distinct = {id(file): file for file in read} | {id(file.path): file.path for file in outputs.files}
         known = {file: k for k, file in enumerate(dict.fromkeys(distinct.values()))}
         numbers = {number: known[file] for number, file in distinct.items()}
         of_outputs = np.array([numbers[id(file.path)] for file in outputs.files], np.int32)
-        offset = np.array([each.offset for each in inputs], np.int64)
+        offset = np.array([store.offset for store in inputs], np.int64)
         offset[[*casts]] = [cast.place(inputs[k].offset) for k, cast in casts.items()]
-        unit = np.array([each.dtype.itemsize for each in inputs], np.int64)
-        size = np.array([math.prod(each.shape) for each in inputs], np.int64) * unit
-        between = {numbers[id(each.path)]: each.others for each in outputs.files if each.others}
+        unit = np.array([store.dtype.itemsize for store in inputs], np.int64)
+        size = np.array([math.prod(store.shape) for store in inputs], np.int64) * unit
+        between = {numbers[id(file.path)]: file.others for file in outputs.files if file.others}
         return cls(
             [*known],
-            np.concatenate([np.array([numbers[id(each)] for each in read], np.int32), of_outputs[outputs.file]]),
+            np.concatenate([np.array([numbers[id(path)] for path in read], np.int32), of_outputs[outputs.file]]),
             np.concatenate([offset, outputs.offset]),
             np.concatenate([size, outputs.size]),
             np.concatenate([unit, outputs.unit]),
@@ -122,10 +122,10 @@ class Places(NamedTuple):
 
     def part(self, file: int, offset: int, size: int, unit: int, output: int | None = None) -> Interval:
         """An interval of a file."""
-        found = self.files[file]
-        if isinstance(found, Cast):
-            return Interval(found.path, offset, size, unit, output, found)
-        return Interval(found, offset, size, unit, output)
+        file_path = self.files[file]
+        if isinstance(file_path, Cast):
+            return Interval(file_path.path, offset, size, unit, output, file_path)
+        return Interval(file_path, offset, size, unit, output)
 
     def interval(self, first: int, last: int) -> Interval:
         """The interval of the arrays between two of a file, and of what lies between them."""
@@ -135,18 +135,18 @@ class Places(NamedTuple):
 
     def are_filled(self, files: Numbers, starts: Numbers, stops: Numbers) -> Array:
         """Whether all bytes of intervals of files are known ones beside arrays."""
-        found: Array = starts == stops
+        is_filled: Array = starts == stops
         for number, known in self.between.items():
-            own = np.flatnonzero((files == number) & ~found)
-            if not own.size:
+            empty = np.flatnonzero((files == number) & ~is_filled)
+            if not empty.size:
                 continue
             first, sizes = known.offsets, known.sizes
             before = np.cumsum(sizes) - sizes
 
             def known_until(at: Numbers) -> Numbers:
                 k = np.maximum(np.searchsorted(first, at, "right") - 1, 0)  # noqa: B023  # called before the next turn
-                found: Numbers = before[k] + np.clip(at - first[k], 0, sizes[k])  # noqa: B023
-                return found
+                end: Numbers = before[k] + np.clip(at - first[k], 0, sizes[k])  # noqa: B023
+                return end
 
-            found[own] = known_until(stops[own]) - known_until(starts[own]) == stops[own] - starts[own]
-        return found
+            is_filled[empty] = known_until(stops[empty]) - known_until(starts[empty]) == stops[empty] - starts[empty]
+        return is_filled

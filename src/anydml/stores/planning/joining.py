@@ -68,22 +68,27 @@ def _writers(alike: Sequence[AlikeMoves], places: Places) -> Iterator[tuple[_Wri
         by_output: dict[int, list[Move]] = {}
         for move in moves:
             by_output.setdefault(move.destination.operand, []).append(move)
-        for output, own in by_output.items():
-            are_read = [isinstance(each.source, Access) and each.source.operand < sets.shape[1] for each in own]
+        for output, output_moves in by_output.items():
+            are_read = [
+                isinstance(move.source, Access) and move.source.operand < sets.shape[1] for move in output_moves
+            ]
             is_sound = all(
                 sets[0, move.reads.operand] < places.inputs
-                for move, is_read in zip(own, are_read, strict=True)
+                for move, is_read in zip(output_moves, are_read, strict=True)
                 if is_read
             )
             runs = [(move.destination.offset, move.reads.operand, move.reads.offset, move.element_size)
-                    for move, is_read in zip(own, are_read, strict=True) if is_read and not move.sizes]  # fmt: skip
+                    for move, is_read in zip(output_moves, are_read, strict=True)
+                    if is_read and not move.sizes]  # fmt: skip
             runs.sort()
-            if len(runs) < len(own) or not _are_whole(runs, int(places.size[sets[0, output]])):
+            if len(runs) < len(output_moves) or not _are_whole(runs, int(places.size[sets[0, output]])):
                 runs = []
-            yield _Writers(() if runs else tuple(own), tuple(runs), sets, output), is_sound
+            yield _Writers(() if runs else tuple(output_moves), tuple(runs), sets, output), is_sound
 
 
-def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, first: int, most: int) -> JoinedOutputs:
+def joined(
+    alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, first: int, max_bytes: int
+) -> JoinedOutputs:
     """Join outputs that consist of runs of inputs, which become rows, and small outputs, with moves for many at once.
 
     Args:
@@ -91,22 +96,22 @@ def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, fi
         taken: numbers of outputs that other moves write as well.
         places: of all arrays.
         first: number of the first new operand.
-        most: bytes of a small output.
+        max_bytes: of a small output.
     """
     are_alone = np.zeros(places.size.size, bool)
     are_alone[[*taken]] = True
     by_file: dict[int, list[_Writers]] = {}
-    for each, is_sound in _writers(alike, places):
-        outputs = each.outputs
-        are_alone[outputs] |= not is_sound or (bool(each.moves) & (places.size[outputs] > most))
+    for writers, is_sound in _writers(alike, places):
+        outputs = writers.outputs
+        are_alone[outputs] |= not is_sound or (bool(writers.moves) & (places.size[outputs] > max_bytes))
         files = np.where(are_alone[outputs], -1, places.file[outputs])
         for number in np.unique(files[files >= 0]).tolist():
-            by_file.setdefault(number, []).append(each.some(files == number))
-    found = JoinedOutputs({*np.flatnonzero(are_alone).tolist()}, [], [], {})
+            by_file.setdefault(number, []).append(writers.some(files == number))
+    joined_outputs = JoinedOutputs({*np.flatnonzero(are_alone).tolist()}, [], [], {})
     moves = list[Move]()
-    for own in by_file.values():
-        moves += _join_file(own, places, first, found)
-    return found._replace(moves=[*simplify(moves)])
+    for of_file in by_file.values():
+        moves += _join_file(of_file, places, first, joined_outputs)
+    return joined_outputs._replace(moves=[*simplify(moves)])
 
 
 def _are_whole(runs: Sequence[tuple[int, int, int, int]], size: int) -> bool:
@@ -123,11 +128,11 @@ GroupAndFile = tuple[int, int]
 """Numbers of a group of outputs and of the file that it is read from; −1 for no file."""
 
 
-def _join_file(writers: Sequence[_Writers], places: Places, first: int, found: JoinedOutputs) -> Iterator[Move]:
+def _join_file(writers: Sequence[_Writers], places: Places, first: int, outputs: JoinedOutputs) -> Iterator[Move]:
     """Join outputs of one file: add rows and intervals to what was found, and return moves."""
-    groups = _groups(np.concatenate([each.outputs for each in writers]), places)
-    wholes = [places.interval(int(own[0]), int(own[-1])) for own in groups]
-    ends_of = np.array([places.offset[own[-1]] for own in groups])
+    groups = _groups(np.concatenate([writer.outputs for writer in writers]), places)
+    wholes = [places.interval(int(group[0]), int(group[-1])) for group in groups]
+    ends_of = np.array([places.offset[group[-1]] for group in groups])
     spaced = [*_spaced(writers, places, ends_of)]
     are_many = sum(len(each.parts) for each in spaced) > FEW
     are_rows = [are_many and each.are_few_runs for each in spaced]
@@ -135,19 +140,19 @@ def _join_file(writers: Sequence[_Writers], places: Places, first: int, found: J
     copied = [*_sorted(chain(_runs(writers, places, ends_of), map(_SpacedMoves.runs, runs)))]
     others = [own for each, is_row in zip(spaced, are_rows, strict=True) if not is_row for own in each.moves()]
     ends = [(*key, int(np.min(at)), int(np.max(at + lengths))) for key, _, at, lengths in copied]
-    ends += [(*key, *extent(each.reads, each.sizes, each.element_size)) for key, each in others if key[1] >= 0]
+    ends += [(*key, *extent(move.reads, move.sizes, move.element_size)) for key, move in others if key[1] >= 0]
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     for group, file, low, high in ends:
         known = spans.get((group, file), (low, high))
         spans[group, file] = min(low, known[0]), max(high, known[1])
-    first += len(found.intervals)
-    found.intervals.update((first + k, each) for k, each in enumerate(wholes))
+    first += len(outputs.intervals)
+    outputs.intervals.update((first + k, interval) for k, interval in enumerate(wholes))
     numbers = {key: number for number, key in enumerate(spans, first + len(wholes))}
     for (group, file), (low, high) in spans.items():
-        found.intervals[numbers[group, file]] = places.part(file, low, high - low, wholes[group].unit)
+        outputs.intervals[numbers[group, file]] = places.part(file, low, high - low, wholes[group].unit)
     for key, to, at, lengths in copied:
         to, at = to - wholes[key[0]].offset, at - spans[key][0]  # noqa: PLW2901
-        found.rows.append(RunCopies(first + key[0], numbers[key], to, at, lengths))
+        outputs.rows.append(RunCopies(first + key[0], numbers[key], to, at, lengths))
     for key, move in others:
         end, source = move.destination, move.source
         if key[1] >= 0:
@@ -162,13 +167,13 @@ _Runs = tuple[Numbers, ...]
 
 def _runs(writers: Iterable[_Writers], places: Places, ends_of: Numbers) -> Iterator[_Runs]:
     """Copies to outputs that consist of runs."""
-    for each in writers:
-        own = places.offset[each.outputs]
-        group: Numbers = np.searchsorted(ends_of, own).astype(np.int32)
-        for first, source, inside, length in each.runs:
-            store = each.sets[:, source]
+    for writer in writers:
+        offsets = places.offset[writer.outputs]
+        group: Numbers = np.searchsorted(ends_of, offsets).astype(np.int32)
+        for first, source, inside, length in writer.runs:
+            store = writer.sets[:, source]
             read = places.offset[store] + inside
-            yield group, places.file[store], own + first, read, np.full(own.size, length)
+            yield group, places.file[store], offsets + first, read, np.full(offsets.size, length)
 
 
 def _sorted(runs: Iterable[_Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
@@ -212,15 +217,15 @@ class _SpacedMoves(NamedTuple):
         """The same as copies."""
         sizes, end, source, length = self.move.sizes, self.move.destination, self.move.reads, self.move.element_size
         to, at = listed(0, sizes, end.strides), listed(0, sizes, source.strides)
-        group, file = (np.repeat(each, to.size) for each in (self.group, self.file))
-        places = ((own[:, None] + each).reshape(-1) for own, each in ((self.to, to), (self.at, at)))
+        group, file = (np.repeat(column, to.size) for column in (self.group, self.file))
+        places = ((column[:, None] + steps).reshape(-1) for column, steps in ((self.to, to), (self.at, at)))
         return group, file, *places, np.full(group.size, length)
 
     def moves(self) -> Iterator[tuple[GroupAndFile, Move]]:
         """Moves with offsets in files."""
         sizes, end, source, length = self.move
         for k, count in self.parts:
-            step, read_step = (int(each[k + 1] - each[k]) if count > 1 else 0 for each in (self.to, self.at))
+            step, read_step = (int(offsets[k + 1] - offsets[k]) if count > 1 else 0 for offsets in (self.to, self.at))
             written = end._replace(offset=int(self.to[k]), strides=(step, *end.strides))
             read = (
                 source
@@ -247,7 +252,7 @@ def _spaced(writers: Iterable[_Writers], places: Places, ends_of: Numbers) -> It
                 at += source.offset
                 source = source._replace(operand=source.operand - sets.shape[1] + places.size.size)
             order = np.lexsort((to, file, group))
-            group, file, to, at = (each[order] for each in (group, file, to, at))
+            group, file, to, at = (column[order] for column in (group, file, to, at))
             parts = [*_even(group, file, to, at)]
             yield _SpacedMoves(move._replace(source=source), group, file, to, at, parts)
 
@@ -271,7 +276,7 @@ def _even(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[t
 def _groups(operands: Numbers, places: Places) -> list[Numbers]:
     """Groups of operands that are adjacent in a file, or with known bytes between, and have elements of one size."""
     order = operands[np.lexsort((places.offset[operands], places.file[operands]))]
-    file, offset, size, unit = (each[order] for each in places[1:5])
+    file, offset, size, unit = (column[order] for column in places[1:5])
     goes_on = (file[1:] == file[:-1]) & (unit[1:] == unit[:-1])
     goes_on &= places.are_filled(file[1:], (offset + size)[:-1], offset[1:])
     return np.split(order, np.flatnonzero(~goes_on) + 1) if order.size else []

@@ -61,39 +61,39 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
 
     tables: list[RunCopies] = []
     alike = program.alike
-    if any(move.has_lookups for each in alike for move in each.moves):
+    if any(move.has_lookups for group in alike for move in group.moves):
         # What looks elements up writes no byte twice: values are partitioned by their pieces.
-        every = [*resolved(program.whole(inputs, outputs), reader_of(program.name, inputs, constants, free))]
-        alike = [AlikeMoves(simplify(each for each in every if isinstance(each, Move)), np.arange(count)[None])]
-        tables = [each for each in every if isinstance(each, RunCopies)]
-    taken = {each.destination for each in tables}
+        all_moves = [*resolved(program.whole(inputs, outputs), reader_of(program.name, inputs, constants, free))]
+        alike = [AlikeMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
+        tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
+    taken = {table.destination for table in tables}
     alone, several, copies, intervals = joined(alike, taken, places, count + len(constants), min(SMALL, free // 16))
     left = [*program._replace(alike=alike).moves(count, alone)]
     intervals |= {k: places.interval(k, k) for k in _used(left, tables) if k < count}
-    found, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()
-    for own, rows in _apart([*left, *several], [*tables, *copies], intervals):
-        if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in own):
+    groups, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()
+    for group_moves, rows in _apart([*left, *several], [*tables, *copies], intervals):
+        if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in group_moves):
             raise BindingError(
                 f"{program.name}: it reads its own output, which plans over files do not support: use a fused function"
             )
-        operands = tuple(sorted(_used(own, rows)))
+        operands = tuple(sorted(_used(group_moves, rows)))
         numbers = {operand: k for k, operand in enumerate(operands)}
-        moves = tuple(renumbered(move, numbers) for move in own)
+        moves = tuple(renumbered(move, numbers) for move in group_moves)
         bytes_of = tuple(intervals[k].size if k in intervals else -1 for k in operands)
         units = tuple(intervals[k].unit if k in intervals else 0 for k in operands)
-        own_rows = [replace(each, destination=numbers[each.destination], source=numbers[each.source]) for each in rows]
+        own_rows = [replace(row, destination=numbers[row.destination], source=numbers[row.source]) for row in rows]
         # The layers of a model differ by their files alone.
         key = moves, bytes_of, units, *map(RunCopies.state, own_rows)
         if key not in alike_to:
-            alike_to[key] = len(found.kinds)
-            found.kinds.append(MoveGroup(moves, bytes_of, units, tuple(own_rows)))
-        found.groups.append(PlacedGroup(alike_to[key], operands))
-    return found
+            alike_to[key] = len(groups.kinds)
+            groups.kinds.append(MoveGroup(moves, bytes_of, units, tuple(own_rows)))
+        groups.groups.append(PlacedGroup(alike_to[key], operands))
+    return groups
 
 
 def _used(moves: Iterable[Move], rows: Iterable[RunCopies]) -> set[int]:
     """Numbers of the operands of moves and rows."""
-    used = {number for each in rows for number in (each.destination, each.source)}
+    used = {number for row in rows for number in (row.destination, row.source)}
     for move in moves:
         used.add(move.destination.operand)
         if isinstance(move.source, Access):
@@ -117,11 +117,11 @@ def _apart(
     for move in moves:
         if isinstance(move.source, Access) and move.source.operand in leader:
             leader[find(move.source.operand)] = find(move.destination.operand)
-    for each in rows:
-        leader[find(each.source)] = find(each.destination)
+    for row in rows:
+        leader[find(row.source)] = find(row.destination)
     groups: dict[int, tuple[list[Move], list[RunCopies]]] = {}
     for move in moves:
         groups.setdefault(find(move.destination.operand), ([], []))[0].append(move)
-    for each in rows:
-        groups.setdefault(find(each.destination), ([], []))[1].append(each)
+    for row in rows:
+        groups.setdefault(find(row.destination), ([], []))[1].append(row)
     return [*groups.values()]

@@ -36,10 +36,10 @@ class PickedBox(NamedTuple):
 
 def distances(sizes: Sequence[int], strides: Sequence[int]) -> Array:
     """The sum of steps to each coordinate of a box."""
-    found = np.zeros(tuple(sizes), np.int64)
+    offsets = np.zeros(tuple(sizes), np.int64)
     for k, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        found += (np.arange(size, dtype=np.int64) * stride).reshape([-1 if n == k else 1 for n in range(len(sizes))])
-    return found
+        offsets += (np.arange(size, dtype=np.int64) * stride).reshape([-1 if n == k else 1 for n in range(len(sizes))])
+    return offsets
 
 
 class Pick(NamedTuple):
@@ -78,9 +78,9 @@ class Pick(NamedTuple):
     def part(self, box: Mapping[int, Span]) -> Pick:
         """The part in a box of its coordinates; dimensions of one coordinate are gone."""
         at = tuple([slice(box[k][0], box[k][0] + box[k][1]) for k in self.by])
-        kept = [k for k in range(len(self.move.sizes)) if box[k][1] > 1]
-        by = tuple([place for place, k in enumerate(kept) if k in self.by])
-        sizes = [box[kept[place]][1] for place in by]
+        remaining = [k for k in range(len(self.move.sizes)) if box[k][1] > 1]
+        by = tuple([place for place, k in enumerate(remaining) if k in self.by])
+        sizes = [box[remaining[place]][1] for place in by]
         return Pick(part_of(self.move, box), by, self.shift[at].reshape(sizes), self.is_kept[at].reshape(sizes))
 
     def places(self, layout: Layout) -> tuple[list[Array], Array]:
@@ -100,15 +100,15 @@ class Pick(NamedTuple):
         if not rest.size:
             return
         cells = np.zeros(rest.size, np.int64)
-        for axis, own in enumerate(at):
-            numbers = cell_of(self.operand, axis, own)
+        for axis, coordinates in enumerate(at):
+            numbers = cell_of(self.operand, axis, coordinates)
             cells = cells * (int(numbers.max()) + 1) + numbers
         below, above = reach(self.move.sizes, ways, len(at))
         order = np.argsort(cells, kind="stable")
         for numbers in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
-            own_at = [own[numbers] for own in at]
-            low = [int(own.min()) + more for own, more in zip(own_at, below, strict=True)]
-            high = [int(own.max()) + more for own, more in zip(own_at, above, strict=True)]
+            own_at = [coordinates[numbers] for coordinates in at]
+            low = [int(coordinates.min()) + more for coordinates, more in zip(own_at, below, strict=True)]
+            high = [int(coordinates.max()) + more for coordinates, more in zip(own_at, above, strict=True)]
             yield PickedBox(box_between(low, high, layout.sizes), own_at, rest[numbers], numbers)
 
     def moved(
@@ -132,8 +132,8 @@ class Pick(NamedTuple):
         """
         goes = distances(self.shift.shape, [to.strides[k] for k in self.by])[self.is_kept][picked.numbers]
         comes = picked.rest.copy()
-        for own, (low, _), stride in zip(picked.at, held, strides, strict=True):
-            comes += (own - low) * stride
+        for coordinates, (low, _), stride in zip(picked.at, held, strides, strict=True):
+            comes += (coordinates - low) * stride
         others = [k for k in range(len(self.move.sizes)) if k not in self.by]
         ends = []
         for end, numbers in ((to, goes), (source, comes)):

@@ -61,7 +61,7 @@ class Planned:
         if self.memory - constants < LEAST:
             part = f", of which {bytes_text(constants)} are constants" if constants else ""
             raise BindingError(
-                f"{self.name}: {bytes_text(self.memory)} of memory are too few: give at least "
+                f"{self.name}: {bytes_text(self.memory)} of memory are not enough: give at least "
                 f"{bytes_text(constants + LEAST)}{part}"
             )
         # By id, because hashing a path is slow.
@@ -81,7 +81,7 @@ class Planned:
                     f"{self.name}: some outputs are at addresses, and others are files: write all to one place"
                 )
         self.blocking: FileBlocking | GridBlocking
-        is_chunked = bool(self.arrays) or any(isinstance(each, ZarrStore) for each in self.inputs)
+        is_chunked = bool(self.arrays) or any(isinstance(store, ZarrStore) for store in self.inputs)
         free = self.memory - constants
         is_elsewhere = any(isinstance(path, Address) for path in paths)
         if isinstance(program, Program) and (is_chunked or is_elsewhere):
@@ -137,13 +137,13 @@ class Planned:
         others = [real_path(path) for path in self.others]
         inputs = itertools.chain(
             (path for path in (*files, *arrays, *others) if os.path.exists(path) and _inode(path) in same),
-            (path for path in (*files, *arrays) if any(_is_within(path, each) for each in chunked)),
-            (path for path in arrays if any(_is_within(each, path) for each in read)),
+            (path for path in (*files, *arrays) if any(_is_within(path, chunked_path) for chunked_path in chunked)),
+            (path for path in arrays if any(_is_within(other, path) for other in read)),
         )
         if (path := next(inputs, None)) is not None:
             raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
         counts = Counter([*files, *arrays, *others])
-        inside = (path for path in arrays for each in (*files, *arrays) if each != path and _is_within(each, path))
+        inside = (path for path in arrays for other in (*files, *arrays) if other != path and _is_within(other, path))
         twice = next((path for path, count in counts.items() if count > 1), None) or next(inside, None)
         if twice is not None:
             raise BindingError(
@@ -182,7 +182,7 @@ class Planned:
 
 def _in_columns(outputs: Sequence[Target | ZarrTarget]) -> Sequence[Target | ZarrTarget]:
     """Targets in columns, if all of them lie in plain files."""
-    plain = [each for each in outputs if isinstance(each, Target)]
+    plain = [output for output in outputs if isinstance(output, Target)]
     return Targets.of(plain) if len(plain) == len(outputs) else tuple(outputs)
 
 
@@ -192,5 +192,5 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _inode(path: str | Path) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    status = os.stat(path)
+    return status.st_dev, status.st_ino

@@ -45,11 +45,11 @@ class InputBox(NamedTuple):
 
 def coordinates(distance: int, layout: Layout) -> tuple[list[int], int]:
     """An address, or a step, as coordinates of a packed array and a rest in bytes, all of one sign."""
-    found, rest, sign = [], abs(distance), -1 if distance < 0 else 1
+    result, rest, sign = [], abs(distance), -1 if distance < 0 else 1
     for stride in layout.strides:
         count, rest = divmod(rest, stride)
-        found.append(sign * count)
-    return found, sign * rest
+        result.append(sign * count)
+    return result, sign * rest
 
 
 def box_of(end: Access, move: Move, layout: Layout) -> Box:
@@ -59,7 +59,7 @@ def box_of(end: Access, move: Move, layout: Layout) -> Box:
     run = max(1, move.element_size // layout.element_size)
     ways = [coordinates(stride, layout)[0] for stride in (*end.strides, layout.element_size)]
     below, above = reach((*move.sizes, run), ways, len(first))
-    low, high = ([at + more for at, more in zip(first, each, strict=True)] for each in (below, above))
+    low, high = ([at + more for at, more in zip(first, more_of_axes, strict=True)] for more_of_axes in (below, above))
     return box_between(low, high, layout.sizes)
 
 
@@ -116,28 +116,28 @@ class RegionMap:
         hint: str = BY_FILE,
     ) -> None:
         self.output, self.inputs, self._cell_of = output, tuple(inputs), cell_of
-        own = [move for move in program.moves if move.destination.operand == number and 0 not in move.sizes]
-        for move in own:
+        moves = [move for move in program.moves if move.destination.operand == number and 0 not in move.sizes]
+        for move in moves:
             if isinstance(move.source, Access) and program.operands[move.source.operand].role == "scratch":
                 raise BindingError(
                     f"{program.name}: a step needs its whole input at once "
                     f"({program.operands[move.source.operand].reason}): {hint}"
                 )
-        found: list[Move] = []
+        new_moves: list[Move] = []
         picks: list[tuple[Move, Pick, range]] = []
         many: list[Pick] = []
-        for move in own:
-            first = len(found)
+        for move in moves:
+            first = len(new_moves)
             if not move.has_lookups:
-                found.append(self._by_axes(move))
+                new_moves.append(self._by_axes(move))
                 continue
             pick = pick_of(program, move, read)
             if pick.runs > FEW_MOVES and pick.operand < len(inputs):
                 many.append(pick)
             else:
-                found += map(self._by_axes, runs_of(program, pick))
-            picks.append((move, pick, range(first, len(found))))
-        self.moves, self.picks, self.many = tuple(found), tuple(picks), tuple(many)
+                new_moves += map(self._by_axes, runs_of(program, pick))
+            picks.append((move, pick, range(first, len(new_moves))))
+        self.moves, self.picks, self.many = tuple(new_moves), tuple(picks), tuple(many)
         self._parts: tuple[Move | Pick, ...] = (*self.moves, *self.many)
         bounds = [box_of(move.destination, move, output) for move in map(_move_of, self._parts)]
         self._bounds = np.array(bounds, np.int64).reshape(len(bounds), len(output.sizes), 2)
@@ -164,29 +164,29 @@ class RegionMap:
         size, pitches = self.output.element_size, self.output.strides[:-1]
         area = (*box[:-1], (box[-1][0] * size, box[-1][1] * size)) if box else ((0, size),)
         return [
-            part_of(each, spans) if isinstance(each, Move) else each.part(spans)
-            for each in near
-            for spans in boxes_in(_move_of(each), "destination", pitches, area)
+            part_of(move, spans) if isinstance(move, Move) else move.part(spans)
+            for move in near
+            for spans in boxes_in(_move_of(move), "destination", pitches, area)
         ]
 
     def regions(self, parts: Sequence[Move | Pick]) -> list[InputBox]:
         """Boxes of inputs that parts read; close ones of one input are merged."""
-        found: list[InputBox] = []
+        boxes: list[InputBox] = []
         for region in self._regions(parts):
-            last = range(max(0, len(found) - NEIGHBOURS), len(found))
-            merged = next((k for k in last if _is_close(region, found[k])), None)
+            last = range(max(0, len(boxes) - NEIGHBOURS), len(boxes))
+            merged = next((k for k in last if _is_close(region, boxes[k])), None)
             if merged is None:
-                found.append(region)
+                boxes.append(region)
             else:
-                found[merged] = _union(region, found[merged])
-        return found
+                boxes[merged] = _union(region, boxes[merged])
+        return boxes
 
     def _regions(self, parts: Sequence[Move | Pick]) -> Iterator[InputBox]:
-        for each in parts:
-            if isinstance(each, Pick):
-                yield from (InputBox(each.operand, own.box) for own in self._boxes(each))
-            elif isinstance(each.source, Access) and each.source.operand < len(self.inputs):
-                yield InputBox(each.source.operand, box_of(each.source, each, self.inputs[each.source.operand]))
+        for part in parts:
+            if isinstance(part, Pick):
+                yield from (InputBox(part.operand, inner.box) for inner in self._boxes(part))
+            elif isinstance(part.source, Access) and part.source.operand < len(self.inputs):
+                yield InputBox(part.source.operand, box_of(part.source, part, self.inputs[part.source.operand]))
 
     def _boxes(self, pick: Pick) -> Iterator[PickedBox]:
         layout = self.inputs[pick.operand]
@@ -215,25 +215,25 @@ class RegionMap:
         Returns:
             The moves, and their operands after that of the output.
         """
-        found, more, numbers = list[Move](), list[Array](), dict[int, int]()
+        moves, more, numbers = list[Move](), list[Array](), dict[int, int]()
 
         def added(array: Array) -> int:
             more.append(array)
             return len(regions) + len(more)
 
-        def held_in(operand: int, own: Box) -> int:
-            return next(k for k, each in enumerate(regions) if _is_inside(InputBox(operand, own), each))
+        def held_in(operand: int, box: Box) -> int:
+            return next(k for k, region in enumerate(regions) if _is_inside(InputBox(operand, box), region))
 
-        for each in parts:
-            move, source = _move_of(each), _move_of(each).source
+        for part in parts:
+            move, source = _move_of(part), _move_of(part).source
             to = in_box(move.destination, self.output, box, strides, len(regions))
-            if isinstance(each, Pick):
-                layout = self.inputs[each.operand]
-                for own in self._boxes(each):
-                    place = held_in(each.operand, own.box)
+            if isinstance(part, Pick):
+                layout = self.inputs[part.operand]
+                for inner in self._boxes(part):
+                    place = held_in(part.operand, inner.box)
                     ways = in_box(move.reads, layout, regions[place].box, held[place].strides, place).strides
-                    found.append(
-                        each.moved(own, to, regions[place].box, held[place].strides, Access(place, 0, ways), added)
+                    moves.append(
+                        part.moved(inner, to, regions[place].box, held[place].strides, Access(place, 0, ways), added)
                     )
                 continue
             if isinstance(source, Access) and source.operand >= len(self.inputs):
@@ -244,8 +244,8 @@ class RegionMap:
                 layout = self.inputs[source.operand]
                 place = held_in(source.operand, box_of(source, move, layout))
                 source = in_box(source, layout, regions[place].box, held[place].strides, place)
-            found.append(move._replace(destination=to, source=source))
-        return found, more
+            moves.append(move._replace(destination=to, source=source))
+        return moves, more
 
 
 def _move_of(part: Move | Pick) -> Move:

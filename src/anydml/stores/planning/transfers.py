@@ -59,8 +59,8 @@ class Transfer(NamedTuple):
         """Bytes per request."""
         if self.counts is None or not self.counts.size:
             return self.lengths
-        found: Numbers = np.add.reduceat(self.lengths, np.cumsum(self.counts) - self.counts)
-        return found
+        sizes: Numbers = np.add.reduceat(self.lengths, np.cumsum(self.counts) - self.counts)
+        return sizes
 
     @property
     def bytes(self) -> int:
@@ -103,16 +103,16 @@ def direct(move: Move, side: Side) -> Transfer | None:
     if length < (SCATTERED if can_scatter() else DIRECT):
         return None
     sizes, strides = move.sizes, tuple(map(abs, here.strides))
-    own = [k for k in sorted(range(len(sizes)), key=lambda k: -strides[k]) if sizes[k] > 1]
-    runs, outer = 1, [*own]
+    varying = [k for k in sorted(range(len(sizes)), key=lambda k: -strides[k]) if sizes[k] > 1]
+    runs, outer = 1, [*varying]
     while outer and can_scatter() and strides[outer[-1]] == length * runs:
         runs *= sizes[outer.pop()]
     if length * runs < DIRECT:
         return None
-    descending = [k for k in own if here.strides[k] < 0]
+    descending = [k for k in varying if here.strides[k] < 0]
     if descending:
         here, there = _reversed(here, sizes, descending), _reversed(there, sizes, descending)
-    return transfer_of(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, own), length, True, runs)
+    return transfer_of(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, varying), length, True, runs)
 
 
 def _reversed(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
@@ -167,16 +167,16 @@ def _clusters(moves: Sequence[Move], side: Side) -> list[list[int]]:
     for k, move in enumerate(moves):
         end = end_of(move, side)
         spans.append((end.operand, *extent(end, move.sizes, move.element_size), k))
-    found: list[list[int]] = []
+    clusters: list[list[int]] = []
     last = (-1, 0)
     for operand, start, stop, k in sorted(spans):
-        if found and operand == last[0] and start <= last[1]:
-            found[-1].append(k)
+        if clusters and operand == last[0] and start <= last[1]:
+            clusters[-1].append(k)
             last = operand, max(stop, last[1])
         else:
-            found.append([k])
+            clusters.append([k])
             last = operand, stop
-    return found
+    return clusters
 
 
 def _is_worth_it(moves: Sequence[Move], side: Side, span: int, gap: int | None) -> bool:
@@ -256,7 +256,7 @@ def contiguous(end: Access, move: Move, gap: int) -> tuple[int, int, list[int]]:
 
 def listed(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Numbers:
     """The offset of each coordinate, in C order."""
-    found = np.array([offset], np.int64)
+    offsets = np.array([offset], np.int64)
     for size, stride in zip(sizes, strides, strict=True):
-        found = (found[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
-    return found
+        offsets = (offsets[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
+    return offsets

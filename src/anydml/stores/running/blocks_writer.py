@@ -45,13 +45,13 @@ class BlocksWriter(ABC):
         """Run the moves of a block; most blocks of an array have the same."""
         key = moves, len(operands)
         # Two threads may compile the same moves at once; either result serves.
-        found = self._compiled.get(key)
-        if found is None and moves:
+        program = self._compiled.get(key)
+        if program is None and moves:
             if len(self._compiled) >= MOST_COMPILED:
                 self._compiled.clear()
-            found = self._compiled[key] = compiled(moves, len(operands))
-        if found is not None:
-            found.run(operands)
+            program = self._compiled[key] = compiled(moves, len(operands))
+        if program is not None:
+            program.run(operands)
 
     def sync(self) -> None:
         """Sync plain files to the disk; files of chunks are closed, so that other machines see them."""

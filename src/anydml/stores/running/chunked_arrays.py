@@ -112,10 +112,10 @@ class ChunkReader:
         Raises:
             ModelError: the chunk cannot be read or decoded.
         """
-        own = self.layout.box(chunk)
-        common = common_box(box, own)
+        chunk_box = self.layout.box(chunk)
+        common = common_box(box, chunk_box)
         target = out[_inside(common, box)]
-        inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, own, strict=True))
+        inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, chunk_box, strict=True))
         if self.layout.is_plain:
             self._plain(chunk, inside, target)
             return
@@ -135,8 +135,8 @@ class ChunkReader:
                         self._kept.file, at, shape, part, permuted[_inside(part, own_box)], self.span, self._buffers
                     )
                 return
-            whole = self._decoded(chunk) if self._is_whole else self._padded(own)
-            self._kept.keep(number, at, whole, cut_first(common, own), self.span)
+            whole = self._decoded(chunk) if self._is_whole else self._padded(chunk_box)
+            self._kept.keep(number, at, whole, cut_first(common, chunk_box), self.span)
         target[...] = whole[tuple(slice(a, e) for a, e in inside)]
 
     def _run(self, run: Run, box: Box, out: Array) -> None:
@@ -148,25 +148,25 @@ class ChunkReader:
             except OSError as error:
                 raise self._error(run.chunks[0][0], error.strerror or str(error)) from None
         for chunk, at, size in run.chunks:
-            own = self.layout.box(chunk)
-            common = common_box(box, own)
+            chunk_box = self.layout.box(chunk)
+            common = common_box(box, chunk_box)
             if not size:
                 out[_inside(common, box)] = self._filled()
                 continue
             piece = bytes(data[at - run.start :][:size])
             if len(piece) != size:
                 raise self._error(chunk, f"it is {len(piece)} bytes, where its index says {size}")
-            out[_inside(common, box)] = self._unpacked(chunk, piece)[_inside(common, own)]
+            out[_inside(common, box)] = self._unpacked(chunk, piece)[_inside(common, chunk_box)]
 
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
         sizes = self.layout.sizes(chunk)
         path, size, at = self.path / self.layout.name(chunk), math.prod(sizes) * self._word.itemsize, 0
         try:
             if self._shards is not None:
-                if (found := self._shards.place(chunk)) is None:
+                if (interval := self._shards.place(chunk)) is None:
                     target[...] = self._filled()
                     return
-                at, length = found
+                at, length = interval
                 if length != size:
                     raise self._error(chunk, f"it is {length} bytes by its index, where {size} are expected")
             if isinstance(path, Address):
@@ -217,8 +217,8 @@ class ChunkReader:
         try:
             with suppress(FileNotFoundError):
                 data = (self.path / self.layout.name(chunk)).read_bytes()
-                found = decoded(self._metadata, self.layout.sizes(chunk), data)
-                return np.ascontiguousarray(found, self.layout.dtype).reshape(found.shape).view(self._word)
+                elements = decoded(self._metadata, self.layout.sizes(chunk), data)
+                return np.ascontiguousarray(elements, self.layout.dtype).reshape(elements.shape).view(self._word)
         except Exception as error:
             # Codecs raise any error of their libraries.
             raise_if_short(error)
@@ -228,17 +228,17 @@ class ChunkReader:
     def _elements(self, box: Box) -> Array:
         """A box, read by zarr-python."""
         try:
-            found = np.asarray(self._array[tuple(slice(a, e) for a, e in box)])
+            elements = np.asarray(self._array[tuple(slice(a, e) for a, e in box)])
         except Exception as error:
             # Codecs raise any error of their libraries.
             raise_if_short(error)
             raise JsonPath(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
-        stored = np.ascontiguousarray(found, self.layout.dtype)
+        stored = np.ascontiguousarray(elements, self.layout.dtype)
         return stored.reshape([e - a for a, e in box]).view(self._word)
 
-    def _padded(self, own: Box) -> Array:
+    def _padded(self, chunk_box: Box) -> Array:
         whole = np.empty(self.layout.chunk, self._word)
-        whole[tuple(slice(0, e - a) for a, e in own)] = self._elements(own)
+        whole[tuple(slice(0, e - a) for a, e in chunk_box)] = self._elements(chunk_box)
         return whole
 
     def _filled(self) -> Array:
@@ -275,12 +275,12 @@ class _Kept:
         self.orders: dict[int, tuple[int, ...]] = {}
         self._locks = [threading.Lock() for _ in range(LOCKS)]
 
-    def keep(self, number: int, at: int, whole: Array, order: tuple[int, ...], most: int) -> None:
+    def keep(self, number: int, at: int, whole: Array, order: tuple[int, ...], max_bytes: int) -> None:
         """Write a chunk with its axes in another order, so that what one block needs of it is one run."""
         permuted = whole.transpose(order)
         strides = Layout.packed(permuted.shape, whole.itemsize).strides
-        for part in parts(tuple((0, size) for size in permuted.shape), whole.itemsize, most):
-            piece = np.ascontiguousarray(permuted[tuple(slice(*each) for each in part)])
+        for part in parts(tuple((0, size) for size in permuted.shape), whole.itemsize, max_bytes):
+            piece = np.ascontiguousarray(permuted[tuple(slice(*interval) for interval in part)])
             self.file.write(as_bytes(piece), at + offset_of(part, strides))
         self.orders[number] = order
 

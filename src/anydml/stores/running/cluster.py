@@ -144,12 +144,12 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
 
 def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[list[int]]:
     """The blocks of each task: enough to be worth a task, and few enough for all workers to have some."""
-    most = min(TASK_BYTES, plan.totals.bytes_written // (4 * max(1, workers)))
+    max_bytes = min(TASK_BYTES, plan.totals.bytes_written // (4 * max(1, workers)))
     group, size = list[int](), 0
     for number in numbers:
         group.append(number)
         size += plan.blocking.block_bytes(number)
-        if size >= most:
+        if size >= max_bytes:
             yield group
             group, size = [], 0
     if group:
@@ -158,27 +158,27 @@ def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[lis
 
 def _everywhere(plan: Planned) -> Planned:
     """The plan with absolute paths."""
-    found: Any = copy.copy(plan)
-    found.inputs = tuple(replace(each, path=whole(each.path)) for each in plan.inputs)
+    moved_plan: Any = copy.copy(plan)
+    moved_plan.inputs = tuple(replace(store, path=whole(store.path)) for store in plan.inputs)
     if isinstance(plan.outputs, Targets):
-        found.outputs = plan.outputs.with_paths(whole)
-        found.files = tuple(found.outputs.files)
+        moved_plan.outputs = plan.outputs.with_paths(whole)
+        moved_plan.files = tuple(moved_plan.outputs.files)
     else:
         files: dict[int, NewFile] = {}
 
-        def target(each: Any) -> Any:
-            if not isinstance(each, Target):
-                return replace(each, path=whole(each.path))
-            file = files.setdefault(id(each.file), replace(each.file, path=whole(each.file.path)))
-            return replace(each, file=file)
+        def target(output: Any) -> Any:
+            if not isinstance(output, Target):
+                return replace(output, path=whole(output.path))
+            file = files.setdefault(id(output.file), replace(output.file, path=whole(output.file.path)))
+            return replace(output, file=file)
 
-        found.outputs = tuple(map(target, plan.outputs))
-        found.files = tuple(files.values())
-        found.arrays = tuple(each for each in found.outputs if not isinstance(each, Target))
-    found.folder = None if plan.folder is None else whole(plan.folder)
-    found.others = {whole(path): content for path, content in plan.others.items()}
-    found.blocking = plan.blocking.with_paths(whole)
-    return found  # type: ignore[no-any-return]
+        moved_plan.outputs = tuple(map(target, plan.outputs))
+        moved_plan.files = tuple(files.values())
+        moved_plan.arrays = tuple(output for output in moved_plan.outputs if not isinstance(output, Target))
+    moved_plan.folder = None if plan.folder is None else whole(plan.folder)
+    moved_plan.others = {whole(path): content for path, content in plan.others.items()}
+    moved_plan.blocking = plan.blocking.with_paths(whole)
+    return moved_plan  # type: ignore[no-any-return]
 
 
 # What follows runs on workers.
@@ -224,8 +224,8 @@ def _opened(data: bytes, token: str, digest: str) -> tuple[Any, Any]:
         plan = pickle.loads(data)
         _check_journal(plan, digest)
         _OPEN[token] = plan, writer_of(plan)
-    found: tuple[Any, Any] = _OPEN[token]
-    return found
+    opened: tuple[Any, Any] = _OPEN[token]
+    return opened
 
 
 def _forget(token: str) -> None:

@@ -78,9 +78,9 @@ def compare(
         _ComparedBlocks(plan, [*zip(outputs, dtypes, strict=True)], Path(folder)) as blocks,
     ):
         blocks.write(range(len(plan.blocks)), lambda _, size: advance(size))
-        found = [each.found for each in blocks.comparers]
+        differences = [comparer.found for comparer in blocks.comparers]
     check_unchanged(program.name, identities)
-    return found
+    return differences
 
 
 def _target(store: Store | ZarrStore) -> Target | ZarrTarget:
@@ -144,7 +144,9 @@ class _Comparer:
         if self.layout.is_one:
             yield from ((part, part, sizes_of(part)) for part in parts(box, self._dtype.itemsize, self._unit))
         else:
-            yield from ((own, own, sizes_of(own)) for own in map(self.layout.box, self.layout.near(box)))
+            yield from (
+                (chunk_box, chunk_box, sizes_of(chunk_box)) for chunk_box in map(self.layout.box, self.layout.near(box))
+            )
 
     def write(self, part: Box, flat: Array) -> None:
         """Compare a part from its buffer."""
@@ -155,17 +157,17 @@ class _Comparer:
         here = flat.view(kind).reshape(shape)
         if self._moved != self._dtype:
             here = here.view(self._moved).astype(self._dtype).view(kind)
-        rows = [np.ravel(each).view(np.uint8).reshape(-1, kind.itemsize) for each in (here, there)]
+        rows = [np.ravel(rows_here).view(np.uint8).reshape(-1, kind.itemsize) for rows_here in (here, there)]
         differing = rows[0] != rows[1]
         if not differing.any():
             return
         at = np.flatnonzero(differing.any(1))
         local = np.unravel_index(int(at[0]), shape)
         index = tuple(int(k) + low for k, (low, _) in zip(local, part, strict=True))
-        ends = [each[local].tobytes() for each in (here, there)]
-        values = [str(np.frombuffer(each, self._dtype)[0]) for each in ends]
+        ends = [data[local].tobytes() for data in (here, there)]
+        values = [str(np.frombuffer(end, self._dtype)[0]) for end in ends]
         if values[0] == values[1]:
-            values = [each.hex()[:80] for each in ends]
+            values = [end.hex()[:80] for end in ends]
         with self._lock:
             first = known = self.found
             if first is None or index < first.index:

@@ -44,7 +44,9 @@ class FileBlocks(BlocksWriter):
         with ExitStack() as undone:
             undone.enter_context(self._opened)
             part = cache(part)
-            self._files = {k: (self._file(each, part), each.offset) for k, each in blocking.intervals.items()}
+            self._files = {
+                k: (self._file(interval, part), interval.offset) for k, interval in blocking.intervals.items()
+            }
             undone.pop_all()
 
     def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
@@ -77,13 +79,15 @@ class FileBlocks(BlocksWriter):
             self._write(number, io, read, written)
             finished(number, sum(each.bytes for each in io.writes))
 
-    def _fill(self, operands: Sequence[int], own: Transfer, written: Array) -> None:
+    def _fill(self, operands: Sequence[int], transfer: Transfer, written: Array) -> None:
         """Put the known bytes between arrays, such as headers, into the write buffer of a block."""
-        number = operands[own.operand]
+        number = operands[transfer.operand]
         if (output := self._blocking.intervals[number].output) is None:
             return
         known, base = self.plan.outputs[output].file.others, self._files[number][1]
-        for at, start, size in zip((own.file + base).tolist(), own.buffer.tolist(), own.lengths.tolist(), strict=True):
+        for at, start, size in zip(
+            (transfer.file + base).tolist(), transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True
+        ):
             k = max(0, bisect(known, at, key=itemgetter(0)) - 1)
             while k < len(known) and (first := known[k][0]) < at + size:
                 low, high = max(first, at), min(first + len(known[k][1]), at + size)
@@ -96,8 +100,8 @@ class FileBlocks(BlocksWriter):
 
         Elements, which have up to 16 bytes, stay aligned.
         """
-        first, own = io.sizes[0], io.writes[0]
-        at = int(own.file[0]) + self._files[operands[own.operand]][1] - address_of(slot) - first
+        first, transfer = io.sizes[0], io.writes[0]
+        at = int(transfer.file[0]) + self._files[operands[transfer.operand]][1] - address_of(slot) - first
         first += 0 if at % 16 or self._blocking.spare == SPARE else at % PAGE
         return slot[first : first + io.sizes[1]]
 

@@ -57,10 +57,10 @@ def sync_file_range() -> Callable[[int, int, int, int], int] | None:
     """Return Linux's system call, or None on other systems."""
     if sys.platform != "linux":
         return None
-    found = getattr(ctypes.CDLL(None), "sync_file_range", None)
-    if found is not None:
-        found.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
-    return found
+    function = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+    return function
 
 
 def open_file(path: Path, create: bool = False, mode: int = 0o666) -> int:
@@ -165,12 +165,12 @@ class PlainFile:
     def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> None:
         view, one = buffer.data, self.read if is_read else self.write
         longest = int(lengths.max()) if lengths.size else 1
-        most = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // max(1, longest)))
+        max_runs = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // max(1, longest)))
         while starts.size:
             whole = done = rest = 0
-            if min(most, starts.size) > 1 and can_scatter():
-                done = request(self.descriptor, buffer, starts[:most], lengths[:most], at, is_read)
-                ends = np.cumsum(lengths[:most])
+            if min(max_runs, starts.size) > 1 and can_scatter():
+                done = request(self.descriptor, buffer, starts[:max_runs], lengths[:max_runs], at, is_read)
+                ends = np.cumsum(lengths[:max_runs])
                 whole = int(np.searchsorted(ends, done, "right"))
                 rest = done - int(ends[whole - 1]) if whole else done
             if rest or not done:
@@ -235,16 +235,16 @@ class CastFile:
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
         """As of `PlainFile`; short runs are read and cast together."""
-        most = CAST_AT_ONCE // self._stored.itemsize * self._dtype.itemsize
+        max_bytes = CAST_AT_ONCE // self._stored.itemsize * self._dtype.itemsize
         ends, first, base = np.cumsum(lengths), 0, 0
         while first < starts.size:
-            last = max(first + 1, int(np.searchsorted(ends, base + most, "right")))
-            size, own = int(ends[last - 1]) - base, [*zip(starts[first:last], lengths[first:last], strict=True)]
-            view = buffer[own[0][0] :][:size] if len(own) == 1 else np.empty(size, np.uint8)
-            if len(own) > 1 or own[0][0] != LEFT_OUT:
+            last = max(first + 1, int(np.searchsorted(ends, base + max_bytes, "right")))
+            size, runs = int(ends[last - 1]) - base, [*zip(starts[first:last], lengths[first:last], strict=True)]
+            view = buffer[runs[0][0] :][:size] if len(runs) == 1 else np.empty(size, np.uint8)
+            if len(runs) > 1 or runs[0][0] != LEFT_OUT:
                 self.read(view.data, at + base)
-            if len(own) > 1:
-                for (start, length), end in zip(own, ends[first:last] - base, strict=True):
+            if len(runs) > 1:
+                for (start, length), end in zip(runs, ends[first:last] - base, strict=True):
                     if start != LEFT_OUT:
                         buffer[start : start + length] = view[end - length : end]
             first, base = last, int(ends[last - 1])

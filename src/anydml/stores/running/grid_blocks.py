@@ -140,28 +140,28 @@ class GridBlocks(BlocksWriter):
         output, _, box = self._blocking.blocks[number]
         parts = self._writers[output].parts(box)
         self._opened.together(
-            partial(self._part, output, part, own, shape, regions, held) for part, own, shape in parts
+            partial(self._part, output, part, box, shape, regions, held) for part, box, shape in parts
         )
 
     def _held(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
         """Arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
-        found, at = [], 0
+        held, at = [], 0
         for region in regions:
             kind = word(self.plan.inputs[region.operand].dtype.itemsize)
             shape = sizes_of(region.box)
             size = math.prod(shape) * kind.itemsize
             if at + size > room.size:
-                found.append(np.empty(shape, kind))
+                held.append(np.empty(shape, kind))
                 continue
-            found.append(room[at : at + size].view(kind).reshape(shape))
+            held.append(room[at : at + size].view(kind).reshape(shape))
             at += -(-size // LINE) * LINE
-        return found
+        return held
 
     def _part(
         self,
         output: int,
         part: Any,
-        own: Box,
+        output_box: Box,
         shape: tuple[int, ...],
         regions: Sequence[InputBox],
         held: Sequence[Array],
@@ -170,9 +170,9 @@ class GridBlocks(BlocksWriter):
         writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
         with self._opened.buffers.lent(math.prod(shape) * kind.itemsize) as flat:
             mapping, strides = self._blocking.mappings[output], Layout.packed(shape, kind.itemsize).strides
-            parts = mapping.within(own)
-            found, more = mapping.between(parts, own, strides, regions, held, self._blocking.constants)
-            if sizes_of(own) != shape:
+            parts = mapping.within(output_box)
+            found, more = mapping.between(parts, output_box, strides, regions, held, self._blocking.constants)
+            if sizes_of(output_box) != shape:
                 flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
             elif sum(each.bytes_written for each in parts) < flat.size:
                 flat[:] = 0

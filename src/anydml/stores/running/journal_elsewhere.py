@@ -45,8 +45,8 @@ class JournalElsewhere:
         self._place = JsonPath(str(path))
         self._lock, self._saving, self._over = threading.Lock(), threading.Lock(), threading.Event()
         self._lost: Exception | None = None
-        found, self._tag = self._found()
-        self._ranges, self.is_whole = _ranges_of(found, digest)
+        journal, self._tag = self._found()
+        self._ranges, self.is_whole = _ranges_of(journal, digest)
         self.finished = {number for low, high in self._ranges for number in range(low, high)}
         self._count, self._is_new = len(self.finished), False
         self._save()
@@ -55,25 +55,25 @@ class JournalElsewhere:
 
     def _found(self) -> tuple[list[bytes], str | None]:
         """The lines of the journal that is there, and its tag; after its process has been killed."""
-        found, tag = self._read()
-        if tag is None or _is_dead(found):
-            return found, tag
+        written, tag = self._read()
+        if tag is None or _is_dead(written):
+            return written, tag
         end = time.monotonic() + WATCHED
         while time.monotonic() < end:
             time.sleep(SECONDS)
-            found, now = self._read()
+            written, now = self._read()
             if now is None:
                 raise self._place.error("another process has just written the same output")
             if now != tag:
                 raise self._place.error("another process is writing the same output")
-        return found, tag
+        return written, tag
 
     def _read(self) -> tuple[list[bytes], str | None]:
         import obstore
 
         try:
-            found = obstore.get(self.path.store, self.path.key)
-            return bytes(found.bytes()).split(b"\n"), found.meta["e_tag"]
+            response = obstore.get(self.path.store, self.path.key)
+            return bytes(response.bytes()).split(b"\n"), response.meta["e_tag"]
         except FileNotFoundError:
             return [], None
         except Exception as error:
@@ -109,8 +109,8 @@ class JournalElsewhere:
             self._tag = obstore.put(self.path.store, self.path.key, text, mode=mode, use_multipart=False)["e_tag"]
         except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
             # A repeated request may have been the first one that succeeded.
-            found, tag = self._read()
-            if b"\n".join(found) != text:
+            written, tag = self._read()
+            if b"\n".join(written) != text:
                 raise self._place.error("another process is writing the same output") from None
             self._tag = tag
         except Exception as error:

@@ -70,12 +70,12 @@ class LoadedBlocks(FileBlocks):
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
         """The memory of a block where it is one piece, so that nothing is copied to it; otherwise as `FileBlocks`."""
-        own = io.writes[0]
-        if len(io.writes) == own.file.size == own.buffer.size == 1 and not own.is_direct:
-            file, base = self._files[operands[own.operand]]
-            found: Array = file.part(int(own.file[0]) + base, own.bytes)
-            if address_of(found) % ALIGNED == 0:
-                return found
+        transfer = io.writes[0]
+        if len(io.writes) == transfer.file.size == transfer.buffer.size == 1 and not transfer.is_direct:
+            file, base = self._files[operands[transfer.operand]]
+            data: Array = file.part(int(transfer.file[0]) + base, transfer.bytes)
+            if address_of(data) % ALIGNED == 0:
+                return data
         return super()._written(operands, io, slot)
 
 
@@ -90,7 +90,7 @@ def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: n
         dtype: required.
 
     Raises:
-        BindingError: it is no such array, has another shape or dtype, is read-only or not in C order.
+        BindingError: it is not such an array, has another shape or dtype, is read-only or not in C order.
     """
     adapter = adapter_of(array)
     if adapter is None and not isinstance(array, np.ndarray):
@@ -101,8 +101,8 @@ def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: n
             f"{name}: {field} is not in host memory: load into an array that is, and copy it", name, field
         )
     if view.shape != shape or view.dtype != dtype:
-        found = f"{view.dtype} {[*view.shape]}"
-        raise BindingError(f"{name}: {field} is {found}, where {dtype} {[*shape]} is expected", name, field)
+        text = f"{view.dtype} {[*view.shape]}"
+        raise BindingError(f"{name}: {field} is {text}, where {dtype} {[*shape]} is expected", name, field)
     if not (view.flags.c_contiguous and view.flags.writeable):
         raise BindingError(f"{name}: {field} must be writable and in C order", name, field)
     return view.reshape(-1).view(np.uint8)  # type: ignore[no-any-return]

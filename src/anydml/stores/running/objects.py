@@ -51,9 +51,9 @@ class ObjectFile:
             OSError: as of `read`.
             ModelError: likewise.
         """
-        found, base = np.empty(int(lengths.sum()), np.uint8), 0
-        self.read(found.data, at)
+        data, base = np.empty(int(lengths.sum()), np.uint8), 0
+        self.read(data.data, at)
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
             if start != LEFT_OUT:
-                buffer[start : start + length] = found[base : base + length]
+                buffer[start : start + length] = data[base : base + length]
             base += length

@@ -101,10 +101,10 @@ class ReadBack:
     def _compare(self, box: Box, written: Array, number: Sequence[int] | None = None) -> None:
         place = JsonPath(str(self.folder))
         try:
-            found = self._read(box, number)
-            if self._same(found, written):
+            read_elements = self._read(box, number)
+            if self._same(read_elements, written):
                 return
-            if self._is_rounded(found, written):
+            if self._is_rounded(read_elements, written):
                 return
         except Exception as error:
             # Codecs raise any error of their libraries.
@@ -118,17 +118,19 @@ class ReadBack:
             "did not get its name: ask for other --chunks, --shards or another --codec"
         )
 
-    def _same(self, found: Array, wanted: Array) -> bool:
+    def _same(self, elements: Array, wanted: Array) -> bool:
         """Whether elements have the same bytes."""
         dtype = self.layout.dtype
-        one, other = (np.ascontiguousarray(each, dtype).reshape(-1).view(np.uint8) for each in (found, wanted))
+        one, other = (np.ascontiguousarray(array, dtype).reshape(-1).view(np.uint8) for array in (elements, wanted))
         return np.array_equal(one, other)
 
-    def _is_rounded(self, found: Array, written: Array) -> bool:
+    def _is_rounded(self, elements: Array, written: Array) -> bool:
         """Whether codecs have rounded elements, and done nothing else to them: then they change them only once."""
-        if not (names := rounding(self._metadata, self.layout.dtype)) or not self._same(found, self._rounded(written)):
+        if not (names := rounding(self._metadata, self.layout.dtype)) or not self._same(
+            elements, self._rounded(written)
+        ):
             return False
-        return not names.isdisjoint(DRIFTING) or self._same(found, self._rounded(found))
+        return not names.isdisjoint(DRIFTING) or self._same(elements, self._rounded(elements))
 
     def _rounded(self, written: Array) -> Array:
         """Elements after the codecs of a chunk, alone and in memory, and not in a shard and a file."""

@@ -26,7 +26,7 @@ WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 
 def staging_of(plan: Planned) -> Staging | StagingElsewhere:
     """Where the outputs of a plan lie until they get their names."""
-    if any(isinstance(each.path, Address) for each in plan.arrays):
+    if any(isinstance(array.path, Address) for array in plan.arrays):
         return StagingElsewhere(plan.arrays, plan.others, plan.folder, plan.overwrite)
     return Staging(plan.files, plan.arrays, plan.others, plan.folder, plan.overwrite, plan.sources)
 

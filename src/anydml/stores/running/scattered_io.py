@@ -46,7 +46,7 @@ def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, a
     calls, are_left = _calls(), (starts == LEFT_OUT) & is_read
     are_sound = np.where(are_left, lengths <= NEAR, (starts >= 0) & (starts + lengths <= buffer.size))
     if calls is None or not 0 < starts.size <= MOST_RUNS or not are_sound.all():
-        raise AssertionError("these runs are no request")
+        raise AssertionError("these runs are not a request")
     runs = np.empty((starts.size, 2), np.uintp)
     np.add(starts, address_of(buffer), out=runs[:, 0], casting="unsafe")
     runs[are_left, 0] = address_of(_NOBODYS)
@@ -64,7 +64,7 @@ def _calls() -> tuple[_Call, _Call] | None:
     if os.name != "posix":
         return None
     library = ctypes.CDLL(None, use_errno=True)
-    found = []
+    calls = []
     for name in ("pwritev", "preadv"):
         # Where file offsets may have 32 bits, the variant of another name takes 64.
         call = getattr(library, f"{name}64", None) or getattr(library, name, None)
@@ -72,5 +72,5 @@ def _calls() -> tuple[_Call, _Call] | None:
             return None
         call.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64)
         call.restype = ctypes.c_ssize_t
-        found.append(call)
-    return found[0], found[1]
+        calls.append(call)
+    return calls[0], calls[1]

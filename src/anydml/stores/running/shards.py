@@ -144,10 +144,10 @@ class ShardReader:
             OSError: it cannot be read.
             ValueError: the index is broken.
         """
-        found, path = self.place(chunk), self._path / self._layout.name(chunk)
-        if found is None:
+        interval, path = self.place(chunk), self._path / self._layout.name(chunk)
+        if interval is None:
             raise FileNotFoundError(2, "fill values only", str(path))
-        at, size = found
+        at, size = interval
         if isinstance(path, Address):
             data = bytes(path.read_range(at, at + size)[0])
         else:
@@ -235,7 +235,7 @@ class ShardWriter:
         file, number = self._layout.place(chunk)
         with self._lock:
             if file not in self._open:
-                left = math.prod(len(each) for each in self._layout.inside(file))
+                left = math.prod(len(chunks) for chunks in self._layout.inside(file))
                 path = self._folder / self._layout.name(chunk)
                 self._open[file] = _Shard(path, self._index, left, self._scratch)
             shard = self._open[file]

@@ -91,10 +91,10 @@ class Staging:
         sources: Iterable[Path] = (),
     ) -> None:
         self.files, self.overwrite, self._sources = files, overwrite, sources
-        described = {each.path / name: text for each in arrays for name, text in each.metadata.items()}
+        described = {array.path / name: text for array in arrays for name, text in array.metadata.items()}
         self.others = {**others, **described}
         self._is_of_arrays = bool(arrays)
-        self._folders = [each.path for each in arrays] if folder is None else [folder]
+        self._folders = [array.path for array in arrays] if folder is None else [folder]
         alone = [] if folder is not None else [*(file.path for file in files), *others]
         self.top = [*self._folders, *alone]
         self.journal = beside(self.top[0], JOURNAL)
@@ -205,9 +205,9 @@ class Staging:
             descriptor = open_file(self.part(file.path), True, allowed & 0o666)
             try:
                 _allocate(descriptor, file.size)
-                for at, own in ((0, file.start), *file.others):
+                for at, first in ((0, file.start), *file.others):
                     os.lseek(descriptor, at, os.SEEK_SET)
-                    os.write(descriptor, own)
+                    os.write(descriptor, first)
             finally:
                 os.close(descriptor)
         copies = list[tuple[Address, Path]]()
@@ -259,8 +259,8 @@ class Staging:
             if final in self._folders and _is_filled(real):
                 # Last those files by which readers find the others.
                 last = {path.name for path in self.others}
-                for each in sorted(part.iterdir(), key=lambda each: each.name in last):
-                    each.replace(real / each.name)
+                for entry in sorted(part.iterdir(), key=lambda entry: entry.name in last):
+                    entry.replace(real / entry.name)
                 part.rmdir()
                 sync_folder(real)
                 continue
@@ -304,22 +304,22 @@ class Staging:
         return True
 
 
-def _check_checkpoint(folder: Path, own: set[str], place: JsonPath) -> None:
+def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> None:
     """Refuse to replace a folder that has more than files of tensors and those that are written."""
     if not folder.is_dir() or folder.is_symlink():
         raise place.error("is not a folder, and is not replaced")
     suffixes = (".safetensors", ".safetensors.index.json", ".distcp")
     other = [
-        each.name
-        for each in folder.iterdir()
-        if each.name not in own and not (each.is_file() and each.name.endswith(suffixes))
+        entry.name
+        for entry in folder.iterdir()
+        if entry.name not in own_names and not (entry.is_file() and entry.name.endswith(suffixes))
     ]
     if other:
         raise place.error(f"has {names(sorted(other))} beside files of tensors; it is not replaced: move those")
 
 
 def _check_array(folder: Path, place: JsonPath) -> None:
-    """Refuse to replace a folder that is no Zarr array, or has files that none has."""
+    """Refuse to replace a folder that is not a Zarr array, or has files that none has."""
     if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
         raise place.error("is not a Zarr array, and is not replaced")
     other = next((name for name in _inside(folder) if not OF_ARRAY.fullmatch(name)), None)
@@ -345,9 +345,9 @@ def _inside(folder: Path) -> Iterator[str]:
     while waiting:
         inside = waiting.pop()
         with os.scandir(folder / inside) as entries:
-            for each in entries:
-                name = f"{inside}{each.name}"
-                if each.is_dir(follow_symlinks=False):
+            for entry in entries:
+                name = f"{inside}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
                     waiting.append(f"{name}/")
                 else:
                     yield name
@@ -356,13 +356,13 @@ def _inside(folder: Path) -> Iterator[str]:
 def _write_checksums(path: Path, checksums: Numbers) -> None:
     with path.open("r+b") as file:
         for start, size, *places in checksums.tolist():
-            found = 0
+            checksum = 0
             file.seek(start)
             for done in range(0, size, CHECKED):
-                found = zlib.crc32(file.read(min(CHECKED, size - done)), found)
+                checksum = zlib.crc32(file.read(min(CHECKED, size - done)), checksum)
             for at in places:
                 file.seek(at)
-                file.write(found.to_bytes(4, "little"))
+                file.write(checksum.to_bytes(4, "little"))
 
 
 def _sync_file(path: Path) -> None:

@@ -45,20 +45,20 @@ class StagingElsewhere:
         self, arrays: Sequence[ZarrTarget], others: Mapping[Path, Content], folder: Path | None, overwrite: bool
     ) -> None:
         self.overwrite = overwrite
-        described = {each.path / name: text for each in arrays for name, text in each.metadata.items()}
-        found = [*map(_address, [each.path for each in arrays] if folder is None else [folder])]
-        self.top: list[Address] = found
-        every = {_address(path): content for path, content in {**others, **described}.items()}
+        described = {array.path / name: text for array in arrays for name, text in array.metadata.items()}
+        addresses = [*map(_address, [array.path for array in arrays] if folder is None else [folder])]
+        self.top: list[Address] = addresses
+        contents = {_address(path): content for path, content in {**others, **described}.items()}
         # From the innermost array on; what tells of other objects comes after them.
         last = sorted(
-            (path for path in every if path.name in DESCRIBING),
+            (path for path in contents if path.name in DESCRIBING),
             key=lambda path: (-len(path.parts), path.name in METADATA, str(path)),
         )
-        self._last = {path: every[path] for path in last}
-        self._others = {path: content for path, content in every.items() if path not in self._last}
-        self.journal = found[0].parent / f".{found[0].name}{JOURNAL}"
+        self._last = {path: contents[path] for path in last}
+        self._others = {path: content for path, content in contents.items() if path not in self._last}
+        self.journal = addresses[0].parent / f".{addresses[0].name}{JOURNAL}"
         self.scratch = Path(tempfile.gettempdir())
-        self._arrays, self._is_own = [*map(_address, (each.path for each in arrays))], False
+        self._arrays, self._is_own = [*map(_address, (array.path for array in arrays))], False
         self._was_begun: bool | None = None
 
     def prepare(self) -> None:
@@ -167,7 +167,7 @@ class StagingElsewhere:
 
 def _address(path: Path) -> Address:
     if not isinstance(path, Address):
-        raise AssertionError(f"{path} is no address")
+        raise AssertionError(f"{path} is not an address")
     return path
 
 

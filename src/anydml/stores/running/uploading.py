@@ -32,8 +32,8 @@ class Upload:
     def __init__(self, to: Address, scratch: Path) -> None:
         check_written(to)
         self.to = to
-        own = hashlib.sha256(str(to).encode()).hexdigest()[:12]
-        self.made = scratch / f"anydml-{own}" / to.name
+        digest = hashlib.sha256(str(to).encode()).hexdigest()[:12]
+        self.made = scratch / f"anydml-{digest}" / to.name
         self._journal = self.made.parent / "sent"
 
     def check_free(self) -> None:
@@ -55,22 +55,22 @@ class Upload:
         """
         self.check_free()
         place = JsonPath(str(self.to))
-        files = [self.made] if self.made.is_file() else [each for each in self.made.rglob("*") if each.is_file()]
+        files = [self.made] if self.made.is_file() else [entry for entry in self.made.rglob("*") if entry.is_file()]
         # By these, readers find the others.
         last = (INDEX, METADATA)
         try:
             sent = json.loads(self._journal.read_text("utf-8")) if self._journal.exists() else {}
-            for name in sent.keys() - {each.relative_to(self.made).as_posix() for each in files}:
+            for name in sent.keys() - {file.relative_to(self.made).as_posix() for file in files}:
                 # An interrupted run with other options, whose output this one replaces, had sent it.
                 (self.to / name).unlink(missing_ok=True)
-            for each in sorted(files, key=lambda each: (each.name.endswith(last), each)):
-                name = each.relative_to(self.made).as_posix()
-                target = self.to if each == self.made else self.to / name
-                own = [*state_of(each.stat())]
-                if name in sent and sent[name] == [own, [*target.state()]]:
+            for upload_file in sorted(files, key=lambda file: (file.name.endswith(last), file)):
+                name = upload_file.relative_to(self.made).as_posix()
+                target = self.to if upload_file == self.made else self.to / name
+                state = [*state_of(upload_file.stat())]
+                if name in sent and sent[name] == [state, [*target.state()]]:
                     continue
-                target.copy_from(each)
-                sent[name] = own, target.state()
+                target.copy_from(upload_file)
+                sent[name] = state, target.state()
                 self._keep(json.dumps(sent))
             shutil.rmtree(self.made.parent)
         except OSError as error:
