@@ -75,6 +75,7 @@ BROKEN = {
     "a sequence of two types": ("SequenceConstruct", [f32(1), i64(1)], {}, "inputs[1] is int64"),
     "a place outside": ("SequenceAt", [[f32(1)], np.int64(1)], {}, "position is 1"),
     "a place far outside": ("SequenceInsert", [[f32(1)], f32(2), np.int64(3)], {}, "position is 3"),
+    "a tensor of another type": ("SequenceInsert", [[f32(1)], i64(2)], {}, "but the sequence has float32"),
     "a tensor for a sequence": ("SequenceLength", [X], {}, "is not a sequence"),
     "tensors that do not stack": (
         "ConcatFromSequence",

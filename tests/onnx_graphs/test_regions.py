@@ -96,6 +96,28 @@ def test_an_index_outside_is_named_by_its_node():
         Program(model).run({"x": np.zeros((4, 6), np.float32), "i": np.array([0, 6])})
 
 
+@pytest.mark.parametrize("operator", ["Gather", "GatherND", "ScatterND"])
+@pytest.mark.parametrize("wrong", [-5, 4])
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_an_index_outside_is_refused_where_nothing_is_moved(operator, wrong, is_computed):
+    indices = np.array([0, wrong] if operator == "Gather" else [[0], [wrong]])
+    given = {"x": np.zeros((4, 0), np.float32), "i": indices}
+    if operator == "ScatterND":
+        given["u"] = np.zeros((2, 0), np.float32)
+    nodes = [helper.make_node("Concat", ["i", "i"], ["j"], axis=0)] if is_computed and "u" not in given else []
+    names = ["x", "j" if nodes else "i", *list(given)[2:]]
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in given.items()
+    ]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([*nodes, helper.make_node(operator, names, ["y"])], "g", inputs, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    with pytest.raises(ModelError, match=f"index {wrong} is out of range for axis 0 with size 4"):
+        Program(model).run(given)
+    assert Program(model).run({**given, "i": np.abs(indices) % 4})[0].size == 0
+
+
 def test_strings_go_through_regions_too():
     model = parsed("""g (string[N, M] x, int64[K] i) => (string[A, B] y)
     <int64[4] pads = {1, 0, 0, 1}, string p = {"pad"}> {

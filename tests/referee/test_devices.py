@@ -179,9 +179,13 @@ def test_what_a_verbose_print_command_prints(printing):
 
 
 def test_models_that_a_case_says_are_refused_or_run(printing):
-    (printing / "model.json").write_text("{")
+    (printing / "model.json").write_text('{"dispatchables": {"a": {"type": "DML_OPERATOR_OF_OTHERS"}}}')
     (found,) = judge(printing, "anydml", jobs=1).verdicts
     assert (found.verdict, found.operator) == ("refuses", "model.json")
+    for text in ("{", "[]", ""):
+        (printing / "model.json").write_text(text)
+        (found,) = judge(printing, "anydml", jobs=1).verdicts
+        assert (found.verdict, found.kind) == ("not run", "unreadable case")
 
 
 def test_a_case_says_what_is_expected_once(printing):

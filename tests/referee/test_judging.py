@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from anydml.referee import causes_of, find_cases, judge, make_cases, write_cases
 from anydml.referee.cases import operator_named, valid_case
 from anydml.referee.directml.cases import directml_cases
 from anydml.referee.documents import as_json, as_junit, as_sarif, lines_of, page
-from anydml.referee.nodes import Node
+from anydml.referee.nodes import Node, OptionalValue
 from anydml.referee.shrinking import shrink_all
 from anydml.referee.smaller import smaller as smaller_cases
 from anydml.referee.verdicts import Verdict, kind_of, without_excuses
@@ -394,6 +395,7 @@ def make_node(operator, *inputs, **attributes):
         ("case.json", '{"operator": ["x"]}'),
         ("case.json", "folder"),
         ("test_data_set_0/output_x.pb", ""),
+        ("test_data_set_0/output_0.pb", ""),
         ("test_data_set_0/output_0.pb", "folder"),
         ("reading", "readings"),
     ],
@@ -428,6 +430,37 @@ def test_a_test_of_webnn_has_a_text_as_its_name(tmp_path):
         judge(tmp_path / "w", "anydml")
 
 
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ([], "has transpose without input"),
+        ([{"options": {}}], "has transpose without input"),
+        ([{"input": "other"}], "has no tensor 'other'"),
+        ({}, "cannot be read|has transpose without input"),
+        ([5], "cannot be read"),
+    ],
+)
+def test_calls_of_webnn_that_are_not_whole(tmp_path, arguments, said):
+    write_cases(by_operator(webnn_cases(["transpose"], 2, 1, True)), tmp_path / "w", write_webnn, "webnn")
+    path = tmp_path / "w/transpose.json"
+    found = json.loads(path.read_text())
+    found["tests"][0]["graph"]["operators"][0]["arguments"] = arguments
+    path.write_text(json.dumps(found))
+    one, other = judge(tmp_path / "w", "anydml").verdicts
+    assert (one.verdict, one.kind, other.verdict) == ("not run", "unreadable case", "agrees")
+    assert re.search(said, one.detail)
+
+
+def test_an_optional_value_has_some_bytes(tmp_path):
+    node = Node("OptionalHasElement", 18, (OptionalValue(np.dtype(np.float32), False, np.zeros(3, np.float32)),), {})
+    write_cases([valid_case(operator_named("OptionalHasElement"), node, "one")], tmp_path)
+    (verdict,) = judge(tmp_path, "anydml").verdicts
+    assert verdict.verdict == "agrees"
+    (tmp_path / "one/test_data_set_0/input_0.pb").write_bytes(b"")
+    (verdict,) = judge(tmp_path, "anydml").verdicts
+    assert (verdict.verdict, verdict.kind) == ("not run", "unreadable case")
+
+
 def test_no_case_vanishes(cases, monkeypatch):
     def answer(self, stored, seconds):
         raise AttributeError("unforeseen")
@@ -445,6 +478,9 @@ def test_who_has_not_got_an_operator_takes_no_side():
     assert [(each.verdict, each.reading) for each in without_excuses(found)] == [("refuses", "")] * 2
     other = found[1]._replace(kind="sizes below 0")
     assert without_excuses([found[0], other])[1] == other
+    illegal = found[1]._replace(reading="")
+    assert without_excuses([found[0], illegal])[1].verdict == "not run"
+    assert without_excuses([illegal, other]) == (illegal, other)
 
 
 def test_what_fails_by_wrong_outputs_alone_is_not_shrunk(tmp_path):

@@ -143,7 +143,12 @@ class Program:
             raise ModelError(f"input {show(missing)} is not given", field=missing, rule="every input must have a value")
         budget = Budget()
         values: dict[str, GraphValue] = {name: Tensor.of(array) for name, array in self.defaults.items()}
-        values.update((name, flowing(self.inputs[name].check(value, budget))) for name, value in arrays.items())
+        for name, given in arrays.items():
+            value = flowing(self.inputs[name].check(given, budget))
+            # An empty sequence has the graph's type.
+            if isinstance(value, TensorSequence) and not isinstance(value, EmptyOptional):
+                value = value.typed(self.inputs[name].dtype)
+            values[name] = value
         # Keep the arrays alive, so that no other array gets the same id.
         foreign = {id(array): array for array in (tensor.array for tensor in tensors_in([*values.values()]))}
         running = RunningContext(budget, self._is_fused, log)
@@ -274,7 +279,8 @@ class Input:
             self.check_fit(value.element, value.shape)
             return Tensor(value.element, value.shape, value=value.value)
         if self.is_sequence:
-            return TensorSequence(self.traced(item) for item in value)  # type: ignore[misc]  # a sequence has tensors
+            tensors = TensorSequence(self.traced(item) for item in value)  # type: ignore[misc]  # it has no sequences
+            return tensors.typed(self.dtype)
         elements = value if isinstance(value, list) else [value]
         shape = (len(elements),) if isinstance(value, list) else ()
         return Tensor(self.dtype, shape, known_array(elements, self.dtype, shape))

@@ -94,15 +94,23 @@ class Tensor:
 
 
 class TensorSequence(tuple["Tensor", ...]):
-    """A sequence of tensors of one type."""
+    """A sequence of tensors of one type.
 
-    __slots__ = ()
+    Attributes:
+        dtype: the type that is declared, which an empty sequence has, too; None if none is.
+    """
+
+    dtype: np.dtype[Any] | None = None
+
+    def typed(self, dtype: np.dtype[Any] | None) -> TensorSequence:
+        """Return the sequence with a type."""
+        typed = TensorSequence(self)
+        typed.dtype = self[0].dtype if self else dtype
+        return typed
 
 
 class EmptyOptional(TensorSequence):
     """An optional value without an element."""
-
-    __slots__ = ()
 
 
 GraphValue = Tensor | TensorSequence

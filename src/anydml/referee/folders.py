@@ -298,7 +298,8 @@ def read_value(path: Path, kind: onnx.TypeProto) -> Any:
     }
     message, read, what = reads.get(form, (TensorProto, numpy_helper.to_array, "a tensor"))
     try:
-        value = read(message.FromString(path.read_bytes()))
+        # No bytes at all would be an optional value without an element, too.
+        value = read(message.FromString(path.read_bytes() or b"-"))
     except (DecodeError, ValueError, TypeError, KeyError):
         raise ModelError(f"{path} is not {what} of ONNX", rule="files of cases have a value each") from None
     return _with_texts(value)

@@ -89,7 +89,7 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
     except Exception as error:
         said = str(error) if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
         if not stored.is_valid:
-            return base._replace(detail=said)
+            return base._replace(kind=kind_of(said), detail=said)
         if refusing := [each for each, outputs in readings if outputs is None]:
             return base._replace(kind=kind_of(said), detail=said, reading=refusing[0]["words"])
         return base._replace(verdict=REFUSES, kind=kind_of(said), detail=said)
@@ -187,15 +187,18 @@ def kind_of(said: str) -> str:
 
 
 def without_excuses(found: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """Verdicts in which an error is a reading of the text only where it is not what refuses other cases, too.
+    """Verdicts in which an error says something of the text only where it is not what refuses other legal cases, too.
 
-    An engine that has not got an operator, or a type, takes no side.
+    An engine that has not got an operator, or a type, takes no side: it takes no reading of a text that leaves
+    something open, and does not notice what makes a case illegal.
     """
     refusals = {(each.operator, each.kind) for each in found if each.verdict == REFUSES}
     return tuple(
-        each._replace(verdict=REFUSES, reading="")
-        if each.verdict == AGREES and each.reading and (each.operator, each.kind) in refusals
-        else each
+        each
+        if each.verdict != AGREES or (each.operator, each.kind) not in refusals
+        else each._replace(verdict=REFUSES, reading="")
+        if each.reading
+        else each._replace(verdict=NOT_RUN, kind=f"refused as legal cases are: {each.kind}")
         for each in found
     )
 

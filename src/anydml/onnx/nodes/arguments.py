@@ -59,7 +59,13 @@ def axes_of(node: Node, axes: Sequence[int] | None, rank: int, may_repeat: bool 
 
 
 def check_range(
-    node: Node, ctx: LoweringContext, indices: Tensor, size: int, axis: int, column: int | None = None
+    node: Node,
+    ctx: LoweringContext,
+    indices: Tensor,
+    size: int,
+    axis: int,
+    column: int | None = None,
+    is_checked: bool = True,
 ) -> None:
     """Check that indices are in the range of an axis, if they are known; negative ones count from its end.
 
@@ -70,11 +76,13 @@ def check_range(
         size: size of the axis.
         axis: the axis.
         column: 0 to the last size − 1.
+        is_checked: whether moves check indices that are not known; no elements are moved where the result is empty.
 
     Raises:
         ModelError: an index is out of range.
+        UnknownElementsError: nothing else checks the indices, which are only known at run time.
     """
-    if not ctx.readable(indices) or indices.array is None:
+    if not (ctx.readable(indices) if is_checked else ctx.stored(indices)) or indices.array is None:
         return
     coordinates = indices.array if column is None else indices.array[..., column]
     for index in (int(coordinates.min()), int(coordinates.max())) if coordinates.size else ():

@@ -24,7 +24,7 @@ def pick(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     picked_axis(node.operator, x.shape, axis, rank, indices.size, indices.dtype)
     ctx.resolve_lookups(x)
-    check_range(node, ctx, indices, x.shape[axis], axis)
+    check_range(node, ctx, indices, x.shape[axis], axis, is_checked=0 not in shape)
     array, index = ctx.arrays(x, indices)
     if 0 in shape:
         return ctx.empty_result(node, shape, x.dtype)
@@ -67,7 +67,7 @@ def pick_points(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) ->
     shape = (*indices.shape[:-1], *x.shape[batch + count :])
     ctx.resolve_lookups(x)
     for k in range(count):
-        check_range(node, ctx, indices, x.shape[batch + k], k, column=k)
+        check_range(node, ctx, indices, x.shape[batch + k], k, column=k, is_checked=0 not in shape)
     array, index = ctx.arrays(x, indices)
     if 0 not in shape and 0 in x.shape[batch : batch + count]:
         raise node.error("data is empty, but there are indices", "data", "there must be an element to read")

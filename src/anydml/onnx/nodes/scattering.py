@@ -61,7 +61,7 @@ def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, upd
     if not count:
         return _last(node, ctx, x, updates, indices.shape[:-1])
     for k in range(count):
-        check_range(node, ctx, indices, x.shape[k], k, column=k)
+        check_range(node, ctx, indices, x.shape[k], k, column=k, is_checked=0 not in shape)
     array, index, new = ctx.arrays(x, indices, updates)
     if 0 in shape:
         return ctx.result(node, array)

@@ -35,7 +35,7 @@ def split_to_sequence(node: Node, ctx: LoweringContext, x: Tensor, split: Tensor
     parts = parts_of(array, axis, sizes)
     if split is None and not node.get("keepdims"):
         parts = [reshape(part, resized(array, axis)) for part in parts]
-    return TensorSequence(ctx.result(node, part) for part in parts)
+    return TensorSequence(ctx.result(node, part) for part in parts).typed(x.dtype)
 
 
 def _equal(node: Node, size: int, part: int) -> list[int]:
@@ -58,7 +58,7 @@ def sequence_empty(node: Node, ctx: LoweringContext) -> TensorSequence:
     kind = node.get("dtype")
     if kind is not None and numpy_type(kind) is None:
         raise node.error(f"dtype is {kind}", "dtype", "dtype must be an element type that onnx knows")
-    return TensorSequence()
+    return TensorSequence().typed(np.dtype(np.float32) if kind is None else numpy_type(kind))
 
 
 def _place(node: Node, ctx: LoweringContext, position: Tensor | None, first: int, last: int) -> int:
@@ -78,8 +78,9 @@ def sequence_insert(
 ) -> TensorSequence:
     """SequenceInsert: insert a tensor, by default at the end."""
     place = _place(node, ctx, position, -len(tensors), len(tensors))
-    if tensors and tensor.dtype != tensors[0].dtype:
-        message = f"tensor is {tensor.dtype}, but the sequence has {tensors[0].dtype}"
+    kind = tensors.typed(tensors.dtype).dtype
+    if kind is not None and tensor.dtype != kind:
+        message = f"tensor is {tensor.dtype}, but the sequence has {kind}"
         raise node.error(message, "tensor", "tensors of a sequence must have one type")
     return TensorSequence((*tensors[:place], tensor, *tensors[place:]))
 
@@ -90,7 +91,7 @@ def sequence_erase(
     """SequenceErase: remove a tensor, by default the last."""
     _check_not_empty(node, tensors)
     place = _place(node, ctx, position, -len(tensors), len(tensors) - 1)
-    return TensorSequence((*tensors[:place], *tensors[place + 1 :]))
+    return TensorSequence((*tensors[:place], *tensors[place + 1 :])).typed(tensors[0].dtype)
 
 
 def _check_not_empty(node: Node, tensors: TensorSequence) -> None:

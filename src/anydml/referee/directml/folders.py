@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from anydml.dxdispatch import load
+from anydml.dxdispatch import jsonc, load
+from anydml.dxdispatch.model_text import read_text
 from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath
 from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
 from anydml.referee.directml.cases import EXPECTED, MODEL, taken
 from anydml.referee.folders import Stored, read_about
@@ -57,11 +59,14 @@ class StoredDirectml(Stored):
             return self.MODEL
 
     def check(self) -> None:
-        """Check that the model of a valid case has one operator, which keeps its rules, unless it prints.
+        """Check that the model is JSON, and, where arrays are expected, has one operator, which keeps its rules.
 
         Raises:
-            ModelError: it has not.
+            ModelError: it is not, or has not.
         """
+        place = JsonPath(str(self.model))
+        if not isinstance(jsonc.loads(read_text(self.model, place), place), dict):
+            raise place.error("is not a JSON object", rule=jsonc.A_MODEL)
         if self.is_valid and not self.is_printed:
             self.desc()
 

@@ -21,6 +21,29 @@ RULE = 'a file of WebNN\'s tests has "tests", each with a "name" and a "graph" o
 TENSORS = ("input", "indices", "updates", "condition", "trueValue", "falseValue")
 """Arguments that are tensors."""
 
+REQUIRED: Mapping[str, Sequence[str]] = {
+    "cast": ("input", "type"),
+    "concat": ("inputs", "axis"),
+    "expand": ("input", "newShape"),
+    "gather": ("input", "indices"),
+    "gatherElements": ("input", "indices"),
+    "gatherND": ("input", "indices"),
+    "identity": ("input",),
+    "pad": ("input", "beginningPadding", "endingPadding"),
+    "resample2d": ("input",),
+    "reshape": ("input", "newShape"),
+    "reverse": ("input",),
+    "scatterElements": ("input", "indices", "updates"),
+    "scatterND": ("input", "indices", "updates"),
+    "slice": ("input", "starts", "sizes"),
+    "split": ("input", "splits"),
+    "tile": ("input", "repetitions"),
+    "transpose": ("input",),
+    "triangular": ("input",),
+    "where": ("condition", "trueValue", "falseValue"),
+}
+"""The arguments without which no method of WebNN's interface can be called, by operator; its options may be omitted."""
+
 
 @dataclass(frozen=True)
 class StoredWebnn(Stored):
@@ -77,6 +100,8 @@ class StoredWebnn(Stored):
             known.add(name)
         for operator in graph["operators"]:
             given = given_to(operator)
+            if missing := [name for name in REQUIRED.get(operator["name"], ()) if name not in given]:
+                return f"has {operator['name']} without {' and '.join(missing)}"
             used = [value for key, value in given.items() if key in TENSORS] + [*given.get("inputs", ())]
             for name in used:
                 if name not in known:
