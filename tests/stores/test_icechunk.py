@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -67,6 +69,13 @@ def test_a_commit_meanwhile_is_noticed(tmp_path):
         plan.run()
     assert not (tmp_path / "y").exists()
     assert stores.open(tmp_path / "ice/deep/t").read()[0, 0] == 77
+
+
+def test_the_command_prints_nothing_of_its_own(tmp_path):
+    repository(tmp_path / "ice", two)
+    run = [sys.executable, "-m", "anydml", "rechunk", tmp_path / "ice", tmp_path / "y", "--chunks", "8,2", "-q"]
+    done = subprocess.run(run, check=False, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_nothing_is_written_to_one(tmp_path, capsys):

@@ -73,19 +73,32 @@ def test_other_files_are_not_replaced(tmp_path):
         stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10], overwrite=True).run()
 
 
-@pytest.mark.parametrize("other", ["group", "file"])
-def test_zip_stores_with_more_than_an_array_are_not_replaced(tmp_path, other):
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_zip_store_with_a_group_is_replaced(tmp_path, version):
+    group(tmp_path / "x.zarr", version)
     np.save(tmp_path / "x.npy", array())
-    if other == "group":
-        group(tmp_path / "x.zarr", 3)
-        stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zip", [50, 5]).run()
-    else:
-        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [50, 5]).run()
-        with zipfile.ZipFile(tmp_path / "y.zip", "a") as file:
-            file.writestr("notes.txt", "x")
+    stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zip", [50, 5]).run()
     before = (tmp_path / "y.zip").read_bytes()
-    with pytest.raises(ModelError, match="it is not replaced: name another"):
-        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10], overwrite=True).run()
+    with pytest.raises(ModelError, match="exists already"):
+        stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zip", [10, 40]).run()
+    assert (tmp_path / "y.zip").read_bytes() == before
+    plan = stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zip", [10, 40], overwrite=True)
+    plan.run()
+    assert (plan.verify(), from_zip(tmp_path / "y.zip")["t/temp"].chunks) == (None, (10, 40))
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10], overwrite=True).run()
+    np.testing.assert_array_equal(from_zip(tmp_path / "y.zip")[...], array())
+
+
+@pytest.mark.parametrize("other", ["notes.txt", "t/notes.txt", "t/temp/notes.txt", "t/c/0/0", "0/0"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_zip_stores_with_other_files_are_not_replaced(tmp_path, other, version):
+    group(tmp_path / "x.zarr", version)
+    stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zip", [50, 5]).run()
+    with zipfile.ZipFile(tmp_path / "y.zip", "a") as file:
+        file.writestr(other, "x")
+    before = (tmp_path / "y.zip").read_bytes()
+    with pytest.raises(ModelError, match=f'has "{other}" beside .*; it is not replaced: name another'):
+        stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zip", [10, 10], overwrite=True).run()
     assert (tmp_path / "y.zip").read_bytes() == before
 
 

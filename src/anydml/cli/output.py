@@ -137,6 +137,8 @@ def warn(line: str) -> None:
 @contextlib.contextmanager
 def libraries_warnings() -> Iterator[None]:
     """Print each warning of a library once, as one line without a source location."""
+    # icechunk warns of commits at once whenever it opens a folder, and reads this when it is imported.
+    os.environ.setdefault("ICECHUNK_LOG", "error")
     printed = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:

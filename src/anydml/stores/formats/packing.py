@@ -13,6 +13,7 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
 from anydml.files.modes import narrow, searchable
 from anydml.stores.formats.icechunk import require_icechunk, write_icechunk
+from anydml.stores.formats.zarr_metadata import GROUP_FILES
 from anydml.stores.formats.zip_store import is_zip_store
 
 ZIP, ICECHUNK = ".zip", ".icechunk"
@@ -50,11 +51,11 @@ def check_packed(path: Path, version: int, place: JsonPath) -> None:
 
 
 def check_replaced(path: Path, own: re.Pattern[str], place: JsonPath) -> None:
-    """Refuse to replace what is not a single array in a zip store.
+    """Refuse to replace what is not a zip store of arrays and groups of Zarr alone.
 
     Args:
         path: of the output.
-        own: names that files of an array have.
+        own: names that files of an array have, relative to its folder.
         place: names the output in errors.
 
     Raises:
@@ -65,13 +66,28 @@ def check_replaced(path: Path, own: re.Pattern[str], place: JsonPath) -> None:
     if not path.is_file() or not is_zip_store(path):
         raise place.error("is not a zip store of Zarr, and is not replaced")
     with place.reading(), zipfile.ZipFile(path) as file:
-        every = file.namelist()
-        node = json.loads(file.read("zarr.json")) if "zarr.json" in every else {}
-        is_array = ".zarray" in every or (isinstance(node, dict) and node.get("node_type") == "array")
-    other = [name for name in every if not own.fullmatch(name)]
-    if other or not is_array:
-        has = f"has {names(other)} beside the chunks of an array" if other else "is not a Zarr array"
-        raise place.error(f"{has}; it is not replaced: name another")
+        every = [name for name in file.namelist() if not name.endswith("/")]
+        kinds = {name: _kind(file, name) for name in every}
+    arrays = {name.rpartition("/")[0] for name, kind in kinds.items() if kind == "array"}
+    other = [name for name, kind in kinds.items() if kind is None and not _is_inside(name, arrays, own)]
+    if other:
+        raise place.error(f"has {names(other)} beside arrays and groups of Zarr; it is not replaced: name another")
+
+
+def _kind(file: zipfile.ZipFile, name: str) -> str | None:
+    """What an entry describes, an array or a group; None if nothing."""
+    last = name.rpartition("/")[2]
+    if last != "zarr.json":
+        return "array" if last == ".zarray" else "group" if last in GROUP_FILES else None
+    node = json.loads(file.read(name))
+    kind = node.get("node_type") if isinstance(node, dict) else None
+    return kind if kind in ("array", "group") else None
+
+
+def _is_inside(name: str, arrays: set[str], own: re.Pattern[str]) -> bool:
+    """Whether an entry is a file of an array."""
+    starts = [0, *(found.end() for found in re.finditer("/", name))]
+    return any(name[: max(0, at - 1)] in arrays and own.fullmatch(name[at:]) for at in starts)
 
 
 def pack(folder: Path, path: Path, allowed: int) -> None:

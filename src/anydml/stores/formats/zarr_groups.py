@@ -15,10 +15,8 @@ from anydml.stores.formats.inside_files import Inside
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.target import Content
 from anydml.stores.formats.zarr_array import metadata_of
-from anydml.stores.formats.zarr_metadata import DIMENSIONS, is_zarr, is_zarr_array
+from anydml.stores.formats.zarr_metadata import DIMENSIONS, GROUP_FILES, is_zarr, is_zarr_array
 from anydml.stores.formats.zarr_shards import Json
-
-GROUP_FILES = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from anydml.stores.formats.zarr_shards import SHARDING, Json, compress, inward, 
 METADATA = ("zarr.json", ".zarray", ".zgroup")
 """Files of which a Zarr array or group has one."""
 
+GROUP_FILES = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
+"""Files that describe a group."""
+
 
 def is_zarr(path: Path) -> bool:
     """Whether a folder is a Zarr array or group."""

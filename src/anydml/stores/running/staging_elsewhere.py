@@ -16,8 +16,7 @@ from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
 from anydml.stores.formats.columns import made
 from anydml.stores.formats.target import Content
-from anydml.stores.formats.zarr_groups import GROUP_FILES
-from anydml.stores.formats.zarr_metadata import METADATA, is_zarr, is_zarr_array
+from anydml.stores.formats.zarr_metadata import GROUP_FILES, METADATA, is_zarr, is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.running.journal_elsewhere import JournalElsewhere
 from anydml.stores.running.staging import JOURNAL, OF_ARRAY
