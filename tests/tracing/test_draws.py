@@ -5,6 +5,7 @@ import functools
 import os
 import random
 import secrets
+import sys
 import threading
 import time
 import types
@@ -90,6 +91,23 @@ def test_draws_are_refused_and_every_time(name, library):
     for _ in range(2):
         with pytest.raises(dml.FuseError, match=r"drew random numbers from .*: pass them as arguments"):
             fused(library(X))
+
+
+HIDDEN = {
+    "bits": lambda x: sys.modules["ran" + "dom"].getrandbits(1),
+    "a cached gauss": lambda x: sys.modules["ran" + "dom"].gauss(0, 9),
+    "no bits": lambda x: sys.modules["ran" + "dom"].choice([1]),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_draws_from_a_generator_that_no_name_leads_to_are_refused(name, monkeypatch):
+    # Where there are others, it may be theirs.
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    draw = HIDDEN[name]
+    for _ in range(2):
+        with pytest.raises(dml.FuseError, match=r"drew random numbers from random .*: pass them as arguments"):
+            dml.fuse(lambda x: (draw(x), x[1:])[1])(X)
 
 
 @pytest.mark.parametrize("generator", [GENERATOR, STATE, PYTHONS], ids=["Generator", "RandomState", "Random"])

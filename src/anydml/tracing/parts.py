@@ -128,15 +128,14 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
     size = x.shape[axis]
     if is_list(indices_or_sections):
         ends = [0, *wholes(indices_or_sections), size]
-    else:
-        count = operator.index(indices_or_sections)
-        if count <= 0:
-            raise broken("number sections must be larger than 0.")
-        if count > MOST_ITEMS:
-            raise broken(f"{count} parts, but at most {MOST_ITEMS} are supported")
-        each, more = divmod(size, count)
-        ends = [k * each + min(k, more) for k in range(count + 1)]
-    return kind(at(x, axis, slice(*pair)) for pair in itertools.pairwise(ends))
+        return kind(at(x, axis, slice(*pair)) for pair in itertools.pairwise(ends))
+    count = operator.index(indices_or_sections)
+    if count <= 0:
+        raise broken("number sections must be larger than 0.")
+    if count > MOST_ITEMS:
+        raise broken(f"{count} parts, but at most {MOST_ITEMS} are supported")
+    each, more = divmod(size, count)
+    return kind(parts_of(x, axis, [each + (k < more) for k in range(count)]))
 
 
 def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:

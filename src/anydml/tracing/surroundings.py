@@ -170,7 +170,9 @@ class Surroundings:
 
     def _visit_other_function(self, each: Any, label: str) -> None:
         if type(each) is not types.FunctionType:
-            self._waiting.append((each.__self__, label))
+            # That of a function which is no method is a module.
+            if type(each.__self__) is not types.ModuleType:
+                self._waiting.append((each.__self__, label))
         elif not is_of_a_library(each):
             self._search(each, is_opened=False)
 
@@ -184,7 +186,9 @@ class Surroundings:
 
     def _visit_librarys(self, each: Any, label: str) -> None:
         # Of another fused function, its own function.
-        self._waiting.append((getattr(each, "__dict__", {}).get("__wrapped__"), label))
+        own = getattr(each, "__dict__", {}).get("__wrapped__")
+        if own is not None and not is_of_a_library(own):
+            self._waiting.append((own, label))
 
     def _visit_object(self, each: Any, label: str) -> None:
         kind = type(each)
