@@ -298,11 +298,9 @@ class Fused(Calls, Generic[P, R]):
         """Return the traced program whose guards a call passes, the call's registers, and whether it is new."""
         with self._lock:
             plans = self._plans.get(key, [])
-            for plan in plans:
-                registers = None if plan.remembered.change() else plan.registers(call.numbers)
-                if registers is not None:
-                    self.hits += 1
-                    return plan, registers, False
+            if (passed := _passed(plans, call)) is not None:
+                self.hits += 1
+                return *passed, False
             start = perf_counter()
             if self._latest:
                 self._reasons = [*self._reasons, self._difference(arguments, keywords, call)][-MOST_REASONS:]
@@ -380,6 +378,15 @@ class Fused(Calls, Generic[P, R]):
         return traced_call(
             self._function, self._name, arguments, keywords, call, surroundings, is_open, is_clamped, watched
         )
+
+
+def _passed(plans: list[TracedProgram], call: Call) -> tuple[TracedProgram, Sequence[int]] | None:
+    """The first of the traced programs whose guards a call passes, and the call's registers."""
+    for plan in plans:
+        registers = None if plan.remembered.change() else plan.registers(call.numbers)
+        if registers is not None:
+            return plan, registers
+    return None
 
 
 _ALL: weakref.WeakSet[Fused[..., Any]] = weakref.WeakSet()

@@ -71,14 +71,17 @@ class Packed:
             nearest = bisect(self._points, at, key=lambda point: point.decoded) - 1
             if not self._points[nearest].decoded <= self._now.decoded - len(self._data) <= at:
                 self._now, self._data = self._copied(nearest), b""
-            done = 0
-            while done < len(view):
-                first = at + done - (self._now.decoded - len(self._data))
-                part = self._data[first : first + len(view) - done]
-                view[done : done + len(part)] = part
-                done += len(part)
-                if done < len(view):
-                    self._decode(read)
+            self._fill_from_here(view, at, read)
+
+    def _fill_from_here(self, view: memoryview, at: int, read: Read) -> None:
+        done = 0
+        while done < len(view):
+            first = at + done - (self._now.decoded - len(self._data))
+            part = self._data[first : first + len(view) - done]
+            view[done : done + len(part)] = part
+            done += len(part)
+            if done < len(view):
+                self._decode(read)
 
     def _copied(self, number: int) -> _Point:
         point = self._points[number]

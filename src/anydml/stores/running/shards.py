@@ -74,15 +74,18 @@ class ShardReader:
         if not is_known:
             entries = self._read(self._path / self._layout.name(chunk))
             with self._lock:
-                self._known[file] = entries
-                while len(self._known) > 1 and len(self._known) * self._index.chunks > MOST_ENTRIES:
-                    self._known.popitem(last=False)
+                self._keep(file, entries)
         at, size = (EMPTY, EMPTY) if entries is None else map(int, entries[number])
         if at == size == EMPTY:
             return None
         if at + size > MOST_BYTES:
             raise ValueError(f"its index says {size} bytes from {at} on, which no file has")
         return at, size
+
+    def _keep(self, file: Number, entries: Entries | None) -> None:
+        self._known[file] = entries
+        while len(self._known) > 1 and len(self._known) * self._index.chunks > MOST_ENTRIES:
+            self._known.popitem(last=False)
 
     def runs(self, box: Box, span: int) -> Iterator[Run]:
         """Chunks that a box has elements of, as runs of the same shard, each of which one request reads.
