@@ -164,8 +164,8 @@ class PlainFile:
 
     def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> None:
         view, one = buffer.data, self.read if is_read else self.write
-        longest = int(lengths.max()) if lengths.size else 1
-        max_runs = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // max(1, longest)))
+        longest = int(np.max(lengths, initial=1))
+        max_runs = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // longest))
         while starts.size:
             whole = done = rest = 0
             if min(max_runs, starts.size) > 1 and can_scatter():
