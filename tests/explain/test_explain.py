@@ -18,6 +18,7 @@ from anydml.explain import box_drawing
 from anydml.explain.journeys import follow
 from anydml.explain.page import MOST_ROWS
 from anydml.explain.stripes import MOST_STRIPES
+from anydml.explain.subjects import MOST_SECTIONS
 from anydml.explain.svg import COLOURS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
@@ -338,6 +339,21 @@ def test_a_page_of_a_model_begins_with_what_costs_most():
     assert "<p>and 5 more, which write 480 B</p>" in dml.explain(parser.parse_model(many)).html()
     one = dml.explain(dml.fuse(lambda x: x[::-1]), np.arange(3)).html()
     assert "What costs most" not in one
+
+
+def test_the_nodes_of_a_large_model_that_write_most_are_explained():
+    """Small ones stand first in the graph, and what is not explained is counted."""
+    small = " ".join(f"[small{k}] s{k} = Transpose (x)" for k in range(MOST_SECTIONS))
+    graph = "g (float[2,3] x, float[20,30] z) => (float[30,20] y, float[30,20] w)"
+    model = pytest.importorskip("onnx.parser").parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]> {graph} {{
+            {small} [large] y = Transpose (z) [other] w = Transpose (z) r = Relu (z) }}"""
+    )
+    explanation = dml.explain(model)
+    names = [section.title.partition(":")[0] for section in explanation.sections]
+    assert names == [*(f"small{k}" for k in range(MOST_SECTIONS - 2)), "large", "other"]
+    assert explanation.notes[0] == f"The {MOST_SECTIONS} operators that write most are explained; 2 more write 48 B."
+    assert explanation.notes[-1] == "1 node computes and is out of scope: Relu 1"
 
 
 def test_what_an_onnx_model_computes_is_counted_after_what_moves():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from anydml.cli.standard_input import ModelFile
     from anydml.feature_level import FeatureLevel
     from anydml.onnx.finding import Finding
+    from anydml.operators import OperatorDesc
 
 SOUND, BROKEN, PARTLY = 0, 1, 3
 """Exit codes of `anydml check` for files that can be read."""
@@ -70,11 +71,21 @@ class Checked:
     @cached_property
     def lowest(self) -> FeatureLevel | None:
         """The lowest feature level that allows all nodes that were checked; None if none does, or none was checked."""
+        return self._lowest(lambda desc, level: not desc.problems(level))
+
+    @cached_property
+    def lowest_emulated(self) -> FeatureLevel | None:
+        """The lowest feature level at which each node that was checked is allowed or emulated, as `lowest`."""
+        from anydml.onnx.emulation import is_emulated
+
+        return self._lowest(lambda desc, level: not desc.problems(level) or is_emulated(desc, level))
+
+    def _lowest(self, runs: Callable[[OperatorDesc, FeatureLevel], bool]) -> FeatureLevel | None:
         checked = [finding for finding in self.findings if not finding.on_host and finding.unchecked is None]
         descs = [finding.desc for finding in checked if finding.desc is not None]
         if not descs or any(finding.error is not None for finding in checked):
             return None
-        return lowest_level(lambda level: not any(desc.problems(level) for desc in descs))
+        return lowest_level(lambda level: all(runs(desc, level) for desc in descs))
 
     def lines(self, model: str, verbose: bool) -> Iterator[str]:
         """Yield the report as text.
@@ -106,8 +117,10 @@ class Checked:
             parts += [f"{others[operator]} emulated"] if others[operator] else []
             parts += [f"{bad[operator]} with problems"] if bad[operator] else []
             yield f"    {operator}: {', '.join(parts)}"
-        if (lowest := self.lowest) is not None:
-            yield f"    {lowest} is the lowest level that allows all that were checked"
+        lowest, emulated = self.lowest, self.lowest_emulated
+        if lowest is not None:
+            other = f"; with 64-bit integers emulated, {emulated}" if emulated != lowest else ""
+            yield f"    {lowest} is the lowest level that allows all that were checked{other}"
         for line in left_out(self.findings):
             yield printable(f"{model}: {line}")
         if verbose:
@@ -129,7 +142,8 @@ class Checked:
             "emulated": len(self.emulated),
         }
         conforming, lowest = [finding.node for finding in self.conforming], self.lowest
-        return Report(model, str(self.level), conforming, self.remarks, counts, str(lowest) if lowest else None)
+        names = [str(level) if level else None for level in (lowest, self.lowest_emulated)]
+        return Report(model, str(self.level), conforming, self.remarks, counts, *names)
 
 
 def check_onnx(model: ModelFile, level: FeatureLevel, sizes: Mapping[str, int]) -> Checked:

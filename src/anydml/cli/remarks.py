@@ -84,6 +84,7 @@ class Report:
         counts: further numbers of nodes, by what they are.
         lowest: the lowest feature level that would allow everything that was checked; None if none would, or nothing
             was checked.
+        lowest_emulated: the lowest at which all of it is allowed or emulated; None as above, or for JSON files.
         error: why the file cannot be read; None if it was read.
     """
 
@@ -93,6 +94,7 @@ class Report:
     remarks: Sequence[Remark]
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     lowest: str | None = None
+    lowest_emulated: str | None = None
     error: str | None = None
 
     @property
@@ -117,14 +119,16 @@ def problem_lines(problems: Sequence[Remark], model: str, first: int | None) -> 
     causes: dict[object, list[Remark]] = {}
     for problem in problems:
         alone = first is None or problem.operator is None
-        key = problem if alone else (problem.operator, first == 1 and problem.field, problem.rule, problem.needs)
+        key = problem if alone else (problem.operator, problem.rule, problem.needs)
         causes.setdefault(key, []).append(problem)
     for group in causes.values():
         shown = group[:first]
         yield from (problem.head(model) for problem in shown)
         yield from group[0].rule_lines()
         if len(group) > len(shown):
-            yield f"    and {counted(len(group) - len(shown), 'more problem')} of this kind; -v lists each"
+            nodes = len({problem.node for problem in group})
+            where = f", in {counted(nodes, 'node')} in all" if first == 1 else ""
+            yield f"    and {counted(len(group) - len(shown), 'more problem')} of this kind{where}; -v lists each"
 
 
 def lowest_level(allows: Callable[[FeatureLevel], bool]) -> FeatureLevel | None:

@@ -27,8 +27,9 @@ def as_json(reports: Sequence[Report]) -> str:
     Its keys are `model`, `feature_level`, `error` (why it cannot be read, or null), `conforming` (the number of
     conforming nodes), for ONNX models `not_looked_at`, `on_host` and `emulated` (the numbers of movement nodes that
     were not looked at, of those that only determine sizes, and of those that DirectML refuses and ONNX Runtime's
-    provider emulates), `lowest_level` (that allows all that was checked, or null), `problems` (each with `place`,
-    `field`, `operator`, `message`, `rule`, `needs`, `line`), and `not_checked` (each with `place` and `message`).
+    provider emulates), `lowest_level` (that allows all that was checked, or null), `lowest_emulated` (the lowest level
+    at which all of it is allowed or emulated, or null), `problems` (each with `place`, `field`, `operator`, `message`,
+    `rule`, `needs`, `line`), and `not_checked` (each with `place` and `message`).
     """
     return "\n".join(map(_json_of, reports))
 
@@ -39,8 +40,9 @@ def _json_of(report: Report) -> str:
         del problem["node"], problem["verdict"]
     others = [{"place": note.place, "message": note.message} for note in report.unchecked]
     head = {"model": report.model, "feature_level": report.level, "error": report.error}
-    counts = {"conforming": len(report.conforming), **report.counts, "lowest_level": report.lowest}
-    return json.dumps({**head, **counts, "problems": problems, "not_checked": others})
+    levels = {"lowest_level": report.lowest, "lowest_emulated": report.lowest_emulated}
+    counts = {"conforming": len(report.conforming), **report.counts}
+    return json.dumps({**head, **counts, **levels, "problems": problems, "not_checked": others})
 
 
 def as_junit(reports: Sequence[Report]) -> str:
@@ -108,6 +110,7 @@ def as_sarif(reports: Sequence[Report]) -> str:
                     "conforming": len(report.conforming),
                     **report.counts,
                     "lowestLevel": report.lowest,
+                    "lowestEmulated": report.lowest_emulated,
                     "notChecked": [note.node for note in report.unchecked],
                 }
                 for report in reports

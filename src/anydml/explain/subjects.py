@@ -14,7 +14,7 @@ from anydml.explain.section import MOST_VALUES, Array, Section, Shape, section
 from anydml.moves import Program
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
-from anydml.text import counted
+from anydml.text import bytes_text, counted
 
 if TYPE_CHECKING:
     from anydml.dxdispatch.model import Model
@@ -122,7 +122,7 @@ def of_model(model: Model, device: str) -> Iterator[Section | str]:
 
 
 def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Section | str]:
-    """Yield the sections of an ONNX model's nodes; then, as text, unsupported tensors and omissions.
+    """Yield the sections of the nodes of an ONNX model that write most, in order; and, as text, what is left out.
 
     Raises:
         ModelError: the model is not valid, or `sizes` names an unknown dimension.
@@ -131,15 +131,24 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
     from anydml.onnx.scope import left_out, out_of_scope
 
     findings = list(describe(model, sizes))
-    for finding in findings:
+    costs: dict[int, int] = {}
+    for number, finding in enumerate(findings):
         if (desc := finding.desc) is None:
             continue
         # ONNX has indices of types that no engine reads as indices.
         wrong = next((problem for problem in desc.problems() if problem.field == "IndicesTensor.DataType"), None)
         if wrong is None:
-            yield _operator(f"{finding.node}: {desc!r}", desc, desc.layouts(), {}, device)
+            costs[number] = sum(move.bytes_written for move in desc.program(tuple(desc.layouts())).moves)
         else:
             yield f"{finding.node}: {wrong}"
+    by_cost = sorted(costs, key=lambda number: -costs[number])
+    for number in sorted(by_cost[:MOST_SECTIONS]):
+        desc = findings[number].desc
+        assert desc is not None, "it has a cost"
+        yield _operator(f"{findings[number].node}: {desc!r}", desc, desc.layouts(), {}, device)
+    if left := by_cost[MOST_SECTIONS:]:
+        written = bytes_text(sum(costs[number] for number in left))
+        yield f"The {MOST_SECTIONS} operators that write most are explained; {len(left)} more write {written}."
     yield from (str(finding.error) for finding in findings if finding.error is not None)
     yield from left_out(findings)
     if text := out_of_scope(findings):

@@ -36,6 +36,10 @@ def not_looked_at(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in left if not finding.computes and not finding.on_host]
 
 
+def _why(finding: Finding) -> str:
+    return f'"{finding.node}": {finding.unchecked}'
+
+
 def left_out(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield a line on each kind of movement nodes that were not checked, if there are any."""
     left = not_looked_at(findings)
@@ -54,7 +58,7 @@ def left_out(findings: Sequence[Finding]) -> Iterator[str]:
         verb = "is" if len(others) == 1 else "are"
         count = counted(len(others), "node")
         which = counts(finding.operator for finding in others)
-        yield f"{count} {verb} not looked at, because sizes are not known: {which}"
+        yield f"{count} {verb} not looked at, because sizes are not known ({which}); first {_why(others[0])}"
     for why in dict.fromkeys(finding.apart for finding in findings if finding.apart and not finding.on_host):
         operators = [finding.operator for finding in findings if finding.apart == why]
         yield f"{counted(len(operators), 'node')} not on the device ({counts(operators)}): {why}"
