@@ -13,10 +13,10 @@ def _draw_depth_to_space(draw: Draw) -> Node:
     n, c, h, w = (draw.choice([1, 2, 3]) for _ in range(4))
     block = draw.choice([1, 2, 2, 3])
     x = draw.data(draw.dtype("input"), (n if draw.is_likely(0.95) else 0, c * block * block, h, w))
-    given: dict[str, Any] = {"blocksize": block}
+    attributes: dict[str, Any] = {"blocksize": block}
     if draw.is_likely(0.75):
-        given["mode"] = draw.choice(["DCR", "CRD"])
-    return Node("DepthToSpace", draw.opset, (x,), given)
+        attributes["mode"] = draw.choice(["DCR", "CRD"])
+    return Node("DepthToSpace", draw.opset, (x,), attributes)
 
 
 def _depth_to_space(node: Node) -> list[Result]:

@@ -46,15 +46,15 @@ def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
     names = [each.name for each in model.graph.input]
     if len(names) != len(inputs):
         names = [name for name in names if name not in known]
-    made = ModelProto()
-    made.CopyFrom(model)
-    made.ir_version = max(made.ir_version, FIRST_IR)
-    del made.graph.input[:]
-    kept = [each for each in made.graph.initializer if each.name not in names]
-    del made.graph.initializer[:]
-    given = [numpy_helper.from_array(array, name) for name, array in zip(names, inputs, strict=True)]
-    made.graph.initializer.extend([*kept, *given])
-    return made
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    copy.ir_version = max(copy.ir_version, FIRST_IR)
+    del copy.graph.input[:]
+    others = [each for each in copy.graph.initializer if each.name not in names]
+    del copy.graph.initializer[:]
+    constants = [numpy_helper.from_array(array, name) for name, array in zip(names, inputs, strict=True)]
+    copy.graph.initializer.extend([*others, *constants])
+    return copy
 
 
 def outputs_by_desc(device: Device, model: ModelProto, inputs: Arrays) -> dict[str, Any]:
@@ -72,19 +72,19 @@ def outputs_by_desc(device: Device, model: ModelProto, inputs: Arrays) -> dict[s
     (node,) = model.graph.node
     wanted = _types(model, inputs)
     arrays = {**{each.name: numpy_helper.to_array(each) for each in model.graph.initializer}, **inputs}
-    given = [_bound(array, tensor) for array, (_, tensor) in zip(_read(node, desc, arrays), desc.inputs, strict=False)]
+    bound = [_bound(array, tensor) for array, (_, tensor) in zip(_read(node, desc, arrays), desc.inputs, strict=False)]
     results = [np.zeros(tensor.sizes, tensor.data_type.dtype) for _, tensor in desc.outputs]
-    device.compile_operator(desc).bind(given, results).dispatch()
+    device.compile_operator(desc).bind(bound, results).dispatch()
     if isinstance(desc, NonzeroCoordinatesOperatorDesc):
         count, rows = results
         places = rows.reshape(rows.shape[-2:])[: count.item(), : arrays[node.input[0]].ndim]
         return {node.output[0]: places.T.astype(np.int64)}
-    found = {}
+    outputs = {}
     for name, array in zip(node.output, results, strict=False):
         if name in wanted:
             dtype, rank = wanted[name]
-            found[name] = array.view(dtype).reshape(array.shape[array.ndim - rank :])
-    return found
+            outputs[name] = array.view(dtype).reshape(array.shape[array.ndim - rank :])
+    return outputs
 
 
 def _desc_of(model: ModelProto) -> OperatorDesc:
@@ -117,17 +117,17 @@ def _desc_of(model: ModelProto) -> OperatorDesc:
 
 def _types(model: ModelProto, inputs: Arrays) -> dict[str, tuple[np.dtype[Any], int]]:
     """The dtype and the rank that each output has by the backend, whatever the model, or a case, expects of it."""
-    given = [inputs[each.name] for each in model.graph.input if each.name in inputs]
-    found = backend.prepare(model).run(given)
-    return {each.name: (array.dtype, array.ndim) for each, array in zip(model.graph.output, found, strict=True)}
+    values = [inputs[each.name] for each in model.graph.input if each.name in inputs]
+    outputs = backend.prepare(model).run(values)
+    return {each.name: (array.dtype, array.ndim) for each, array in zip(model.graph.output, outputs, strict=True)}
 
 
 def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:
     """The inputs that a desc reads: not those that decide sizes, which its fields have."""
     decides = NODES[plain_domain(node.domain), node.op_type].decided_by
-    found = [arrays[name] for k, name in enumerate(node.input) if name and k not in decides]
+    inputs = [arrays[name] for k, name in enumerate(node.input) if name and k not in decides]
     # A join leaves out empty parts.
-    return [each for each in found if each.size] if isinstance(desc, JoinOperatorDesc) else found
+    return [each for each in inputs if each.size] if isinstance(desc, JoinOperatorDesc) else inputs
 
 
 def _bound(array: Any, tensor: TensorDesc) -> Any:

@@ -181,9 +181,11 @@ def drawn(operator: Operator, draw: Draw) -> Node:
 
 def placed(node: Node, draw: Draw) -> Node:
     """The node with some of its inputs as initializers: mostly those that say how, now and then what is moved."""
-    most = 0.1 if node.operator in ("Concat", "SequenceConstruct") else 0.55
+    share = 0.1 if node.operator in ("Concat", "SequenceConstruct") else 0.55
     constant = {
-        k for k, value in enumerate(node.inputs) if isinstance(value, np.ndarray) and draw.is_likely(most if k else 0.1)
+        k
+        for k, value in enumerate(node.inputs)
+        if isinstance(value, np.ndarray) and draw.is_likely(share if k else 0.1)
     }
     return node._replace(constant=frozenset(constant))
 
@@ -191,18 +193,18 @@ def placed(node: Node, draw: Draw) -> Node:
 def valid_case(operator: Operator, node: Node, name: str) -> Case:
     """The case of a valid node."""
     outputs = tuple(evaluate(node, operator.formula))
-    found: list[Alternative] = []
+    alternatives: list[Alternative] = []
     for ambiguity in operator.ambiguities:
         if ambiguity.is_met is not None and not ambiguity.is_met(node):
             continue
         for reading in ambiguity.readings[1:]:
             others = None if reading.results is None else tuple(evaluate(node, reading.results))
-            known = [outputs, *(each.outputs for each in found if each.outputs is not None)]
+            known = [outputs, *(each.outputs for each in alternatives if each.outputs is not None)]
             if others is None or not any(all(map(same, others, each)) for each in known):
-                found.append(Alternative(ambiguity.question, reading.words, others, ambiguity.readings[0].words))
+                alternatives.append(Alternative(ambiguity.question, reading.words, others, ambiguity.readings[0].words))
     sentence = deciding(operator, node)
     where = document(node.operator, node.opset)
-    return Case(name, node, outputs, where, sentence, tuple(found), features_of(operator, node))
+    return Case(name, node, outputs, where, sentence, tuple(alternatives), features_of(operator, node))
 
 
 def deciding(operator: Operator, node: Node) -> str:

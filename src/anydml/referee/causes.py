@@ -56,7 +56,7 @@ def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Caus
             groups[each.operator, each.verdict, each.kind].append(each)
         elif each.verdict == AGREES:
             agreeing[each.operator].append(set(by_name[each.case].about.get("features", ())))
-    found = []
+    causes = []
     for (operator, verdict, kind), verdicts in groups.items():
         rest = verdicts
         while rest:
@@ -67,9 +67,9 @@ def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Caus
             chosen = [each for each in rest if each.case in these]
             example = min((by_name[each.case] for each in chosen), key=_weight)
             failed = len(chosen)
-            found.append(Cause(operator, verdict, kind, common, failed, having, tuple(chosen), example))
+            causes.append(Cause(operator, verdict, kind, common, failed, having, tuple(chosen), example))
             rest = [each for each in rest if each.case not in these]
-    return sorted(found, key=lambda cause: (-len(cause.verdicts), cause.operator, cause.kind))
+    return sorted(causes, key=lambda cause: (-len(cause.verdicts), cause.operator, cause.kind))
 
 
 def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, int, set[str]]:
@@ -101,19 +101,19 @@ def _weight(stored: Stored) -> tuple[int, str]:
 
 def by_operator(judged: Judged) -> dict[str, dict[str, int]]:
     """Counts of verdicts by operator, in the order of the cases."""
-    found: dict[str, dict[str, int]] = {}
+    counts_by_operator: dict[str, dict[str, int]] = {}
     for each in judged.verdicts:
-        counts = found.setdefault(each.operator, {})
+        counts = counts_by_operator.setdefault(each.operator, {})
         counts[each.verdict] = counts.get(each.verdict, 0) + 1
-    return found
+    return counts_by_operator
 
 
 def readings_of(judged: Judged) -> dict[tuple[str, str], dict[str, int]]:
     """What the engine takes where a text leaves something open: counts by operator and question."""
-    found: dict[tuple[str, str], dict[str, int]] = {}
+    counts: dict[tuple[str, str], dict[str, int]] = {}
     for each in judged.verdicts:
         if each.question and each.verdict != NOT_RUN:
-            taken = found.setdefault((each.operator, each.question), {})
+            taken = counts.setdefault((each.operator, each.question), {})
             said = each.reading or (FIRST_READING if each.verdict == AGREES else each.verdict)
             taken[said] = taken.get(said, 0) + 1
-    return found
+    return counts

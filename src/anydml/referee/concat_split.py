@@ -108,22 +108,22 @@ def _lengths(node: Node) -> list[int]:
         return list(node.attributes["split"])
     if node.optional(1) is not None:
         return node.integers(1)
-    most = -(-size // node.outputs)
-    return [max(0, min(most, size - k * most)) for k in range(node.outputs)]
+    largest = -(-size // node.outputs)
+    return [max(0, min(largest, size - k * largest)) for k in range(node.outputs)]
 
 
 def _split(node: Node) -> list[Result]:
     x = node.array(0)
     axis = wrapped(node.attribute("axis"), x.ndim)
-    found, first = [], 0
+    parts, first = [], 0
     for length in _lengths(node):
 
         def source(at: Coordinate, first: int = first) -> Source:
             return 0, (*at[:axis], at[axis] + first, *at[axis + 1 :])
 
-        found.append(Result((*x.shape[:axis], length, *x.shape[axis + 1 :]), x.dtype, source))
+        parts.append(Result((*x.shape[:axis], length, *x.shape[axis + 1 :]), x.dtype, source))
         first += length
-    return found
+    return parts
 
 
 def _is_by_sizes(node: Node) -> bool:
@@ -143,8 +143,8 @@ def _other_sum(node: Node, draw: Draw) -> Node | None:
 def _has_empty_parts(node: Node) -> bool:
     """Whether more than the last of equal parts would be smaller."""
     size = node.array(0).shape[node.attribute("axis")]
-    most = -(-size // node.outputs)
-    return not _is_by_sizes(node) and size % node.outputs > 0 and most * (node.outputs - 1) > size
+    largest = -(-size // node.outputs)
+    return not _is_by_sizes(node) and size % node.outputs > 0 and largest * (node.outputs - 1) > size
 
 
 SPLIT = Operator(

@@ -28,12 +28,12 @@ def copied(node: Node, number: int = 0) -> AnyResult:
     """An input of any kind as it is."""
     value = node.inputs[number]
     element = value.element if isinstance(value, OptionalValue) else value
-    found: Any = None
+    copy: Any = None
     if isinstance(element, TensorList):
-        found = ResultList(element.dtype, tuple(whole(node, number, k) for k in range(len(element.tensors))))
+        copy = ResultList(element.dtype, tuple(whole(node, number, k) for k in range(len(element.tensors))))
     elif element is not None:
-        found = whole(node, number, 0)
-    return OptionalResult(value.dtype, value.is_sequence, found) if isinstance(value, OptionalValue) else found
+        copy = whole(node, number, 0)
+    return OptionalResult(value.dtype, value.is_sequence, copy) if isinstance(value, OptionalValue) else copy
 
 
 def _identity(node: Node) -> list[AnyResult]:
@@ -118,12 +118,12 @@ def _draw_cast(draw: Draw) -> Node:
 
 def _how(draw: Draw) -> dict[str, Any]:
     """Attributes that say how other types are converted."""
-    given: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     if draw.opset >= 19 and draw.is_likely(0.3):
-        given["saturate"] = draw.choice([0, 1])
+        attributes["saturate"] = draw.choice([0, 1])
     if draw.opset >= 24 and draw.is_likely(0.3):
-        given["round_mode"] = draw.choice(["up", "down", "nearest"])
-    return given
+        attributes["round_mode"] = draw.choice(["up", "down", "nearest"])
+    return attributes
 
 
 def _cast(node: Node) -> list[Result]:
@@ -149,7 +149,7 @@ CAST = Operator(
 
 def _draw_cast_like(draw: Draw) -> Node:
     x = draw.data(draw.dtype("input"), draw.sizes())
-    return Node("CastLike", draw.opset, (x, draw.data(x.dtype, draw.sizes(most_rank=2))), _how(draw))
+    return Node("CastLike", draw.opset, (x, draw.data(x.dtype, draw.sizes(max_rank=2))), _how(draw))
 
 
 CAST_LIKE = Operator(

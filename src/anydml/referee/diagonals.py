@@ -15,13 +15,13 @@ from anydml.referee.texts import result_dtypes
 
 def _draw_eye_like(draw: Draw) -> Node:
     shape = (draw.choice([0, 1, 2, 3, 5]), draw.choice([1, 2, 3, 5]))
-    given: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     if draw.is_likely(0.7):
-        given["k"] = draw.choice([draw.randint(-shape[0] - 1, shape[1] + 1), -shape[0], shape[1]])
+        attributes["k"] = draw.choice([draw.randint(-shape[0] - 1, shape[1] + 1), -shape[0], shape[1]])
     if draw.is_likely(0.5):
         chosen = draw.choice(result_dtypes("EyeLike", draw.opset, "output"))[1]
-        given["dtype"] = helper.np_dtype_to_tensor_dtype(chosen)
-    return Node("EyeLike", draw.opset, (draw.data(draw.dtype("input"), shape),), given)
+        attributes["dtype"] = helper.np_dtype_to_tensor_dtype(chosen)
+    return Node("EyeLike", draw.opset, (draw.data(draw.dtype("input"), shape),), attributes)
 
 
 def _eye_like(node: Node) -> list[Result]:
@@ -54,9 +54,9 @@ EYE_LIKE = Operator(
 def _draw_trilu(draw: Draw) -> Node:
     shape = (*draw.sizes(draw.choice([0, 0, 1, 2])), draw.choice([0, 1, 2, 3, 4]), draw.choice([0, 1, 2, 3, 4]))
     x = draw.data(draw.dtype("input"), shape)
-    given = {"upper": draw.choice([0, 1])} if draw.is_likely(0.8) else {}
+    attributes = {"upper": draw.choice([0, 1])} if draw.is_likely(0.8) else {}
     k = draw.choice([draw.randint(-5, 5), draw.randint(-1, 1), -(2**40), 2**40])
-    return Node("Trilu", draw.opset, (x, *([np.array(k, np.int64)] if draw.is_likely(0.8) else [])), given)
+    return Node("Trilu", draw.opset, (x, *([np.array(k, np.int64)] if draw.is_likely(0.8) else [])), attributes)
 
 
 def _trilu(node: Node) -> list[Result]:

@@ -37,8 +37,8 @@ def lines_of(judged: Judged) -> Iterator[str]:
     yield f"{judged.engine}: {counted(len(judged.verdicts), 'case')} of {judged.folder} in {judged.seconds:.0f} s"
     shown = [verdict for verdict in VERDICTS if judged.counts[verdict]]
     rows = [("operator", *shown)]
-    for operator, found in by_operator(judged).items():
-        rows.append((operator, *(str(found.get(verdict, 0) or "") for verdict in shown)))
+    for operator, counts in by_operator(judged).items():
+        rows.append((operator, *(str(counts.get(verdict, 0) or "") for verdict in shown)))
     rows.append(("all", *(str(judged.counts[verdict]) for verdict in shown)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *rest in rows:
@@ -84,8 +84,8 @@ def _ways(judged: Judged) -> Iterator[str]:
         yield f"    and for {counted(len(reasons) - MOST_REASONS, 'more reason')}"
 
 
-def _line(text: str, most: int = 300) -> str:
-    return " ".join(text.split())[:most]
+def _line(text: str, limit: int = 300) -> str:
+    return " ".join(text.split())[:limit]
 
 
 def as_json(judged: Judged) -> str:

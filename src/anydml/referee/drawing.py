@@ -37,17 +37,17 @@ class Draw(random.Random):
         """True in this share of all cases."""
         return self.random() < share
 
-    def sizes(self, rank: int | None = None, least: int = 0, most_rank: int = 5) -> Sizes:
+    def sizes(self, rank: int | None = None, min_size: int = 0, max_rank: int = 5) -> Sizes:
         """Sizes of few elements in all: many 1s, now and then a 0."""
-        rank = self.choice([0, 1, 1, 2, 2, 3, 3, 4, most_rank]) if rank is None else rank
-        found: list[int] = []
+        rank = self.choice([0, 1, 1, 2, 2, 3, 3, 4, max_rank]) if rank is None else rank
+        sizes: list[int] = []
         for _ in range(rank):
-            left = MOST // max(1, count(tuple(found)))
-            found.append(self.choice([1, 2, 3, min(4, left), min(7, left)]) if left > 1 else 1)
-        self.shuffle(found)
-        if least == 0 and rank and self.is_likely(0.08):
-            found[self.randrange(rank)] = 0
-        return tuple(found)
+            left = MOST // max(1, count(tuple(sizes)))
+            sizes.append(self.choice([1, 2, 3, min(4, left), min(7, left)]) if left > 1 else 1)
+        self.shuffle(sizes)
+        if min_size == 0 and rank and self.is_likely(0.08):
+            sizes[self.randrange(rank)] = 0
+        return tuple(sizes)
 
     def axis(self, rank: int) -> int:
         """An axis from −rank to rank − 1; the first and the last are likely."""
@@ -57,22 +57,22 @@ class Draw(random.Random):
         """An axis, now and then counted from the end."""
         return axis - rank if self.is_likely(0.4) else axis
 
-    def subset(self, items: Sequence[T], least: int = 0) -> list[T]:
+    def subset(self, items: Sequence[T], min_count: int = 0) -> list[T]:
         """Some items in any order."""
-        return self.sample(list(items), self.randint(least, len(items)))
+        return self.sample(list(items), self.randint(min_count, len(items)))
 
     def dtype(self, parameter: str, without: Sequence[str] = ()) -> np.dtype[Any]:
         """One of the types that the text lists for an input."""
-        every = [each for each in dtypes(self.operator, self.opset, parameter) if each[0] not in without]
-        common = [each for each in every if each[0] in COMMON]
-        return self.choice(common if common and self.is_likely(0.5) else every)[1]
+        allowed = [each for each in dtypes(self.operator, self.opset, parameter) if each[0] not in without]
+        common = [each for each in allowed if each[0] in COMMON]
+        return self.choice(common if common and self.is_likely(0.5) else allowed)[1]
 
     def kind(self, parameter: str) -> Kind:
         """One of the types that the text lists for an input: of tensors, sequences or optional values alike."""
-        every = kinds(self.operator, self.opset, parameter)
-        forms = sorted({(each.is_sequence, each.is_optional) for each in every})
+        allowed = kinds(self.operator, self.opset, parameter)
+        forms = sorted({(each.is_sequence, each.is_optional) for each in allowed})
         form = self.choice(forms)
-        chosen = [each for each in every if (each.is_sequence, each.is_optional) == form]
+        chosen = [each for each in allowed if (each.is_sequence, each.is_optional) == form]
         common = [each for each in chosen if each.element in COMMON]
         return self.choice(common if common and self.is_likely(0.5) else chosen)
 
@@ -88,7 +88,7 @@ class Draw(random.Random):
 
     def tensors(self, dtype: np.dtype[Any], number: int) -> TensorList:
         """A sequence of so many tensors, each of sizes of its own."""
-        return TensorList(dtype, tuple(self.data(dtype, self.sizes(most_rank=3)) for _ in range(number)))
+        return TensorList(dtype, tuple(self.data(dtype, self.sizes(max_rank=3)) for _ in range(number)))
 
     def index_dtype(self, parameter: str) -> np.dtype[Any]:
         """INT32 or INT64, as the text allows."""
@@ -107,12 +107,12 @@ class Draw(random.Random):
             numbers = np.array([self.randrange(1, 8) if self.is_likely(0.8) else 0 for _ in range(total)])
             return numbers.astype(np.float32).astype(dtype).reshape(shape)
         first = self.randrange(1, 30)
-        found = np.arange(first, first + total).astype(dtype)
+        data = np.arange(first, first + total).astype(dtype)
         special = _specials(dtype) if is_special or dtype.kind in "iu" else []
         for k in range(total):
             if special and self.is_likely(0.06):
-                found[k] = self.choice(special)
-        return found.reshape(shape)
+                data[k] = self.choice(special)
+        return data.reshape(shape)
 
     def integers(self, values: Sequence[int], dtype: Any = np.int64) -> Array:
         """A vector of integers."""

@@ -64,9 +64,9 @@ class Reference:
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
         loaded = self._load(model)
-        made = self._make(loaded)
-        found = made.run(None, dict(zip(made.input_names, inputs, strict=True)))
-        return [_element(each.type, value) for each, value in zip(loaded.graph.output, found, strict=True)]
+        prepared = self._make(loaded)
+        results = prepared.run(None, dict(zip(prepared.input_names, inputs, strict=True)))
+        return [_element(each.type, value) for each, value in zip(loaded.graph.output, results, strict=True)]
 
 
 def _element(kind: Any, value: Any) -> Any:
@@ -99,8 +99,8 @@ class OnnxRuntime:
             return list(session.run(names, feeds))
         if any(isinstance(array, np.ndarray) and array.dtype.hasobject for array in inputs):
             raise NotRunError("the interface takes no strings beside a type that NumPy does not have")
-        found = session.run_with_ort_values(names, {name: self._value(array) for name, array in feeds.items()})
-        return [self._array(value, kind) for value, kind in zip(found, types, strict=True)]
+        results = session.run_with_ort_values(names, {name: self._value(array) for name, array in feeds.items()})
+        return [self._array(value, kind) for value, kind in zip(results, types, strict=True)]
 
     def _value(self, array: Any) -> Any:
         make = self._library.OrtValue
@@ -249,12 +249,12 @@ def opened(name: str) -> Engine:
     check_engine(name)
     prefix, _, rest = name.partition(":")
     try:
-        made: Engine = PREFIXES[prefix](rest) if rest else ENGINES[name]()
+        engine: Engine = PREFIXES[prefix](rest) if rest else ENGINES[name]()
     except ImportError as error:
         raise ModelError(str(error), rule="install its package") from None
     except ValueError as error:
         raise ModelError(str(error)) from None
-    return made
+    return engine
 
 
 def _element_type(dtype: np.dtype[Any]) -> int:

@@ -91,23 +91,23 @@ def _without_entry(node: Node, lists: Lists, k: int) -> Node:
 def _without_axis(node: Node, lists: Lists, axes: Sequence[int], axis: int) -> Iterator[Node]:
     x = node.array(0)
     rank = x.ndim
-    found = node
+    smaller = node
     places = [k for k, each in enumerate(axes) if wrapped(each, rank) == axis]
     for k in places:
-        found = _without_entry(found, lists, k)
+        smaller = _without_entry(smaller, lists, k)
     left = [shifted(each, axis, rank) for k, each in enumerate(axes) if k not in places]
-    found = shifted_axes(_with_axes(found, lists, left), axis, rank)
-    if "perm" in found.attributes:
-        order = [each - (each > axis) for each in found.attributes["perm"] if each != axis]
-        found = found._replace(attributes={**found.attributes, "perm": order})
+    smaller = shifted_axes(_with_axes(smaller, lists, left), axis, rank)
+    if "perm" in smaller.attributes:
+        order = [each - (each > axis) for each in smaller.attributes["perm"] if each != axis]
+        smaller = smaller._replace(attributes={**smaller.attributes, "perm": order})
     for at in dict.fromkeys((0, x.shape[axis] - 1)) if x.shape[axis] else ():
-        yield found.with_input(0, _taken(x, at, axis))
+        yield smaller.with_input(0, _taken(x, at, axis))
 
 
 def _taken(x: Array, at: int, axis: int) -> Any:
-    made = np.empty((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
-    made[...] = np.take(x, at, axis)
-    return made
+    taken = np.empty((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
+    taken[...] = np.take(x, at, axis)
+    return taken
 
 
 def shifted(number: int, axis: int, rank: int) -> int:
@@ -132,9 +132,9 @@ def _of_fewer_parts(node: Node) -> Iterator[Node]:
     parts = node.attributes.get("split") or node.integers(1)
     for k, size in enumerate(parts if len(parts) > 1 else ()):
         first, left = sum(parts[:k]), [*parts[:k], *parts[k + 1 :]]
-        found = node.with_input(0, np.delete(x, slice(first, first + size), axis))
+        smaller = node.with_input(0, np.delete(x, slice(first, first + size), axis))
         if "split" in node.attributes:
-            found = found._replace(attributes={**node.attributes, "split": left})
+            smaller = smaller._replace(attributes={**node.attributes, "split": left})
         else:
-            found = found.with_input(1, np.array(left, node.array(1).dtype))
-        yield found._replace(outputs=node.outputs - 1) if node.operator == "Split" else found
+            smaller = smaller.with_input(1, np.array(left, node.array(1).dtype))
+        yield smaller._replace(outputs=node.outputs - 1) if node.operator == "Split" else smaller

@@ -91,25 +91,25 @@ def _of_numbers(name: str, value: Array) -> Iterator[str]:
 @lru_cache(None)
 def reachable(operator: Operator) -> tuple[str, ...]:
     """The features that the cases of an operator must reach: versions, types, attributes, omissions, edges."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for version, opsets in versions(operator.name):
         declared = schema(operator.name, opsets[0])
-        found[f"version {version}"] = None
+        names[f"version {version}"] = None
         for formal in declared.inputs:
             if formal.option.name == "Optional":
-                found[f"{formal.name} omitted"] = None
+                names[f"{formal.name} omitted"] = None
             for kind in kinds(operator.name, opsets[0], formal.name):
                 if not (operator.name == "NonZero" and kind.element == "string"):
-                    found[f"{formal.name} is {kind}"] = None
+                    names[f"{formal.name} is {kind}"] = None
         for name, attribute in declared.attributes.items():
             if name not in NOT_DRAWN.get(operator.name, ()):
-                found[f"{name} given"] = None
+                names[f"{name} given"] = None
                 if not attribute.required:
-                    found[f"{name} omitted"] = None
+                    names[f"{name} omitted"] = None
     for rule in operator.rules:
         if rule.name in ("axis", "axes", "indices"):
-            found[f"{rule.name} first"] = found[f"{rule.name} last"] = None
-    return tuple(found)
+            names[f"{rule.name} first"] = names[f"{rule.name} last"] = None
+    return tuple(names)
 
 
 NOT_DRAWN = {

@@ -27,11 +27,11 @@ def find_cases(folder: Path) -> list[Stored]:
     if not folder.exists():
         raise ModelError(f"there is no folder {folder}")
     is_other = folder.is_file() and folder.suffix != ".json"
-    found = [] if is_other else [*_cases(folder)]
-    if not found:
+    cases = [] if is_other else [*_cases(folder)]
+    if not cases:
         raise ModelError(f"{folder} has no cases", rule=ONE_OF)
-    counts = Counter(each.name for each in found)
-    return [each if counts[each.name] == 1 else replace(each, name=_long_name(each, folder)) for each in found]
+    counts = Counter(each.name for each in cases)
+    return [each if counts[each.name] == 1 else replace(each, name=_long_name(each, folder)) for each in cases]
 
 
 def _long_name(stored: Stored, folder: Path) -> str:

@@ -81,10 +81,10 @@ class Stored:
         constants = {each.name for each in graph.initializer}
         wanted = {"input": sum(each.name not in constants for each in graph.input), "output": len(graph.output)}
         for kind, count in wanted.items():
-            found = sum(1 for _ in (self.folder / DATA).glob(f"{kind}_*.pb"))
-            if found < count and (self.is_valid or kind == "input"):
+            stored = sum(1 for _ in (self.folder / DATA).glob(f"{kind}_*.pb"))
+            if stored < count and (self.is_valid or kind == "input"):
                 folder = self.folder / DATA
-                raise ModelError(f"{folder} has {counted(found, kind)}", rule=f"the model beside it has {count}")
+                raise ModelError(f"{folder} has {counted(stored, kind)}", rule=f"the model beside it has {count}")
 
     def inputs(self) -> list[Any]:
         """The arrays that are given at run time, in the graph's order."""
@@ -96,7 +96,7 @@ class Stored:
         """The outputs that are expected."""
         return loaded(self.folder / DATA, "output", read_model(self.model).graph.output)
 
-    def found_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
+    def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of an engine.
 
         Args:
@@ -115,14 +115,14 @@ class Stored:
 
     def readings(self) -> list[tuple[Mapping[str, str], list[Any] | None]]:
         """Other readings of the text, and their outputs; None for one that refuses the node."""
-        found = list[tuple[Mapping[str, str], list[Any] | None]]()
+        readings = list[tuple[Mapping[str, str], list[Any] | None]]()
         for k, each in enumerate(self.about.get("readings", ())):
             infos, folder = read_model(self.model).graph.output, self.folder / f"{READINGS}{k}"
             outputs = None if each["refuses"] else loaded(folder, "output", infos)
             if outputs is not None and len(outputs) != len(infos):
                 raise ModelError(f"{folder} has {counted(len(outputs), 'output')}", rule=f"the model has {len(infos)}")
-            found.append((each, outputs))
-        return found
+            readings.append((each, outputs))
+        return readings
 
 
 def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> onnx.ModelProto:
@@ -135,12 +135,12 @@ def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> on
     """
     names = ["" if value is None else f"x{k}" for k, value in enumerate(node.inputs)]
     results = [f"y{k}" for k in range(len(outputs))]
-    made = helper.make_node(node.operator, names, results, name=node.operator)
+    proto = helper.make_node(node.operator, names, results, name=node.operator)
     declared = schema(node.operator, node.opset).attributes
     for name, value in node.attributes.items():
-        given = numpy_helper.from_array(value, name) if isinstance(value, np.ndarray) else value
+        tensor = numpy_helper.from_array(value, name) if isinstance(value, np.ndarray) else value
         # An empty list does not say its type.
-        made.attribute.append(helper.make_attribute(name, given, attr_type=int(declared[name].type.value)))
+        proto.attribute.append(helper.make_attribute(name, tensor, attr_type=int(declared[name].type.value)))
     infos, constants = [], []
     for k, (name, value) in enumerate(zip(names, node.inputs, strict=True)):
         if value is None:
@@ -156,7 +156,7 @@ def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> on
         )
         for name, value in zip(results, outputs, strict=True)
     ]
-    graph = helper.make_graph([made], node.operator, infos, types, constants)
+    graph = helper.make_graph([proto], node.operator, infos, types, constants)
     opsets = [helper.make_opsetid("", node.opset)]
     return helper.make_model(
         graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets), producer_name="anydml"
@@ -165,11 +165,11 @@ def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> on
 
 def type_of(value: Value, sizes: Any) -> onnx.TypeProto:
     """ONNX's type of a value; of a tensor, with sizes, which may be None."""
-    found = helper.make_tensor_type_proto(element_type(value.dtype), sizes)
+    proto = helper.make_tensor_type_proto(element_type(value.dtype), sizes)
     is_sequence = value.is_sequence if isinstance(value, OptionalValue) else isinstance(value, TensorList)
     if is_sequence:
-        found = helper.make_sequence_type_proto(found)
-    return helper.make_optional_type_proto(found) if isinstance(value, OptionalValue) else found
+        proto = helper.make_sequence_type_proto(proto)
+    return helper.make_optional_type_proto(proto) if isinstance(value, OptionalValue) else proto
 
 
 def write_case(case: Case, folder: Path) -> int:
@@ -324,10 +324,10 @@ def stored_onnx(folder: Path) -> Stored:
     about = read_about(folder)
     if not (folder / DATA).is_dir():
         raise ModelError(f"{folder} has no {DATA}", rule="a case is a folder with model.onnx and test_data_set_0")
-    found = Stored(folder.name, folder, about)
-    if found.is_valid and not any((folder / DATA).glob("output_*.pb")):
+    stored = Stored(folder.name, folder, about)
+    if stored.is_valid and not any((folder / DATA).glob("output_*.pb")):
         raise ModelError(f"{folder / DATA} has no outputs", rule="a valid case has output_0.pb and so on")
-    return found
+    return stored
 
 
 def read_about(folder: Path) -> Mapping[str, Any]:

@@ -65,8 +65,8 @@ class Judged(NamedTuple):
     @property
     def counts(self) -> dict[str, int]:
         """The number of cases by verdict."""
-        found = Counter(each.verdict for each in self.verdicts)
-        return {verdict: found[verdict] for verdict in VERDICTS}
+        counts = Counter(each.verdict for each in self.verdicts)
+        return {verdict: counts[verdict] for verdict in VERDICTS}
 
     @property
     def ways(self) -> dict[str, int]:
@@ -118,7 +118,7 @@ def judge(
         thread.join()
     if run.error:
         raise ModelError(run.error)
-    verdicts = without_excuses([each for each in run.found if each is not None])
+    verdicts = without_excuses([each for each in run.verdicts if each is not None])
     if len(verdicts) != len(cases):
         raise ModelError(f"{counted(len(cases) - len(verdicts), 'case')} got no verdict")
     return Judged(
@@ -141,10 +141,10 @@ class _Run:
         seconds: float,
         memory: int,
         todo: queue.SimpleQueue[tuple[int, Stored]],
-        found: list[Verdict | None],
+        verdicts: list[Verdict | None],
         progress: Callable[[int], None],
     ) -> None:
-        self.engine, self.seconds, self.memory, self.todo, self.found = engine, seconds, memory, todo, found
+        self.engine, self.seconds, self.memory, self.todo, self.verdicts = engine, seconds, memory, todo, verdicts
         self.version = self.error = ""
         self.restarts = self.done = 0
         self.undone: list[str] = []
@@ -159,16 +159,16 @@ class _Run:
                 if worker is None:
                     worker = Worker(self.engine, self.memory)
                     self.version = worker.version
-                found = worker.answer(stored, self.seconds)
-                if found.verdict == CRASHES and worker.answers > 1 and not worker.is_alive():
+                verdict = worker.answer(stored, self.seconds)
+                if verdict.verdict == CRASHES and worker.answers > 1 and not worker.is_alive():
                     # Whether this case crashes, or what an earlier one has left behind.
                     worker.close()
                     worker = Worker(self.engine, self.memory)
                     self.restarts += 1
-                    found = worker.answer(stored, self.seconds)
-                    if found.verdict != CRASHES:
+                    verdict = worker.answer(stored, self.seconds)
+                    if verdict.verdict != CRASHES:
                         self.undone.append(stored.name)
-                self.found[k] = found
+                self.verdicts[k] = verdict
                 if not worker.is_alive():
                     worker.close()
                     worker = None
@@ -235,11 +235,11 @@ class Worker:
             case = [str(stored.folder), number_in_file(stored), stored.name]
             self._process.stdin.write(json.dumps(case) + "\n")
             self._process.stdin.flush()
-            found = self._line(seconds)
+            answer = self._line(seconds)
         except BrokenPipeError:
-            found = None
-        if found is not None:
-            return Verdict(**found)
+            answer = None
+        if answer is not None:
+            return Verdict(**answer)
         code = self._process.wait()
         base = Verdict(stored.name, stored.operator, CRASHES)
         if self._is_late:

@@ -24,11 +24,11 @@ def numbers(values: list[int], dtype: np.dtype[Any] = INT64) -> Result:
 
 def _draw_constant(draw: Draw) -> Node:
     shape = draw.sizes()
-    given = {}
+    attributes = {}
     if draw.is_likely(0.75):
         dtype = draw.choice(result_dtypes("ConstantOfShape", draw.opset, "output"))[1]
-        given["value"] = draw.data(dtype, (1,))
-    return Node("ConstantOfShape", draw.opset, (draw.integers(shape),), given)
+        attributes["value"] = draw.data(dtype, (1,))
+    return Node("ConstantOfShape", draw.opset, (draw.integers(shape),), attributes)
 
 
 def _constant(node: Node) -> list[Result]:
@@ -77,8 +77,8 @@ def _is_nonzero(value: Any) -> bool:
 
 def _nonzero(node: Node) -> list[Result]:
     x = node.array(0)
-    found = [at for at in np.ndindex(*x.shape) if _is_nonzero(x[at])]
-    return [Result((x.ndim, len(found)), INT64, lambda at: Constant(found[at[1]][at[0]]))]
+    places = [at for at in np.ndindex(*x.shape) if _is_nonzero(x[at])]
+    return [Result((x.ndim, len(places)), INT64, lambda at: Constant(places[at[1]][at[0]]))]
 
 
 NON_ZERO = Operator(
@@ -134,11 +134,11 @@ RANGE = Operator(
 
 def _draw_shape(draw: Draw) -> Node:
     x = whole(draw)
-    given = {}
+    attributes = {}
     if draw.opset >= 15:
         ends = [draw.randint(-x.ndim - 2, x.ndim + 2), -x.ndim, x.ndim, -1, 1, INT64_MAX, -INT64_MAX]
-        given = {name: draw.choice(ends) for name in ("start", "end") if draw.is_likely(0.6)}
-    return Node("Shape", draw.opset, (x,), given)
+        attributes = {name: draw.choice(ends) for name in ("start", "end") if draw.is_likely(0.6)}
+    return Node("Shape", draw.opset, (x,), attributes)
 
 
 def _shape(node: Node) -> list[Result]:

@@ -198,18 +198,18 @@ def _evaluated(node: Node, result: AnyResult) -> Value:
 
 
 def _tensor(node: Node, result: Result) -> Array:
-    made = np.empty(result.shape, result.dtype)
+    elements = np.empty(result.shape, result.dtype)
     for at in product(*map(range, result.shape)):
         source = result.source(at)
         if isinstance(source, Constant):
-            made[at] = source.value
+            elements[at] = source.value
         else:
             number, there, *within = source
             value = node.tensors(number)[within[0]] if within else node.array(number)
             if min(there, default=0) < 0:
                 raise IndexError(f"{node.operator} reads {there} of an array {value.shape}")
-            made[at] = value[there]
-    return made
+            elements[at] = value[there]
+    return elements
 
 
 def count(shape: Sizes) -> int:
@@ -224,16 +224,16 @@ def wrapped(index: int, size: int) -> int:
 
 def place(number: int, shape: Sizes) -> Coordinate:
     """The coordinate of an element by its number in row-major order."""
-    found = []
+    coordinate = []
     for size in reversed(shape):
-        found.append(number % size)
+        coordinate.append(number % size)
         number //= size
-    return tuple(reversed(found))
+    return tuple(reversed(coordinate))
 
 
 def number(at: Coordinate, shape: Sizes) -> int:
     """The number of an element in row-major order."""
-    found = 0
+    number = 0
     for c, size in zip(at, shape, strict=True):
-        found = found * size + c
-    return found
+        number = number * size + c
+    return number

@@ -36,5 +36,5 @@ OPERATORS: Mapping[str, Operator] = {each.name: each for module in _MODULES for 
 
 def results_of(node: Node) -> list[Result]:
     """The results of a node, none of which is a sequence or an optional value."""
-    found = OPERATORS[node.operator].formula(node)
-    return [each for each in found if isinstance(each, Result)]
+    results = OPERATORS[node.operator].formula(node)
+    return [each for each in results if isinstance(each, Result)]

@@ -40,9 +40,9 @@ def _optional(node: Node) -> list[OptionalResult]:
         element = (kind.sequence_type.elem_type if is_sequence else kind).tensor_type.elem_type
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
         return [OptionalResult(dtype, is_sequence, None)]
-    found = copied(node)
-    assert not isinstance(found, OptionalResult)
-    return [OptionalResult(found.dtype, isinstance(found, ResultList), found)]
+    copy = copied(node)
+    assert not isinstance(copy, OptionalResult)
+    return [OptionalResult(copy.dtype, isinstance(copy, ResultList), copy)]
 
 
 OPTIONAL = Operator(
@@ -68,11 +68,11 @@ def _draw_get(draw: Draw) -> Node:
 
 
 def _get(node: Node) -> list[AnyResult]:
-    found = copied(node)
-    if isinstance(found, OptionalResult):
-        assert found.result is not None
-        return [found.result]
-    return [found]
+    element = copied(node)
+    if isinstance(element, OptionalResult):
+        assert element.result is not None
+        return [element.result]
+    return [element]
 
 
 def is_empty(node: Node) -> bool:

@@ -58,17 +58,17 @@ class Anydml:
 
         try:
             whole = with_constants(loaded, inputs)
-            found = outputs_by_desc(self._device, whole, {})
+            outputs = outputs_by_desc(self._device, whole, {})
         except NoDescError as error:
             self.way = f"the backend: {error}"
             return list(self._backend.prepare(loaded).run(list(inputs)))
         self.way = DESC
         names = [each.name for each in loaded.graph.output]
-        if found.keys() < {*names}:
+        if outputs.keys() < {*names}:
             # The host knows the lengths of parts, as they are sizes.
             self.way += ", and lengths by the backend"
-            found = {**dict(zip(names, self._backend.prepare(whole).run([]), strict=True)), **found}
-        return [found[name] for name in names]
+            outputs = {**dict(zip(names, self._backend.prepare(whole).run([]), strict=True)), **outputs}
+        return [outputs[name] for name in names]
 
     def run_dxdispatch(self, model: Path) -> Ran:
         """Run a model file of DxDispatch in a copy of its folder, which it writes to."""
@@ -95,9 +95,9 @@ class Anydml:
 
         try:
             self.way = "the steps of WebNN"
-            found = running.run_by_desc(self._device, test)
+            outputs = running.run_by_desc(self._device, test)
         except NoDescError as error:
             self.way = f"functions: {error}"
             return running.run(graph)
         self.way = DESC
-        return found
+        return outputs

@@ -87,10 +87,10 @@ class Command:
             return written(Path(results))
 
     def _call(self, model: Path, inputs: Path, results: Path, inside: Path | None = None) -> str:
-        given = [*self._words, str(model), str(inputs), str(results)]
+        words = [*self._words, str(model), str(inputs), str(results)]
         # A file, not a pipe: a process that the program leaves behind may hold what it writes to.
         with tempfile.TemporaryFile() as errors:
-            code = subprocess.run(given, stdout=errors, stderr=errors, check=False, cwd=inside).returncode
+            code = subprocess.run(words, stdout=errors, stderr=errors, check=False, cwd=inside).returncode
             errors.seek(0)
             text = errors.read().decode("utf-8", "replace")
         lines = text.strip().splitlines()
@@ -137,10 +137,10 @@ def runs(engine: Any, form: str) -> Callable[..., list[Any]]:
     Raises:
         NotRunError: it takes none.
     """
-    found: Callable[..., list[Any]] | None = getattr(engine, f"run_{form}", None)
-    if found is None:
+    method: Callable[..., list[Any]] | None = getattr(engine, f"run_{form}", None)
+    if method is None:
         raise NotRunError(f"this engine takes no cases of {form}")
-    return found
+    return method
 
 
 WRITTEN = "output_{}.npy"

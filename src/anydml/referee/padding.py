@@ -35,8 +35,8 @@ def _draw_pad(draw: Draw) -> Node | None:
     is_far = draw.is_likely(0.2)
     pads: list[list[int]] = [[], []]
     for size in x.shape:
-        most = max(0, size - 1) if mode == "reflect" and not is_far else 0 if size == 0 and mode != "constant" else 4
-        ends = [draw.choice([0, draw.randint(0, most)]) for _ in range(2)]
+        limit = max(0, size - 1) if mode == "reflect" and not is_far else 0 if size == 0 and mode != "constant" else 4
+        ends = [draw.choice([0, draw.randint(0, limit)]) for _ in range(2)]
         if is_cutting and draw.is_likely(0.5):
             ends[draw.randrange(2)] = -draw.randint(0, size)
         if sum(ends) + size < 0 or (mode != "constant" and min(ends) < 0 and size + sum(min(0, n) for n in ends) < 1):
@@ -67,12 +67,12 @@ def _is_padded_by_none(node: Node) -> bool:
 
 def pads_of(node: Node) -> list[tuple[int, int]]:
     """What is added before and after each axis."""
-    x, given = node.array(0), node.integers(1)
+    x, amounts = node.array(0), node.integers(1)
     axes = node.integers(3) if node.optional(3) is not None else [*range(x.ndim)]
-    found = [(0, 0)] * x.ndim
+    pads = [(0, 0)] * x.ndim
     for k, axis in enumerate(axes):
-        found[axis] = given[k], given[len(axes) + k]
-    return found
+        pads[axis] = amounts[k], amounts[len(axes) + k]
+    return pads
 
 
 def mirrored(c: int, size: int) -> int:
@@ -96,8 +96,8 @@ def continued(mode: str, c: int, size: int) -> int | None:
 
 def _pad(node: Node, is_cut_first: bool = True) -> list[Result]:
     x, pads, mode = node.array(0), pads_of(node), node.attribute("mode")
-    given = node.optional(2)
-    fill = zero(x.dtype) if given is None or mode != "constant" else None
+    value = node.optional(2)
+    fill = zero(x.dtype) if value is None or mode != "constant" else None
     shape = tuple(size + before + after for size, (before, after) in zip(x.shape, pads, strict=True))
 
     def source(at: Coordinate) -> Source:
@@ -225,7 +225,7 @@ PAD = Operator(
 
 
 def _draw_crop(draw: Draw) -> Node:
-    x = whole(draw, parameter="input_data", least_rank=1)
+    x = whole(draw, parameter="input_data", min_rank=1)
     axes = [*range(x.ndim)]
     attributes: dict[str, Any] = {}
     if draw.is_likely(0.5):

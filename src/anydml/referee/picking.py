@@ -41,8 +41,8 @@ def _draw_gather(draw: Draw) -> Node | None:
     if x.shape[axis] == 0:
         shape = (*shape, 0)
     indices = drawn_indices(draw, shape, x.shape[axis], draw.index_dtype("indices"))
-    given = {"axis": axis} if draw.is_likely(0.8) or axis % x.ndim else {}
-    return Node("Gather", draw.opset, (x, indices), given)
+    attributes = {"axis": axis} if draw.is_likely(0.8) or axis % x.ndim else {}
+    return Node("Gather", draw.opset, (x, indices), attributes)
 
 
 def _gather(node: Node) -> list[Result]:
@@ -84,8 +84,8 @@ def _draw_gather_elements(draw: Draw) -> Node:
     shape = [draw.choice([size, draw.randint(0, size)]) for size in x.shape]
     shape[axis] = draw.randint(0, 5) if x.shape[axis] else 0
     indices = drawn_indices(draw, tuple(shape), x.shape[axis], draw.index_dtype("indices"))
-    given = {"axis": axis} if draw.is_likely(0.8) or axis % x.ndim else {}
-    return Node("GatherElements", draw.opset, (x, indices), given)
+    attributes = {"axis": axis} if draw.is_likely(0.8) or axis % x.ndim else {}
+    return Node("GatherElements", draw.opset, (x, indices), attributes)
 
 
 def _gather_elements(node: Node) -> list[Result]:
@@ -124,14 +124,14 @@ def drawn_tuples(draw: Draw, leading: Sizes, sizes: Sizes) -> Array:
 
 
 def _draw_gather_nd(draw: Draw) -> Node:
-    shape = draw.sizes(draw.randint(1, 4), least=1)
+    shape = draw.sizes(draw.randint(1, 4), min_size=1)
     x = draw.data(draw.dtype("data"), shape)
     batch = draw.choice([0, draw.randrange(x.ndim)]) if draw.opset >= 12 else 0
     length = draw.randint(1, x.ndim - batch)
     leading = (*shape[:batch], *draw.sizes(draw.choice([0, 1, 2])))
     indices = drawn_tuples(draw, leading, shape[batch : batch + length])
-    given = {"batch_dims": batch} if batch or (draw.opset >= 12 and draw.is_likely(0.3)) else {}
-    return Node("GatherND", draw.opset, (x, indices), given)
+    attributes = {"batch_dims": batch} if batch or (draw.opset >= 12 and draw.is_likely(0.3)) else {}
+    return Node("GatherND", draw.opset, (x, indices), attributes)
 
 
 def _gather_nd(node: Node) -> list[Result]:
@@ -180,9 +180,9 @@ def _draw_compress(draw: Draw) -> Node:
     x = draw.data(draw.dtype("input"), draw.sizes(draw.randint(1, 4)))
     axis = draw.axis(x.ndim)
     is_flat = draw.is_likely(0.4)
-    most = x.size if is_flat else x.shape[axis]
+    limit = x.size if is_flat else x.shape[axis]
     share = draw.choice([0.5, 0.5, 0.0, 1.0])
-    length = draw.choice([most, draw.randint(0, most)])
+    length = draw.choice([limit, draw.randint(0, limit)])
     condition = np.array([draw.is_likely(share) for _ in range(length)], bool)
     return Node("Compress", draw.opset, (x, condition), {} if is_flat else {"axis": axis})
 
@@ -227,8 +227,8 @@ def _draw_reverse(draw: Draw) -> Node:
     x = draw.data(draw.dtype("input"), shape)
     time = draw.randrange(2)
     lengths = [draw.choice([shape[time], draw.randint(0, shape[time])]) for _ in range(shape[1 - time])]
-    given = {"time_axis": time, "batch_axis": 1 - time} if time or draw.is_likely(0.6) else {}
-    return Node("ReverseSequence", draw.opset, (x, draw.integers(lengths)), given)
+    attributes = {"time_axis": time, "batch_axis": 1 - time} if time or draw.is_likely(0.6) else {}
+    return Node("ReverseSequence", draw.opset, (x, draw.integers(lengths)), attributes)
 
 
 def _reverse(node: Node) -> list[Result]:

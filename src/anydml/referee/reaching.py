@@ -30,10 +30,10 @@ def reaching(
     tries = TRIES if number >= count * (1 - FILLED) and missing else 1
     for _ in range(tries):
         drawn = draw()
-        found = {*features(drawn)}
-        if missing & found:
+        reached = {*features(drawn)}
+        if missing & reached:
             break
-    missing -= found
+    missing -= reached
     return drawn
 
 
@@ -43,7 +43,7 @@ def with_rules(names: Sequence[str], rules: Mapping[str, Sequence[Any]]) -> list
     Raises:
         ModelError: there is none.
     """
-    found = [name for name in names if rules[name]]
-    if not found:
+    names_left = [name for name in names if rules[name]]
+    if not names_left:
         raise ModelError(f"no rule of {', '.join(names)} can be broken", rule="name another operator, or none for all")
-    return found
+    return names_left

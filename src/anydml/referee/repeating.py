@@ -29,8 +29,8 @@ def broadcast(*shapes: Sizes) -> Sizes:
 
 def read_broadcast(at: Coordinate, shape: Sizes) -> Coordinate:
     """Where an input of a shape is read for a coordinate of the common shape."""
-    own = at[len(at) - len(shape) :]
-    return tuple(0 if size == 1 else c for c, size in zip(own, shape, strict=True))
+    aligned = at[len(at) - len(shape) :]
+    return tuple(0 if size == 1 else c for c, size in zip(aligned, shape, strict=True))
 
 
 def _expand(node: Node) -> list[Result]:

@@ -33,38 +33,38 @@ def modes(opset: int) -> list[str]:
 
 def _draw_resize(draw: Draw) -> Node:
     # A long axis, now and then: roundings meet halves there.
-    shape = (draw.randint(8, 29),) if draw.is_likely(0.2) else draw.sizes(draw.choice([1, 2, 2, 3, 4]), least=1)
+    shape = (draw.randint(8, 29),) if draw.is_likely(0.2) else draw.sizes(draw.choice([1, 2, 2, 3, 4]), min_size=1)
     # No NaN, infinity or −0: the text has a weighted average, which is not the same for these.
     x = draw.data(draw.dtype("X"), shape, is_special=False)
     # What stands outside of strings is not said.
     mode = draw.choice([each for each in modes(draw.opset) if not x.dtype.hasobject or each != "tf_crop_and_resize"])
-    given: dict[str, Any] = {"mode": "nearest", "coordinate_transformation_mode": mode}
-    given["nearest_mode"] = draw.choice([*ROUNDINGS])
+    attributes: dict[str, Any] = {"mode": "nearest", "coordinate_transformation_mode": mode}
+    attributes["nearest_mode"] = draw.choice([*ROUNDINGS])
     if draw.is_likely(0.2):
-        del given["mode"]
+        del attributes["mode"]
     if mode == "half_pixel" and draw.is_likely(0.3):
-        del given["coordinate_transformation_mode"]
-    if given["nearest_mode"] == "round_prefer_floor" and draw.is_likely(0.3):
-        del given["nearest_mode"]
+        del attributes["coordinate_transformation_mode"]
+    if attributes["nearest_mode"] == "round_prefer_floor" and draw.is_likely(0.3):
+        del attributes["nearest_mode"]
     axes = [*range(x.ndim)]
     if draw.opset >= 18 and draw.is_likely(0.4):
         axes = draw.subset(axes, 1)
-        given["axes"] = [draw.signed(axis, x.ndim) for axis in axes]
+        attributes["axes"] = [draw.signed(axis, x.ndim) for axis in axes]
     roi: Array | None = None if draw.opset >= 13 else np.zeros(0, np.float32)
     if mode == "tf_crop_and_resize":
         ends = [[draw.choice([0, 0.25, 0.5, -0.25]) for _ in axes], [draw.choice([1, 0.75, 1.25]) for _ in axes]]
         roi = np.array([*ends[0], *ends[1]], draw.dtype("roi"))
         if x.dtype.kind == "f" and draw.is_likely(0.5):
-            given["extrapolation_value"] = 2.5
+            attributes["extrapolation_value"] = 2.5
     if draw.is_likely(0.5):
         scales = np.array([draw.choice(SCALES) for _ in axes], np.float32)
         inputs: list[Array | None] = [x, roi, scales]
     else:
         if draw.opset >= 18 and draw.is_likely(0.4):
-            given["keep_aspect_ratio_policy"] = draw.choice(["stretch", "not_larger", "not_smaller"])
+            attributes["keep_aspect_ratio_policy"] = draw.choice(["stretch", "not_larger", "not_smaller"])
         none = None if draw.opset >= 13 else np.zeros(0, np.float32)
         inputs = [x, roi, none, draw.integers([draw.choice([x.shape[axis], draw.randint(1, 7), 1]) for axis in axes])]
-    return Node("Resize", draw.opset, tuple(inputs), given)
+    return Node("Resize", draw.opset, tuple(inputs), attributes)
 
 
 class Axis:
@@ -112,7 +112,7 @@ def axes_of(node: Node) -> dict[int, Axis]:
     x, scales, sizes = node.array(0), node.optional(2), node.optional(3)
     axes = [axis % x.ndim for axis in node.attributes.get("axes", range(x.ndim))]
     roi = node.optional(1)
-    found = {}
+    scaled = {}
     is_by_scale = scales is not None and scales.size > 0
     factors = (
         [Fraction(float(s)) for s in scales] if is_by_scale and scales is not None else _factors(node, axes, sizes)
@@ -125,8 +125,8 @@ def axes_of(node: Node) -> dict[int, Axis]:
         region = (Fraction(0), Fraction(1))
         if roi is not None and roi.size:
             region = Fraction(float(roi[k])), Fraction(float(roi[len(axes) + k]))
-        found[axis] = Axis(length, scale, target, size, region)
-    return found
+        scaled[axis] = Axis(length, scale, target, size, region)
+    return scaled
 
 
 def _factors(node: Node, axes: list[int], sizes: Array | None) -> list[Fraction]:

@@ -181,8 +181,8 @@ def input_between(name: str, number: int, bounds: Bounds, quote: Quote) -> Rule:
         if value is None or not value.size:
             return []
         low, high = bounds(node)
-        found = {"first": (value == low).any(), "last": (value == high).any()}
-        return [f"{name} {end}" for end, there in found.items() if there]
+        reached = {"first": (value == low).any(), "last": (value == high).any()}
+        return [f"{name} {end}" for end, there in reached.items() if there]
 
     return Rule(name, quote, holds, broken, edges)
 

@@ -25,19 +25,19 @@ def _draw_split(draw: Draw) -> Node:
     x = draw.data(draw.dtype("input"), draw.sizes(draw.randint(1, 4)))
     axis = draw.axis(x.ndim)
     size = x.shape[axis]
-    given: dict[str, Any] = {"axis": axis} if draw.is_likely(0.8) or wrapped(axis, x.ndim) else {}
+    attributes: dict[str, Any] = {"axis": axis} if draw.is_likely(0.8) or wrapped(axis, x.ndim) else {}
     if draw.is_likely(0.5):
-        given["keepdims"] = draw.choice([0, 1])
+        attributes["keepdims"] = draw.choice([0, 1])
     if draw.is_likely(0.3):
-        return Node("SplitToSequence", draw.opset, (x,), given)
+        return Node("SplitToSequence", draw.opset, (x,), attributes)
     kind = draw.index_dtype("split")
     if draw.is_likely(0.5):
-        return Node("SplitToSequence", draw.opset, (x, np.array(draw.choice([1, 2, 3, size + 2]), kind)), given)
+        return Node("SplitToSequence", draw.opset, (x, np.array(draw.choice([1, 2, 3, size + 2]), kind)), attributes)
     parts = [size] if size == 0 else []
     while sum(parts) < size:
-        least = 0 if draw.is_likely(0.1) else 1
-        parts.append(draw.randint(least, size - sum(parts)) if len(parts) < 4 else size - sum(parts))
-    return Node("SplitToSequence", draw.opset, (x, draw.integers(parts, kind)), given)
+        min_size = 0 if draw.is_likely(0.1) else 1
+        parts.append(draw.randint(min_size, size - sum(parts)) if len(parts) < 4 else size - sum(parts))
+    return Node("SplitToSequence", draw.opset, (x, draw.integers(parts, kind)), attributes)
 
 
 def _chunks(node: Node) -> list[int]:
@@ -45,29 +45,29 @@ def _chunks(node: Node) -> list[int]:
     size, split = node.array(0).shape[node.attribute("axis")], node.optional(1)
     if split is not None and split.ndim:
         return node.integers(1)
-    (most,) = node.integers(1) or [1]
-    return [min(most, size - first) for first in range(0, size, most)]
+    (length,) = node.integers(1) or [1]
+    return [min(length, size - first) for first in range(0, size, length)]
 
 
 def _split(node: Node) -> list[ResultList]:
     x = node.array(0)
     axis = wrapped(node.attribute("axis"), x.ndim)
     is_kept = bool(node.attribute("keepdims")) or node.optional(1) is not None
-    found, first = [], 0
+    parts, first = [], 0
     for length in _chunks(node):
 
         def source(at: Coordinate, first: int = first) -> Source:
             return 0, (*at[:axis], (at[axis] if is_kept else 0) + first, *at[axis + is_kept :])
 
-        found.append(Result((*x.shape[:axis], *[length] * is_kept, *x.shape[axis + 1 :]), x.dtype, source))
+        parts.append(Result((*x.shape[:axis], *[length] * is_kept, *x.shape[axis + 1 :]), x.dtype, source))
         first += length
-    return [ResultList(x.dtype, tuple(found))]
+    return [ResultList(x.dtype, tuple(parts))]
 
 
 def _one_of_nothing(node: Node) -> list[ResultList]:
     """A sequence of one tensor without elements."""
-    found = Result(node.array(0).shape, node.array(0).dtype, lambda at: (0, at))
-    return [ResultList(found.dtype, (found,))]
+    empty = Result(node.array(0).shape, node.array(0).dtype, lambda at: (0, at))
+    return [ResultList(empty.dtype, (empty,))]
 
 
 def _by_sizes(node: Node) -> bool:
@@ -148,9 +148,9 @@ def _draw_concat(draw: Draw) -> Node:
     number = draw.choice([1, 2, 2, 3, 4])
     sizes = [draw.choice([0, 1, 1, 2, 3]) for _ in range(number)]
     shapes = [shape if is_new else (*shape[:at], size, *shape[at + 1 :]) for size in sizes]
-    given = {"axis": axis, **({"new_axis": int(is_new)} if is_new or draw.is_likely(0.5) else {})}
-    found = TensorList(dtype, tuple(draw.data(dtype, each) for each in shapes))
-    return Node("ConcatFromSequence", draw.opset, (found,), given)
+    attributes = {"axis": axis, **({"new_axis": int(is_new)} if is_new or draw.is_likely(0.5) else {})}
+    tensors = TensorList(dtype, tuple(draw.data(dtype, each) for each in shapes))
+    return Node("ConcatFromSequence", draw.opset, (tensors,), attributes)
 
 
 def _concat(node: Node) -> list[Result]:

@@ -44,13 +44,13 @@ def _listed(node: Node) -> list[Result]:
 
 
 def _draw_construct(draw: Draw) -> Node:
-    found = draw.tensors(draw.dtype("inputs"), draw.choice([1, 2, 2, 3, 4]))
-    return Node("SequenceConstruct", draw.opset, found.tensors)
+    tensors = draw.tensors(draw.dtype("inputs"), draw.choice([1, 2, 2, 3, 4]))
+    return Node("SequenceConstruct", draw.opset, tensors.tensors)
 
 
 def _construct(node: Node) -> list[ResultList]:
-    found = tuple(whole(node, k) for k in range(len(node.inputs)))
-    return [ResultList(found[0].dtype, found)]
+    tensors = tuple(whole(node, k) for k in range(len(node.inputs)))
+    return [ResultList(tensors[0].dtype, tensors)]
 
 
 def other_type(value: Array) -> Array:
@@ -80,11 +80,11 @@ SEQUENCE_CONSTRUCT = Operator(
 
 
 def _draw_empty(draw: Draw) -> Node:
-    given = {}
+    attributes = {}
     if draw.is_likely(0.85):
         dtype = draw.choice(result_dtypes("SequenceEmpty", draw.opset, "output"))[1]
-        given["dtype"] = element_type(dtype)
-    return Node("SequenceEmpty", draw.opset, (), given)
+        attributes["dtype"] = element_type(dtype)
+    return Node("SequenceEmpty", draw.opset, (), attributes)
 
 
 def _empty(node: Node) -> list[ResultList]:
@@ -104,21 +104,21 @@ SEQUENCE_EMPTY = Operator(
 )
 
 
-def _draw_position(draw: Draw, least: int, most: int) -> Array:
+def _draw_position(draw: Draw, first: int, last: int) -> Array:
     kind = draw.index_dtype("position")
-    return np.array(draw.choice([least, most, draw.randint(least, most)]), kind)
+    return np.array(draw.choice([first, last, draw.randint(first, last)]), kind)
 
 
 def _draw_at(draw: Draw) -> Node:
-    found = draw.tensors(draw.dtype(FIRST), draw.choice([1, 2, 3, 4]))
-    count = len(found.tensors)
-    return Node("SequenceAt", draw.opset, (found, _draw_position(draw, -count, count - 1)))
+    tensors = draw.tensors(draw.dtype(FIRST), draw.choice([1, 2, 3, 4]))
+    count = len(tensors.tensors)
+    return Node("SequenceAt", draw.opset, (tensors, _draw_position(draw, -count, count - 1)))
 
 
 def _position(node: Node, number: int, default: int) -> int:
     """A position, counted from the front."""
-    (found,) = node.integers(number) or [default]
-    return wrapped(found, len(sequence(node).tensors))
+    (position,) = node.integers(number) or [default]
+    return wrapped(position, len(sequence(node).tensors))
 
 
 def _at(node: Node) -> list[Result]:
@@ -152,16 +152,16 @@ SEQUENCE_AT = Operator(
 
 
 def _draw_erase(draw: Draw) -> Node:
-    found = draw.tensors(draw.dtype(FIRST), draw.choice([1, 2, 3, 4]))
-    count = len(found.tensors)
+    tensors = draw.tensors(draw.dtype(FIRST), draw.choice([1, 2, 3, 4]))
+    count = len(tensors.tensors)
     position = (_draw_position(draw, -count, count - 1),) if draw.is_likely(0.8) else ()
-    return Node("SequenceErase", draw.opset, (found, *position))
+    return Node("SequenceErase", draw.opset, (tensors, *position))
 
 
 def _erase(node: Node) -> list[ResultList]:
-    found = _listed(node)
+    tensors = _listed(node)
     place = _position(node, 1, -1)
-    return [ResultList(sequence(node).dtype, (*found[:place], *found[place + 1 :]))]
+    return [ResultList(sequence(node).dtype, (*tensors[:place], *tensors[place + 1 :]))]
 
 
 SEQUENCE_ERASE = Operator(
@@ -188,16 +188,16 @@ SEQUENCE_ERASE = Operator(
 
 def _draw_insert(draw: Draw) -> Node:
     dtype = draw.dtype(FIRST)
-    found = draw.tensors(dtype, draw.choice([0, 1, 2, 3]))
-    count = len(found.tensors)
+    tensors = draw.tensors(dtype, draw.choice([0, 1, 2, 3]))
+    count = len(tensors.tensors)
     position = (_draw_position(draw, -count, count),) if draw.is_likely(0.8) else ()
-    return Node("SequenceInsert", draw.opset, (found, draw.data(dtype, draw.sizes(most_rank=3)), *position))
+    return Node("SequenceInsert", draw.opset, (tensors, draw.data(dtype, draw.sizes(max_rank=3)), *position))
 
 
 def _insert(node: Node) -> list[ResultList]:
-    found = _listed(node)
-    place = _position(node, 2, len(found))
-    return [ResultList(sequence(node).dtype, (*found[:place], whole(node, 1), *found[place:]))]
+    tensors = _listed(node)
+    place = _position(node, 2, len(tensors))
+    return [ResultList(sequence(node).dtype, (*tensors[:place], whole(node, 1), *tensors[place:]))]
 
 
 SEQUENCE_INSERT = Operator(

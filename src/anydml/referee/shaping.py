@@ -9,11 +9,11 @@ from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source,
 from anydml.referee.rules import LeftOut, Operator, Rule, always, attribute_between, rank_of
 
 
-def whole(draw: Draw, most_rank: int = 5, least_rank: int = 0, parameter: str = "data") -> Array:
+def whole(draw: Draw, max_rank: int = 5, min_rank: int = 0, parameter: str = "data") -> Array:
     """Elements of any type and shape for an input."""
     while True:
-        shape = draw.sizes(most_rank=most_rank)
-        if len(shape) >= least_rank:
+        shape = draw.sizes(max_rank=max_rank)
+        if len(shape) >= min_rank:
             return draw.data(draw.dtype(parameter), shape)
 
 
@@ -79,14 +79,14 @@ TRANSPOSE = Operator(
 
 def _factored(draw: Draw, total: int) -> list[int]:
     """Sizes with that product."""
-    found = []
+    factors = []
     for prime in (2, 2, 2, 3, 3, 5, 7):
         if total % prime == 0 and draw.is_likely(0.6):
-            found.append(prime)
+            factors.append(prime)
             total //= prime
-    found += [total, *[1] * draw.choice([0, 0, 1, 2])]
-    draw.shuffle(found)
-    return found
+    factors += [total, *[1] * draw.choice([0, 0, 1, 2])]
+    draw.shuffle(factors)
+    return factors
 
 
 def _draw_reshape(draw: Draw) -> Node:
@@ -171,8 +171,8 @@ RESHAPE = Operator(
 def _draw_flatten(draw: Draw) -> Node:
     x = whole(draw, parameter="input")
     axis = draw.choice([-x.ndim, x.ndim, draw.randint(-x.ndim, x.ndim)])
-    given = {"axis": axis} if draw.is_likely(0.85) or x.ndim == 0 else {}
-    return Node("Flatten", draw.opset, (x,), given)
+    attributes = {"axis": axis} if draw.is_likely(0.85) or x.ndim == 0 else {}
+    return Node("Flatten", draw.opset, (x,), attributes)
 
 
 def _flatten(node: Node) -> list[Result]:

@@ -102,14 +102,14 @@ def shrink_all(
     for cause in causes_of(judged):
         if cause.verdict in (ACCEPTS, NOT_RUN, REFUSES) or not cause.example.about or not cause.example.is_valid:
             continue
-        found: dict[str, Verdict] = {}
+        verdicts: dict[str, Verdict] = {}
         shrinker = SHRINKERS[cause.example.form]
         if not _is_readable(shrinker, cause.example):
             yield f"{cause.operator} {cause.verdict}: {cause.example.name} is not shrunk: `anydml cases` writes no such"
             continue
 
         def fails(
-            case: Any, cause: Cause = cause, found: dict[str, Verdict] = found, shrinker: Shrinker = shrinker
+            case: Any, cause: Cause = cause, verdicts: dict[str, Verdict] = verdicts, shrinker: Shrinker = shrinker
         ) -> bool:
             nonlocal worker
             with tempfile.TemporaryDirectory() as scratch:
@@ -122,7 +122,7 @@ def shrink_all(
                 verdict = worker.answer(find_cases(Path(scratch))[0], seconds)
             if (verdict.verdict, verdict.kind) != (cause.verdict, cause.kind):
                 return False
-            found["last"] = verdict
+            verdicts["last"] = verdict
             return True
 
         if not _is_expected(shrinker, cause.example):
@@ -132,7 +132,7 @@ def shrink_all(
             )
             continue
         case = shrunk(cause.example, fails)
-        verdict = found.get("last") or next(each for each in cause.verdicts if each.case == cause.example.name)
+        verdict = verdicts.get("last") or next(each for each in cause.verdicts if each.case == cause.example.name)
         target = shrinker.write(case, folder)
         (target / "paste.txt").write_text(
             as_lines(case, shrinker.lines(case), judged.engine, verdict), encoding="utf-8"
@@ -159,9 +159,9 @@ def _is_readable(shrinker: Shrinker, stored: Stored) -> bool:
     return True
 
 
-def as_lines(case: Any, given: Iterable[str], engine: str, verdict: Verdict) -> str:
+def as_lines(case: Any, described: Iterable[str], engine: str, verdict: Verdict) -> str:
     """A case as lines to paste into an issue."""
-    lines = [*given]
+    lines = [*described]
     lines += [f"expected: {smaller.shown(value)}" for value in case.outputs]
     for other in getattr(case, "alternatives", ()):
         said = "; ".join(map(smaller.shown, other.outputs)) if other.outputs is not None else "an error"

@@ -13,14 +13,14 @@ from anydml.referee.shaping import whole
 
 
 def _draw_slice(draw: Draw) -> Node:
-    x = whole(draw, least_rank=1)
+    x = whole(draw, min_rank=1)
     axes = draw.subset(range(x.ndim), 1)
     has_axes = draw.is_likely(0.75)
     if not has_axes:
         axes = axes[:0] or [*range(draw.randint(1, x.ndim))]
     kind = draw.index_dtype("starts")
-    most = np.iinfo(kind)
-    far = [n for n in FAR if most.min <= n <= most.max]
+    limits = np.iinfo(kind)
+    far = [n for n in FAR if limits.min <= n <= limits.max]
 
     def bound(size: int) -> int:
         return draw.choice([draw.randint(-size - 2, size + 2), draw.randint(-size, size), draw.choice(far)])
@@ -43,7 +43,7 @@ def effective(node: Node) -> list[tuple[int, int, int]]:
     starts, ends = node.integers(1), node.integers(2)
     axes = node.integers(3) if node.optional(3) is not None else [*range(len(starts))]
     steps = node.integers(4) if node.optional(4) is not None else [1] * len(starts)
-    found = [(0, 1, size) for size in x.shape]
+    slices = [(0, 1, size) for size in x.shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         size = x.shape[axis]
         first = start + size if start < 0 else start
@@ -54,8 +54,8 @@ def effective(node: Node) -> list[tuple[int, int, int]]:
         else:
             first, last = min(max(first, 0), size - 1), min(max(last, -1), size - 1)
             length = -(-(first - last) // -step)
-        found[axis] = first, step, max(0, length)
-    return found
+        slices[axis] = first, step, max(0, length)
+    return slices
 
 
 def _slice(node: Node) -> list[Result]:
@@ -80,8 +80,8 @@ def started(node: Node, start: Callable[[int, int, int], int | None]) -> list[Re
     axes = node.integers(3) if node.optional(3) is not None else [*range(len(starts))]
     steps = node.integers(4) if node.optional(4) is not None else [1] * len(starts)
     for k, (axis, step) in enumerate(zip(axes, steps, strict=True)):
-        found = start(starts[k], node.array(0).shape[axis], step)
-        starts[k], ends[k] = (0, 0) if found is None else (found, ends[k])
+        places = start(starts[k], node.array(0).shape[axis], step)
+        starts[k], ends[k] = (0, 0) if places is None else (places, ends[k])
     return _slice(node.with_input(1, np.array(starts, object)).with_input(2, np.array(ends, object)))
 
 

@@ -30,18 +30,18 @@ def node_of(stored: Stored) -> Node:
     graph = model.graph
     if len(graph.node) != 1 or graph.node[0].domain:
         raise ModelError(f"{stored.model} has {len(graph.node)} nodes", rule="a case has one node of ONNX")
-    made = graph.node[0]
+    proto = graph.node[0]
     values: dict[str, Any] = {each.name: as_array(numpy_helper.to_array(each)) for each in graph.initializer}
     values |= {
         each.name: typed(each.type, value)
         for each, value in zip(graph.input, map(as_array, stored.inputs()), strict=True)
     }
     constants = {each.name for each in graph.initializer}
-    constant = frozenset(k for k, name in enumerate(made.input) if name in constants)
-    inputs = tuple(values[name] if name else None for name in made.input)
-    attributes = {each.name: _value(each) for each in made.attribute}
+    constant = frozenset(k for k, name in enumerate(proto.input) if name in constants)
+    inputs = tuple(values[name] if name else None for name in proto.input)
+    attributes = {each.name: _value(each) for each in proto.attribute}
     opset = next(each.version for each in model.opset_import if not each.domain)
-    return Node(made.op_type, opset, inputs, attributes, len(made.output), constant)
+    return Node(proto.op_type, opset, inputs, attributes, len(proto.output), constant)
 
 
 def typed(kind: onnx.TypeProto, value: Any) -> Any:
@@ -78,8 +78,8 @@ def case_of(stored: Stored) -> Case:
 def smaller(case: Case) -> Iterator[Case | None]:
     """Cases that are a little smaller than one; None for a node that is not valid, or ambiguous if the case is not."""
     for node in _smaller(case.node):
-        made = _valid(case.name, node)
-        yield None if made is None or (made.alternatives and not case.alternatives) else made
+        valid = _valid(case.name, node)
+        yield None if valid is None or (valid.alternatives and not case.alternatives) else valid
 
 
 def _valid(name: str, node: Node) -> Case | None:
@@ -93,8 +93,8 @@ def _valid(name: str, node: Node) -> Case | None:
             return None
         case = valid_case(operator, node, name)
         model = model_of(node, case.outputs)
-        found = [*map(as_array, backend.prepare(model).run([*map(plain, node.given)]))]
-        if len(case.outputs) != node.outputs or not _agree(found, case.outputs):
+        outputs = [*map(as_array, backend.prepare(model).run([*map(plain, node.given)]))]
+        if len(case.outputs) != node.outputs or not _agree(outputs, case.outputs):
             return None
         # Last: onnx's checker ends the process where sizes of Split are fewer than outputs.
         onnx.checker.check_model(model, full_check=True)
@@ -104,8 +104,8 @@ def _valid(name: str, node: Node) -> Case | None:
     return case
 
 
-def _agree(found: Sequence[Any], expected: Sequence[Any]) -> bool:
-    return len(found) == len(expected) and all(map(same, found, expected))
+def _agree(outputs: Sequence[Any], expected: Sequence[Any]) -> bool:
+    return len(outputs) == len(expected) and all(map(same, outputs, expected))
 
 
 def _smaller(node: Node) -> Iterator[Node]:
@@ -191,7 +191,7 @@ def _cuts(arrays: Sequence[Array | None], axis: int, old: int, places: Mapping[i
                 old,
                 new,
                 [
-                    kept(value[(*[slice(None)] * places[k], part)], value)
+                    part_of(value[(*[slice(None)] * places[k], part)], value)
                     if value is not None and k in places
                     else value
                     for k, value in enumerate(arrays)
@@ -199,11 +199,11 @@ def _cuts(arrays: Sequence[Array | None], axis: int, old: int, places: Mapping[i
             )
 
 
-def kept(found: Any, like: Any) -> Any:
+def part_of(array: Any, like: Any) -> Any:
     """A part of an array, as an array of the same dtype."""
-    made = np.empty(np.shape(found), like.dtype)
-    made[...] = found
-    return made
+    elements = np.empty(np.shape(array), like.dtype)
+    elements[...] = array
+    return elements
 
 
 def _of_simpler_numbers(node: Node) -> Iterator[Node]:
@@ -240,11 +240,11 @@ def _of_plain_elements(node: Node) -> Iterator[Node]:
 def _plain(value: Value | None) -> Value | None:
     """The value with elements 1, 2, 3 and so on, of FLOAT."""
     tensors = tuple(np.arange(1, each.size + 1, dtype=np.float32).reshape(each.shape) for each in tensors_of(value))
-    found: Value | None = with_tensors(value, tensors)
+    replaced: Value | None = with_tensors(value, tensors)
     return (
-        found
-        if found is None or isinstance(found, np.ndarray)
-        else dataclasses.replace(found, dtype=np.dtype(np.float32))
+        replaced
+        if replaced is None or isinstance(replaced, np.ndarray)
+        else dataclasses.replace(replaced, dtype=np.dtype(np.float32))
     )
 
 

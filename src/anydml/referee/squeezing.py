@@ -21,8 +21,8 @@ def given_axes(draw: Draw, x: Array, axes: list[int], operator: str, rank: int) 
 def axes_of(node: Node) -> list[int] | None:
     """Axes from an attribute or input; None if there are none."""
     if node.opset < 13:
-        found: list[int] | None = node.attributes.get("axes")
-        return found
+        axes: list[int] | None = node.attributes.get("axes")
+        return axes
     return None if node.optional(1) is None else node.integers(1)
 
 

@@ -14,8 +14,8 @@ TAKEN = Path(__file__).with_name("readings.json")
 @lru_cache(None)
 def readings() -> dict[tuple[str, str], dict[str, Sequence[str]]]:
     """Engines by reading, by operator and question."""
-    found = json.loads(TAKEN.read_text(encoding="utf-8"))
-    return {(each["operator"], each["question"]): each["taken"] for each in found}
+    taken = json.loads(TAKEN.read_text(encoding="utf-8"))
+    return {(each["operator"], each["question"]): each["taken"] for each in taken}
 
 
 def takers(operator: str, question: str, words: str) -> list[str]:

@@ -24,34 +24,34 @@ def schema(operator: str, opset: int) -> Any:
         ValueError: the opset does not have the operator, or has only deprecated it.
     """
     try:
-        found = onnx.defs.get_schema(operator, opset, "")
+        known = onnx.defs.get_schema(operator, opset, "")
     except onnx.defs.SchemaError:
-        found = None
-    if found is None or found.deprecated:
+        known = None
+    if known is None or known.deprecated:
         raise ValueError(f"opset {opset} of ONNX has no operator {operator!r}")
-    return found
+    return known
 
 
 @lru_cache(None)
 def versions(operator: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """The operator's versions that some opset in `FIRST` to `LAST` has, each with those opsets."""
-    found: dict[int, list[int]] = {}
+    types: dict[int, list[int]] = {}
     for opset in range(FIRST, LAST + 1):
         try:
-            found.setdefault(schema(operator, opset).since_version, []).append(opset)
+            types.setdefault(schema(operator, opset).since_version, []).append(opset)
         except ValueError:
             continue
-    return tuple((version, tuple(opsets)) for version, opsets in found.items())
+    return tuple((version, tuple(opsets)) for version, opsets in types.items())
 
 
 @lru_cache(None)
 def first_versions() -> Mapping[str, int]:
     """Every operator of ONNX's own domain, with the opset that it is of since."""
-    found: dict[str, int] = {}
+    firsts: dict[str, int] = {}
     for each in onnx.defs.get_all_schemas_with_history():
         if not each.domain:
-            found[each.name] = min(each.since_version, found.get(each.name, each.since_version))
-    return found
+            firsts[each.name] = min(each.since_version, firsts.get(each.name, each.since_version))
+    return firsts
 
 
 @lru_cache(None)
@@ -118,8 +118,8 @@ def result_dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str,
     return _dtypes(_kinds(schema(operator, opset).outputs, parameter))
 
 
-def _dtypes(found: tuple[Kind, ...]) -> tuple[tuple[str, np.dtype[Any]], ...]:
-    return tuple((name, dtype_of(name)) for name in sorted({each.element for each in found}))
+def _dtypes(kinds: tuple[Kind, ...]) -> tuple[tuple[str, np.dtype[Any]], ...]:
+    return tuple((name, dtype_of(name)) for name in sorted({each.element for each in kinds}))
 
 
 @lru_cache(None)
@@ -145,9 +145,9 @@ def name_of(dtype: np.dtype[Any]) -> str:
 @lru_cache(None)
 def text_of(operator: str, opset: int) -> str:
     """All that the text says of an operator: its description, attributes, inputs and outputs, spaces made one."""
-    found = schema(operator, opset)
-    parts = [found.doc, *(each.description for each in found.attributes.values())]
-    parts += [each.description for each in (*found.inputs, *found.outputs)]
+    known = schema(operator, opset)
+    parts = [known.doc, *(each.description for each in known.attributes.values())]
+    parts += [each.description for each in (*known.inputs, *known.outputs)]
     return plain(" ".join(parts))
 
 

@@ -62,21 +62,21 @@ def verdict_of(stored: Stored, engine: Engine) -> Verdict:
     Raises:
         ModelError: a file of the case cannot be read.
     """
-    found = _verdict_of(stored, engine)
-    return found._replace(way=getattr(engine, "way", ""))
+    verdict = _verdict_of(stored, engine)
+    return verdict._replace(way=getattr(engine, "way", ""))
 
 
 def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
     try:
         stored.check()
-        given, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
+        inputs, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
         base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
     except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
         # What files say is anything, and nothing that an engine did.
         said = f"{stored.folder}: {stored.name!r} cannot be read: {type(error).__name__}: {error}"
         raise ModelError(said, rule="`anydml cases` writes such files") from None
     try:
-        found = [as_array(value) for value in stored.found_by(engine, given)]
+        results = [as_array(value) for value in stored.outputs_by(engine, inputs)]
     except NotRunError as error:
         return base._replace(verdict=NOT_RUN, kind=str(error), detail=str(error))
     except CrashError as error:
@@ -84,7 +84,7 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
     except OutputError as error:
         if stored.is_valid:
             return base._replace(verdict=DIFFERS, kind=kind_of(str(error)), detail=str(error))
-        found = []
+        results = []
     # Engines raise what they like.
     except Exception as error:
         said = str(error) if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
@@ -95,11 +95,11 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
         return base._replace(verdict=REFUSES, kind=kind_of(said), detail=said)
     if not stored.is_valid:
         return base._replace(verdict=ACCEPTS, kind=f"breaks {stored.about['broken']}", detail=stored.about["sentence"])
-    kind, detail = difference(found, expected, stored.is_exact)
+    kind, detail = difference(results, expected, stored.is_exact)
     if not kind:
         return base
     for each, outputs in readings:
-        if outputs is not None and not difference(found, outputs, stored.is_exact)[0]:
+        if outputs is not None and not difference(results, outputs, stored.is_exact)[0]:
             return base._replace(reading=each["words"])
     return base._replace(verdict=DIFFERS, kind=kind, detail=detail)
 
@@ -110,20 +110,20 @@ def as_array(value: Any) -> Any:
         return None
     if isinstance(value, (list, tuple)):
         return [as_array(each) for each in value]
-    found = np.asarray(value)
-    if found.dtype.kind in "USO":
+    array = np.asarray(value)
+    if array.dtype.kind in "USO":
         words = [
-            each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in found.reshape(-1)
+            each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in array.reshape(-1)
         ]
-        found = np.array([*words, None], object)[:-1].reshape(found.shape)
-    return found
+        array = np.array([*words, None], object)[:-1].reshape(array.shape)
+    return array
 
 
-def difference(found: list[Any], expected: list[Any], is_exact: bool) -> tuple[str, str]:
+def difference(outputs: list[Any], expected: list[Any], is_exact: bool) -> tuple[str, str]:
     """What differs, and how; two empty texts if nothing does."""
-    if len(found) != len(expected):
-        return "number of outputs", f"{len(found)} outputs, not {len(expected)}"
-    for k, (one, other) in enumerate(zip(found, expected, strict=True)):
+    if len(outputs) != len(expected):
+        return "number of outputs", f"{len(outputs)} outputs, not {len(expected)}"
+    for k, (one, other) in enumerate(zip(outputs, expected, strict=True)):
         kind, detail = _difference(one, other, f"output {k}", is_exact)
         if kind:
             return kind, detail
@@ -186,20 +186,20 @@ def kind_of(said: str) -> str:
     return re.sub(r"(…[\s,:]*)+", "… ", line)[:MOST_WORDS].strip()
 
 
-def without_excuses(found: Sequence[Verdict]) -> tuple[Verdict, ...]:
+def without_excuses(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
     """Verdicts in which an error says something of the text only where it is not what refuses other legal cases, too.
 
     An engine that has not got an operator, or a type, takes no side: it takes no reading of a text that leaves
     something open, and does not notice what makes a case illegal.
     """
-    refusals = {(each.operator, each.kind) for each in found if each.verdict == REFUSES}
+    refusals = {(each.operator, each.kind) for each in verdicts if each.verdict == REFUSES}
     return tuple(
         each
         if each.verdict != AGREES or (each.operator, each.kind) not in refusals
         else each._replace(verdict=REFUSES, reading="")
         if each.reading
         else each._replace(verdict=NOT_RUN, kind=f"refused as legal cases are: {each.kind}")
-        for each in found
+        for each in verdicts
     )
 
 

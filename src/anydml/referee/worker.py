@@ -30,20 +30,20 @@ def main(engine: str, memory: int) -> None:
         os.dup2(2, 1)
         warnings.simplefilter("ignore")
         try:
-            made = opened(engine)
+            loaded = opened(engine)
         except AnydmlError as error:
             print(json.dumps({"error": str(error)}), file=answers, flush=True)
             return
         _limit(memory)
-        print(json.dumps({"version": made.version}), file=answers, flush=True)
+        print(json.dumps({"version": loaded.version}), file=answers, flush=True)
         for line in sys.stdin:
             path, number, name = json.loads(line)
             stored = find_case(Path(path), number, name)
             try:
-                found = verdict_of(stored, made)
+                verdict = verdict_of(stored, loaded)
             except ModelError as error:
-                found = unreadable(stored, error)
-            print(json.dumps(found._asdict()), file=answers, flush=True)
+                verdict = unreadable(stored, error)
+            print(json.dumps(verdict._asdict()), file=answers, flush=True)
 
 
 def _limit(memory: int) -> None:
@@ -58,8 +58,8 @@ def _limit(memory: int) -> None:
         return
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-        most = pages * resource.getpagesize() + memory
-        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        limit = pages * resource.getpagesize() + memory
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 if __name__ == "__main__":

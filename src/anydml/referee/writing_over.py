@@ -37,10 +37,10 @@ def _draw_scatter_elements(draw: Draw) -> Node:
         # No index twice: the text forbids it.
         chosen = draw.sample(range(x.shape[at]), shape[at])
         lines[(slice(None), *rest)] = [draw.signed(k, x.shape[at]) for k in chosen]
-    given: dict[str, Any] = {"axis": axis} if draw.is_likely(0.8) or at else {}
+    attributes: dict[str, Any] = {"axis": axis} if draw.is_likely(0.8) or at else {}
     if draw.opset >= 16 and draw.is_likely(0.3):
-        given["reduction"] = "none"
-    return Node("ScatterElements", draw.opset, (x, indices, draw.data(x.dtype, tuple(shape))), given)
+        attributes["reduction"] = "none"
+    return Node("ScatterElements", draw.opset, (x, indices, draw.data(x.dtype, tuple(shape))), attributes)
 
 
 def _scatter_elements(node: Node) -> list[Result]:
@@ -89,7 +89,7 @@ SCATTER_ELEMENTS = Operator(
 
 
 def _draw_scatter_nd(draw: Draw) -> Node:
-    x = draw.data(draw.dtype("data"), draw.sizes(draw.randint(1, 4), least=1))
+    x = draw.data(draw.dtype("data"), draw.sizes(draw.randint(1, 4), min_size=1))
     length = draw.randint(1, x.ndim)
     cells = count(x.shape[:length])
     leading = draw.sizes(draw.choice([0, 1, 1, 2]))
@@ -98,8 +98,8 @@ def _draw_scatter_nd(draw: Draw) -> Node:
     chosen = draw.sample(range(cells), count(leading))
     tuples = [[draw.signed(i, n) for i, n in zip(place(k, x.shape[:length]), x.shape, strict=False)] for k in chosen]
     indices = np.array(tuples, np.int64).reshape(*leading, length)
-    given: dict[str, Any] = {"reduction": "none"} if draw.opset >= 16 and draw.is_likely(0.3) else {}
-    return Node("ScatterND", draw.opset, (x, indices, draw.data(x.dtype, (*leading, *x.shape[length:]))), given)
+    attributes: dict[str, Any] = {"reduction": "none"} if draw.opset >= 16 and draw.is_likely(0.3) else {}
+    return Node("ScatterND", draw.opset, (x, indices, draw.data(x.dtype, (*leading, *x.shape[length:]))), attributes)
 
 
 def _scatter_nd(node: Node) -> list[Result]:
@@ -136,20 +136,20 @@ SCATTER_ND = Operator(
 
 
 def _draw_tensor_scatter(draw: Draw) -> Node:
-    shape = draw.sizes(draw.choice([2, 3, 3, 4]), least=1)
+    shape = draw.sizes(draw.choice([2, 3, 3, 4]), min_size=1)
     x = draw.data(draw.dtype("past_cache"), shape)
     axis = draw.choice([axis for axis in range(-x.ndim, x.ndim) if axis % x.ndim])
     at, mode = axis % x.ndim, draw.choice(["linear", "circular"])
     length = draw.randint(1, shape[at])
-    most = shape[at] - length if mode == "linear" else shape[at] - 1
+    limit = shape[at] - length if mode == "linear" else shape[at] - 1
     update = draw.data(x.dtype, (*shape[:at], length, *shape[at + 1 :]))
-    starts = [draw.integers([draw.choice([most, draw.randint(0, most)]) for _ in range(shape[0])])]
-    given: dict[str, Any] = {"axis": axis, "mode": mode}
+    starts = [draw.integers([draw.choice([limit, draw.randint(0, limit)]) for _ in range(shape[0])])]
+    attributes: dict[str, Any] = {"axis": axis, "mode": mode}
     if mode == "linear" and draw.is_likely(0.3):
-        del given["mode"]
+        del attributes["mode"]
     if at == x.ndim - 2 and draw.is_likely(0.3):
-        del given["axis"]
-    return Node("TensorScatter", draw.opset, (x, update, *(starts if draw.is_likely(0.8) else [])), given)
+        del attributes["axis"]
+    return Node("TensorScatter", draw.opset, (x, update, *(starts if draw.is_likely(0.8) else [])), attributes)
 
 
 def _tensor_scatter(node: Node) -> list[Result]:
@@ -200,7 +200,7 @@ TENSOR_SCATTER = Operator(
 
 
 def _draw_one_hot(draw: Draw) -> Node:
-    shape = draw.sizes(most_rank=3)
+    shape = draw.sizes(max_rank=3)
     depth = draw.choice([1, 2, 3, 5])
     kind, of_depth = draw.dtype("indices"), draw.dtype("depth")
     low = 0 if kind.kind == "u" else -depth - 2
@@ -211,9 +211,9 @@ def _draw_one_hot(draw: Draw) -> Node:
     if kind.kind == "f" and draw.is_likely(0.4):
         indices += 0.25 * np.sign(indices)
     values = draw.data(draw.dtype("values"), (2,))
-    given = {"axis": draw.axis(len(shape) + 1)} if draw.is_likely(0.75) else {}
+    attributes = {"axis": draw.axis(len(shape) + 1)} if draw.is_likely(0.75) else {}
     depths = np.array(depth).astype(of_depth).reshape([1] if draw.is_likely(0.4) else [])
-    return Node("OneHot", draw.opset, (indices.reshape(shape).astype(kind), depths, values), given)
+    return Node("OneHot", draw.opset, (indices.reshape(shape).astype(kind), depths, values), attributes)
 
 
 def _one_hot(node: Node) -> list[Result]:

@@ -24,12 +24,12 @@ def broken(rng: Generator, desc: OperatorDesc) -> tuple[OperatorDesc, Problem] |
     if not changes:
         return None
     try:
-        made: OperatorDesc = dataclasses.replace(desc, **{field: changes[int(rng.integers(len(changes)))]})  # type: ignore[type-var]
-        found = [*made.problems(FeatureLevel.LATEST)]
+        changed: OperatorDesc = dataclasses.replace(desc, **{field: changes[int(rng.integers(len(changes)))]})  # type: ignore[type-var]
+        problems = [*changed.problems(FeatureLevel.LATEST)]
     # What no desc can say is not a case.
     except (AnydmlError, ValueError, TypeError, OverflowError, IndexError, ZeroDivisionError):
         return None
-    return (made, found[0]) if len(found) == 1 and not found[0].is_of_level else None
+    return (changed, problems[0]) if len(problems) == 1 and not problems[0].is_of_level else None
 
 
 def _changes(rng: Generator, value: Any) -> Iterator[Any]:

@@ -72,14 +72,14 @@ def operator_names(names: Sequence[str]) -> list[str]:
     Raises:
         ModelError: there is no such operator.
     """
-    found = []
+    chosen = []
     for name in names:
         plain = name.lower().removeprefix("dml_operator_").replace("scatter_elements", "scatter")
         if plain not in SENTENCES:
             known = ", ".join(each.upper() for each in SENTENCES)
             raise ModelError(f"there are no cases of {name!r}", rule=f"DirectML's operators are {known}")
-        found.append(plain)
-    return [*dict.fromkeys(found)] or [*SENTENCES]
+        chosen.append(plain)
+    return [*dict.fromkeys(chosen)] or [*SENTENCES]
 
 
 def directml_cases(
@@ -106,7 +106,9 @@ def directml_cases(
             if not is_valid:
                 yield _invalid(case, name, rng)
                 continue
-            desc, level = reaching(partial(drawn, name, rng), lambda found: features_of(*found), missing, number, share)
+            desc, level = reaching(
+                partial(drawn, name, rng), lambda desc_and_level: features_of(*desc_and_level), missing, number, share
+            )
             yield made(case, name, desc, level, partial(fill, rng, desc))
 
 
@@ -167,10 +169,10 @@ def made(case: str, name: str, desc: Any, level: FeatureLevel, write: Callable[[
 
 def _invalid(case: str, name: str, rng: Generator) -> DirectmlCase:
     for _ in range(TRIES):
-        found = broken(rng, drawn(name, rng)[0])
-        if found is None:
+        changed = broken(rng, drawn(name, rng)[0])
+        if changed is None:
             continue
-        desc, problem = found
+        desc, problem = changed
         flat = tuple(_memory(tensor).view(tensor.data_type.dtype) for _, tensor in desc.inputs)
         features = (f"breaks {problem.field}",)
         return DirectmlCase(case, name, desc, FeatureLevel.LATEST, flat, (), problem.rule, features, problem.field)
@@ -230,16 +232,16 @@ def _number(value: Any) -> Any:
 
 def desc_of(desc: OperatorDesc) -> dict[str, Any]:
     """A desc as DxDispatch's JSON has it."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field in dataclasses.fields(desc):  # type: ignore[arg-type]  # every desc is a dataclass
         value, name = getattr(desc, field.name), camel(field.name)
         if isinstance(value, tuple) and not isinstance(value, Size2D):
             count = name.removesuffix("Tensors") + "Count" if value and isinstance(value[0], TensorDesc) else ""
-            found |= {count: len(value)} if count else {"DimensionCount": len(value)}
-            found[name] = [_field(each) for each in value]
+            fields |= {count: len(value)} if count else {"DimensionCount": len(value)}
+            fields[name] = [_field(each) for each in value]
         else:
-            found[name] = _field(value)
-    return found
+            fields[name] = _field(value)
+    return fields
 
 
 def _field(value: Any) -> Any:

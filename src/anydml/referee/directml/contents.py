@@ -20,15 +20,15 @@ NEAR = Fraction(1, 1000)
 
 def elements(rng: Generator, dtype: np.dtype[Any], count: int, has_nan: bool) -> Any:
     """Elements that differ from each other as far as the type goes, with zeros and the ends of the type among them."""
-    made = (int(rng.integers(1, 30)) + np.arange(count)).astype(dtype)
+    values = (int(rng.integers(1, 30)) + np.arange(count)).astype(dtype)
     specials: list[Any] = [0]
     if dtype.kind == "f":
         specials += [-0.0, np.inf, -1.5, *([np.nan] if has_nan else [])]
     else:
         specials += [np.iinfo(dtype).min, np.iinfo(dtype).max]
     for k in np.flatnonzero(rng.random(count) < 0.1):
-        made[k] = specials[int(rng.integers(len(specials)))]
-    return made
+        values[k] = specials[int(rng.integers(len(specials)))]
+    return values
 
 
 def an_index(rng: Generator, size: int, is_signed: bool) -> int:
@@ -51,8 +51,8 @@ def fill(rng: Generator, desc: Any, inputs: list[Any]) -> None:
         if name == "IndicesTensor":
             array[...] = _indices(rng, desc, array, is_signed)
         elif name == "SequenceLengthsTensor":
-            most = desc.input_tensor.sizes[desc.axis]
-            array[...] = rng.integers(0, most + 2, array.shape).astype(array.dtype)
+            longest = desc.input_tensor.sizes[desc.axis]
+            array[...] = rng.integers(0, longest + 2, array.shape).astype(array.dtype)
         elif name == "ConditionTensor":
             array[...] = rng.integers(0, 256, array.shape) * rng.integers(0, 2, array.shape)
         else:
@@ -75,8 +75,8 @@ def _indices(rng: Generator, desc: Any, array: Any, is_signed: bool) -> Any:
             return _distinct(rng, shape, desc.axis, size, is_signed)
         return _each(rng, shape, size, is_signed)
     batch = getattr(desc, "batch_dimension_count", 0)
-    own = desc.input_tensor.sizes[len(desc.input_tensor.sizes) - desc.input_dimension_count :]
-    sizes = own[batch : batch + shape[-1]]
+    axes = desc.input_tensor.sizes[len(desc.input_tensor.sizes) - desc.input_dimension_count :]
+    sizes = axes[batch : batch + shape[-1]]
     if desc.OPERATOR != "DML_SCATTER_ND":
         return np.stack([_each(rng, shape[:-1], size, is_signed) for size in sizes], -1)
     chosen = rng.permutation(math.prod(sizes))[: math.prod(shape[:-1])]
@@ -85,8 +85,8 @@ def _indices(rng: Generator, desc: Any, array: Any, is_signed: bool) -> Any:
 
 
 def _each(rng: Generator, shape: tuple[int, ...], size: int, is_signed: bool) -> Any:
-    found = [an_index(rng, size, is_signed) for _ in range(math.prod(shape))]
-    return np.array(found, np.int64).reshape(shape)
+    indices = [an_index(rng, size, is_signed) for _ in range(math.prod(shape))]
+    return np.array(indices, np.int64).reshape(shape)
 
 
 def _distinct(rng: Generator, shape: tuple[int, ...], axis: int, size: int, is_signed: bool) -> Any:
@@ -94,8 +94,8 @@ def _distinct(rng: Generator, shape: tuple[int, ...], axis: int, size: int, is_s
     lines = np.zeros((*shape[:axis], *shape[axis + 1 :], shape[axis]), np.int64)
     for at in np.ndindex(*lines.shape[:-1]):
         lines[at] = rng.permutation(size)[: shape[axis]]
-    found = np.moveaxis(lines, -1, axis)
-    return np.where(is_signed & (rng.random(shape) < 0.4), found - size, found)
+    indices = np.moveaxis(lines, -1, axis)
+    return np.where(is_signed & (rng.random(shape) < 0.4), indices - size, indices)
 
 
 def is_decided(desc: Any, level: FeatureLevel) -> bool:
@@ -116,9 +116,9 @@ def is_decided(desc: Any, level: FeatureLevel) -> bool:
         case operators.ScatterOperatorDesc():
             return bool(desc.indices_tensor.sizes[desc.axis] <= desc.input_tensor.sizes[desc.axis])
         case operators.ScatterNdOperatorDesc():
-            own = desc.input_tensor.sizes[len(desc.input_tensor.sizes) - desc.input_dimension_count :]
+            sizes = desc.input_tensor.sizes[len(desc.input_tensor.sizes) - desc.input_dimension_count :]
             *leading, length = desc.indices_tensor.sizes
-            return math.prod(leading) <= math.prod(own[:length])
+            return math.prod(leading) <= math.prod(sizes[:length])
     return all(_is_place_decided(desc, grid, axis) for axis, grid in enumerate(getattr(desc, "grids", list)()))
 
 

@@ -61,13 +61,13 @@ def _random_slice(rng: Generator, operator: str, sizes: list[int], one: Make) ->
         step = int(rng.integers(1, size + 2))
         offset = int(rng.integers(0, size))
         window = int(rng.integers(1, size - offset + 1))
-        most = 1 + (window - 1) // step
+        limit = 1 + (window - 1) // step
         if operator == "slice1" and rng.random() < 0.5:
-            step = -(2**31) if most == 1 and rng.random() < 0.2 else -step
+            step = -(2**31) if limit == 1 and rng.random() < 0.2 else -step
         offsets.append(offset)
         windows.append(window)
         steps.append(step)
-        taken.append(int(rng.integers(1, most + 1)))
+        taken.append(int(rng.integers(1, limit + 1)))
     x, y = one(sizes, False), one(taken, True)
     if operator == "slice":
         return operators.SliceOperatorDesc(x, y, offsets, taken, steps)

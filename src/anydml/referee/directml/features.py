@@ -37,28 +37,28 @@ def levels_of(desc: OperatorDesc) -> list[FeatureLevel]:
 def reachable(name: str) -> tuple[str, ...]:
     """The features that the cases of an operator must reach."""
     desc: Any = DRAWS[name](np.random.default_rng(0))
-    found = [f"level {level.short}" for level in levels_of(desc)]
+    names = [f"level {level.short}" for level in levels_of(desc)]
     row = row_at(desc.SUPPORT, FeatureLevel.LATEST) if desc.SUPPORT else None
     inputs = {each.partition("[")[0] for each, _ in desc.inputs}
     for tensor, support in row.tensors.items() if row else ():
-        found += [f"{tensor} is {each}" for each in support.data_types]
-        most = min(support.max_dimensions, 6)
-        found += [f"{tensor} has {rank} dimensions" for rank in range(support.min_dimensions, most + 1)]
-        found += [f"{tensor} has strides", f"{tensor} is OWNED_BY_DML"]
+        names += [f"{tensor} is {each}" for each in support.data_types]
+        limit = min(support.max_dimensions, 6)
+        names += [f"{tensor} has {rank} dimensions" for rank in range(support.min_dimensions, limit + 1)]
+        names += [f"{tensor} has strides", f"{tensor} is OWNED_BY_DML"]
         # Indices that share memory would be there twice.
         if tensor in inputs and tensor != "IndicesTensor":
-            found.append(f"{tensor} is broadcast")
+            names.append(f"{tensor} is broadcast")
     for field in dataclasses.fields(desc):
         value, plain = getattr(desc, field.name), camel(field.name)
         if isinstance(value, NamedEnum):
-            found += [f"{plain}={each}" for each in type(value) if each.name not in NOT_DRAWN]
+            names += [f"{plain}={each}" for each in type(value) if each.name not in NOT_DRAWN]
         if field.name == "axis":
-            found += ["Axis first", "Axis last"]
+            names += ["Axis first", "Axis last"]
         if field.type == "TensorDesc | None":
-            found += [f"{plain} omitted", f"{plain} given"]
+            names += [f"{plain} omitted", f"{plain} given"]
     if "IndicesTensor" in inputs:
-        found += EDGES
-    return tuple(each for each in found if each not in LEFT_OUT.get(name, ()))
+        names += EDGES
+    return tuple(each for each in names if each not in LEFT_OUT.get(name, ()))
 
 
 def features_of(desc: Any, level: FeatureLevel) -> tuple[str, ...]:
@@ -118,5 +118,5 @@ def columns_of(desc: Any, indices: Any) -> list[tuple[Any, int]]:
     if hasattr(desc, "axis"):
         return [(signed, desc.input_tensor.sizes[desc.axis])]
     batch = getattr(desc, "batch_dimension_count", 0)
-    own = desc.input_tensor.sizes[len(desc.input_tensor.sizes) - desc.input_dimension_count :]
-    return [(signed[..., k], size) for k, size in enumerate(own[batch : batch + signed.shape[-1]])]
+    sizes = desc.input_tensor.sizes[len(desc.input_tensor.sizes) - desc.input_dimension_count :]
+    return [(signed[..., k], size) for k, size in enumerate(sizes[batch : batch + signed.shape[-1]])]

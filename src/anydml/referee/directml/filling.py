@@ -28,9 +28,9 @@ UNSIGNED = (DataType.UINT32, DataType.UINT64)
 
 
 def _matrix(rng: Generator) -> list[int]:
-    most = 90 if rng.random() < 0.2 else 9
+    limit = 90 if rng.random() < 0.2 else 9
     batch = [int(n) for n in rng.integers(1, 3, int(rng.integers(0, 3)))]
-    return [*batch, int(rng.integers(1, most)), int(rng.integers(1, most))]
+    return [*batch, int(rng.integers(1, limit)), int(rng.integers(1, limit))]
 
 
 def diagonal_matrix(rng: Generator) -> OperatorDesc:
@@ -44,8 +44,8 @@ def diagonal_matrix1(rng: Generator) -> OperatorDesc:
     sizes, data_type = _matrix(rng), a_type(rng)
     x, y = pair(rng, data_type, sizes, sizes)
     begin, end = (int(rng.choice([INT_MIN, INT_MAX, *range(-20, 21)])) for _ in range(2))
-    given = x if rng.random() < 0.6 else None
-    return operators.DiagonalMatrix1OperatorDesc(given, y, data_type, a_number(rng, data_type), begin, end)
+    background = x if rng.random() < 0.6 else None
+    return operators.DiagonalMatrix1OperatorDesc(background, y, data_type, a_number(rng, data_type), begin, end)
 
 
 def fill_value_constant(rng: Generator) -> OperatorDesc:
@@ -162,8 +162,8 @@ def unfold(rng: Generator) -> OperatorDesc:
 def nonzero_coordinates(rng: Generator) -> OperatorDesc:
     """A desc of NONZERO_COORDINATES."""
     sizes = random_sizes(rng)
-    least = max(1, len(sizes) - next((k for k, size in enumerate(sizes) if size > 1), len(sizes)))
-    width = int(rng.integers(least, len(sizes) + 1))
+    columns = max(1, len(sizes) - next((k for k, size in enumerate(sizes) if size > 1), len(sizes)))
+    width = int(rng.integers(columns, len(sizes) + 1))
     ranks = rng.integers(0, 7, 2)
     x = random_tensor(rng, a_type(rng, BITS_32_AND_LESS), sizes, False)
     count = random_tensor(rng, DataType.UINT32, [1] * (1 + ranks[0]), True)

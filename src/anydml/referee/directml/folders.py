@@ -84,10 +84,10 @@ class StoredDirectml(Stored):
                 raise ModelError(f"{self.folder / PRINTED} has no line of a print command", rule=RESOURCE)
             return [lines]
         desc = self.desc()
-        found = [read_npy(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
-        return defined(desc, found)
+        arrays = [read_npy(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
+        return defined(desc, arrays)
 
-    def found_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
+    def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
         """The elements of outputs in the memory that an engine has written.
 
         Args:
@@ -105,13 +105,13 @@ class StoredDirectml(Stored):
         if not self.is_valid or not outputs:
             return [*outputs]
         desc = self.desc()
-        found = []
+        arrays = []
         for (name, tensor), flat in zip(desc.outputs, outputs, strict=False):
             needed = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, tensor.element_strides, strict=True))
             if flat.dtype != tensor.data_type.dtype or flat.size < needed:
                 raise OutputError(f"{name} was written as {flat.size} elements of {flat.dtype}, but needs {needed}")
-            found.append(taken(np.ascontiguousarray(flat).reshape(-1), tensor))
-        return defined(desc, found)
+            arrays.append(taken(np.ascontiguousarray(flat).reshape(-1), tensor))
+        return defined(desc, arrays)
 
     def desc(self) -> OperatorDesc:
         """The desc of its only operator.
@@ -134,12 +134,12 @@ def stored_directml(folder: Path) -> StoredDirectml:
     Raises:
         ModelError: it is not whole.
     """
-    found = StoredDirectml(folder.name, folder, read_about(folder))
+    stored = StoredDirectml(folder.name, folder, read_about(folder))
     are_written = (folder / EXPECTED.format(0)).exists()
-    if found.is_valid and are_written == found.is_printed:
+    if stored.is_valid and are_written == stored.is_printed:
         both = f"both {EXPECTED.format(0)} and" if are_written else f"no {EXPECTED.format(0)} and no"
         raise ModelError(f"{folder} has {both} {PRINTED}", rule="a case has what its model must write, or print")
-    return found
+    return stored
 
 
 def printed(text: str) -> Any:

@@ -38,8 +38,8 @@ def tile(rng: Generator) -> OperatorDesc:
 
 def _around(rng: Generator) -> tuple[list[int], list[int], list[int], list[int]]:
     sizes = random_sizes(rng, elements=30)
-    most = 3 if len(sizes) > 4 else 9
-    start, end = ([int(rng.integers(0, most)) if rng.random() < 0.4 else 0 for _ in sizes] for _ in range(2))
+    limit = 3 if len(sizes) > 4 else 9
+    start, end = ([int(rng.integers(0, limit)) if rng.random() < 0.4 else 0 for _ in sizes] for _ in range(2))
     while math.prod(out := [a + n + b for a, n, b in zip(start, sizes, end, strict=True)]) > 1500:
         d = int(rng.integers(len(sizes)))
         start[d] = end[d] = 0
@@ -85,22 +85,22 @@ def scatter(rng: Generator) -> OperatorDesc:
 def _tuples(rng: Generator, batched: bool) -> tuple[list[int], list[int], list[int], tuple[int, int, int]]:
     """Sizes of input, indices and what is picked, and the three counts."""
     while True:
-        own, positions = random_sizes(rng, 5, 60), random_sizes(rng, 4, 12)
-        batch = int(rng.integers(0, len(own))) if batched else 0
-        length = int(rng.integers(1, len(own) - batch + 1))
-        indices = [*own[:batch], *positions[: int(rng.integers(0, 4))], length]
-        picked = [*indices[:-1], *own[batch + length :]]
-        rank = max(len(own), len(indices), len(picked), 1)
+        data_sizes, positions = random_sizes(rng, 5, 60), random_sizes(rng, 4, 12)
+        batch = int(rng.integers(0, len(data_sizes))) if batched else 0
+        length = int(rng.integers(1, len(data_sizes) - batch + 1))
+        indices = [*data_sizes[:batch], *positions[: int(rng.integers(0, 4))], length]
+        picked = [*indices[:-1], *data_sizes[batch + length :]]
+        rank = max(len(data_sizes), len(indices), len(picked), 1)
         if rank <= 8 and math.prod(picked) <= 400:
             break
     rank = int(rng.integers(rank, 9)) if rng.random() < 0.3 else rank
-    whole, numbers, result = ([1] * (rank - len(sizes)) + sizes for sizes in (own, indices, picked))
-    return whole, numbers, result, (len(own), len(indices), batch)
+    whole, numbers, result = ([1] * (rank - len(sizes)) + sizes for sizes in (data_sizes, indices, picked))
+    return whole, numbers, result, (len(data_sizes), len(indices), batch)
 
 
 def _gather_nd(rng: Generator, kind: Callable[..., OperatorDesc], batched: bool) -> OperatorDesc:
-    own, numbers, picked, counts = _tuples(rng, batched)
-    x, y = pair(rng, a_type(rng), own, picked)
+    sizes, numbers, picked, counts = _tuples(rng, batched)
+    x, y = pair(rng, a_type(rng), sizes, picked)
     indices = random_tensor(rng, a_type(rng, INDEX_TYPES), numbers, False)
     return kind(x, indices, y, *counts[: 3 if batched else 2])
 
@@ -117,9 +117,9 @@ def gather_nd1(rng: Generator) -> OperatorDesc:
 
 def scatter_nd(rng: Generator) -> OperatorDesc:
     """A desc of SCATTER_ND."""
-    own, numbers, picked, counts = _tuples(rng, False)
+    sizes, numbers, picked, counts = _tuples(rng, False)
     data_type = a_type(rng)
-    x, y = pair(rng, data_type, own, own)
+    x, y = pair(rng, data_type, sizes, sizes)
     indices = random_tensor(rng, a_type(rng, INDEX_TYPES), numbers, False)
     return operators.ScatterNdOperatorDesc(x, indices, random_tensor(rng, data_type, picked, False), y, *counts[:2])
 
@@ -133,13 +133,13 @@ def slice_grad(rng: Generator) -> OperatorDesc:
         step = 1 if dense else int(rng.integers(1, size + 2))
         offset = int(rng.integers(0, size))
         window = int(rng.integers(1, size - offset + 1))
-        most = 1 + (window - 1) // step
+        limit = 1 + (window - 1) // step
         if rng.random() < 0.5:
-            step = INT_MIN if most == 1 and rng.random() < 0.2 else -step
+            step = INT_MIN if limit == 1 and rng.random() < 0.2 else -step
         offsets.append(offset)
         windows.append(window)
         steps.append(step)
-        taken.append(int(rng.integers(1, most + 1)))
+        taken.append(int(rng.integers(1, limit + 1)))
     return operators.SliceGradOperatorDesc(*pair(rng, a_type(rng), taken, sizes), offsets, windows, steps)
 
 

@@ -19,7 +19,7 @@ from anydml.referee.cases import same
 from anydml.referee.directml.cases import DirectmlCase, desc_of, made, taken, write_directml
 from anydml.referee.directml.contents import are_decided, is_decided
 from anydml.referee.directml.folders import StoredDirectml, defined
-from anydml.referee.smaller import kept, shown
+from anydml.referee.smaller import part_of, shown
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 Arrays = list[Any]
@@ -82,16 +82,16 @@ def _valid(case: DirectmlCase, desc: Any, arrays: Arrays) -> DirectmlCase | None
     shapes = [tensor.sizes for _, tensor in desc.inputs]
     if [each.shape for each in arrays] != shapes or not are_decided(desc, arrays):
         return None
-    found = _case(case.name, case.operator, desc, case.level, arrays)
+    smaller = _case(case.name, case.operator, desc, case.level, arrays)
     tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs)]
     memory = [np.zeros(-(-tensor.size_in_bytes // 8) * 8, np.uint8) for tensor in tensors]
     first = len(arrays)
-    for target, given in zip(memory, found.inputs, strict=False):
-        target[:] = given.view(np.uint8)
+    for target, content in zip(memory, smaller.inputs, strict=False):
+        target[:] = content.view(np.uint8)
     Device("cpu").compile_operator(desc).bind(memory[:first], memory[first:]).dispatch()
     results = [taken(each.view(t.data_type.dtype), t) for each, t in zip(memory[first:], tensors[first:], strict=True)]
-    agree = all(map(same, defined(desc, results), defined(desc, [*found.outputs])))
-    return found if agree else None
+    agree = all(map(same, defined(desc, results), defined(desc, [*smaller.outputs])))
+    return smaller if agree else None
 
 
 def _tensors(desc: Any) -> dict[str, TensorDesc]:
@@ -123,18 +123,18 @@ def _plain(tensor: TensorDesc, how: int) -> TensorDesc:
 def _smaller(desc: Any, arrays: Arrays) -> Iterator[tuple[Any, Arrays]]:
     tensors = _tensors(desc)
     for how in range(3):
-        every = {name: _plain(tensor, how) for name, tensor in tensors.items()}
+        plain = {name: _plain(tensor, how) for name, tensor in tensors.items()}
         for names in ([*tensors], *([name] for name in tensors)):
-            changed = {name: every[name] if name in names else tensor for name, tensor in tensors.items()}
-            if changed != tensors and (found := _with(desc, changed)) is not None:
-                yield found, arrays
+            changed = {name: plain[name] if name in names else tensor for name, tensor in tensors.items()}
+            if changed != tensors and (changed_desc := _with(desc, changed)) is not None:
+                yield changed_desc, arrays
     yield from _of_fewer_sizes(desc, arrays, tensors)
     for field in dataclasses.fields(desc):
         before = getattr(desc, field.name)
         for value in _simpler(before):
             for changed in (tensors, *_following(desc, tensors, before, value)):
-                if (found := _with(desc, changed, **{field.name: value})) is not None:
-                    yield found, arrays
+                if (changed_desc := _with(desc, changed, **{field.name: value})) is not None:
+                    yield changed_desc, arrays
     yield from _of_plain_elements(desc, arrays, tensors)
 
 
@@ -157,10 +157,10 @@ def _of_fewer_sizes(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]) -
         olds = sorted({tensor.sizes[-back] for tensor in tensors.values() if len(tensor.sizes) >= back})
         if olds == [1]:
             dropped = {name: _resized(tensor, back, None) for name, tensor in tensors.items()}
-            found = _with(desc, dropped, **_lists(desc, rank, rank - back, 1, None))
-            if found is not None:
+            changed_desc = _with(desc, dropped, **_lists(desc, rank, rank - back, 1, None))
+            if changed_desc is not None:
                 fewer = [a.reshape(dropped[name].sizes) for a, name in zip(arrays, names, strict=True)]
-                yield found, fewer
+                yield changed_desc, fewer
         for old in olds:
             for new in dict.fromkeys((1, old // 2, old - 1)) if old > 1 else ():
                 yield from _shorter(desc, arrays, tensors, back, old, new)
@@ -189,15 +189,15 @@ def _shorter(
                 for name, tensor in tensors.items()
             }
             for lists in ({}, _lists(desc, rank, rank - back, old, new)):
-                found = _with(desc, changed, **lists)
-                if found is not None:
+                changed_desc = _with(desc, changed, **lists)
+                if changed_desc is not None:
                     parts = [_part(a, changed[name].sizes) for a, name in zip(arrays, names, strict=True)]
-                    yield found, parts
+                    yield changed_desc, parts
 
 
 def _part(array: Any, sizes: Sequence[int]) -> Any:
     """The first elements of an array; the array itself where it has fewer."""
-    return kept(array[tuple(slice(0, size) for size in sizes)], array) if len(sizes) == array.ndim else array
+    return part_of(array[tuple(slice(0, size) for size in sizes)], array) if len(sizes) == array.ndim else array
 
 
 def _resized(tensor: TensorDesc, back: int, size: int | None) -> TensorDesc:
@@ -211,18 +211,18 @@ def _resized(tensor: TensorDesc, back: int, size: int | None) -> TensorDesc:
 
 def _lists(desc: Any, rank: int, axis: int, old: int, new: int | None) -> dict[str, Any]:
     """Lists with a number per dimension, the new size in place of the old one, or without the dimension; the axis."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field in dataclasses.fields(desc):
         value = getattr(desc, field.name)
         if new is None and field.name == "axis" and value > axis:
-            found["axis"] = value - 1
+            fields["axis"] = value - 1
         if not isinstance(value, tuple) or len(value) != rank or isinstance(value[0], TensorDesc):
             continue
         if new is None:
-            found[field.name] = [*value[:axis], *value[axis + 1 :]]
+            fields[field.name] = [*value[:axis], *value[axis + 1 :]]
         elif isinstance(value[axis], int) and value[axis] > new:
-            found[field.name] = [*value[:axis], new, *value[axis + 1 :]]
-    return found
+            fields[field.name] = [*value[:axis], new, *value[axis + 1 :]]
+    return fields
 
 
 def _simpler(value: Any) -> Iterator[Any]:
@@ -256,9 +256,9 @@ def _of_plain_elements(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]
             for name, tensor in tensors.items()
         }
         fields = {f.name: DataType.FLOAT32 for f in dataclasses.fields(desc) if f.name == "value_data_type"}
-        if (found := _with(desc, plain, **fields)) is not None:
+        if (changed_desc := _with(desc, plain, **fields)) is not None:
             counted = [
                 np.arange(1, a.size + 1, dtype=np.float32).reshape(a.shape) if name in alike else a
                 for a, name in zip(arrays, names, strict=True)
             ]
-            yield found, counted
+            yield changed_desc, counted

@@ -16,10 +16,10 @@ BITS_32_AND_LESS = tuple(each for each in EVERY if each not in BITS_64)
 INDEX_TYPES = (DataType.INT32, DataType.INT64, DataType.UINT32, DataType.UINT64)
 
 
-def random_sizes(rng: Generator, most: int = 8, elements: int = 120) -> list[int]:
+def random_sizes(rng: Generator, max_size: int = 8, elements: int = 120) -> list[int]:
     """1 to `most` sizes, with few elements in all and many 1s."""
     sizes: list[int] = []
-    for _ in range(int(rng.integers(1, most + 1))):
+    for _ in range(int(rng.integers(1, max_size + 1))):
         left = elements // math.prod(sizes)
         sizes.append(int(rng.integers(1, max(2, min(left, 7) + 1))) if rng.random() < 0.75 else 1)
     return sizes

@@ -190,8 +190,8 @@ def tensor_of(array: Array) -> dict[str, Any]:
 
 def write_webnn(cases: list[WebnnCase], folder: Path) -> int:
     """Write the cases of one operator to a file, and return their number."""
-    found = {"operation": cases[0].operator, "tests": [test_of(case) for case in cases]}
-    (folder / f"{cases[0].operator}.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    document = {"operation": cases[0].operator, "tests": [test_of(case) for case in cases]}
+    (folder / f"{cases[0].operator}.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
     return len(cases)
 
 

@@ -50,15 +50,15 @@ VALUES: Mapping[str, Sequence[str]] = {
 def reachable(name: str) -> tuple[str, ...]:
     """The features that the cases of an operator must reach."""
     tensors, first = TENSORS[name], next(iter(TENSORS[name]))
-    found = [f"{tensor} is {kind}" for tensor, kinds in tensors.items() for kind in kinds]
-    found += [f"{first} of rank {rank}" for rank in range(LEAST_RANKS.get(name, 0), MOST_RANK + 1)]
-    found += [f"{option} {how}" for option in OPTIONS.get(name, ()) for how in ("given", "omitted")]
-    found += VALUES.get(name, ())
+    names = [f"{tensor} is {kind}" for tensor, kinds in tensors.items() for kind in kinds]
+    names += [f"{first} of rank {rank}" for rank in range(LEAST_RANKS.get(name, 0), MOST_RANK + 1)]
+    names += [f"{option} {how}" for option in OPTIONS.get(name, ()) for how in ("given", "omitted")]
+    names += VALUES.get(name, ())
     if name == "concat" or "axis" in OPTIONS.get(name, ()):
-        found += ["axis first", "axis last"]
+        names += ["axis first", "axis last"]
     if "indices" in tensors:
-        found += ["indices first", "indices last", "indices below 0"]
-    return tuple(found)
+        names += ["indices first", "indices last", "indices below 0"]
+    return tuple(names)
 
 
 def features_of(name: str, call: Call) -> tuple[str, ...]:
@@ -76,10 +76,10 @@ def _features(name: str, call: Call) -> Iterator[str]:
             yield f"{plain} has a size of 1"
     x, options = call.node.array(0), call.options
     for option in OPTIONS.get(name, ()):
-        given = options.get(option)
-        yield f"{option} {'omitted' if given is None else 'given'}"
-        if isinstance(given, str | bool):
-            yield f"{option}={given}"
+        option_value = options.get(option)
+        yield f"{option} {'omitted' if option_value is None else 'given'}"
+        if isinstance(option_value, str | bool):
+            yield f"{option}={option_value}"
     if diagonal := options.get("diagonal"):
         yield f"diagonal {'below' if diagonal < 0 else 'above'} 0"
     axis = call.arguments.get("axis", options.get("axis", 0))

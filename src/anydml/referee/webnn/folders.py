@@ -99,10 +99,10 @@ class StoredWebnn(Stored):
             array_of(tensor)
             known.add(name)
         for operator in graph["operators"]:
-            given = given_to(operator)
-            if missing := [name for name in REQUIRED.get(operator["name"], ()) if name not in given]:
+            arguments = given_to(operator)
+            if missing := [name for name in REQUIRED.get(operator["name"], ()) if name not in arguments]:
                 return f"has {operator['name']} without {' and '.join(missing)}"
-            used = [value for key, value in given.items() if key in TENSORS] + [*given.get("inputs", ())]
+            used = [value for key, value in arguments.items() if key in TENSORS] + [*arguments.get("inputs", ())]
             for name in used:
                 if name not in known:
                     return f"has no tensor {name!r}"
@@ -121,7 +121,7 @@ class StoredWebnn(Stored):
         """None: the test has them."""
         return []
 
-    def found_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
+    def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of an engine, as in `Stored`."""
         return runs(engine, self.form)(self.test, self.folder, self.number)
 
@@ -152,8 +152,8 @@ def tests_of(path: Path) -> Iterator[StoredWebnn]:
         ModelError: it has none.
     """
     try:
-        found = json.loads(path.read_text("utf-8"))
-        for number, test in enumerate(found["tests"]):
+        document = json.loads(path.read_text("utf-8"))
+        for number, test in enumerate(document["tests"]):
             graph = test["graph"]
             if not {"inputs", "operators", "expectedOutputs"} <= graph.keys():
                 raise KeyError(test["name"])

@@ -247,8 +247,8 @@ def _where(draw: Draw) -> Call | None:
     if node is None:
         return None
     chosen = node.array(0)
-    given = np.where(chosen, drawn_indices(draw, chosen.shape, 255, np.int64) % 255 + 1, 0).astype(np.uint8)
-    return Call(node.with_input(0, given), {"condition": 0, "trueValue": 1, "falseValue": 2})
+    condition = np.where(chosen, drawn_indices(draw, chosen.shape, 255, np.int64) % 255 + 1, 0).astype(np.uint8)
+    return Call(node.with_input(0, condition), {"condition": 0, "trueValue": 1, "falseValue": 2})
 
 
 WEBNN: Mapping[str, WebnnOperator] = {

@@ -36,11 +36,11 @@ def run(graph: Mapping[str, Any]) -> list[Any]:
         name = each["name"]
         if name not in CALLS:
             raise ModelError(f"anydml has no {name} of WebNN", rule=f"it has {', '.join(CALLS)}")
-        given, tensors = _arguments(each, values)
-        _check(name, tensors, given)
-        found = CALLS[name]({**given, **tensors}, given.get("options", {}))
+        arguments, tensors = _arguments(each, values)
+        _check(name, tensors, arguments)
+        results = CALLS[name]({**arguments, **tensors}, arguments.get("options", {}))
         names = outputs_of(each)
-        values |= zip(names, [found] if isinstance(each["outputs"], str) else found, strict=True)
+        values |= zip(names, [results] if isinstance(each["outputs"], str) else results, strict=True)
     return [values[name] for name in graph["expectedOutputs"]]
 
 
@@ -62,9 +62,9 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
     name, expected = operator["name"], graph["expectedOutputs"]
     if name not in NODES:
         raise NoDescError(f"DirectML has no operator here for {name}")
-    given, tensors = _arguments(operator, {key: array_of(tensor) for key, tensor in graph["inputs"].items()})
-    _check(name, tensors, given)
-    if given.get("options", {}).get("mode") == "linear":
+    arguments, tensors = _arguments(operator, {key: array_of(tensor) for key, tensor in graph["inputs"].items()})
+    _check(name, tensors, arguments)
+    if arguments.get("options", {}).get("mode") == "linear":
         raise NoDescError("linear computes")
     if not {*outputs_of(operator)} <= expected.keys():
         raise NoDescError("the test does not say which outputs it expects")
@@ -79,106 +79,114 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
     outputs = [array_of(expected[each]) for each in outputs_of(operator)]
     model = model_of(node, outputs)
     inputs = {f"x{number}": node.array(number) for number in call.tensors.values()}
-    found = outputs_by_desc(device, model, inputs)
-    by_name = dict(zip(outputs_of(operator), found.values(), strict=True))
+    outputs_found = outputs_by_desc(device, model, inputs)
+    by_name = dict(zip(outputs_of(operator), outputs_found.values(), strict=True))
     return [by_name[each] for each in expected]
 
 
 def _arguments(operator: Mapping[str, Any], values: Values) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of an operator, and those of them that are tensors as arrays."""
-    given = given_to(operator)
-    tensors = {key: values[value] for key, value in given.items() if isinstance(value, str) and value in values}
-    if "inputs" in given:
-        tensors["inputs"] = [values[value] for value in given["inputs"]]
-    return given, tensors
+    arguments = given_to(operator)
+    tensors = {key: values[value] for key, value in arguments.items() if isinstance(value, str) and value in values}
+    if "inputs" in arguments:
+        tensors["inputs"] = [values[value] for value in arguments["inputs"]]
+    return arguments, tensors
 
 
-def _check(name: str, tensors: Values, given: Values) -> None:
+def _check(name: str, tensors: Values, arguments_given: Values) -> None:
     """Take the steps of a method that throw: anydml's functions allow more than WebNN."""
     arrays = {key: value for key, value in tensors.items() if key != "inputs"}
     arrays |= {f"inputs[{k}]": value for k, value in enumerate(tensors.get("inputs", ()))}
-    arguments = {key: value for key, value in given.items() if key not in (*tensors, "options")}
+    arguments = {key: value for key, value in arguments_given.items() if key not in (*tensors, "options")}
     node = Node(name, OPSET, (*arrays.values(),))
-    call = Call(node, {key: k for k, key in enumerate(arrays)}, arguments, given.get("options", {}))
+    call = Call(node, {key: k for k, key in enumerate(arrays)}, arguments, arguments_given.get("options", {}))
     for rule in RULES.get(name, ()):
         if not rule.holds(call):
             raise ModelError(f"the {rule.name} of {name} cannot be used", rule=rule.sentence)
 
 
-def _slice(given: Values, options: Values) -> Any:
-    sizes = given["sizes"]
+def _slice(arguments: Values, options: Values) -> Any:
+    sizes = arguments["sizes"]
     strides = options.get("strides", [1] * len(sizes))
     taken = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
-    return functions.slice(given["input"], given["starts"], taken, strides)
+    return functions.slice(arguments["input"], arguments["starts"], taken, strides)
 
 
-def _pad(given: Values, options: Values) -> Any:
-    pads = [*given["beginningPadding"], *given["endingPadding"]]
+def _pad(arguments: Values, options: Values) -> Any:
+    pads = [*arguments["beginningPadding"], *arguments["endingPadding"]]
     mode = options.get("mode", "constant")
-    return functions.pad(given["input"], pads, "reflect" if mode == "reflection" else mode, options.get("value", 0))
+    return functions.pad(arguments["input"], pads, "reflect" if mode == "reflection" else mode, options.get("value", 0))
 
 
-def _resample(given: Values, options: Values) -> Any:
-    x, axes = given["input"], options.get("axes", [2, 3])
+def _resample(arguments: Values, options: Values) -> Any:
+    x, axes = arguments["input"], options.get("axes", [2, 3])
     scales = options.get("scales", [1.0, 1.0])
     sizes = options.get("sizes") or [int(x.shape[axis] * scale) for axis, scale in zip(axes, scales, strict=True)]
     order = np.argsort(axes)
     node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=NEAREST[options.get("mode", NEAR)],
                             axes=[axes[k] for k in order])  # fmt: skip
-    (found,) = backend.run_node(node, [x, None, None, np.array([sizes[k] for k in order])], opset_version=19)
-    return found
+    (resampled,) = backend.run_node(node, [x, None, None, np.array([sizes[k] for k in order])], opset_version=19)
+    return resampled
 
 
-def _cast(given: Values, options: Values) -> Any:
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(given["type"]))
-    (found,) = backend.run_node(helper.make_node("Cast", ["x"], ["y"], to=kind), [given["input"]], opset_version=21)
-    return found
+def _cast(arguments: Values, options: Values) -> Any:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(arguments["type"]))
+    (cast,) = backend.run_node(helper.make_node("Cast", ["x"], ["y"], to=kind), [arguments["input"]], opset_version=21)
+    return cast
 
 
 NEAR = "nearest-neighbor"
 NEAREST = {NEAR: "nearest", "linear": "linear"}
 
 
-def _triangular(given: Values, options: Values) -> Any:
+def _triangular(arguments: Values, options: Values) -> Any:
     triangle = functions.triu if options.get("upper", True) else functions.tril
-    return triangle(given["input"], options.get("diagonal", 0))
+    return triangle(arguments["input"], options.get("diagonal", 0))
 
 
-def _reverse(given: Values, options: Values) -> Any:
-    return functions.flip(given["input"], options.get("axes"))
+def _reverse(arguments: Values, options: Values) -> Any:
+    return functions.flip(arguments["input"], options.get("axes"))
 
 
-def _transpose(given: Values, options: Values) -> Any:
-    x = given["input"]
+def _transpose(arguments: Values, options: Values) -> Any:
+    x = arguments["input"]
     return functions.permute_dims(x, options.get("permutation", [*reversed(range(x.ndim))]))
 
 
 CALLS: Mapping[str, Callable[[Values, Values], Any]] = {
     "cast": _cast,
-    "concat": lambda given, options: functions.join(given["inputs"], given["axis"]),
-    "expand": lambda given, options: functions.broadcast_to(given["input"], given["newShape"]),
+    "concat": lambda arguments, options: functions.join(arguments["inputs"], arguments["axis"]),
+    "expand": lambda arguments, options: functions.broadcast_to(arguments["input"], arguments["newShape"]),
     # WebNN clamps, as DirectML does.
-    "gather": lambda given, options: functions.gather(
-        given["input"], given["indices"], options.get("axis", 0), out_of_range="clamp"
+    "gather": lambda arguments, options: functions.gather(
+        arguments["input"], arguments["indices"], options.get("axis", 0), out_of_range="clamp"
     ),
-    "gatherElements": lambda given, options: functions.gather_elements(
-        given["input"], given["indices"], options.get("axis", 0), out_of_range="clamp"
+    "gatherElements": lambda arguments, options: functions.gather_elements(
+        arguments["input"], arguments["indices"], options.get("axis", 0), out_of_range="clamp"
     ),
-    "gatherND": lambda given, options: functions.gather_nd(given["input"], given["indices"], out_of_range="clamp"),
-    "identity": lambda given, options: functions.copy(given["input"]),
+    "gatherND": lambda arguments, options: functions.gather_nd(
+        arguments["input"], arguments["indices"], out_of_range="clamp"
+    ),
+    "identity": lambda arguments, options: functions.copy(arguments["input"]),
     "pad": _pad,
     "resample2d": _resample,
-    "reshape": lambda given, options: functions.copy(given["input"]).reshape(given["newShape"]),
+    "reshape": lambda arguments, options: functions.copy(arguments["input"]).reshape(arguments["newShape"]),
     "reverse": _reverse,
-    "scatterElements": lambda given, options: functions.scatter(
-        given["input"], given["indices"], given["updates"], options.get("axis", 0)
+    "scatterElements": lambda arguments, options: functions.scatter(
+        arguments["input"], arguments["indices"], arguments["updates"], options.get("axis", 0)
     ),
-    "scatterND": lambda given, options: functions.scatter_nd(given["input"], given["indices"], given["updates"]),
+    "scatterND": lambda arguments, options: functions.scatter_nd(
+        arguments["input"], arguments["indices"], arguments["updates"]
+    ),
     "slice": _slice,
-    "split": lambda given, options: functions.split(given["input"], given["splits"], options.get("axis", 0)),
-    "tile": lambda given, options: functions.tile(given["input"], given["repetitions"]),
+    "split": lambda arguments, options: functions.split(
+        arguments["input"], arguments["splits"], options.get("axis", 0)
+    ),
+    "tile": lambda arguments, options: functions.tile(arguments["input"], arguments["repetitions"]),
     "transpose": _transpose,
     "triangular": _triangular,
-    "where": lambda given, options: functions.where(given["condition"] != 0, given["trueValue"], given["falseValue"]),
+    "where": lambda arguments, options: functions.where(
+        arguments["condition"] != 0, arguments["trueValue"], arguments["falseValue"]
+    ),
 }
 """What calls each operator, by its arguments, with arrays in place of tensors, and its options."""

@@ -24,8 +24,8 @@ from anydml.referee.webnn.steps import RULES
 def case_of(stored: StoredWebnn) -> WebnnCase:
     """The case of a test."""
     call = call_in(stored.test)
-    given = stored.test["graph"]["inputs"].values()
-    constant = frozenset(k for k, each in enumerate(given) if each.get("constant"))
+    inputs = stored.test["graph"]["inputs"].values()
+    constant = frozenset(k for k, each in enumerate(inputs) if each.get("constant"))
     return valid_case(stored.name, stored.operator, call, constant)
 
 
@@ -53,8 +53,8 @@ def smaller(case: WebnnCase) -> Iterator[WebnnCase | None]:
     arrays = {name: call.node.array(number) for name, number in call.tensors.items()}
     for parts in _smaller(arrays, call.arguments, call.options):
         try:
-            made = call_of(case.operator, *parts)
-            yield _valid(case, made, case.constant & {*made.tensors.values()})
+            changed = call_of(case.operator, *parts)
+            yield _valid(case, changed, case.constant & {*changed.tensors.values()})
         # A call that is not valid has no node, or no results.
         except (AnydmlError, ValueError, IndexError, TypeError, ZeroDivisionError, AssertionError):
             yield None
@@ -66,11 +66,11 @@ def _valid(case: WebnnCase, call: Call, constant: frozenset[int]) -> WebnnCase |
         return None
     if not OPERATORS[call.node.operator].is_case(call.node):
         return None
-    made = valid_case(case.name, case.operator, call, constant)
-    if any(not each.size for each in (*made.outputs, *(call.node.array(k) for k in call.tensors.values()))):
+    smaller = valid_case(case.name, case.operator, call, constant)
+    if any(not each.size for each in (*smaller.outputs, *(call.node.array(k) for k in call.tensors.values()))):
         return None
-    found = run(test_of(made)["graph"])
-    return made if all(map(same, found, made.outputs)) else None
+    outputs = run(test_of(smaller)["graph"])
+    return smaller if all(map(same, outputs, smaller.outputs)) else None
 
 
 Parts = tuple[dict[str, Array], Mapping[str, Any], Mapping[str, Any]]
@@ -102,19 +102,19 @@ def _with_lists(
     first = next(iter(arrays.values()))
 
     def adapted(fields: Mapping[str, Any], how: int) -> dict[str, Any]:
-        found = {}
+        lists = {}
         for name, value in fields.items():
             if name == "newShape" and how == 1:
-                found[name] = [first.size]
+                lists[name] = [first.size]
             elif name == "splits" and how == 1:
-                found[name] = [first.shape[min(axis, first.ndim - 1)] if first.ndim else 1]
+                lists[name] = [first.shape[min(axis, first.ndim - 1)] if first.ndim else 1]
             elif isinstance(value, list) and axis < len(value):
-                found[name] = _list(name, value, axis, old, new, how)
+                lists[name] = _list(name, value, axis, old, new, how)
             elif name == "axis" and new is None and value > axis:
-                found[name] = value - 1
+                lists[name] = value - 1
             else:
-                found[name] = value
-        return found
+                lists[name] = value
+        return lists
 
     for how in range(3):
         yield arrays, adapted(arguments, how), adapted(options, how)
