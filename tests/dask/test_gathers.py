@@ -76,6 +76,26 @@ def test_axes_of_indices_make_few_chunks(shape):
     np.testing.assert_array_equal(result.compute(scheduler="sync"), array[index])
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        np.diagonal,
+        lambda x: np.diagonal(x[:, ::-1]),
+        lambda x: np.diagonal(x[::-1]),
+        lambda x: np.diagonal(np.rot90(x)),
+        lambda x: np.diagonal(x[::-1, 3:], -2),
+    ],
+    ids=["main", "columns reversed", "rows reversed", "turned", "beside"],
+)
+def test_diagonals_read_the_chunks_that_they_cross(function):
+    array = np.arange(4000).reshape(50, 80)
+    result = dml.fuse(function)(da.from_array(array, chunks=10))
+    tasks = [task for key, task in dict(result.__dask_graph__()).items() if key[0] == result.name]
+    assert all(len([key for key in task.dependencies if isinstance(key, tuple)]) <= 2 for task in tasks)
+    assert len(tasks) <= 11
+    np.testing.assert_array_equal(result.compute(scheduler="sync"), function(array))
+
+
 def drawn_indices(rng, size, shape):
     """Indices as people have them, for an axis of some size: mixed, sorted, in runs, from the end, repeated."""
     shape = np.atleast_1d(shape)
@@ -98,7 +118,9 @@ def gathered(rng, shape):
     """A function that gathers, and the same function for NumPy."""
     axis = int(rng.integers(len(shape)))
     size = shape[axis]
-    kind = rng.choice(["plain", "clamped", "pairs", "points", "elements", "flat", "chain", "two", "mask", "parts"])
+    kind = rng.choice(
+        ["plain", "clamped", "pairs", "points", "elements", "flat", "chain", "two", "mask", "parts", "turned"]
+    )
     counts = [0, 1, 5, 40, 256, 257, 300, *([] if kind in ("elements", "flat", "two") else [777, 2000])]
     index = drawn_indices(rng, size, int(rng.choice(counts)))
     at = (slice(None),) * axis
@@ -130,6 +152,12 @@ def gathered(rng, shape):
         other = drawn_indices(rng, shape[axis - 1], 20)
         twice = lambda x: x.take(index, axis).take(other, axis - 1)  # noqa: E731
         return kind, dml.fuse(twice), twice
+    if kind == "turned" and len(shape) > 1:
+        cut_at = max(d for d in range(1, 9) if shape[0] % d == 0)
+        split = (cut_at, shape[0] // cut_at, *shape[1:])
+        ends = drawn_indices(rng, cut_at, len(index)), drawn_indices(rng, split[-1], len(index))
+        turned = lambda x: np.rot90(x.reshape(split)[(ends[0], ..., ends[1])])  # noqa: E731
+        return kind, dml.fuse(turned), turned
     if kind == "mask":
         mask = rng.random(size) < rng.random()
         masked = lambda x: np.compress(mask, x, axis)  # noqa: E731

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.moves import Access, Move
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.picks import Pick, reach
-from anydml.stores.planning.regions import FEW_MOVES, RegionMap, coordinates
+from anydml.stores.planning.regions import FEW_MOVES, RegionMap, located
 from anydml.tensor import Layout
 
 MOST = 8
@@ -26,12 +26,14 @@ class Dimension(NamedTuple):
     """A dimension of a move.
 
     Attributes:
+        number: of the dimension.
         axis: of the result, along which it is.
         size: coordinates.
         step: along that axis.
         ways: steps along each axis of the input.
     """
 
+    number: int
     axis: int
     size: int
     step: int
@@ -58,22 +60,18 @@ class CoordinateMove(NamedTuple):
     @classmethod
     def of(cls, mapping: RegionMap, move: Move) -> CoordinateMove:
         """The coordinates of a move."""
-        source, output = move.source, mapping.output
-        is_read = isinstance(source, Access) and source.operand < len(mapping.inputs)
-        runs = []
-        for k, (size, stride) in enumerate(zip(move.sizes, move.destination.strides, strict=True)):
-            if size > 1:
-                axis, step = next((a, step) for a, step in enumerate(coordinates(stride, output)[0]) if step)
-                ways = coordinates(move.reads.strides[k], mapping.inputs[move.reads.operand])[0] if is_read else ()
-                runs.append(Dimension(axis, size, step, ways))
-        start = coordinates(move.destination.offset, output)[0]
-        if not is_read:
-            return cls(start, runs, -1, ())
-        operand, layout = move.reads.operand, mapping.inputs[move.reads.operand]
-        first = coordinates(move.reads.offset, layout)[0]
-        below, above = reach([run.size for run in runs], [run.ways for run in runs], len(first))
+        source, sizes = move.source, move.sizes
+        start, steps = located(move.destination, sizes, mapping.output)
+        axes = [next((axis for axis, step in enumerate(along) if step), 0) for along in steps]
+        runs = [(k, axes[k], size, steps[k][axes[k]]) for k, size in enumerate(sizes) if size > 1]
+        if not isinstance(source, Access) or source.operand >= len(mapping.inputs):
+            return cls(start, [Dimension(*run, ()) for run in runs], -1, ())
+        layout = mapping.inputs[source.operand]
+        first, ways = located(source, sizes, layout)
+        below, above = reach(sizes, ways, len(first))
         ends = zip(first, below, above, layout.sizes, strict=True)
-        return cls(start, runs, operand, first, all(at + low >= 0 and at + high < size for at, low, high, size in ends))
+        is_within_rows = all(at + low >= 0 and at + high < size for at, low, high, size in ends)
+        return cls(start, [Dimension(*run, ways[run[0]]) for run in runs], source.operand, first, is_within_rows)
 
 
 class PickChunks(NamedTuple):
@@ -99,7 +97,7 @@ class PickChunks(NamedTuple):
             if pick.operand < len(mapping.inputs):
                 whole = CoordinateMove.of(mapping, pick.move)
                 cuts = _natural(pick, whole, mapping.inputs[pick.operand], bounds[pick.operand])
-                pick_chunks.append(cls(places, whole, cuts, _widths(mapping, move, bounds)))
+                pick_chunks.append(cls(places, whole, cuts, _widths(mapping, move, whole, bounds)))
         return pick_chunks
 
 
@@ -112,15 +110,11 @@ def _natural(
     for coordinate, starts in zip(at, bounds, strict=True):
         chunks = chunks * len(starts) + chunk_of(starts, coordinate)
     table = chunks.reshape(pick.shift.shape)
-    dimensions = [k for k, size in enumerate(pick.move.sizes) if size > 1]
-    outer: dict[int, tuple[Dimension, int]] = {}
-    for run, k in zip(whole.runs, dimensions, strict=True):
-        if run.axis not in outer or outer[run.axis][0].step < run.step:
-            outer[run.axis] = run, k
     axis_cuts = {}
-    for axis, (run, k) in outer.items():
-        if k in pick.by:
-            place = pick.by.index(k)
+    # Of the dimensions of an axis the outermost counts, which comes last.
+    for axis, run in {run.axis: run for run in sorted(whole.runs, key=lambda run: run.step)}.items():
+        if run.number in pick.by:
+            place = pick.by.index(run.number)
             others = tuple(n for n in range(table.ndim) if n != place)
             digits = np.flatnonzero((np.diff(table, axis=place) != 0).any(others)) + 1
             axis_cuts[axis] = frozenset((whole.start[axis] + digits * run.step).tolist())
@@ -132,7 +126,9 @@ def chunk_of(bounds: Bounds, at: Array) -> Array:
     return np.searchsorted(bounds, at, "right") - 1
 
 
-def _widths(mapping: RegionMap, move: Move, bounds: Sequence[tuple[Bounds, ...]]) -> dict[int, int]:
+def _widths(
+    mapping: RegionMap, move: Move, whole: CoordinateMove, bounds: Sequence[tuple[Bounds, ...]]
+) -> dict[int, int]:
     """As `PickChunks.widths`."""
     source = move.reads
     layout, count = mapping.inputs[source.operand], len(move.sizes)
@@ -155,18 +151,11 @@ def _widths(mapping: RegionMap, move: Move, bounds: Sequence[tuple[Bounds, ...]]
             widths[k] *= taken
             left = -(-left // taken)
     axis_widths: dict[int, int] = {}
-    by_axis: dict[int, list[tuple[int, int, int]]] = {}
-    for k, stride in enumerate(move.destination.strides):
-        if move.sizes[k] > 1:
-            axis, step = next((a, n) for a, n in enumerate(coordinates(stride, mapping.output)[0]) if n)
-            by_axis.setdefault(axis, []).append((step, move.sizes[k], k))
-    for axis, dimensions in by_axis.items():
-        if picked.isdisjoint(k for _, _, k in dimensions):
-            continue
-        for step, size, k in sorted(dimensions):
-            width = min(widths[k], size) if k in picked else size
-            axis_widths[axis] = width * step
-            if width < size:
+    for axis in {run.axis for run in whole.runs if run.number in picked}:
+        for run in sorted((run for run in whole.runs if run.axis == axis), key=lambda run: run.step):
+            width = min(widths[run.number], run.size) if run.number in picked else run.size
+            axis_widths[axis] = width * run.step
+            if width < run.size:
                 break
     return axis_widths
 

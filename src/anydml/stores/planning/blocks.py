@@ -183,7 +183,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     written = 0
     for number in near:
         for part in parts(moves[number], side, view.strides[:-1], area):
-            move = with_end(part, side, in_box(end_of(part, side), view, area, strides, operand))
+            move = with_end(part, side, in_box(end_of(part, side), part.sizes, view, area, strides, operand))
             written += move.bytes_written
             source = move.source
             if isinstance(source, Access) and group.sizes[source.operand] >= 0:

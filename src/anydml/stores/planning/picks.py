@@ -165,5 +165,8 @@ def box_between(low: Sequence[int], high: Sequence[int], sizes: Sequence[int]) -
             low[axis - 1] += low[axis] // sizes[axis]
             high[axis - 1] += high[axis] // sizes[axis]
             whole = axis
+    if whole:
+        # Dimensions do not end together where that would be outside.
+        low[0], high[0] = max(0, low[0]), min(sizes[0] - 1, high[0])
     inside = [(first, last + 1) for first, last in zip(low[:whole], high[:whole], strict=True)]
     return (*inside, *((0, size) for size in sizes[whole:]))

@@ -43,42 +43,70 @@ class InputBox(NamedTuple):
     box: Box
 
 
-def coordinates(distance: int, layout: Layout) -> tuple[list[int], int]:
-    """An address, or a step, as coordinates of a packed array and a rest in bytes, all of one sign."""
-    result, rest, sign = [], abs(distance), -1 if distance < 0 else 1
+def coordinates(address: int, layout: Layout) -> list[int]:
+    """The coordinates of the element of a packed array that has the byte at an address."""
+    result = []
     for stride in layout.strides:
-        count, rest = divmod(rest, stride)
-        result.append(sign * count)
-    return result, sign * rest
+        count, address = divmod(address, stride)
+        result.append(count)
+    return result
+
+
+def located(end: Access, sizes: Sequence[int], layout: Layout) -> tuple[list[int], list[list[int]]]:
+    """One end of a move in the coordinates of a packed array.
+
+    An address is that of one element, whereas a stride may be the sum of steps along several axes. So steps are those
+    between the elements with which a dimension begins and ends. A dimension that runs on in other rows has the
+    steps of which its stride is the sum if all have its sign.
+
+    Args:
+        end: of the move.
+        sizes: of the move.
+        layout: of the array.
+
+    Returns:
+        The coordinates of the first element, and for each dimension steps along each axis.
+    """
+    first, ways = coordinates(end.offset, layout), []
+    for size, stride in zip(sizes, end.strides, strict=True):
+        last = coordinates(end.offset + (size - 1) * stride, layout)
+        leads, count = [to - start for start, to in zip(first, last, strict=True)], max(1, size - 1)
+        if any(lead % count for lead in leads):
+            leads, count = coordinates(abs(stride), layout), -1 if stride < 0 else 1
+        ways.append([lead // count for lead in leads])
+    return first, ways
 
 
 def box_of(end: Access, move: Move, layout: Layout) -> Box:
     """The smallest box of a packed array that holds all elements of one end of a move, as `box_between`."""
-    first, _ = coordinates(end.offset, layout)
+    first, ways = located(end, move.sizes, layout)
     # An element of the move may be several of the array.
     run = max(1, move.element_size // layout.element_size)
-    ways = [coordinates(stride, layout)[0] for stride in (*end.strides, layout.element_size)]
+    ways.append([*(0,) * (len(first) - 1), 1] if first else [])
     below, above = reach((*move.sizes, run), ways, len(first))
     low, high = ([at + more for at, more in zip(first, more_of_axes, strict=True)] for more_of_axes in (below, above))
     return box_between(low, high, layout.sizes)
 
 
-def in_box(end: Access, layout: Layout, box: Box, strides: Sequence[int], operand: int) -> Access:
+def in_box(end: Access, sizes: Sequence[int], layout: Layout, box: Box, strides: Sequence[int], operand: int) -> Access:
     """One end of a move in a box that is in memory, or written there.
 
     Args:
         end: in the whole array.
+        sizes: of the move.
         layout: of the whole array, which is packed.
         box: as `box_of`, or larger.
         strides: of the box in memory, in bytes.
         operand: that is the box.
     """
+    first, ways = located(end, sizes, layout)
+    nearer = [stride - whole for stride, whole in zip(strides, layout.strides, strict=True)]
 
-    def placed(distance: int) -> int:
-        counts, rest = coordinates(distance, layout)
-        return rest + sum(count * stride for count, stride in zip(counts, strides, strict=True))
+    def placed(distance: int, counts: Sequence[int]) -> int:
+        return distance + sum(count * more for count, more in zip(counts, nearer, strict=True))
 
-    return Access(operand, placed(end.offset) - offset_of(box, strides), tuple(map(placed, end.strides)))
+    moved = tuple(map(placed, end.strides, ways))
+    return Access(operand, placed(end.offset, first) - offset_of(box, strides), moved)
 
 
 class RegionMap:
@@ -190,8 +218,7 @@ class RegionMap:
 
     def _boxes(self, pick: Pick) -> Iterator[PickedBox]:
         layout = self.inputs[pick.operand]
-        ways = [coordinates(stride, layout)[0] for stride in pick.move.reads.strides]
-        return pick.boxes(layout, ways, self._cell_of)
+        return pick.boxes(layout, located(pick.move.reads, pick.move.sizes, layout)[1], self._cell_of)
 
     def between(
         self,
@@ -226,15 +253,14 @@ class RegionMap:
 
         for part in parts:
             move, source = _move_of(part), _move_of(part).source
-            to = in_box(move.destination, self.output, box, strides, len(regions))
+            to = in_box(move.destination, move.sizes, self.output, box, strides, len(regions))
             if isinstance(part, Pick):
                 layout = self.inputs[part.operand]
                 for inner in self._boxes(part):
                     place = held_in(part.operand, inner.box)
-                    ways = in_box(move.reads, layout, regions[place].box, held[place].strides, place).strides
-                    moves.append(
-                        part.moved(inner, to, regions[place].box, held[place].strides, Access(place, 0, ways), added)
-                    )
+                    held_box, pitches = regions[place].box, held[place].strides
+                    source = in_box(move.reads, move.sizes, layout, held_box, pitches, place)._replace(offset=0)
+                    moves.append(part.moved(inner, to, held_box, pitches, source, added))
                 continue
             if isinstance(source, Access) and source.operand >= len(self.inputs):
                 if source.operand not in numbers:
@@ -243,7 +269,7 @@ class RegionMap:
             elif isinstance(source, Access):
                 layout = self.inputs[source.operand]
                 place = held_in(source.operand, box_of(source, move, layout))
-                source = in_box(source, layout, regions[place].box, held[place].strides, place)
+                source = in_box(source, move.sizes, layout, regions[place].box, held[place].strides, place)
             moves.append(move._replace(destination=to, source=source))
         return moves, more
 
