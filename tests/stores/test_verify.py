@@ -61,7 +61,7 @@ def test_a_layout_says_what_the_second_holds(whole, tmp_path):
     assert found == f'"layers.1.down" differs at [7, 5]: {before!s} and {before + 1!s}'
 
 
-@pytest.mark.parametrize("memory", ["16kB", "256MB"])
+@pytest.mark.parametrize("memory", ["17kB", "256MB"])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_each_byte_counts(whole, tmp_path, memory, ranks):
     path, tensors = whole

@@ -21,8 +21,8 @@ from anydml.stores.planning.planned import Planned
 from anydml.stores.running.memory_file import LoadedBlocks
 from anydml.text import bytes_text, parse_size
 
-MOST_BYTES = 1 << 23
-"""Most bytes that are read at once."""
+MOST_BYTES = 1 << 25
+"""Most bytes that are read at once: parts of a tensor in the files of eight ranks are then 4 MiB."""
 
 MOST_AT_ONCE = 10_000
 """Most parts that are read at once."""
@@ -86,8 +86,8 @@ def _boxes(shape: tuple[int, ...], max_bytes: int) -> Iterator[tuple[tuple[int, 
             yield (first, *start), (1, *sizes)
 
 
-LEAST_MEMORY = 14_000
-"""Bytes of memory that suffice: three tenths of them do for the buffers of a plan."""
+LEAST_MEMORY = 17_000
+"""Bytes of memory that suffice: a quarter of them does for the buffers of a plan."""
 
 
 def memory_of(name: str, memory: int | str) -> int:

@@ -163,7 +163,8 @@ def _compared(
         return Comparison(differences, 0, remarks)
     alike = {name: kind for name, kind in one.described.items() if other.described.get(name) == kind}
     total = sum(math.prod(shape) * kind.itemsize for shape, kind in alike.values())
-    # Each side has two tenths of the memory for its parts, and three for its buffers.
+    # Each side has an eighth of the memory for parts that are compared, one for those read ahead, and a quarter for its
+    # buffers.
     size = memory_of("verify", memory)
     with shown(total, 0, progress) as advance:
         if isinstance(one, Manifest) or isinstance(other, Manifest):
@@ -230,13 +231,13 @@ def _by_elements(
     is_whole: bool,
 ) -> list[Difference]:
     """Differences of elements; the first one, or one of each tensor."""
-    sides = [Streamed(side.composer, side.tensors, memory * 3 // 10) for side in (one, other)]
+    sides = [Streamed(side.composer, side.tensors, memory // 4) for side in (one, other)]
     identities = identities_of_stores("verify", [store for side in sides for store in side.sources])
     differences: dict[str, Difference] = {}
     with ExitStack() as opened:
         pairs = list[Iterator[tuple[list[Part], list[Array]]]]()
         for side in sides:
-            readings = opened.enter_context(closing(side.read(parts_of(alike, memory // 10))))
+            readings = opened.enter_context(closing(side.read(parts_of(alike, memory // 8))))
             pairs.append(ahead(readings, opened.enter_context(ThreadPoolExecutor(1))))
         for (parts, ours), (_, theirs) in zip(*pairs, strict=True):
             for part, here, there in zip(parts, ours, theirs, strict=True):

@@ -67,18 +67,20 @@ def chosen(group: MoveGroup, max_bytes: int) -> Cut | None:
 def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     """A cut into larger blocks, where that makes short requests longer and nothing is moved in a cache."""
     operand = group.operands(cut.side)[0]
-    io = _middle_io(group, cut, operand)
+    io, more = _middle_io(group, cut, operand), cut
     while not io.moves and _mean(io) < NEAR:
-        more = cut._replace(height=2 * cut.height) if cut.pitch else cut._replace(width=2 * cut.width)
+        more = more._replace(height=2 * more.height) if cut.pitch else more._replace(width=2 * more.width)
         if more.height * more.width > LONGEST:
             break
         try:
             longer = _middle_io(group, more, operand)
         except TooManyRunsError:
             break
-        if longer.held > max_bytes or _mean(longer) < LONGER * _mean(io):
+        if longer.held > max_bytes:
             break
-        cut, io = more, longer
+        # A block of twice the size may begin elsewhere in what it reads, and the one after it not.
+        if _mean(longer) >= LONGER * _mean(io):
+            cut, io = more, longer
     return cut
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.moves import Access, Move, extent
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.cutting import Side, end_of, with_end
-from anydml.stores.running.scattered_io import LEFT_OUT, NEAR, can_scatter
+from anydml.stores.running.scattered_io import LEFT_OUT, MOST_RUNS_AT_ONCE, NEAR, can_scatter
 
 LINE = 64
 """Bytes of a line of the caches."""
@@ -33,6 +33,10 @@ DIRECT = 16 << 10
 
 SCATTERED = 256
 """Bytes of a run from which a scattered request of the system is faster than a move."""
+
+
+LONG = 2 << 20
+"""Bytes of a scattered read that ends at the system's most runs, from which one into a buffer is no better."""
 
 
 class Transfer(NamedTuple):
@@ -108,6 +112,8 @@ def direct(move: Move, side: Side) -> Transfer | None:
     while outer and can_scatter() and strides[outer[-1]] == length * runs:
         runs *= sizes[outer.pop()]
     if length * runs < DIRECT:
+        return None
+    if side == "source" and runs > MOST_RUNS_AT_ONCE and length * MOST_RUNS_AT_ONCE < LONG:
         return None
     descending = [k for k in varying if here.strides[k] < 0]
     if descending:

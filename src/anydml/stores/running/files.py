@@ -23,7 +23,7 @@ from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
 from anydml.stores.planning.intervals import Cast
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.objects import ObjectFile
-from anydml.stores.running.scattered_io import LEFT_OUT, MOST_RUNS, can_scatter, request
+from anydml.stores.running.scattered_io import LEFT_OUT, MOST_RUNS_AT_ONCE, can_scatter, request
 
 AT_ONCE = 512 << 10
 """Most bytes of a write: Linux allocates page-cache memory in pieces of that size, and large ones cost more."""
@@ -165,7 +165,7 @@ class PlainFile:
     def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> None:
         view, one = buffer.data, self.read if is_read else self.write
         longest = int(np.max(lengths, initial=1))
-        max_runs = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // longest))
+        max_runs = MOST_RUNS_AT_ONCE if is_read else max(1, min(MOST_RUNS_AT_ONCE, AT_ONCE // longest))
         while starts.size:
             whole = done = rest = 0
             if min(max_runs, starts.size) > 1 and can_scatter():
