@@ -1,7 +1,6 @@
 """Repositories of Icechunk, written by icechunk: read as groups of Zarr, and never written."""
 
 import importlib.util
-import json
 import subprocess
 import sys
 
@@ -106,10 +105,3 @@ def test_one_that_is_broken_is_refused(tmp_path):
         (tmp_path / "ice" / name).mkdir(parents=True)
     with pytest.raises(ModelError, match="is a repository of Icechunk that cannot be opened"):
         stores.open(tmp_path / "ice")
-
-
-def test_n5_is_named_with_what_reads_it(tmp_path):
-    (tmp_path / "n5").mkdir()
-    (tmp_path / "n5/attributes.json").write_text(json.dumps({"dimensions": [2], "blockSize": [2], "dataType": "uint8"}))
-    with pytest.raises(ModelError, match="N5, which is not read: let TensorStore"):
-        stores.open(tmp_path / "n5")

@@ -336,7 +336,7 @@ def zipped_zarr(path):
         (lambda f: [(f / n).mkdir() for n in ("snapshots", "manifests", "refs")], "is a repository of Icechunk"),
         (lambda f: zipped_zarr(f / "x.zip"), 'name one of "x.zip" in it'),
         (lambda f: (f / ".zmetadata").write_text("{}"), "as references of kerchunk in Parquet"),
-        (lambda f: (f / "attributes.json").write_text("{}"), "is an array or a container of N5"),
+        (lambda f: (f / "attributes.json").write_text("{}"), "has attributes.json, as folders of N5 have"),
     ],
 )
 def test_a_folder_that_is_not_read_is_told_what_it_is(tmp_path, make, said):

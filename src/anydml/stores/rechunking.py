@@ -23,7 +23,7 @@ from anydml.stores.formats.zarr_metadata import axes_of, is_same, is_zarr_group,
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.plans import Plan
-from anydml.stores.rechunking_groups import SAME, GroupSizes, array_remarks, rechunk_group, whole_axes
+from anydml.stores.rechunking_groups import SAME, GroupSizes, array_remarks, like, rechunk_group, whole_axes
 from anydml.text import counted
 
 OF_OTHERS = (
@@ -148,10 +148,10 @@ def rechunk(
             "would be a file of another kind: name a .npy file, or a folder such as x.zarr"
         )
     else:
-        like = store if isinstance(store, ZarrStore) else None
+        origin = like(store) if isinstance(store, ZarrStore) else None
         chunks = None if chunks is None else whole_axes(chunks, shape)
         new = new_zarr(
-            output, shape, store.dtype, chunks, like, codec, [output_axes[k] for k in order], shards, zarr_format
+            output, shape, store.dtype, chunks, origin, codec, [output_axes[k] for k in order], shards, zarr_format
         )
     plan = plan_function(function, "rechunk", store, new, memory, overwrite)
     is_as_it_is = order == [*range(store.ndim)] and all(flip == slice(None) for flip in flips)

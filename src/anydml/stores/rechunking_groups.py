@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import at_once, real_path, size_at
-from anydml.stores.formats.inside_files import said_of
+from anydml.stores.formats.inside_files import Inside, said_of
+from anydml.stores.formats.n5 import as_plain
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
 from anydml.stores.formats.zarr_metadata import codecs_beside_spec, is_of_xarray, is_same, shard_levels
@@ -53,7 +55,7 @@ def rechunk_group(
         slices: by the names of axes, of every array that has them.
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)
-    is_other = version not in (None, group.version)
+    is_other = version not in (None, group.version) or is_rewritten(source)
     sliced = _sliced(group, slices or {}, place)
     if (is_other or sliced) and chunks is None and shards is None and codec is None:
         asked = dict[str, Sizes | None]()
@@ -72,9 +74,9 @@ def rechunk_group(
             raise BindingError(f"rechunk: {place}: slices take nothing of {show(name)}, which has {[*store.shape]}")
         aligned_sizes = None if sizes is None else whole_axes(sizes, shape)
         options = (codec, None, shards) if name in asked else (None, None, None)
-        targets.append(new_zarr(target / name, shape, store.dtype, aligned_sizes, store, *options, version))
+        targets.append(new_zarr(target / name, shape, store.dtype, aligned_sizes, like(store), *options, version))
     changed = {name: target.metadata for name, target in zip(chosen, targets, strict=True)}
-    files = group.metadata_in(int(version or 0), changed) if is_other else group.metadata(changed)
+    files = group.metadata_in(int(version or group.version), changed) if is_other else group.metadata(changed)
     unchanged = [name for name in group.arrays if name not in chosen]
     copied = [path for name in unchanged for path in group.files_of(name)]
     others = {target / name: content for name, content in files.items()}
@@ -100,6 +102,18 @@ def rechunk_group(
     if group.left:
         plan.remarks.append(f"leaves behind {names(group.left)}")
     return plan
+
+
+def is_rewritten(path: Path) -> bool:
+    """Whether arrays lie otherwise than they are written."""
+    return isinstance(path, Inside) and bool(path.references.remark)
+
+
+def like(store: ZarrStore) -> ZarrStore:
+    """The array whose properties a new one has."""
+    if not is_rewritten(store.path):
+        return store
+    return replace(store, layout=replace(store.layout, edges=None), metadata=as_plain(store.metadata))
 
 
 def _is_whole(index: Sequence[Any], shape: Sequence[int]) -> bool:

@@ -1,4 +1,4 @@
-"""Paths of Zarr arrays and groups in one file, a zip store, references of kerchunk or HDF5, or in Icechunk."""
+"""Paths of Zarr arrays and groups in one file, a zip store, references of kerchunk or HDF5, in Icechunk or N5."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from anydml.files.located import located
 from anydml.stores.formats.hdf5 import SIGNATURE, references_of_hdf5
 from anydml.stores.formats.icechunk import is_icechunk, references_of_icechunk, snapshot_of
 from anydml.stores.formats.kerchunk import is_kerchunk, references_of_kerchunk
+from anydml.stores.formats.n5 import is_n5, references_of_n5, state_of_n5
 from anydml.stores.formats.references import References
 from anydml.stores.formats.store import state_of
 from anydml.stores.formats.zip_store import is_zip_store, references_of_zip
@@ -127,7 +128,8 @@ def placed(name: str, value: object) -> Path:
         return placed_path
     try:
         for path in (placed_path, *placed_path.parents):
-            if path.is_file() or is_icechunk(path):
+            if path.is_file() or _is_folder(path):
+                _forget_others(path)
                 return Inside(placed_path) if _is_known(path) or _kind(path) is not None else placed_path
             if path.exists():
                 break
@@ -147,13 +149,31 @@ def _is_known(path: Path) -> bool:
 
 def _state(path: Path) -> tuple[Any, ...]:
     """A value that changes with a file or repository."""
-    return (snapshot_of(path),) if path.is_dir() else state_of(path.stat())
+    if not path.is_dir():
+        return state_of(path.stat())
+    return state_of_n5(path) if is_n5(path) else (snapshot_of(path),)
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether a folder is read as one file."""
+    return is_icechunk(path) or is_n5(path)
+
+
+def _forget_others(path: Path) -> None:
+    """Read arrays anew that lie in a folder, or around it: they may have been read before it changed."""
+    overlapping = [
+        file for file in _KNOWN if file != str(path) and (path in Path(file).parents or Path(file) in path.parents)
+    ]
+    for file in overlapping:
+        del _KNOWN[file]
 
 
 def said_of(path: Path) -> list[str]:
     """A remark on the other files from which a path is read, or on the state of a repository, if there are some."""
     if isinstance(path, Inside) and path.references.version:
         return [f"reads {path.references.version} of {path.file}"]
+    if isinstance(path, Inside) and path.references.remark:
+        return [path.references.remark]
     others = (
         [str(reference) for reference in path.references.files() if reference != path.file]
         if isinstance(path, Inside)
@@ -173,7 +193,7 @@ def whole(path: Path) -> Path:
 def _kind(path: Path) -> Any:
     """The function that reads the references of a file; None of others."""
     if path.is_dir():
-        return references_of_icechunk
+        return references_of_n5 if is_n5(path) else references_of_icechunk
     with path.open("rb") as file:
         start = file.read(8)
     if start.startswith(b"PK") and path.suffix.lower() in (".zip", ".zarr") and is_zip_store(path):
@@ -193,7 +213,7 @@ def _parts(path: Inside) -> tuple[str, str]:
     file = next(
         str(candidate)
         for candidate in (Path(text), *Path(text).parents)
-        if candidate.is_file() or is_icechunk(candidate)
+        if candidate.is_file() or _is_folder(candidate)
     )
     return file, text[len(file) + 1 :].replace(os.sep, "/")
 

@@ -15,6 +15,7 @@ from anydml.stores.formats.completeness import RANK, check_numbers, is_one_of, r
 from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.inside_files import Inside, placed
 from anydml.stores.formats.joined_metadata import JoinedMetadata
+from anydml.stores.formats.n5 import is_n5
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
 from anydml.stores.formats.store import Checkpoint, FileContent, Store, seen_at, uncollected
@@ -27,10 +28,10 @@ INDEX = ".safetensors.index.json"
 """Suffix of the names of indexes; those of Hugging Face are called model.safetensors.index.json."""
 
 N5 = (
-    "is an array or a container of N5, which is not read: let TensorStore copy it to a Zarr folder (pip install "
-    "tensorstore)"
+    "has attributes.json, as folders of N5 have, but not those of an array, or of a container on this machine, which "
+    "are read: name one of these"
 )
-"""What is said of them."""
+"""What is said of other folders."""
 
 BIN_INDEX, WHOLE_BIN = ".bin.index.json", "pytorch_model.bin"
 """The same for files of ``torch.save``, and the name of a single one."""
@@ -159,7 +160,8 @@ def _what_is_in(entries: Sequence[Path]) -> str:
         return "has .zmetadata alone, as references of kerchunk in Parquet, which are not read: write them as JSON"
     known = [entry.name for entry in entries if entry.suffix.lower() in (".npy", *READERS) and entry.is_file()]
     known += [entry.name for entry in entries if entry.suffix.lower() == ".zip" and is_zip_store(entry)]
-    known += [name for name in sorted(inside) if is_zarr(entries[0].parent / name)]
+    folders = {name: entries[0].parent / name for name in sorted(inside)}
+    known += [name for name, folder in folders.items() if is_zarr(folder) or is_n5(folder)]
     if known:
         return f"has no index that says which files belong to one checkpoint: name one of {names(known)} in it"
     return (

@@ -81,11 +81,14 @@ class References:
         objects: their bytes, or where these lie, by their names.
         refused: why arrays cannot be read, by their names.
         version: which state of a repository this is; empty where the files tell.
+        remark: what is to be said of every array that is read; empty if nothing. Such arrays are written as any others
+            of Zarr, not as they lie.
     """
 
     objects: Mapping[str, bytes | Object]
     refused: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
+    remark: str = ""
 
     def __post_init__(self) -> None:
         self.inside: dict[str, dict[str, None]] = {"": {}}

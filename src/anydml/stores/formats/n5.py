@@ -1,0 +1,246 @@
+"""N5: folders of arrays whose blocks lie in files behind headers, read where they lie as chunks of Zarr.
+
+The format is that of the specification of N5 4.0.0 (https://github.com/saalfeldlab/n5).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.references import Range, References
+from anydml.stores.formats.safetensors import parse_json
+from anydml.stores.formats.store import state_of
+from anydml.stores.formats.zarr_metadata import is_zarr
+from anydml.stores.formats.zarr_rectilinear import MOST_SIZES, with_edges
+from anydml.stores.formats.zarr_shards import Json
+
+ATTRIBUTES = "attributes.json"
+
+REMARK = "has the axes in the order of N5's dimensions, of which the first lies closest, as TensorStore does"
+"""What is said of every array, for others reverse the axes."""
+
+OF_ARRAYS = ("dimensions", "blockSize", "dataType")
+"""Attributes that all arrays have."""
+
+DTYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {"float32", "float64"}
+
+SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+
+CODECS: Mapping[str, Callable[[Mapping[str, Any], int], list[Json]]] = {
+    "raw": lambda _, __: [],
+    "gzip": lambda said, _: [_codec("numcodecs.zlib" if said.get("useZlib") else "gzip", level=_level(said, 6))],
+    "bzip2": lambda said, _: [_codec("numcodecs.bz2", level=int(said.get("blockSize", 9)))],
+    "xz": lambda said, _: [_codec("numcodecs.lzma", format=1, check=-1, preset=int(said.get("preset", 6)))],
+    "zstd": lambda said, _: [_codec("zstd", level=int(said.get("level", 3)), checksum=False)],
+    "blosc": lambda said, size: [
+        _codec("blosc", cname=said["cname"], clevel=int(said["clevel"]), shuffle=SHUFFLES[said["shuffle"]],
+               typesize=size, blocksize=int(said.get("blocksize", 0)))
+    ],
+}  # fmt: skip
+"""Codecs of Zarr for the compressions that are read, by the compression's attributes and the bytes of an element."""
+
+
+def is_n5(path: Path) -> bool:
+    """Whether a folder is an array or a container of N5."""
+    try:
+        said = json.loads((path / ATTRIBUTES).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and ("n5" in said or _is_array(said)) and not is_zarr(path)
+
+
+def state_of_n5(path: Path) -> tuple[Any, ...]:
+    """A value that changes with any of the files."""
+    walked = ((Path(folder) / name for name in sorted(files)) for folder, _, files in os.walk(path))
+    return tuple((str(file), *state_of(file.stat())) for file in itertools.chain.from_iterable(walked))
+
+
+def references_of_n5(path: Path, place: JsonPath) -> References:
+    """Where the blocks of all arrays lie, with metadata of Zarr's version 3.
+
+    Raises:
+        ModelError: attributes are broken.
+    """
+    objects, refused = dict[str, bytes | Range](), dict[str, str]()
+    with place.reading():
+        for name, said in _nodes(path, ""):
+            start = f"{name}/".lstrip("/")
+            if not _is_array(said):
+                attributes = {key: value for key, value in said.items() if key != "n5"}
+                group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+                objects[f"{start}zarr.json"] = json.dumps(group).encode()
+                continue
+            try:
+                found = dict(_array(path / name, said))
+            except (ValueError, TypeError, LookupError) as error:
+                why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+                refused[name] = f"is an array of N5 that {why}"
+                continue
+            objects |= {f"{start}{key}": content for key, content in found.items()}
+    if "" in refused:
+        raise place.error(refused[""])
+    return References(objects, refused, remark=REMARK)
+
+
+def _is_array(said: Mapping[str, Any]) -> bool:
+    return all(key in said for key in OF_ARRAYS)
+
+
+def _nodes(path: Path, name: str) -> Iterator[tuple[str, Json]]:
+    """Groups and arrays by relative path, with their attributes."""
+    said: Any = {}
+    if (file := path / name / ATTRIBUTES).is_file():
+        said = parse_json(file.read_bytes(), JsonPath(str(file)), "text")
+        if not isinstance(said, dict):
+            raise JsonPath(str(file)).error("is not a JSON object")
+    yield name, said
+    if not _is_array(said):
+        for entry in sorted((path / name).iterdir()):
+            if entry.is_dir() and not entry.is_symlink():
+                yield from _nodes(path, f"{name}/{entry.name}".lstrip("/"))
+
+
+def _array(path: Path, said: Json) -> Iterator[tuple[str, bytes | Range]]:
+    """Metadata and blocks of an array.
+
+    Raises:
+        ValueError: something of it is not read.
+        LookupError: attributes of its compression are missing.
+    """
+    shape, block, kind = (said[key] for key in OF_ARRAYS)
+    if not _are_sizes(shape, 0) or not _are_sizes(block, 1) or len(shape) != len(block):
+        raise ValueError(f"has dimensions {show(str(shape))} and blockSize {show(str(block))}, which are none")
+    if kind not in DTYPES:
+        raise ValueError(f"has dataType {show(str(kind))}, whose elements are not numbers of 1 to 8 bytes")
+    dtype = np.dtype(str(kind))
+    rank, blocks = len(shape), dict[tuple[int, ...], tuple[Path, tuple[int, ...]]]()
+    for number, file in _files(path, rank):
+        if all(k * size < whole for k, size, whole in zip(number, block, shape, strict=True)):
+            blocks[number] = file, _sizes(file, rank)
+    edges = _edges(shape, block, blocks)
+    endian: Json = {"name": "bytes", "configuration": {"endian": "big"}} if dtype.itemsize > 1 else {"name": "bytes"}
+    axes = said.get("axes")
+    are_names = isinstance(axes, list) and len(axes) == rank and all(isinstance(axis, str) for axis in axes)
+    attributes = {k: v for k, v in said.items() if k not in (*OF_ARRAYS, "compression", "compressionType", "n5")}
+    document = {
+        "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": kind, "fill_value": 0,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": block}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "codecs": [_turned(rank), endian, *_compressors(said, dtype.itemsize)],
+        **({"dimension_names": axes} if are_names else {}),
+        "attributes": {k: v for k, v in attributes.items() if k != "axes" or not are_names},
+    }  # fmt: skip
+    files = {"zarr.json": json.dumps(document).encode()}
+    yield from (files if edges is None else with_edges(files, edges)).items()
+    for number, (file, _) in blocks.items():
+        yield "/".join(["c", *map(str, number)]), Range(file, 4 + 4 * rank, None)
+
+
+def as_plain(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The metadata of an array with its elements in row-major order, in chunks of one size."""
+    said = json.loads(metadata["zarr.json"])
+    grid = said["chunk_grid"]["configuration"]
+    if "chunk_shapes" in grid:
+        firsts = (own[0] if isinstance(own, list) else own for own in grid["chunk_shapes"])
+        sizes = [first[0] if isinstance(first, list) else first for first in firsts]
+        said["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": sizes}}
+    said["codecs"] = said["codecs"][1:]
+    return {"zarr.json": json.dumps(said).encode()}
+
+
+def _are_sizes(said: Any, least: int) -> bool:
+    return isinstance(said, list) and bool(said) and all(type(n) is int and least <= n < 1 << 62 for n in said)
+
+
+def _compressors(said: Json, size: int) -> list[Json]:
+    """Codecs of Zarr by which the blocks are compressed."""
+    # Version 1 had only a name.
+    options = said.get("compression", {"type": said.get("compressionType", "raw")})
+    name = str(options.get("type") if isinstance(options, dict) else options)
+    if name not in CODECS:
+        raise ValueError(f"has compression {show(name)}, where one of {', '.join(CODECS)} is read")
+    return CODECS[name](options, size)
+
+
+def _codec(name: str, **configuration: Any) -> Json:
+    return {"name": name, "configuration": configuration}
+
+
+def _level(said: Mapping[str, Any], default: int) -> int:
+    """A level, of which N5 writes −1 for the default."""
+    level = int(said.get("level", -1))
+    return default if level < 0 else level
+
+
+def _turned(rank: int) -> Json:
+    """The codec of blocks whose first axis lies closest."""
+    return {"name": "transpose", "configuration": {"order": [*range(rank)][::-1]}}
+
+
+def _files(folder: Path, rank: int) -> Iterator[tuple[tuple[int, ...], Path]]:
+    """The files of blocks, by their numbers."""
+    with os.scandir(folder) as entries:
+        every = [*entries]
+    for entry in every:
+        # A number is written in one way.
+        if not entry.name.isdecimal() or str(int(entry.name)) != entry.name:
+            continue
+        if rank == 1 and entry.is_file():
+            yield (int(entry.name),), Path(entry.path)
+        elif rank > 1 and entry.is_dir():
+            for rest, file in _files(Path(entry.path), rank - 1):
+                yield (int(entry.name), *rest), file
+
+
+def _sizes(file: Path, rank: int) -> tuple[int, ...]:
+    """The sizes of a block by its header.
+
+    Raises:
+        ValueError: the header is broken, or that of blocks whose elements are no numbers.
+    """
+    with file.open("rb") as opened:
+        header = opened.read(4 + 4 * rank)
+    if len(header) < 4 + 4 * rank:
+        raise ValueError(f"has a block of {len(header)} bytes, {file}")
+    mode, axes, *sizes = struct.unpack(f">HH{rank}I", header)
+    if mode or axes != rank:
+        raise ValueError(f"has a block of mode {mode} and {axes} axes, {file}: mode 0 and {rank} axes are read")
+    return tuple(sizes)
+
+
+def _edges(
+    shape: Sequence[int], block: Sequence[int], blocks: Mapping[tuple[int, ...], tuple[Path, tuple[int, ...]]]
+) -> list[list[int]] | None:
+    """Where blocks begin and end along each axis; None where the last ones are whole, too.
+
+    Raises:
+        ValueError: a block has other sizes than those that lie at the same end of the array.
+    """
+    ends = list[tuple[int, int]]()
+    for axis, (whole, size) in enumerate(zip(shape, block, strict=True)):
+        last = max(0, whole - 1) // size
+        rest = whole - last * size
+        at_end = {sizes[axis] for number, (_, sizes) in blocks.items() if number[axis] == last}
+        end = rest if at_end == {rest} else size
+        ends.append((last, end))
+        for number, (file, sizes) in blocks.items():
+            if sizes[axis] != (end if number[axis] == last else size):
+                raise ValueError(
+                    f"has a block of sizes {[*sizes]}, {file}, where other blocks have {size}, and {end} at the end of "
+                    f"axis {axis}: let TensorStore copy it to a Zarr folder"
+                )
+    if all(end == size for (_, end), size in zip(ends, block, strict=True)):
+        return None
+    if max(last for last, _ in ends) >= MOST_SIZES:
+        raise ValueError(f"has more than {MOST_SIZES} blocks along an axis")
+    columns = zip(ends, block, strict=True)
+    return [[*range(0, last * size + 1, size), last * size + end] for (last, end), size in columns]
