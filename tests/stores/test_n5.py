@@ -133,7 +133,7 @@ def header(*sizes, mode=0, axes=None):
         (lambda path, _: (path / "0/0").write_bytes(b"\0"), "a block of 1 bytes"),
         (lambda path, _: (path / "0/0").write_bytes(header(4, 2) + bytes(15)), "cannot be read"),
         (lambda path, _: (path / "0/0").write_bytes(header(4, 2) + bytes(17)), "cannot be read"),
-        (lambda _, said: said.update(compression={"type": "lz4", "blockSize": 65536}), 'compression "lz4"'),
+        (lambda _, said: said.update(compression={"type": "lz4", "blockSize": 65536}), "compression .*lz4"),
         (lambda _, said: said.update(compression={"type": "blosc"}), "lacks 'cname'"),
         (lambda _, said: said.update(compression="gzip"), "compression"),
         (lambda _, said: said.update(dataType="string"), 'dataType "string"'),

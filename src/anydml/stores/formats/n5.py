@@ -165,10 +165,9 @@ def _compressors(said: Json, size: int) -> list[Json]:
     """Codecs of Zarr by which the blocks are compressed."""
     # Version 1 had only a name.
     options = said.get("compression", {"type": said.get("compressionType", "raw")})
-    name = str(options.get("type") if isinstance(options, dict) else options)
-    if name not in CODECS:
-        raise ValueError(f"has compression {show(name)}, where one of {', '.join(CODECS)} is read")
-    return CODECS[name](options, size)
+    if not isinstance(options, dict) or options.get("type") not in CODECS:
+        raise ValueError(f"has compression {show(str(options))}, where one of {', '.join(CODECS)} is read")
+    return CODECS[options["type"]](options, size)
 
 
 def _codec(name: str, **configuration: Any) -> Json:
