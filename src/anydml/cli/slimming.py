@@ -28,7 +28,9 @@ SHOWN = 20
 @click.argument("model", metavar="MODEL.onnx", type=LocalPath(is_read=True))
 @click.argument("output", metavar="OUT.onnx", type=LocalPath())
 @click.option(
-    "--exact", is_flag=True, help="Keep the shapes of matrix products, whose sums otherwise differ in the last bits."
+    "--exact",
+    is_flag=True,
+    help="Keep every bit: shapes of matrix products, whose sums else differ in the last bits, and signs of zeros.",
 )
 @click.option("--prove", is_flag=True, help="Prove the new model equal to the old one, as `anydml prove` does.")
 @click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with bytes and pictures.")
@@ -44,8 +46,8 @@ def slim(
 
     Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are replaced by the cheapest
     equivalent standard nodes. Some nodes that compute are rewritten for another order of axes, if that moves fewer
-    bytes. For products by constant matrices this may change the last bits; --exact prevents it. The names of inputs
-    and outputs are unchanged.
+    bytes. For products by constant matrices this may change the last bits, and without sums with 0, zeros may differ in
+    their signs; --exact prevents both. The names of inputs and outputs are unchanged.
     """
     if not is_onnx(model):
         raise click.ClickException(f"{model}: its name must end in .onnx")

@@ -13,7 +13,7 @@ from anydml.onnx.graph import opsets_of
 from anydml.onnx.training_nodes import FreshNames
 from anydml.onnx.values import Array
 from anydml.onnx.walk import bodies, plain_domain, subgraphs
-from anydml.proving.constants import Constants
+from anydml.proving.constants import NUMBERS, Constants
 
 OUTSIDE = -1
 """Stands for the number of a reader that is not a node of the main graph: a subgraph, or the caller of the model."""
@@ -135,6 +135,25 @@ class Graph:
         """Return the name of a constant that equals an array; a new one is named after `base`."""
         return self.constants.new(array, lambda: self._fresh.new(base, "constant"))
 
+    @property
+    def initial(self) -> int:
+        """The number of Constant nodes that can be initializers."""
+        return sum(self._initial(op) is not None for op in self.ops)
+
+    def _initial(self, op: Op) -> TensorProto | None:
+        """Return a Constant as an initializer; None for other nodes, outputs of the model, texts and sparse tensors."""
+        if op.kind != "Constant" or op.outputs[0] in self.outputs or len(op.proto.attribute) != 1:
+            return None
+        (name,), (attribute,) = op.outputs, op.proto.attribute
+        if attribute.name in NUMBERS:
+            return numpy_helper.from_array(self.constants.read(name), name)
+        if attribute.name != "value":
+            return None
+        tensor = TensorProto()
+        tensor.CopyFrom(attribute.t)
+        tensor.name = name
+        return tensor
+
     @cached_property
     def bare(self) -> ModelProto:
         """The model of this graph without constants."""
@@ -147,6 +166,8 @@ class Graph:
     def to_model(self, place: Callable[[Array], Mapping[str, str] | None] | None = None) -> ModelProto:
         """Return the model of this graph, without initializers and declarations that only removed nodes needed.
 
+        Constant nodes become initializers.
+
         Args:
             place: returns the entries of a new constant that becomes external data, and None for others.
         """
@@ -154,12 +175,14 @@ class Graph:
         result.CopyFrom(self.model)
         graph = result.graph
         del graph.node[:]
-        graph.node.extend(op.proto for op in self.ops)
+        initial = {op: tensor for op in self.ops if (tensor := self._initial(op)) is not None}
+        graph.node.extend(op.proto for op in self.ops if op not in initial)
         used = self.readers.keys()
         formerly = {name for node in self.model.graph.node for name in (*node.input, *_captured(node))}
         inputs = {value.name for value in graph.input}
         gone = {tensor.name for tensor in graph.initializer if tensor.name in formerly - used - inputs}
         _keep(graph.initializer, {tensor.name for tensor in graph.initializer} - gone)
+        graph.initializer.extend(initial.values())
         for name, array in self.constants.made.items():
             if name in used:
                 entries = None if place is None else place(array)
@@ -170,7 +193,8 @@ class Graph:
                 tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
                 for key, value in entries.items():
                     tensor.external_data.add(key=key, value=value)
-        _keep(graph.value_info, self.makers.keys())
+        made = {name for op in self.ops if op not in initial for name in op.outputs}
+        _keep(graph.value_info, made)
         annotations = [annotation for annotation in graph.quantization_annotation if annotation.tensor_name not in gone]
         del graph.quantization_annotation[:]
         graph.quantization_annotation.extend(annotations)

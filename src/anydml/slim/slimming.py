@@ -41,6 +41,10 @@ BODIES = "movement in bodies of nodes is composed"
 FOLDING = "what is known, equal or unused is gone"
 """What a stage does in which nodes are not composed, but not needed."""
 
+SUMS = "the last bits of sums may differ"
+SIGNS = "zeros may differ in their signs"
+"""How results may differ after a stage."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -50,25 +54,26 @@ class Stage:
         graph: the new graph.
         title: what is done to nodes that compute; empty if only movement changes.
         cost: cost of all movement, before and after.
-        is_exact: see `Rewrite.is_exact`.
+        differs: how results may differ; empty if every bit stays.
     """
 
     graph: Graph
     title: str
     cost: tuple[Cost, Cost]
-    is_exact: bool = True
+    differs: str = ""
 
     def __str__(self) -> str:
         """What is done, and what it saves."""
+        differs = f", {self.differs}" if self.differs else ""
         if self.cost[0] == self.cost[1]:
-            return self.title
+            return f"{self.title}{differs}"
         changes_products = self.cost[0].products != self.cost[1].products
         before, after = (
             f"{bytes_text(cost.moved)} by {counted(cost.nodes, 'node')}"
             + (f" and {counted(cost.products, 'product')} reshaped" if changes_products else "")
             for cost in self.cost
         )
-        return f"{self.title}: {before} → {after}{'' if self.is_exact else ', the last bits of sums may differ'}"
+        return f"{self.title}: {before} → {after}{differs}"
 
 
 @dataclass
@@ -107,7 +112,7 @@ class Slimmed:
     @property
     def is_exact(self) -> bool:
         """Whether results are equal bit for bit."""
-        return all(stage.is_exact for stage in self.stages)
+        return not any(stage.differs for stage in self.stages)
 
 
 @dataclass
@@ -135,7 +140,7 @@ class _Composed:
         return self.analyses.graph
 
     def stage(self, title: str = "", before: Cost | None = None, is_exact: bool = True) -> Stage:
-        return Stage(self.graph, title, (before or self.before, self.after), is_exact)
+        return Stage(self.graph, title, (before or self.before, self.after), "" if is_exact else SUMS)
 
 
 def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -> Slimmed:
@@ -144,7 +149,8 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     Args:
         model: a valid model, which is not changed.
         folder: folder of its external data, of which only what moves is read; None if it has none or it is loaded.
-        exact: whether to keep the shapes of matrix products, so that runtimes add their terms in the same order.
+        exact: whether to keep the shapes of matrix products, so that runtimes add their terms in the same order, and
+            sums with 0, which make 0 of −0.
 
     Returns:
         A model with the same opsets, inputs and outputs, which computes the same numbers.
@@ -153,12 +159,17 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
         ModelError: the model is not valid.
     """
     check(model)
+    return _slimmed(model, folder, exact, keeps_signs=exact)
+
+
+def _slimmed(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bool) -> Slimmed:
+    """Slim a model, with the signs of zeros or without."""
     opset = opsets_of(model.opset_import).get("", 0)
     if opset < OLDEST or model.ir_version < OLDEST_IR:
         return Slimmed(model, [], [f"nothing is changed before opset {OLDEST} and IR version {OLDEST_IR}"])
     names, graph = size_names(model), Graph.of(model, folder)
     judge, stages, moved = Judge(graph, names), list[Stage](), None
-    bodies = judge.with_bodies(graph, lambda body: slim(body, folder, exact).model)
+    bodies = judge.with_bodies(graph, partial(_slim_body, folder, exact))
     if bodies is not graph:
         graph = bodies
         stages.append(Stage(graph, BODIES, (NOTHING, NOTHING)))
@@ -173,6 +184,9 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
         moved = _movement(analyses.first, stand_ins)
         stages.append(Stage(folded, _folding(graph, folded), (moved, _movement(known.first, stand_ins))))
         graph, analyses = folded, known
+    if not keeps_signs and (summed := judge.without_zeros(graph)) is not None:
+        stages.append(Stage(summed, _zeros(graph, summed), (NOTHING, NOTHING), SIGNS))
+        graph, analyses = summed, analyses.of(summed)
     first = last = _composed(analyses, stand_ins, {}, judge)
     if first.graph is not graph:
         stages.append(first.stage())
@@ -192,8 +206,23 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     if names and (folded := judge.folded(final.graph, with_sizes=True)) is not None:
         after = _movement(final.analyses.of(folded).first, stand_ins)
         stages.append(Stage(folded, _folding(final.graph, folded), (final.after, after)))
+    last_graph = stages[-1].graph if stages else graph
+    if last_graph.initial:
+        title = f"constants are initializers ({counted(last_graph.initial, 'node')})"
+        stages.append(Stage(last_graph, title, (NOTHING, NOTHING)))
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
     return Slimmed(model, first.regions, notes, original.first, stages, after, moved)
+
+
+def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelProto:
+    """Return a slimmed body, whose outputs are read by nodes that it does not know."""
+    check(body)
+    return _slimmed(body, folder, exact, keeps_signs=True).model
+
+
+def _zeros(before: Graph, after: Graph) -> str:
+    """Return which sums are left out, as a text."""
+    return f"sums with 0, such as biases of zeros, are left out ({counted(len(before.ops) - len(after.ops), 'node')})"
 
 
 def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:

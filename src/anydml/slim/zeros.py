@@ -1,0 +1,115 @@
+"""Sums with 0, such as biases of zeros, are left out where only the sign of a zero can tell that they are.
+
+x + 0 is x, but for −0, of which it makes 0. Both are equal wherever they are compared, and so is what is computed of
+them, unless a node divides by them or looks at bits: a sum that such a node may read stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anydml.onnx.tensors import numpy_type
+from anydml.onnx.values import Array
+from anydml.proving.moving import filled
+from anydml.proving.terms import Term
+from anydml.slim.analysis import MOVEMENT
+from anydml.slim.graph import OUTSIDE, Graph, Op
+
+_CARRIES = """
+    Add Asin Asinh Atan Atanh Attention AveragePool Ceil Celu Clip Conv ConvTranspose CumSum Einsum Elu Erf Floor Gelu
+    Gemm GlobalAveragePool GlobalMaxPool HardSigmoid HardSwish InstanceNormalization LayerNormalization LeakyRelu
+    LogSoftmax MatMul Max Mean Min Mish Mul Neg RMSNormalization ReduceL1 ReduceMax ReduceMean ReduceMin ReduceSum Relu
+    Resize Round Selu Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu
+"""
+
+CARRIES = frozenset(_CARRIES.split()) | MOVEMENT
+"""Operators whose results for 0 and for −0 are equal, but may be zeros of either sign, whichever input these are."""
+
+_ENDS = """
+    Abs Cos Cosh Equal Exp Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual ReduceL2 ReduceSumSquare Shape Size
+"""
+
+ENDS = frozenset(_ENDS.split())
+"""Operators whose results for 0 and for −0 are the same."""
+
+
+class ZeroSums:
+    """Finds sums with zeros in a graph.
+
+    Args:
+        graph: the graph.
+        terms: the terms of its values, by name.
+    """
+
+    def __init__(self, graph: Graph, terms: Mapping[str, Term | None]) -> None:
+        self._graph, self._terms = graph, terms
+        self._told: dict[str, bool] = {}
+
+    def left_out(self) -> list[Op] | None:
+        """Return the nodes that are left; None if nothing changes."""
+        graph, names, ops = self._graph, dict[str, str](), list[Op]()
+        captured = {name for op in graph.ops for name in op.captured}
+        for op in reversed(graph.ops):
+            for name in op.outputs:
+                readers = (graph.ops[number] for number in graph.readers.get(name, ()) if number != OUTSIDE)
+                self._told[name] = name in captured or any(self._tells(reader, name) for reader in readers)
+        for op in graph.ops:
+            rest = self._rest(op)
+            if rest is None:
+                ops.append(op.replaced([names.get(name, name) for name in op.inputs]))
+            else:
+                names[op.outputs[0]] = names.get(rest, rest)
+        return ops if names else None
+
+    def _rest(self, op: Op) -> str | None:
+        """Return the value that a node adds 0 to, if the sum can be left out."""
+        if op.kind != "Add" or self._told[op.outputs[0]] or OUTSIDE in self._graph.readers.get(op.outputs[0], ()):
+            return None
+        result = self._terms.get(op.outputs[0])
+        for name, other in zip(op.inputs, op.inputs[::-1], strict=True):
+            term, zeros = self._terms.get(name), self._terms.get(other)
+            if term is None or zeros is None or result is None or term.is_constant or term.shape is None:
+                continue
+            element = filled(zeros)
+            is_zero = element is not None and element.dtype.kind == "f" and not element
+            if is_zero and term.shape == result.shape:
+                return str(name)
+        return None
+
+    def _tells(self, op: Op, name: str) -> bool:
+        """Whether what a node computes of a value, or what is computed of that, may not be equal for 0 and −0."""
+        if op.kind in ENDS or (op.kind == "QuantizeLinear" and name not in op.inputs[1:]):
+            return False
+        carries = op.kind in CARRIES
+        if op.kind == "Cast":
+            dtype = numpy_type(op.get("to"))
+            if dtype is not None and dtype.kind in "iub":
+                return False
+            carries = dtype is not None and dtype.kind == "f"
+        elif op.kind == "MaxPool":
+            carries = len(op.outputs) == 1
+        elif op.kind == "BatchNormalization":
+            carries = len(op.outputs) == 1 and name not in op.inputs[4:]
+        elif op.kind == "Where":
+            carries = name != op.inputs[0]
+        elif op.kind == "Div":
+            carries = name not in op.inputs[1:]
+        elif op.kind == "Pow":
+            exponent = None if name in op.inputs[1:] else self._number(op.inputs[1])
+            if exponent is None or not float(exponent) > 0:
+                return True
+            carries = True
+        elif op.kind == "Add" and any(self._is_not_zero(other) for other in op.inputs if other != name):
+            # What is added to a number that is not 0 has no sign of zeros any more.
+            return False
+        return not carries or any(self._told[output] for output in op.outputs if output)
+
+    def _number(self, name: str) -> Array | None:
+        term = self._terms.get(name)
+        return None if term is None else filled(term)
+
+    def _is_not_zero(self, name: str) -> bool:
+        """Whether a value is a constant of floats without zeros."""
+        term = self._terms.get(name)
+        array = None if term is None or not term.is_constant else term.array
+        return array is not None and array.dtype.kind == "f" and bool(array.all())
