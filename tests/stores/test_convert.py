@@ -367,6 +367,26 @@ def test_a_process_without_transformers_converts_without_importing_it(mixtral):
             assert path.read_bytes() == (mixtral / f"{to} there" / path.name).read_bytes()
 
 
+def test_the_answer_is_kept_for_the_same_model_and_what_is_installed(mixtral, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(mixtral / "caches"))
+    code = (
+        "import subprocess, sys; from anydml import stores\n"
+        "begun, start = [], subprocess.Popen\n"
+        "subprocess.Popen = lambda *a, **k: begun.append(a) or start(*a, **k)\n"
+        "stores.convert(*sys.argv[1:3], to=sys.argv[3], overwrite=True).run(); print(len(begun))"
+    )
+    for to in "original", "transformers":
+        for folder, count in (("here", 1), ("there", 0)):
+            assert in_another_process(mixtral, code, "transformers", folder, to) == (f"{count}\n", "", 0)
+        for path in (mixtral / "here").iterdir():
+            assert path.read_bytes() == (mixtral / "there" / path.name).read_bytes()
+    config = json.loads((mixtral / "transformers" / "config.json").read_text())
+    (mixtral / "transformers" / "config.json").write_text(json.dumps({**config, "num_local_experts": 1}))
+    printed, error, ended = in_another_process(mixtral, code, "transformers", "there", "original")
+    assert (printed, ended) == ("", 1)
+    assert "config.json is of another model" in error
+
+
 def test_modules_in_the_folder_of_a_model_are_not_imported(mixtral):
     """They may have come with the model."""
     for name in "pickle", "struct", "numpy", "anydml":

@@ -1,7 +1,8 @@
 """The tensors of a model in another layout, which transformers knows, found by a process of its own.
 
-transformers and PyTorch take two seconds and 400 MiB to import; that process ends before anything is moved. A process
-that has imported transformers answers itself, by the models and mappings that were registered in it.
+transformers and PyTorch take two seconds and 400 MiB to import; that process ends before anything is moved, and its
+answer is kept for the next time. A process that has imported transformers answers itself, by the models and mappings
+that were registered in it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from anydml.errors import AnydmlError, ModelError
 from anydml.files.json_path import JsonPath, names, show
 from anydml.moves.compose import Composer
-from anydml.stores.checkpoints import experts
+from anydml.stores.checkpoints import experts, kept_answers
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart
 from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
@@ -54,13 +55,16 @@ main(question)
 
 
 def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> Answer:
-    """The answer of `answered`, by another process if this one has not imported transformers.
+    """The answer of `answered`, kept or by another process if this one has not imported transformers.
 
     Raises:
         ModelError: as `answered`, or the process was ended.
     """
     if "transformers" in sys.modules:
         return answered(folder, to, is_shared, tensors)
+    name = kept_answers.name_of(folder, pickle.dumps((to, is_shared, tensors)))
+    if name is not None and (answer := kept_answers.kept(name)) is not None:
+        return Answer(*answer)
     left = memoryview(pickle.dumps((sys.path, pickle.dumps((folder, to, is_shared, tensors)))))
     # -P, because a model's folder, in which the command may run, must not be searched for modules.
     command, pipe = [sys.executable, "-P", "-c", START], subprocess.PIPE
@@ -72,9 +76,12 @@ def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> A
         output, ended = child.stdout.read(), child.wait()
     if ended:
         raise ModelError(f"convert: the process that reads transformers' mappings ended with {ended}")
-    answer: Any = pickle.loads(output)
+    answer = pickle.loads(output)
     if isinstance(answer, AnydmlError):
         raise answer
+    # While it was asked, transformers or config.json may have been replaced.
+    if name is not None and name == kept_answers.name_of(folder, pickle.dumps((to, is_shared, tensors))):
+        kept_answers.keep(name, output)
     return Answer(*answer)
 
 

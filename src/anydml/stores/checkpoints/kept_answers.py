@@ -1,0 +1,128 @@
+"""Answers of transformers' mappings, kept in the user's folder for caches, so that it need not be imported again.
+
+An answer is taken for the same question alone: the tensors' names, shapes and files, config.json, and every file of the
+installed transformers and of anydml, by size and time, are part of its name. Files are pickles, as the answers of the
+process that imports transformers are: only those that are the user's own are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import pickle
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+MOST_FILES, MOST_BYTES = 64, 256 << 20
+"""Most answers that are kept, and their bytes; the ones that were not used for longest are removed."""
+
+DIGEST = hashlib.sha256().digest_size
+
+
+def folder() -> Path:
+    """Where answers are kept."""
+    if sys.platform == "win32":
+        caches = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        caches = Path.home() / "Library" / "Caches"
+    else:
+        caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "anydml" / "layouts"
+
+
+def name_of(model: Path, question: bytes) -> str | None:
+    """The name of the answer to a question about a model; None where that cannot be told.
+
+    Args:
+        model: the folder with config.json.
+        question: all else that the answer depends on, beside what is installed.
+    """
+    digest = hashlib.sha256(question)
+    digest.update(repr((sys.version_info, sys.platform)).encode())
+    try:
+        for config in sorted(model.glob("config*.json")):
+            content = config.read_bytes()
+            digest.update(f"{config.name} {len(content)} ".encode() + content)
+        for package, is_whole in ("anydml", True), ("transformers", True), ("torch", False), ("numpy", False):
+            spec = importlib.util.find_spec(package)
+            if spec is None or not spec.submodule_search_locations:
+                return None
+            for line in _files_of(spec, is_whole):
+                digest.update(line.encode())
+    except (OSError, ValueError):
+        return None
+    return digest.hexdigest()
+
+
+def _files_of(spec: ModuleSpec, is_whole: bool) -> Iterator[str]:
+    """Paths, sizes and times of the Python files of a package, or of those of its version."""
+    for location in spec.submodule_search_locations or ():
+        waiting = [location]
+        while waiting:
+            path = waiting.pop()
+            yield f"{path}\n"
+            with os.scandir(path) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.name):
+                    if entry.is_dir() and is_whole and entry.name != "__pycache__":
+                        waiting.append(entry.path)
+                    elif entry.name.endswith(".py") and (is_whole or entry.name in ("__init__.py", "version.py")):
+                        status = entry.stat()
+                        yield f"{entry.name} {status.st_size} {status.st_mtime_ns}\n"
+
+
+def kept(name: str) -> Any:
+    """The answer that is kept under a name, or None."""
+    path = folder() / name
+    try:
+        if not (_is_own(path.parent) and _is_own(path)):
+            return None
+        content = path.read_bytes()
+        if hashlib.sha256(content[DIGEST:]).digest() != content[:DIGEST]:
+            return None
+        os.utime(path)
+        return pickle.loads(memoryview(content)[DIGEST:])
+    except Exception:  # whatever is wrong with it, it can be asked again
+        return None
+
+
+def keep(name: str, answer: bytes) -> None:
+    """Keep an answer, if the user's folder can be written to."""
+    place = folder()
+    with suppress(OSError, RuntimeError):
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_own(place):
+            return
+        part = place / f"{name}.{os.getpid()}.part"
+        try:
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(hashlib.sha256(answer).digest())
+                file.write(answer)
+            part.replace(place / name)
+        finally:
+            part.unlink(missing_ok=True)
+        _remove_old(place)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file or folder is the user's, and nobody else can write to it."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        return False
+    return sys.platform == "win32" or (status.st_uid == os.getuid() and not status.st_mode & 0o022)
+
+
+def _remove_old(place: Path) -> None:
+    """Remove what was not used for longest, where there is too much."""
+    files = sorted(((each.stat(), each) for each in place.iterdir()), key=lambda pair: -pair[0].st_mtime_ns)
+    size = 0
+    for number, (status, path) in enumerate(files):
+        size += status.st_size
+        if number >= MOST_FILES or (number and size > MOST_BYTES):
+            path.unlink(missing_ok=True)

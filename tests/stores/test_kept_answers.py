@@ -1,0 +1,121 @@
+"""Answers of transformers' mappings are kept for the same question alone, and read from the user's own files."""
+
+import importlib.util
+import os
+import sys
+from importlib.machinery import PathFinder
+
+import pytest
+
+from anydml.stores.checkpoints import kept_answers
+from anydml.stores.checkpoints.kept_answers import keep, kept, name_of
+
+ANSWER = b"\x80\x04K\x07."
+"""7, pickled."""
+
+
+@pytest.fixture(autouse=True)
+def caches(tmp_path, monkeypatch):
+    """A folder for caches, where this system has one."""
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / "caches"))
+    return kept_answers.folder()
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """A model's folder, where packages of both names are installed."""
+    for package in ("transformers", "torch"):
+        (tmp_path / "site" / package / "models" / "llama").mkdir(parents=True)
+        for file in ("__init__.py", "version.py", "models/llama/modeling.py"):
+            (tmp_path / "site" / package / file).write_text("")
+    search = [str(tmp_path / "site"), *sys.path]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: PathFinder.find_spec(name, search))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    return tmp_path / "model"
+
+
+MODELING = "site/transformers/models/llama/modeling.py"
+
+CHANGES = {
+    "config.json": lambda model: (model / "config.json").write_text('{"hidden_size": 1}'),
+    "another configuration": lambda model: (model / "config.4.0.0.json").write_text("{}"),
+    "a file of transformers": lambda model: (model.parent / MODELING).write_text("1"),
+    "its time": lambda model: os.utime(model.parent / MODELING, (1, 1)),
+    "a new model": lambda model: (model.parent / "site/transformers/models/new.py").write_text(""),
+    "the version of PyTorch": lambda model: (model.parent / "site/torch/version.py").write_text("__version__ = 0"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_name_is_that_of_everything_that_the_answer_depends_on(model, change):
+    before = name_of(model, b"question")
+    assert before == name_of(model, b"question") != name_of(model, b"other")
+    CHANGES[change](model)
+    assert name_of(model, b"question") not in (before, None)
+
+
+def test_without_transformers_there_is_no_name(model):
+    for path in sorted((model.parent / "site" / "transformers").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (model.parent / "site" / "transformers").rmdir()
+    (model.parent / "site" / "transformers.py").write_text("")
+    assert name_of(model, b"question") is None
+
+
+def test_what_was_kept_is_found(caches):
+    assert kept("name") is None
+    keep("name", ANSWER)
+    assert kept("name") == 7
+    assert os.listdir(caches) == ["name"]
+
+
+def test_what_is_broken_is_not_taken(caches):
+    keep("name", ANSWER)
+    content = (caches / "name").read_bytes()
+    for broken in (b"", content[:-1], content[:-2] + b"\x08.", content[32:]):
+        (caches / "name").write_bytes(broken)
+        assert kept("name") is None
+    keep("name", b"no pickle")
+    assert kept("name") is None
+    keep("name", ANSWER)
+    assert kept("name") == 7
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_what_others_can_write_is_not_taken(caches, tmp_path):
+    keep("name", ANSWER)
+    for path in (caches, caches / "name"):
+        mode = path.stat().st_mode
+        path.chmod(mode | 0o020)
+        assert kept("name") is None
+        path.chmod(mode)
+        assert kept("name") == 7
+    (caches / "name").rename(tmp_path / "elsewhere")
+    (caches / "name").symlink_to(tmp_path / "elsewhere")
+    assert kept("name") is None
+    caches.chmod(0o777)
+    keep("other", ANSWER)
+    assert not (caches / "other").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(caches):
+    caches.parent.parent.mkdir(parents=True, exist_ok=True)
+    caches.parent.write_text("a file")
+    keep("name", ANSWER)
+    assert kept("name") is None
+
+
+def test_what_was_not_used_for_longest_is_removed(caches, monkeypatch):
+    monkeypatch.setattr(kept_answers, "MOST_FILES", 3)
+    for number in range(3):
+        keep(f"{number}", ANSWER)
+        os.utime(caches / f"{number}", (number, number))
+    assert kept("0") == 7
+    keep("3", ANSWER)
+    assert sorted(os.listdir(caches)) == ["0", "2", "3"]
+    monkeypatch.setattr(kept_answers, "MOST_BYTES", 2 * (caches / "3").stat().st_size)
+    keep("4", ANSWER)
+    assert len(os.listdir(caches)) == 2
+    assert kept("4") == 7
