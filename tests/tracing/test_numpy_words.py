@@ -3,6 +3,7 @@
 import inspect
 import operator
 import re
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -245,3 +246,20 @@ def test_words_take_numpys_own_parameters():
         assert own[: len(by_position)] == by_position, name
         # What `like` says is gone when a function is called for it.
         assert {each.name for each in parameters} <= {*own, "like"}, name
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_parts_of_all_sizes_share_traces(count):
+    fused = dml.fuse(lambda x: [np.array_split(x, count, axis=-1), np.split(x, count)])
+    for size in [7, 10, 30, 3, 2, 1, 0, 4, 6, 12]:
+        x = np.arange(size**2).reshape(size, size).T
+        try:
+            right = fused.__wrapped__(x)
+        except ValueError:
+            with pytest.raises(dml.FuseError, match="equal division"):
+                fused(x)
+            continue
+        for found, wanted in zip(chain(*fused(x)), chain(*right), strict=True):
+            np.testing.assert_array_equal(found, wanted, strict=True)
+    # One for each remainder, at most: where it is the same, so are the parts.
+    assert fused.counts.traces <= 2 * count

@@ -9,12 +9,12 @@ from typing import Any
 from anydml.moves.accesses import strided
 from anydml.moves.compose import SCRATCH
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access, Fill, Lookup, Move, Outside
+from anydml.moves.move import Access, Fill, Lookup, Move, Outside, new
 from anydml.moves.pieces import NotComposableError, on_strides
 from anydml.moves.program import renumbered
 from anydml.moves.sizing import Numbers, Sizes
 from anydml.moves.value import Value
-from anydml.moves.verbs import Maker, View, new
+from anydml.moves.verbs import Maker, View
 from anydml.tensor import Layout
 
 

@@ -19,13 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 Outside = Literal["clamp", "skip", "refuse"]
 """Treatment of an index out of range: it is clamped, its element is left unchanged, or the dispatch raises IndexError
 before anything is written."""
+
+
+new: Any = tuple.__new__
+"""Makes named tuples in half the time of their own constructors: descs may have thousands of parts."""
 
 
 class Lookup(NamedTuple):

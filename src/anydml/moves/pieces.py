@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
-from anydml.moves.move import Access, Fill, Lookup, Outside
+from anydml.moves.move import Access, Fill, Lookup, Outside, new
 from anydml.moves.open_numbers import are_same, is_none, is_one, value_of
 
 Source = TypeVar("Source", Access, Fill, Access | Fill)
@@ -43,7 +43,7 @@ def on_strides(source: Source, change: Callable[[tuple[int, ...]], tuple[int, tu
         return source
     if not source.lookups:
         shift, strides = change(source.strides)
-        return Access(source.operand, source.offset + shift, strides)
+        return new(Access, (source.operand, source.offset + shift, strides, ()))  # type: ignore[no-any-return]
 
     def changed(access: Access | Lookup) -> tuple[int, tuple[int, ...], tuple[Lookup, ...]]:
         shift, strides = change(access.strides)
@@ -147,8 +147,8 @@ def resized(piece: Piece, axis: int, start: int, size: int, step: int) -> Piece:
     def sliced(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         return start * strides[k], (*strides[:k], step * strides[k], *strides[k + 1 :])
 
-    factors = (*piece.factors[:k], Factor(axis, size, 1), *piece.factors[k + 1 :])
-    return Piece(piece.start, factors, on_strides(piece.source, sliced))
+    factors = (*piece.factors[:k], new(Factor, (axis, size, 1)), *piece.factors[k + 1 :])
+    return new(Piece, (piece.start, factors, on_strides(piece.source, sliced)))  # type: ignore[no-any-return]
 
 
 def with_ones(piece: Piece, places: dict[int, int], rank: int, is_only: bool) -> Piece:
@@ -171,10 +171,11 @@ def with_ones(piece: Piece, places: dict[int, int], rank: int, is_only: bool) ->
         new_axes = {**places, **dict.fromkeys(others, 0)}
         source = source_by_factors(piece, lambda factor: factor.axis in new_axes)
     start = [0] * rank
-    for old, new in places.items():
-        start[new] = piece.start[old]
-    factors = tuple([Factor(new_axes[axis], size, step) for axis, size, step in piece.factors if axis in new_axes])
-    return Piece(tuple(start), factors, source)
+    for old, place in places.items():
+        start[place] = piece.start[old]
+    kept = [factor for factor in piece.factors if factor[0] in new_axes]
+    factors = tuple([new(Factor, (new_axes[axis], size, step)) for axis, size, step in kept])
+    return new(Piece, (tuple(start), factors, source))  # type: ignore[no-any-return]
 
 
 def lookup_source(

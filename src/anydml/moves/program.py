@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.higher import HIGHER
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
+from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup, new
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
 from anydml.records import Record, record
@@ -207,12 +207,14 @@ def renumbered(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int
         operand, offset, strides, lookups = access
         if more:
             offset = offset + more.get(operand, 0)
-        return Access(numbers[operand], offset, strides, tuple(map(inside, lookups)) if lookups else ())
+        found = numbers[operand], offset, strides, tuple(map(inside, lookups)) if lookups else ()
+        return new(Access, found)  # type: ignore[no-any-return]
 
     def inside(lookup: Lookup) -> Lookup:
         offset = lookup.offset + more.get(lookup.operand, 0)
         inner = tuple(map(inside, lookup.lookups))
         return lookup._replace(operand=numbers[lookup.operand], offset=offset, lookups=inner)
 
-    source = move.source
-    return Move(move.sizes, at(move.destination), source if isinstance(source, Fill) else at(source), move.element_size)
+    sizes, to, source, element = move
+    found = sizes, at(to), source if isinstance(source, Fill) else at(source), element
+    return new(Move, found)  # type: ignore[no-any-return]

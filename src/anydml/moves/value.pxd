@@ -9,5 +9,5 @@ cdef class Value:
     cdef Value _flipped(self, axis)
 
 cdef Value _seen(sizes, element_size, access, offset, strides)
-cdef _whole(sizes, source)
+cdef _whole(sizes, source, axis=*, place=*)
 cdef Value _value(sizes, element_size, pieces)

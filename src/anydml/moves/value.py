@@ -18,7 +18,7 @@ from typing import Any
 
 from anydml.moves.counting import is_counting, sliced_source
 from anydml.moves.cuts import crop, diagonal, flip, split_axis, take_every
-from anydml.moves.move import Access, Fill, Move, Outside
+from anydml.moves.move import Access, Fill, Move, Outside, new
 from anydml.moves.open_numbers import are_none, are_same, is_none, is_one, value_of
 from anydml.moves.pieces import (
     Factor,
@@ -74,7 +74,7 @@ class Value:
     @classmethod
     def stored(cls, operand: int, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
         """A value that is an operand of a program, with strides in bytes."""
-        return cls(tuple(sizes), element_size, None, Access(operand, 0, tuple(strides)))
+        return cls(tuple(sizes), element_size, None, new(Access, (operand, 0, tuple(strides), ())))
 
     @classmethod
     def filled(cls, sizes: Sequence[int], pattern: bytes) -> Value:
@@ -110,7 +110,8 @@ class Value:
         for start, factors, source in self.pieces:
             to = offset + sum([first * strides[axis] for axis, first in enumerate(start)])
             steps = tuple([step * strides[axis] for axis, _, step in factors])
-            yield Move(tuple([size for _, size, _ in factors]), Access(operand, to, steps), source, self.element_size)
+            sizes = tuple([size for _, size, _ in factors])
+            yield new(Move, (sizes, new(Access, (operand, to, steps, ())), source, self.element_size))
 
     def permute(self, axes: Sequence[int]) -> Value:
         """Axis k of the result is axis ``axes[k]`` of this value."""
@@ -121,8 +122,8 @@ class Value:
         new_axis = {axis: k for k, axis in enumerate(axes)}
         pieces = []
         for start, factors, source in self.pieces:
-            boxes = tuple([Factor(new_axis[axis], size, step) for axis, size, step in factors])
-            pieces.append(Piece(tuple([start[axis] for axis in axes]), boxes, source))
+            boxes = tuple([new(Factor, (new_axis[axis], size, step)) for axis, size, step in factors])
+            pieces.append(new(Piece, (tuple([start[axis] for axis in axes]), boxes, source)))
         return Value(sizes, self.element_size, tuple(pieces))
 
     def broadcast(self, sizes: Sequence[int]) -> Value:
@@ -199,13 +200,13 @@ class Value:
         if any(not size for size in map(value_of, self.sizes)) and 0 in self.sizes:
             return Value(tuple(sizes), self.element_size, ())
         value, axis = self._with_axis(), 0
-        for old, new in _groups(value.sizes, sizes or (1,)):
-            if old != new:
-                for _ in old[1:]:
+        for own, wanted in _groups(value.sizes, sizes or (1,)):
+            if own != wanted:
+                for _ in own[1:]:
                     value = value._merged_axes(axis)
-                for k, size in enumerate(new[:-1]):
+                for k, size in enumerate(wanted[:-1]):
                     value = value._split_axis(axis + k, size)
-            axis += len(new)
+            axis += len(wanted)
         return value if sizes else value._without_axis()
 
     def with_axis(self, axis: int) -> Value:
@@ -216,8 +217,8 @@ class Value:
             return _seen(sizes, self.element_size, access, access.offset, strides)
         pieces = []
         for start, factors, source in self.pieces:
-            moved = [Factor(old + (old >= axis), size, step) for old, size, step in factors]
-            pieces.append(Piece((*start[:axis], 0, *start[axis:]), tuple(moved), source))
+            moved = [new(Factor, (old + (old >= axis), size, step)) for old, size, step in factors]
+            pieces.append(new(Piece, ((*start[:axis], 0, *start[axis:]), tuple(moved), source)))
         return Value(sizes, self.element_size, tuple(pieces))
 
     def _with_axis(self) -> Value:
@@ -310,9 +311,13 @@ def join(values: Sequence[Value], axis: int) -> Value:
     pieces: list[Piece] = []
     start = 0
     for value in values:
-        for first, factors, source in value.pieces:
-            place = (*first[:axis], first[axis] + start, *first[axis + 1 :])
-            pieces.append(Piece(place, factors, source))
+        if (access := value.access) is not None:
+            if not are_none(value.sizes):
+                pieces.append(_whole(value.sizes, access, axis, start))
+        else:
+            for first, factors, source in value.pieces:
+                place = (*first[:axis], first[axis] + start, *first[axis + 1 :])
+                pieces.append(new(Piece, (place, factors, source)))
         start = start + value.sizes[axis]
     sizes = values[0].sizes
     return _value((*sizes[:axis], start, *sizes[axis + 1 :]), values[0].element_size, pieces)
@@ -350,12 +355,15 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int,
 
 def _seen(sizes: Sequence[int], element_size: int, access: Access, offset: int, strides: Sequence[int]) -> Value:
     """Return the value that an operand holds at another offset, in other sizes and strides."""
-    return Value(tuple(sizes), element_size, None, Access(access.operand, offset, tuple(strides)))
+    return Value(tuple(sizes), element_size, None, new(Access, (access.operand, offset, tuple(strides), ())))
 
 
-def _whole(sizes: Sequence[int], source: Access | Fill) -> Piece:
-    """Return the piece that covers a value."""
-    return Piece((0,) * len(sizes), tuple([Factor(axis, size, 1) for axis, size in enumerate(sizes)]), source)
+def _whole(sizes: Sequence[int], source: Access | Fill, axis: int = 0, place: int = 0) -> Piece:
+    """Return the piece that covers a value, or one of the same axes from a place along an axis on."""
+    start, factors = [0] * len(sizes), tuple([new(Factor, (k, size, 1)) for k, size in enumerate(sizes)])
+    if start:
+        start[axis] = place
+    return new(Piece, (tuple(start), factors, source))  # type: ignore[no-any-return]
 
 
 def _value(sizes: Sequence[int], element_size: int, pieces: Sequence[Piece]) -> Value:

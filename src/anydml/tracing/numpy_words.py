@@ -9,16 +9,16 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from anydml.tracing import axes, verbs
+from anydml.tracing import axes, parts, verbs
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import Later, Table, Undecided, Word, call_word, lines
 
 own_arrays = Later("own_arrays")
 if TYPE_CHECKING:
-    from anydml.tracing import making, padding, parts, putting, replacing, selecting
+    from anydml.tracing import making, padding, putting, replacing, selecting
 else:
-    making, padding, parts, putting, replacing, selecting = map(
-        Later, ("making", "padding", "parts", "putting", "replacing", "selecting")
+    making, padding, putting, replacing, selecting = map(
+        Later, ("making", "padding", "putting", "replacing", "selecting")
     )
 
 

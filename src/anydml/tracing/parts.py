@@ -140,11 +140,13 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
 
 def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
     """Split an axis at indices, or into parts of equal sizes."""
-    size = x.shape[axis_of(x, axis)]
+    axis = axis_of(x, axis)
     if not is_list(indices_or_sections):
-        count = operator.index(indices_or_sections)
-        if count > 0 and size % count:
-            raise broken("array split does not result in an equal division")
+        count, size = operator.index(indices_or_sections), x.shape[axis]
+        if 0 < count <= MOST_ITEMS:
+            if size % count:
+                raise broken("array split does not result in an equal division")
+            return kind(parts_of(x, axis, [size // count] * count))
     return array_split(x, indices_or_sections, axis, kind)
 
 

@@ -109,7 +109,9 @@ class Scope:
 
     def product(self, one: Size, other: Size) -> Any:
         """Multiply two sizes."""
-        a, b = sorted((self.register(one), self.register(other)))
+        a, b = self.register(one), self.register(other)
+        if a > b:
+            a, b = b, a
         return Size(self, self.tape.step(MULTIPLY, a, b), 0, one.value * other.value)
 
     def quotient(self, whole: Any, by: Any) -> Any:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anydml.tracing import axes, indexing, verbs
+from anydml.tracing import axes, indexing, parts, verbs
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import Later, Table, Undecided, Word, call_word, lines
 
 own_arrays = Later("own_arrays")
 if TYPE_CHECKING:
-    from anydml.tracing import images, making, padding, parts, picking, putting, replacing, selecting
+    from anydml.tracing import images, making, padding, picking, putting, replacing, selecting
 else:
-    images, making, padding, parts, picking, putting, replacing, selecting = map(
-        Later, ("images", "making", "padding", "parts", "picking", "putting", "replacing", "selecting")
+    images, making, padding, picking, putting, replacing, selecting = map(
+        Later, ("images", "making", "padding", "picking", "putting", "replacing", "selecting")
     )
 
 FUNCTIONAL = "nn.functional."
