@@ -246,7 +246,9 @@ def main() -> None:
                 if each is not None:
                     told += f"  {each['processor']:7.2f} s of processor time, {each['before']:.0f} MiB before"
                 print(f"    {way:11} {told}", flush=True)
-            kept[name] = {"about": case.about, "bytes": size, "limit_mib": case.limit, "ways": figures}
+            # Of the last minutes, other programs' included.
+            load = round(os.getloadavg()[1], 1)
+            kept[name] = {"about": case.about, "bytes": size, "limit_mib": case.limit, "load": load, "ways": figures}
     if arguments.json:
         path = Path(arguments.json)
         before = json.loads(path.read_text())["cases"] if path.exists() else {}

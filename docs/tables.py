@@ -8,6 +8,7 @@ A page asks with a line ``[[name argument]]``:
     [[benchmark cpu]]      what `benchmarks/results/cpu.json` holds
     [[chart cpu]]          the chart beside it
     [[files stores]]       what `benchmarks/results/stores.json` holds
+    [[processor shards]]   the same, with processor time, of `benchmarks/results/shards.json`
     [[small images]]       microseconds of what `benchmarks/results/images.json` holds
     [[gallery]]            every picture, with the page that it is on
     [[words numpy]]        what fused functions know of a library: numpy or torch
@@ -180,6 +181,19 @@ def files(name: str) -> str:
     return f"{_measured(found)}:\n\n" + table(("case", "work", "GB", *ways), rows)
 
 
+def processor(name: str) -> str:
+    """Machine, command, date, and seconds of processor time and MiB of memory, of work on files at some load."""
+    found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    ways = list(dict.fromkeys(way for case in found["cases"].values() for way in _ways(case)))
+    rows = []
+    for label, case in found["cases"].items():
+        own = _ways(case)
+        cells = [f"{own[way]['processor']:.2f}, {own[way]['mib']:.0f}" if own.get(way) else "–" for way in ways]
+        rows.append((label, case["about"], f"{case['load']:.1f}", *cells))
+    said = "seconds of processor time, and MiB, of which imports took about 120"
+    return f"{_measured(found)}; {said}:\n\n" + table(("case", "work", "load", *ways), rows)
+
+
 def small(name: str) -> str:
     """Machine, command, date, and microseconds of everybody, of one results file."""
     path = RESULTS / f"{name}.json"
@@ -340,6 +354,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "benchmark": benchmark,
     "chart": chart,
     "files": files,
+    "processor": processor,
     "gallery": gallery,
     "small": small,
     "words": words,
