@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +133,15 @@ def feeds(model: onnx.ModelProto) -> Feeds:
     return found
 
 
-def row(path: Path, latency: bool) -> dict[str, Any]:
-    """What each tool makes of a model."""
+def row(path: Path, latency: bool, tools: Sequence[str]) -> dict[str, Any]:
+    """What each of these tools makes of a model."""
     model, found = onnx.load(path), dict[str, Any]()
     given = feeds(model)
     with tempfile.TemporaryDirectory() as folder:
         moved, _, expected = movement(path, given, Path(folder))
         found["exported"] = {"bytes": moved, "nodes": len(model.graph.node)}
-        for tool, make in TOOLS.items():
-            target = Path(folder) / "made.onnx"
+        for tool in tools:
+            make, target = TOOLS[tool], Path(folder) / "made.onnx"
             try:
                 start = time.process_time()
                 with quiet():
@@ -173,7 +174,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         "| | bytes | nodes | latency | s per 1,000 nodes | proved | rounded | not | failed |",
         f"|---|{'--:|' * 8}",
     ]
-    for tool in TOOLS:
+    for tool in (tool for tool in TOOLS if all(tool in each for each in rows.values())):
         cells: list[list[str]] = [[] for _ in range(8)]
         for way in ("static", "dynamic"):
             own = [(each["exported"], each[tool]) for name, each in rows.items() if name.endswith(way)]
@@ -197,7 +198,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("build/slim-ways"), help="where the models are kept")
     parser.add_argument("--only", nargs="*", default=NAMES, help="names of models")
     parser.add_argument("--latency", action="store_true", help="time ONNX Runtime, too")
-    parser.add_argument("--json", type=Path, help="a file for the figures")
+    parser.add_argument("--tools", nargs="*", default=[*TOOLS], choices=[*TOOLS], help="names of tools")
+    parser.add_argument("--json", type=Path, help="a file for the figures, which keeps those of other tools")
     parser.add_argument("--export", help=argparse.SUPPRESS)
     parser.add_argument("--row", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -206,15 +208,16 @@ def main() -> None:
         export(given.export, given.folder)
         return
     if given.row:
-        print(json.dumps(row(given.row, given.latency)))
+        print(json.dumps(row(given.row, given.latency, given.tools)))
         return
     rows: dict[str, dict[str, Any]] = {}
+    known = json.loads(given.json.read_text(encoding="utf-8")) if given.json and given.json.exists() else {}
     for name in given.only:
         # Each in a process of its own, so that none is in another's memory, or ends the others.
         subprocess.run([*_self(given), "--export", name], check=False)
         for path in sorted(given.folder.glob(f"{name.replace(' ', '_')}.*.onnx")):
             done = subprocess.run(
-                [*_self(given), "--row", str(path), *["--latency"] * given.latency],
+                [*_self(given), "--row", str(path), "--tools", *given.tools, *["--latency"] * given.latency],
                 check=False,
                 capture_output=True,
                 text=True,
@@ -222,13 +225,15 @@ def main() -> None:
             if done.returncode:
                 print(f"{path.stem}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
                 continue
-            rows[path.stem] = json.loads(done.stdout.splitlines()[-1])
+            rows[path.stem] = {**known.get("rows", {}).get(path.stem, {}), **json.loads(done.stdout.splitlines()[-1])}
             shown = {tool: each.get("verdict", each.get("error")) for tool, each in rows[path.stem].items()}
             print(f"{path.stem}: {shown}", file=sys.stderr, flush=True)
     print(table(rows))
     if given.json:
-        machine = {"date": time.strftime("%Y-%m-%d"), "load": os.getloadavg()[0], "machine": platform.processor()}
-        given.json.write_text(json.dumps({**machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        now = {"date": time.strftime("%Y-%m-%d"), "load": os.getloadavg()[0], "machine": platform.processor()}
+        measured = {**known.get("measured", {}), **dict.fromkeys(given.tools, now)}
+        rows = {**known.get("rows", {}), **rows}
+        given.json.write_text(json.dumps({"measured": measured, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 def _self(given: argparse.Namespace) -> list[str]:

@@ -59,7 +59,8 @@ def slim(
         from anydml.slim import slim, total, write
 
         folder = Folder(Path(model).resolve().parent, allow_outside)
-        slimmed = slim(loaded, folder, exact)
+        # What is proved is proved for every bit, where sums keep their order.
+        slimmed = slim(loaded, folder, exact, keeps_signs=prove)
         proof = _proof(loaded, slimmed, folder) if prove else []
         write(loaded, slimmed, Path(output), folder, overwrite, [Path(model)])
         lines = [f"{model}: {total(slimmed)}, written to '{output}'", *_lines(slimmed), *proof]

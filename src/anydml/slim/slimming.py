@@ -143,14 +143,15 @@ class _Composed:
         return Stage(self.graph, title, (before or self.before, self.after), "" if is_exact else SUMS)
 
 
-def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -> Slimmed:
+def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False, keeps_signs: bool = False) -> Slimmed:
     """Compose a model's movement, and write it as fewer and cheaper standard nodes.
 
     Args:
         model: a valid model, which is not changed.
         folder: folder of its external data, of which only what moves is read; None if it has none or it is loaded.
         exact: whether to keep the shapes of matrix products, so that runtimes add their terms in the same order, and
-            sums with 0, which make 0 of −0.
+            the signs of zeros.
+        keeps_signs: whether to keep sums with 0, which make 0 of −0.
 
     Returns:
         A model with the same opsets, inputs and outputs, which computes the same numbers.
@@ -159,7 +160,7 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
         ModelError: the model is not valid.
     """
     check(model)
-    return _slimmed(model, folder, exact, keeps_signs=exact)
+    return _slimmed(model, folder, exact, keeps_signs or exact)
 
 
 def _slimmed(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bool) -> Slimmed:
@@ -222,7 +223,8 @@ def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelPro
 
 def _zeros(before: Graph, after: Graph) -> str:
     """Return which sums are left out, as a text."""
-    return f"sums with 0, such as biases of zeros, are left out ({counted(len(before.ops) - len(after.ops), 'node')})"
+    first, then = (sum(op.kind == "Add" for op in graph.ops) for graph in (before, after))
+    return f"sums with 0, such as biases of zeros, are left out ({counted(first - then, 'node')})"
 
 
 def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
