@@ -8,9 +8,11 @@ import importlib.util
 import os
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from pace import in_order, is_left_out, keep_quick
+from passing import add_passed, passed_before
 
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings
@@ -24,6 +26,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 THRESHOLDS = gc.get_threshold()
+
+
+def pytest_addoption(parser):
+    """Say what runs in several environments share."""
+    parser.addoption(
+        "--passed", type=Path, metavar="FILE", help="leave out tests that FILE names, and add those that pass"
+    )
 
 
 def keep_bytecode(cache):
@@ -55,8 +64,12 @@ def pytest_ignore_collect(collection_path, config):
     return is_left_out(collection_path, config.option.markexpr) or None
 
 
-def pytest_collection_modifyitems(items):
-    """Let slow tests begin first, and mark the quick ones."""
+def pytest_collection_modifyitems(config, items):
+    """Leave out what has passed elsewhere, let slow tests begin first, and mark the quick ones."""
+    if (file := config.getoption("passed")) is not None:
+        left_out = set(passed_before(items, file, os.environ.get("ANYDML_EXPECT", "").split()))
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
     items[:] = in_order(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
@@ -88,8 +101,10 @@ def pytest_runtest_call(item):
     return result
 
 
-def pytest_terminal_summary(terminalreporter):
-    """Print what passed tests recorded as the property ``in summary``."""
+def pytest_terminal_summary(terminalreporter, config):
+    """Print what passed tests recorded as the property ``in summary``, and keep which passed if that is asked for."""
+    if (file := config.getoption("passed")) is not None:
+        add_passed(terminalreporter.getreports("passed"), file)
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             if name == "in summary":

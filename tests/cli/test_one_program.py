@@ -144,7 +144,8 @@ def test_a_wrong_option_is_in_the_document_too(ran, name):
         pytest.skip("it prints no document")
     code, out, err = ran(*name.split(), "--json", "--no-such-option")
     assert code == 2
-    assert "No such option '--no-such-option'" in json.loads(out)["error"]
+    # click quotes options since 8.2.
+    assert json.loads(out)["error"].replace("'", "").replace(":", "").startswith("No such option --no-such-option")
     assert json.loads(out)["command"] == name
     assert err == f"anydml: {json.loads(out)['error']}\n"
 
