@@ -39,9 +39,15 @@ TORCHS = FUNCTIONS | {
 }
 
 
+INTEGERS = ("int8", "uint8", "int16", "int32", "uint32", "int64")
+
+
 @pytest.mark.filterwarnings("ignore:.* runs as it stands")
-@pytest.mark.parametrize("name", NUMPYS)
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64])
+@pytest.mark.parametrize(
+    "name, dtype",
+    # NumPy 2.1 itself does not roll by unsigned integers.
+    [(name, dtype) for name in NUMPYS for dtype in INTEGERS if (name, dtype[0]) != ("roll", "u")],
+)
 def test_numpys_integers(name, dtype):
     function = NUMPYS[name]
     fused = dml.fuse(function)
