@@ -46,6 +46,11 @@ def none_drawn(name: str, surroundings: Surroundings) -> Iterator[None]:
             raise broken(f"{name} drew random numbers from {source.name} while it was traced, {INSTEAD}")
 
 
+def libraries_that_draw() -> list[str]:
+    """The loaded libraries whose generators are noticed; NumPy loads its own when it is first asked for it."""
+    return [name for name in ("numpy.random", "torch") if name in sys.modules]
+
+
 def _own(seen: Iterable[Any]) -> Iterator[_Source]:
     """Yield the generators among objects."""
     torch = sys.modules.get("torch")

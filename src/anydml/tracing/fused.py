@@ -26,6 +26,7 @@ from anydml.tracing.call import Call
 from anydml.tracing.calls import Calls
 from anydml.tracing.counts import Counts, Selecting, difference, selecting
 from anydml.tracing.donating import Pairs
+from anydml.tracing.draws import libraries_that_draw
 from anydml.tracing.refusing import broken
 from anydml.tracing.specialized import SpecializedProgram
 from anydml.tracing.surroundings import Surroundings
@@ -304,15 +305,11 @@ class Fused(Calls, Generic[P, R]):
             start = perf_counter()
             if self._latest:
                 self._reasons = [*self._reasons, self._difference(arguments, keywords, call)][-MOST_REASONS:]
-            surroundings = Surroundings(self._function, (arguments, keywords))
-            traced = functools.partial(self._traced, arguments, keywords, call, surroundings)
-            try:
-                plan = traced(is_open=True, is_clamped=bool(plans))
-            except Exception:
-                # Functions written in C accept only integers; and errors should show numbers.
-                if surroundings.change():
-                    raise
-                plan = traced(is_open=False)
+            watched = libraries_that_draw()
+            plan, surroundings = self._plan(arguments, keywords, call, is_clamped=bool(plans))
+            if libraries_that_draw() != watched:
+                # Nothing noticed what was drawn from a library that the function was the first to load.
+                plan, surroundings = self._plan(arguments, keywords, call, is_clamped=bool(plans))
             self._unfused.note(plan.is_assigning, plan.is_naming)
             self._unsteady = surroundings.change()
             if self._unsteady is None:
@@ -327,6 +324,20 @@ class Fused(Calls, Generic[P, R]):
             if registers is None:
                 raise AssertionError(f"{self._name}: the guards of a trace reject the call that was traced")
             return plan, registers, self._unsteady is None
+
+    def _plan(
+        self, arguments: Any, keywords: dict[str, Any], call: Call, is_clamped: bool
+    ) -> tuple[TracedProgram, Surroundings]:
+        """Trace a call, and return what the function can reach, too."""
+        surroundings = Surroundings(self._function, (arguments, keywords))
+        traced = functools.partial(self._traced, arguments, keywords, call, surroundings)
+        try:
+            return traced(is_open=True, is_clamped=is_clamped), surroundings
+        except Exception:
+            # Functions written in C accept only integers; and errors should show numbers.
+            if surroundings.change():
+                raise
+            return traced(is_open=False), surroundings
 
     def _keep_trace(
         self, key: Hashable, plan: TracedProgram, call: Call, arguments: Any, keywords: dict[str, Any]
