@@ -5,6 +5,7 @@ import functools
 import os
 import random
 import secrets
+import subprocess
 import sys
 import threading
 import time
@@ -91,6 +92,25 @@ def test_draws_are_refused_and_every_time(name, library):
     for _ in range(2):
         with pytest.raises(dml.FuseError, match=r"drew random numbers from .*: pass them as arguments"):
             fused(library(X))
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_draws_from_a_generator_that_the_function_loads_are_refused(is_alone):
+    # NumPy loads its own when it is first asked for it.
+    program = f"""
+import sys, threading
+import numpy as np
+import anydml as dml
+assert "numpy.random" not in sys.modules
+if not {is_alone}:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+try:
+    dml.fuse(lambda x: x[int(np.random.random() * 7) :])(np.arange(100))
+except dml.FuseError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert "drew random numbers from" in done.stdout, done
 
 
 HIDDEN = {

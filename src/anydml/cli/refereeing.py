@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,8 @@ def judge(
     """
     chosen = [name for name, wanted in forms.items() if wanted]
     exclude(*forms)
+    if not math.isfinite(seconds):
+        raise click.BadParameter("must be a finite number", param_hint="'--seconds'")
     check_target("--html", html, ".html", [], overwrite)
     from anydml.referee.documents import FORMS, lines_of, page
     from anydml.referee.folders import check_new

@@ -20,7 +20,7 @@ from anydml.referee.causes import Cause, by_operator, causes_of, readings_of
 from anydml.referee.directml.folders import StoredDirectml
 from anydml.referee.folders import Stored, model_of
 from anydml.referee.judging import Judged
-from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, VERDICTS
+from anydml.referee.verdicts import AGREES, FAILURES, MISSING, NOT_RUN, REFUSES, UNREADABLE, VERDICTS
 from anydml.referee.webnn.folders import StoredWebnn
 from anydml.referee.webnn.reading import call_in
 from anydml.text import counted, printable
@@ -66,6 +66,11 @@ def lines_of(judged: Judged) -> Iterator[str]:
         names = ", ".join(judged.undone[:3])
         what = counted(len(judged.undone), "crash")
         yield f"{what} left out, which did not come again when the case was alone: {names}"
+    if judged.doubted:
+        yield (
+            f"{counted(judged.doubted, 'refusal')} of illegal cases may be of their operators, of which no legal case "
+            "ran: judge legal and illegal cases in one folder"
+        )
     if inexact := sum(not each.is_exact for each in judged.cases):
         yield f"compared as onnx does, rtol 1e-3, atol 1e-7: {counted(inexact, 'case')} without case.json"
 
@@ -94,7 +99,8 @@ def as_json(judged: Judged) -> str:
     Its keys are `error` (null), `engine`, `folder`, `seconds`, `counts` (by verdict), `operators` (counts by operator),
     `ways` (counts by how cases were run, if the engine has several ways), `causes` (each with `operator`, `verdict`,
     `kind`, `common`, `failed`, `having`, `cases`, `example`), `readings`, `undone` (cases whose crash did not come
-    again when they were alone), and `verdicts` (one per case).
+    again when they were alone), `doubted` (how many illegal cases are refused where no legal case of the operator ran),
+    and `verdicts` (one per case).
     """
     causes = [
         {
@@ -118,6 +124,7 @@ def as_json(judged: Judged) -> str:
             "operators": by_operator(judged),
             "ways": judged.ways,
             "undone": judged.undone,
+            "doubted": judged.doubted,
             "causes": causes,
             "readings": readings,
             "verdicts": [each._asdict() for each in judged.verdicts],
@@ -126,16 +133,22 @@ def as_json(judged: Judged) -> str:
 
 
 def as_junit(judged: Judged) -> str:
-    """Return JUnit XML, in ASCII: a test per case, which fails unless the engine agrees, or is skipped if not run."""
+    """Return JUnit XML, in ASCII: a test per case, which fails unless the engine agrees, or is skipped if not run.
+
+    One that cannot be read, or has no outputs, is an error.
+    """
     failed = sum(judged.counts[verdict] for verdict in FAILURES)
+    broken = sum(each.kind in (UNREADABLE, MISSING) for each in judged.verdicts)
     counts = {
-        "tests": str(len(judged.verdicts)), "failures": str(failed), "skipped": str(judged.counts[NOT_RUN]),
-        "time": f"{judged.seconds:.3f}",
+        "tests": str(len(judged.verdicts)), "failures": str(failed), "errors": str(broken),
+        "skipped": str(judged.counts[NOT_RUN] - broken), "time": f"{judged.seconds:.3f}",
     }  # fmt: skip
     suite = ElementTree.Element("testsuite", {"name": printable(judged.engine), **counts})
     for each in judged.verdicts:
         case = ElementTree.SubElement(suite, "testcase", classname=printable(each.operator), name=printable(each.case))
-        if each.verdict == NOT_RUN:
+        if each.kind in (UNREADABLE, MISSING):
+            ElementTree.SubElement(case, "error", type=each.kind, message=printable(_line(each.detail)))
+        elif each.verdict == NOT_RUN:
             ElementTree.SubElement(case, "skipped", message=printable(_line(each.detail)))
         elif each.verdict != AGREES:
             message = printable(f"{each.verdict}: {_line(each.detail)}")
@@ -146,7 +159,10 @@ def as_junit(judged: Judged) -> str:
 
 
 def as_sarif(judged: Judged) -> str:
-    """Return SARIF 2.1.0, in ASCII: a result per cause, which leads to its smallest case."""
+    """Return SARIF 2.1.0, in ASCII: a result per cause, which leads to its smallest case.
+
+    Cases that cannot be read, or have no outputs, are notifications.
+    """
     causes = causes_of(judged)
     rules = dict.fromkeys(f"{cause.operator}/{cause.verdict}" for cause in causes)
     driver = {
@@ -157,6 +173,16 @@ def as_sarif(judged: Judged) -> str:
     run = {
         "tool": {"driver": driver},
         "results": [_result(judged, cause) for cause in causes],
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [
+                    {"level": "error", "message": {"text": f"{each.kind}: {_line(each.detail)}"}}
+                    for each in judged.verdicts
+                    if each.kind in (UNREADABLE, MISSING)
+                ],
+            }
+        ],
         "properties": {"engine": judged.engine, "counts": judged.counts},
     }
     return json.dumps({"$schema": SARIF, "version": "2.1.0", "runs": [run]}, indent=1)

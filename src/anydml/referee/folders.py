@@ -72,19 +72,39 @@ class Stored:
         """Check the files that engines are given.
 
         Raises:
-            ModelError: the model cannot be read; it has not one node, although `case.json` describes one; or an input
-                or output has no file.
+            ModelError: the model cannot be read, has no node, opset, outputs or external data; it is not the one node
+                that `case.json` describes; or inputs or outputs are not those of the model.
         """
-        graph = read_model(self.model).graph
+        model = read_model(self.model)
+        graph = model.graph
+        for part, what in ((graph.node, "node"), (graph.output, "output"), (model.opset_import, "opset")):
+            if not len(part):
+                raise ModelError(f"{self.model} has no {what}", rule="a case has a model of ONNX")
         if self.about and len(graph.node) != 1:
             raise ModelError(f"{self.model} has {len(graph.node)} nodes", rule="a case has one node of ONNX")
+        if self.about and graph.node[0].op_type != self.about["operator"]:
+            raise ModelError(f"{self.model} has a {graph.node[0].op_type}", rule=f"{ABOUT} has {self.operator}")
+        self._check_external(graph)
         constants = {each.name for each in graph.initializer}
-        wanted = {"input": sum(each.name not in constants for each in graph.input), "output": len(graph.output)}
-        for kind, count in wanted.items():
-            stored = sum(1 for _ in (self.folder / DATA).glob(f"{kind}_*.pb"))
-            if stored < count and (self.is_valid or kind == "input"):
-                folder = self.folder / DATA
-                raise ModelError(f"{folder} has {counted(stored, kind)}", rule=f"the model beside it has {count}")
+        wanted = {"input": [each for each in graph.input if each.name not in constants], "output": [*graph.output]}
+        for kind, infos in wanted.items():
+            if kind == "output" and not self.is_valid:
+                continue
+            folder = self.folder / DATA
+            stored = sum(1 for _ in folder.glob(f"{kind}_*.pb"))
+            if stored < len(infos) or (self.about and stored > len(infos)):
+                raise ModelError(f"{folder} has {counted(stored, kind)}", rule=f"the model beside it has {len(infos)}")
+            for info, value in zip(infos, loaded(folder, kind, infos) if self.about else (), strict=False):
+                if not _fits(info.type, value):
+                    raise ModelError(
+                        f"{folder}: {kind} {info.name!r} is not as the model says", rule="types must agree"
+                    )
+
+    def _check_external(self, graph: onnx.GraphProto) -> None:
+        for each in graph.initializer:
+            for entry in each.external_data if each.data_location == TensorProto.EXTERNAL else ():
+                if entry.key == "location" and not (self.folder / entry.value).is_file():
+                    raise ModelError(f"{self.folder / entry.value} is missing", rule=f"{MODEL} has elements there")
 
     def inputs(self) -> list[Any]:
         """The arrays that are given at run time, in the graph's order."""
@@ -268,8 +288,10 @@ def loaded(folder: Path, kind: str, infos: Iterable[onnx.ValueInfoProto]) -> lis
         kind: "input" or "output".
         infos: what the graph says of them.
     """
-    paths = sorted(folder.glob(f"{kind}_*.pb"), key=lambda path: int(path.stem.rpartition("_")[2]))
     types = [each.type for each in infos]
+    paths = [folder / f"{kind}_{k}.pb" for k in range(len([*folder.glob(f"{kind}_*.pb")]))]
+    if missing := next((path for path in paths if not path.exists()), None):
+        raise ModelError(f"there is no {missing}", rule="files are counted from 0")
     return [read_value(path, types[k] if k < len(types) else onnx.TypeProto()) for k, path in enumerate(paths)]
 
 
@@ -283,6 +305,24 @@ def read_model(path: Path) -> onnx.ModelProto:
         return onnx.load(path, load_external_data=False)
     except (DecodeError, OSError, ValueError):
         raise ModelError(f"{path} is not a model of ONNX", rule="a case has its model there") from None
+
+
+def _fits(kind: onnx.TypeProto, value: Any) -> bool:
+    """Whether a tensor has the type, and the sizes that are known, of the model; other values are not looked at."""
+    if kind.WhichOneof("value") != "tensor_type" or not isinstance(value, np.ndarray):
+        return True
+    tensor = kind.tensor_type
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    if value.dtype != dtype and not (value.dtype.hasobject and np.dtype(dtype).hasobject):
+        return False
+    sizes = tensor.shape.dim
+    return not tensor.HasField("shape") or (
+        len(sizes) == value.ndim
+        and all(
+            not each.HasField("dim_value") or each.dim_value == size
+            for each, size in zip(sizes, value.shape, strict=True)
+        )
+    )
 
 
 def read_value(path: Path, kind: onnx.TypeProto) -> Any:
@@ -299,7 +339,10 @@ def read_value(path: Path, kind: onnx.TypeProto) -> Any:
     message, read, what = reads.get(form, (TensorProto, numpy_helper.to_array, "a tensor"))
     try:
         # No bytes at all would be an optional value without an element, too.
-        value = read(message.FromString(path.read_bytes() or b"-"))
+        proto = message.FromString(path.read_bytes() or b"-")
+        if isinstance(proto, TensorProto) and (any(size < 0 for size in proto.dims) or proto.external_data):
+            raise ValueError(path)
+        value = read(proto)
     except (DecodeError, ValueError, TypeError, KeyError):
         raise ModelError(f"{path} is not {what} of ONNX", rule="files of cases have a value each") from None
     return _with_texts(value)
@@ -341,17 +384,26 @@ def read_about(folder: Path) -> Mapping[str, Any]:
         return {}
     try:
         about: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-        ok = (
-            isinstance(about, dict)
-            and all(isinstance(about.get(key), str) for key in ("operator", "document", "sentence"))
-            and all(isinstance(about.get(key), list) for key in ("readings", "features"))
-            and all(
-                isinstance(each, dict) and {"words", "question", "refuses"} <= each.keys() for each in about["readings"]
-            )
-            and all(isinstance(each, str) for each in about["features"])
-        )
-    except (OSError, ValueError):
-        ok = False
-    if not ok:
+    except (OSError, ValueError, RecursionError):
+        about = {}
+    if not describes_case(about):
         raise ModelError(f"{path} does not describe a case", rule="`anydml cases` writes these files")
     return about
+
+
+def describes_case(about: Any) -> bool:
+    """Whether what is said of a case has the fields that reports read."""
+    return (
+        isinstance(about, dict)
+        and all(isinstance(about.get(key), str) for key in ("operator", "document", "sentence"))
+        and isinstance(about.get("broken", ""), str)
+        and all(isinstance(about.get(key), list) for key in ("readings", "features"))
+        and all(
+            isinstance(each, dict)
+            and all(
+                isinstance(each.get(key), kind) for key, kind in (("words", str), ("question", str), ("refuses", bool))
+            )
+            for each in about["readings"]
+        )
+        and all(isinstance(each, str) for each in about["features"])
+    )

@@ -24,8 +24,10 @@ from anydml.referee.folders import Stored
 from anydml.referee.verdicts import (
     AGREES,
     CRASHES,
+    DIFFERS,
     FAILURES,
     HANGS,
+    MISSING,
     UNREADABLE,
     VERDICTS,
     Verdict,
@@ -69,14 +71,24 @@ class Judged(NamedTuple):
         return {verdict: counts[verdict] for verdict in VERDICTS}
 
     @property
+    def doubted(self) -> int:
+        """The illegal cases that were refused by an engine that ran no legal case of their operator."""
+        illegal = {each.name for each in self.cases if not each.is_valid}
+        ran = {
+            each.operator for each in self.verdicts if each.verdict in (AGREES, DIFFERS) and each.case not in illegal
+        }
+        refused = (each for each in self.verdicts if each.verdict == AGREES and each.case in illegal)
+        return sum(each.operator not in ran for each in refused)
+
+    @property
     def ways(self) -> dict[str, int]:
         """The number of cases by how they were run, the most first; empty if the engine has one way only."""
         return dict(Counter(each.way for each in self.verdicts if each.way).most_common())
 
     @property
     def is_clean(self) -> bool:
-        """Whether some cases agree, all can be read, and none differs, crashes, hangs, is refused, or is accepted."""
-        failed = any(each.verdict in FAILURES or each.kind == UNREADABLE for each in self.verdicts)
+        """Whether some cases agree, all can be read and have outputs, and none is one of `FAILURES`."""
+        failed = any(each.verdict in FAILURES or each.kind in (UNREADABLE, MISSING) for each in self.verdicts)
         return not failed and self.counts[AGREES] > 0
 
 

@@ -30,6 +30,10 @@ class CrashError(Exception):
     """An engine outside of this process ended by a signal."""
 
 
+class MissingError(NotRunError):
+    """The outputs of another machine lack a case."""
+
+
 class OutputError(Exception):
     """An engine has run a case, but what it gave as outputs cannot be read."""
 
@@ -127,7 +131,7 @@ class Written:
         if (folder / "error.txt").exists():
             raise OutsideError((folder / "error.txt").read_text("utf-8", "replace").strip())
         if not folder.is_dir():
-            raise NotRunError(f"there is no folder {self._name} beside the case")
+            raise MissingError(f"there is no folder {self._name} beside the case")
         return folder
 
 
@@ -159,7 +163,7 @@ def read_npy(path: Path) -> Any:
     """
     try:
         return np.load(path, allow_pickle=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError, EOFError):
         raise ModelError(f"{path} is not an array of NumPy", rule="outputs are .npy files") from None
 
 
@@ -188,3 +192,5 @@ def _values(folder: Path, model: Path) -> list[Any]:
         return loaded(folder, "output", read_model(model).graph.output)
     except ModelError as error:
         raise OutputError(str(error)) from None
+    except OSError as error:
+        raise OutputError(f"{folder}: {error.strerror}") from None

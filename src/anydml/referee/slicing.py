@@ -118,6 +118,14 @@ def _goes_back_in_nothing(node: Node) -> bool:
     return node.opset >= 13 and any(step < 0 and node.array(0).shape[axis] == 0 for axis, step in steps)
 
 
+def _goes_back_from_outside(node: Node) -> bool:
+    starts = node.integers(1)
+    axes = node.integers(3) if node.optional(3) is not None else [*range(len(starts))]
+    sizes = [node.array(0).shape[axis] for axis in axes]
+    backward = zip(starts, sizes, node.integers(4), strict=False)
+    return any(step < 0 and not -size <= start < size for start, size, step in backward)
+
+
 def _goes_back(node: Node) -> bool:
     return any(step < 0 for step in node.integers(4))
 
@@ -128,9 +136,16 @@ SLICE = Operator(
     _slice,
     (
         (
-            _goes_back,
+            _goes_back_from_outside,
             (
                 "or to range `[0, dims[axes[i]]-1]` for negative stepping",
+                "If a negative value is passed for step, it represents slicing backward.",
+            ),
+        ),
+        (
+            _goes_back,
+            (
+                "while for negative stepping it is clamped to `[-1, dims[axes[i]]-1]`",
                 "If a negative value is passed for step, it represents slicing backward.",
             ),
         ),

@@ -12,7 +12,7 @@ from anydml.errors import ModelError
 from anydml.referee.cases import same
 from anydml.referee.engines import Engine
 from anydml.referee.folders import Stored
-from anydml.referee.outside import CrashError, NotRunError, OutputError, OutsideError
+from anydml.referee.outside import CrashError, MissingError, NotRunError, OutputError, OutsideError
 from anydml.referee.texts import name_of
 from anydml.text import counted
 
@@ -23,6 +23,9 @@ AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN = (
 
 UNREADABLE = "unreadable case"
 """The kind of what is not run because a file of the case cannot be read."""
+
+MISSING = "no outputs"
+"""The kind of what another machine has not written."""
 
 VERDICTS = (AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN)
 FAILURES = (DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS)
@@ -78,7 +81,8 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
     try:
         results = [as_array(value) for value in stored.outputs_by(engine, inputs)]
     except NotRunError as error:
-        return base._replace(verdict=NOT_RUN, kind=str(error), detail=str(error))
+        kind = MISSING if isinstance(error, MissingError) else str(error)
+        return base._replace(verdict=NOT_RUN, kind=kind, detail=str(error))
     except CrashError as error:
         return base._replace(verdict=CRASHES, kind=kind_of(str(error)), detail=str(error))
     except OutputError as error:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
+import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -35,6 +38,7 @@ def main(engine: str, memory: int) -> None:
             print(json.dumps({"error": str(error)}), file=answers, flush=True)
             return
         _limit(memory)
+        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
         print(json.dumps({"version": loaded.version}), file=answers, flush=True)
         for line in sys.stdin:
             path, number, name = json.loads(line)
@@ -44,6 +48,15 @@ def main(engine: str, memory: int) -> None:
             except ModelError as error:
                 verdict = unreadable(stored, error)
             print(json.dumps(verdict._asdict()), file=answers, flush=True)
+
+
+def _end_with_parent(parent: int) -> None:
+    """End with the process that started this one, even in the midst of a case, and end what the engine has started."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    if sys.platform == "win32":
+        os._exit(1)
+    os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 def _limit(memory: int) -> None:

@@ -72,7 +72,7 @@ def _shared(known: Container[int]) -> Iterator[_Source]:
     is_alone = threading.active_count() == 1
     own = random.random.__self__  # type: ignore[attr-defined]
     if id(own) not in known and (is_alone or id(random) in known):
-        yield _Source("random", partial(_pythons, own))
+        yield _Source("random", own.getstate)
     if (numpys := sys.modules.get("numpy.random")) is not None:
         own = numpys.random.__self__
         if id(numpys) in known:
@@ -86,16 +86,6 @@ def _shared(known: Container[int]) -> Iterator[_Source]:
         yield _Source("torch", partial(_torchs, torch.default_generator))
         for number, own in enumerate(torch.cuda.default_generators if torch.cuda.is_initialized() else ()):
             yield _Source(f"torch.cuda, device {number}", partial(_torchs, own))
-
-
-def _pythons(generator: random.Random) -> tuple[bytes, float | None]:
-    """Return the state of a generator of Python's own, which is in the object: as 625 numbers, it would take long."""
-    head = object.__basicsize__
-    own: float | None = vars(generator).get("gauss_next")
-    return ctypes.string_at(id(generator) + head, _STATE - head), own
-
-
-_STATE = random.Random.__base__.__basicsize__  # type: ignore[union-attr]
 
 
 def _numpys(generator: Any) -> bytes:

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from anydml.dxdispatch import jsonc, load
+from anydml.dxdispatch.model import WriteFile
 from anydml.dxdispatch.model_text import read_text
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
 from anydml.referee.directml.cases import EXPECTED, MODEL, taken
 from anydml.referee.folders import Stored, read_about
-from anydml.referee.outside import PRINTED, OutputError, read_npy, runs
+from anydml.referee.outside import PRINTED, WRITTEN, OutputError, read_npy, runs
 
 LINE = re.compile(r"Resource '.*':|\[ *\d+\] ")
 """The beginning of what a print command prints, and of the lines of its verbose form."""
@@ -68,7 +69,10 @@ class StoredDirectml(Stored):
         if not isinstance(jsonc.loads(read_text(self.model, place), place), dict):
             raise place.error("is not a JSON object", rule=jsonc.A_MODEL)
         if self.is_valid and not self.is_printed:
-            self.desc()
+            desc = self.desc()
+            targets = {each.target.name for each in load(self.model).commands if isinstance(each, WriteFile)}
+            if missing := {WRITTEN.format(k) for k in range(len(desc.outputs))} - targets:
+                raise ModelError(f"{self.model} does not write {min(missing)}", rule="its commands write all outputs")
 
     def inputs(self) -> list[Any]:
         """None: the model has them."""
@@ -85,6 +89,12 @@ class StoredDirectml(Stored):
             return [lines]
         desc = self.desc()
         arrays = [read_npy(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
+        for (name, tensor), array in zip(desc.outputs, arrays, strict=True):
+            if array.dtype != tensor.data_type.dtype or array.shape != (*tensor.sizes,):
+                raise ModelError(
+                    f"{self.folder}: what is expected of {name} is {array.dtype} of {[*array.shape]}",
+                    rule=f"its desc has {tensor.data_type.name} of {[*tensor.sizes]}",
+                )
         return defined(desc, arrays)
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:

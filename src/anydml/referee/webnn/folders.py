@@ -12,11 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.referee.folders import Stored
+from anydml.referee.folders import Stored, describes_case
 from anydml.referee.outside import runs
 
 RULE = 'a file of WebNN\'s tests has "tests", each with a "name" and a "graph" of inputs, operators, expectedOutputs'
 
+
+DATA_TYPES = ("float32", "float16", "int32", "uint32", "int64", "uint64", "int8", "uint8")
+"""Those whose elements are numbers of JSON."""
 
 TENSORS = ("input", "indices", "updates", "condition", "trueValue", "falseValue")
 """Arguments that are tensors."""
@@ -140,6 +143,10 @@ def outputs_of(operator: Mapping[str, Any]) -> list[str]:
 def array_of(tensor: Mapping[str, Any]) -> Any:
     """The array of a tensor."""
     descriptor = tensor["descriptor"]
+    if descriptor["dataType"] not in DATA_TYPES:
+        raise ValueError(f"dataType is {descriptor['dataType']!r}")
+    if None in np.array(tensor["data"], object).reshape(-1).tolist():
+        raise ValueError("data has a null")
     data, shape = np.array(tensor["data"], np.dtype(descriptor["dataType"])), descriptor["shape"]
     # One number may stand for all.
     return data.reshape(shape) if data.size == math.prod(shape) else np.broadcast_to(data.reshape(()), shape)
@@ -158,8 +165,8 @@ def tests_of(path: Path) -> Iterator[StoredWebnn]:
             if not {"inputs", "operators", "expectedOutputs"} <= graph.keys():
                 raise KeyError(test["name"])
             name, about = test["name"], test.get("case", {})
-            if not isinstance(name, str) or not isinstance(about, dict):
+            if not isinstance(name, str) or not (about == {} or describes_case(about)):
                 raise TypeError(name)
             yield StoredWebnn(name, path, about, number, test)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelError(f"{path} has no tests of WebNN", rule=RULE) from None

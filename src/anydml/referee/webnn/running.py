@@ -73,7 +73,7 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
     for field, number in call.tensors.items():
         # ONNX has booleans, and no unsigned indices.
         if field == "condition":
-            node = node.with_input(number, node.array(number) != 0)
+            node = node.with_input(number, np.asarray(node.array(number) != 0))
         elif field == "indices":
             node = node.with_input(number, node.array(number).astype(np.int64))
     outputs = [array_of(expected[each]) for each in outputs_of(operator)]
