@@ -76,8 +76,8 @@ def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
             longer = _middle_io(group, more, operand)
         except TooManyRunsError:
             break
-        # Rows that are too many for one scattered read would be moved, and need a second buffer.
-        if longer.held > max_bytes or longer.moves:
+        # Rows that are too many for one scattered read are moved, and need a second buffer.
+        if longer.held > (min(LONGEST, max_bytes) if longer.moves else max_bytes):
             break
         # A block of twice the size may begin elsewhere in what it reads, and the one after it not.
         if _mean(longer) >= LONGER * _mean(io):
