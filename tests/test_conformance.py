@@ -101,7 +101,7 @@ def webnn_test(case: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": case["name"],
         "graph": {"inputs": inputs, "operators": [operator], "expectedOutputs": expected},
-        "case": {"broken": case["name"], "sentence": "it fails"} if fails else {},
+        "case": about({**case, "expect": "failure"}, case["op"], "web-platform-tests") if fails else {},
     }
 
 

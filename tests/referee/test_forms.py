@@ -330,7 +330,7 @@ def test_tests_of_webnn_that_say_too_little(tmp_path):
         "expects 'y', which no operator gives": {"expectedOutputs": {"y": made["graph"]["expectedOutputs"]["output0"]}},
         "has no tensor 'inputTensor'": {"inputs": {}},
         "cannot be read: KeyError: 'arguments'": {"operators": [{"name": "tile"}]},
-        "cannot be read: TypeError": {
+        "dataType is 'no type'": {
             "inputs": {"inputTensor": {"data": [1], "descriptor": {"shape": [1], "dataType": "no type"}}},
         },
     }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -234,9 +236,8 @@ def test_cases_that_cannot_be_read(cases, tmp_path):
     two.graph.node.append(two.graph.node[0])
     onnx.save(two, model)
     find_cases(folder)[2].folder.joinpath("test_data_set_0/output_0.pb").write_text("junk")
-    (kept, *_) = (each.folder / "test_data_set_0" for each in find_cases(folder)[3:] if each.inputs())
+    kept, *_, last = [each.folder / "test_data_set_0" for each in find_cases(folder)[3:] if each.inputs()]
     (kept / "input_0.pb").rename(kept / "other.pb")
-    *_, last = (each.folder / "test_data_set_0" for each in find_cases(folder)[3:] if each.inputs())
     (last / "input_0.pb").write_text("junk")
     judged = judge(folder, "anydml", jobs=1)
     text = "\n".join(lines_of(judged))
@@ -449,6 +450,96 @@ def test_calls_of_webnn_that_are_not_whole(tmp_path, arguments, said):
     one, other = judge(tmp_path / "w", "anydml").verdicts
     assert (one.verdict, one.kind, other.verdict) == ("not run", "unreadable case", "agrees")
     assert re.search(said, one.detail)
+
+
+def written_case(folder):
+    write_cases([make_node("Transpose", np.arange(6, dtype=np.float32).reshape(2, 3), perm=[1, 0])], folder)
+    return folder / "Transpose"
+
+
+def without_opset(model):
+    del model.opset_import[:]
+
+
+def without_outputs(model):
+    del model.graph.output[:]
+
+
+def of_another_operator(model):
+    model.graph.node[0].op_type = "Identity"
+
+
+def with_elements_elsewhere(model):
+    constant = onnx.numpy_helper.from_array(np.zeros(3), "z")
+    constant.ClearField("raw_data")
+    constant.data_location = onnx.TensorProto.EXTERNAL
+    constant.external_data.add(key="location", value="elsewhere.bin")
+    model.graph.initializer.append(constant)
+
+
+@pytest.mark.parametrize("change", [without_opset, without_outputs, of_another_operator, with_elements_elsewhere])
+def test_models_that_are_not_those_of_their_cases(tmp_path, change):
+    path = written_case(tmp_path) / "model.onnx"
+    model = onnx.load(path)
+    change(model)
+    path.write_bytes(model.SerializeToString())
+    (verdict,) = judge(tmp_path, "anydml").verdicts
+    assert (verdict.verdict, verdict.kind) == ("not run", "unreadable case")
+
+
+@pytest.mark.parametrize("name", ["input_0.pb", "output_0.pb", "input_1.pb", "output_1.pb"])
+@pytest.mark.parametrize("array", [np.zeros((2, 3), np.float64), np.zeros((2, 3, 1), np.float32)])
+def test_values_that_are_not_those_of_the_model(tmp_path, name, array):
+    (written_case(tmp_path) / "test_data_set_0" / name).write_bytes(
+        onnx.numpy_helper.from_array(array).SerializeToString()
+    )
+    (verdict,) = judge(tmp_path, "anydml").verdicts
+    assert (verdict.verdict, verdict.kind) == ("not run", "unreadable case")
+
+
+def test_outputs_that_another_machine_lacks_are_no_success(tmp_path):
+    for name in ("a", "b"):
+        write_cases([make_node("Transpose", np.arange(3), perm=[0])._replace(name=name)], tmp_path / name)
+    case = tmp_path / "a/a"
+    shutil.copytree(case / "test_data_set_0", case / "theirs")
+    judged = judge(tmp_path, "outputs:theirs")
+    assert [(each.verdict, each.kind) for each in judged.verdicts] == [("agrees", ""), ("not run", "no outputs")]
+    assert not judged.is_clean
+    assert ElementTree.fromstring(as_junit(judged)).get("errors") == "1"
+    (run,) = json.loads(as_sarif(judged))["runs"]
+    assert len(run["invocations"][0]["toolExecutionNotifications"]) == 1
+    (case / "theirs/output_0.pb").rename(case / "theirs/output_1.pb")
+    assert [each.verdict for each in judge(tmp_path, "outputs:theirs").verdicts] == ["differs", "not run"]
+
+
+def test_refusals_of_illegal_cases_are_counted_where_nothing_legal_ran(tmp_path):
+    write_cases(make_cases(["Transpose"], 3, 1, is_valid=False), tmp_path / "illegal")
+    judged = judge(tmp_path, "anydml")
+    assert (judged.counts["agrees"], judged.doubted) == (3, 3)
+    assert "3 refusals of illegal cases" in "\n".join(lines_of(judged))
+    written_case(tmp_path / "legal")
+    assert judge(tmp_path, "anydml").doubted == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_a_killed_judge_leaves_no_process(cases, tmp_path):
+    program = tmp_path / "hang.sh"
+    program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    program.chmod(0o755)
+    words = [sys.executable, "-m", "anydml", "judge", str(cases), "--engine", f"command:{program}", "--jobs", "1"]
+    started = subprocess.Popen([*words, "--seconds", "500"])
+    pid = tmp_path / "pid"
+    wait_for(lambda: pid.exists() and pid.read_text().strip())
+    started.kill()
+    started.wait()
+    wait_for(lambda: not Path(f"/proc/{int(pid.read_text())}").exists())
+
+
+def wait_for(happens):
+    end = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_an_optional_value_has_some_bytes(tmp_path):

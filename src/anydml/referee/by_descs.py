@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -57,20 +58,24 @@ def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
     return copy
 
 
-def outputs_by_desc(device: Device, model: ModelProto, inputs: Arrays) -> dict[str, Any]:
+def outputs_by_desc(
+    device: Device, model: ModelProto, inputs: Arrays, legal: Arrays = MappingProxyType({})
+) -> dict[str, Any]:
     """The outputs of a node by its desc, by name. A desc has no lengths, as ConcatTraining gives them.
 
     Args:
         device: the device.
         model: a model of one node.
         inputs: the arrays of its inputs by name; the others are initializers.
+        legal: arrays in place of inputs that descs allow and ONNX does not, for the backend, which tells what types
+            and ranks the outputs have.
 
     Raises:
         NoDescError: there is no desc, or it breaks a rule.
     """
     desc = _desc_of(model)
     (node,) = model.graph.node
-    wanted = _types(model, inputs)
+    wanted = _types(model, {**inputs, **legal})
     arrays = {**{each.name: numpy_helper.to_array(each) for each in model.graph.initializer}, **inputs}
     bound = [_bound(array, tensor) for array, (_, tensor) in zip(_read(node, desc, arrays), desc.inputs, strict=False)]
     results = [np.zeros(tensor.sizes, tensor.data_type.dtype) for _, tensor in desc.outputs]

@@ -79,7 +79,9 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
     outputs = [array_of(expected[each]) for each in outputs_of(operator)]
     model = model_of(node, outputs)
     inputs = {f"x{number}": node.array(number) for number in call.tensors.values()}
-    outputs_found = outputs_by_desc(device, model, inputs)
+    # WebNN clamps indices.
+    legal = {f"x{number}": 0 * node.array(number) for field, number in call.tensors.items() if field == "indices"}
+    outputs_found = outputs_by_desc(device, model, inputs, {name: np.asarray(array) for name, array in legal.items()})
     by_name = dict(zip(outputs_of(operator), outputs_found.values(), strict=True))
     return [by_name[each] for each in expected]
 
