@@ -130,6 +130,16 @@ def _goes_back(node: Node) -> bool:
     return any(step < 0 for step in node.integers(4))
 
 
+def _counts_from_the_end(node: Node) -> bool:
+    return any(bound < 0 for bound in (*node.integers(1), *node.integers(2)))
+
+
+def _goes_beyond_the_end(node: Node) -> bool:
+    axes = node.integers(3) if node.optional(3) is not None else [*range(len(node.integers(1)))]
+    bounds = (zip(axes, node.integers(number), strict=True) for number in (1, 2))
+    return any(bound > node.array(0).shape[axis] for pairs in bounds for axis, bound in pairs)
+
+
 SLICE = Operator(
     "Slice",
     _draw_slice,
@@ -150,10 +160,25 @@ SLICE = Operator(
             ),
         ),
         (
-            always,
+            _counts_from_the_end,
             (
                 "All negative values in `starts[i]` and `ends[i]` have `dims[axes[i]]` added to them",
                 "it represents number of elements before the end of that dimension",
+            ),
+        ),
+        (
+            _goes_beyond_the_end,
+            (
+                "so for positive stepping `ends[axes[i]]` is clamped to `[0, dims[axes[i]]]`",
+                "If the value passed to start or end is larger than the `n` (the number of elements in this "
+                "dimension), it represents `n`.",
+            ),
+        ),
+        (
+            always,
+            (
+                "inputs to select a sub-tensor of its input `data` tensor.",
+                "it uses this information to slice the input `data` tensor.",
             ),
         ),
     ),
