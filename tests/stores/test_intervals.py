@@ -46,7 +46,7 @@ def test_every_tensor_arrives(tmp_path_factory, files, memory, shard_size):
     for name, each in wanted.items():
         assert found[name].dtype == each.dtype
         np.testing.assert_array_equal(found[name], each)
-    assert stores.verify(folder / "in", folder / "out", memory=max(16384, 0 if memory == 4096 else 1 << 20)) is None
+    assert stores.verify(folder / "in", folder / "out", memory=17_000 if memory == 4096 else 1 << 20) is None
 
 
 def test_neighbours_are_read_and_written_at_once(tmp_path):
