@@ -245,7 +245,7 @@ def test_cases_that_cannot_be_read(cases, tmp_path):
         "is not a model of ONNX",
         "has 2 nodes: a case has one node",
         "is not a tensor",
-        "the model beside it",
+        "input_0.pb: files are counted from 0",
     ):
         assert said in text
     assert judged.counts["not run"] == 5

@@ -18,8 +18,9 @@ from anydml.errors import AnydmlError
 from anydml.explain import Explanation
 from anydml.referee.causes import Cause, by_operator, causes_of, readings_of
 from anydml.referee.directml.folders import StoredDirectml
-from anydml.referee.folders import Stored, model_of
+from anydml.referee.folders import Stored
 from anydml.referee.judging import Judged
+from anydml.referee.protos import model_of
 from anydml.referee.verdicts import AGREES, FAILURES, MISSING, NOT_RUN, REFUSES, UNREADABLE, VERDICTS
 from anydml.referee.webnn.folders import StoredWebnn
 from anydml.referee.webnn.reading import call_in

@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
-from onnx import OptionalProto, SequenceProto, TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 from anydml._version import __version__
 from anydml.errors import ModelError
-from anydml.referee.cases import Case, plain
-from anydml.referee.nodes import Node, OptionalValue, TensorList, Value
+from anydml.referee.cases import Case
+from anydml.referee.nodes import Value
+from anydml.referee.protos import fits, loaded, message_of, model_of, read_model
 from anydml.referee.takers import takers
-from anydml.referee.texts import element_type, schema
 from anydml.text import counted
 
 MODEL, DATA, ABOUT, INDEX = "model.onnx", "test_data_set_0", "case.json", "cases.json"
@@ -73,7 +71,7 @@ class Stored:
 
         Raises:
             ModelError: the model cannot be read, has no node, opset, outputs or external data; it is not the one node
-                that `case.json` describes; or inputs or outputs are not those of the model.
+                that `case.json` describes.
         """
         model = read_model(self.model)
         graph = model.graph
@@ -85,20 +83,6 @@ class Stored:
         if self.about and graph.node[0].op_type != self.about["operator"]:
             raise ModelError(f"{self.model} has a {graph.node[0].op_type}", rule=f"{ABOUT} has {self.operator}")
         self._check_external(graph)
-        constants = {each.name for each in graph.initializer}
-        wanted = {"input": [each for each in graph.input if each.name not in constants], "output": [*graph.output]}
-        for kind, infos in wanted.items():
-            if kind == "output" and not self.is_valid:
-                continue
-            folder = self.folder / DATA
-            stored = sum(1 for _ in folder.glob(f"{kind}_*.pb"))
-            if stored < len(infos) or (self.about and stored > len(infos)):
-                raise ModelError(f"{folder} has {counted(stored, kind)}", rule=f"the model beside it has {len(infos)}")
-            for info, value in zip(infos, loaded(folder, kind, infos) if self.about else (), strict=False):
-                if not _fits(info.type, value):
-                    raise ModelError(
-                        f"{folder}: {kind} {info.name!r} is not as the model says", rule="types must agree"
-                    )
 
     def _check_external(self, graph: onnx.GraphProto) -> None:
         for each in graph.initializer:
@@ -107,14 +91,32 @@ class Stored:
                     raise ModelError(f"{self.folder / entry.value} is missing", rule=f"{MODEL} has elements there")
 
     def inputs(self) -> list[Any]:
-        """The arrays that are given at run time, in the graph's order."""
+        """The arrays that are given at run time, in the graph's order.
+
+        Raises:
+            ModelError: they are not those of the model.
+        """
         graph = read_model(self.model).graph
         constants = {each.name for each in graph.initializer}
-        return loaded(self.folder / DATA, "input", [each for each in graph.input if each.name not in constants])
+        return self._values("input", [each for each in graph.input if each.name not in constants])
 
     def outputs(self) -> list[Any]:
-        """The outputs that are expected."""
-        return loaded(self.folder / DATA, "output", read_model(self.model).graph.output)
+        """The outputs that are expected; none of an invalid case.
+
+        Raises:
+            ModelError: they are not those of the model.
+        """
+        return self._values("output", [*read_model(self.model).graph.output]) if self.is_valid else []
+
+    def _values(self, kind: str, infos: Sequence[onnx.ValueInfoProto]) -> list[Any]:
+        folder = self.folder / DATA
+        values = loaded(folder, kind, infos)
+        if len(values) < len(infos) or (self.about and len(values) > len(infos)):
+            raise ModelError(f"{folder} has {counted(len(values), kind)}", rule=f"the model beside it has {len(infos)}")
+        for info, value in zip(infos, values, strict=False):
+            if self.about and not fits(info.type, value):
+                raise ModelError(f"{folder}: {kind} {info.name!r} is not as the model says", rule="types must agree")
+        return values
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of an engine.
@@ -143,53 +145,6 @@ class Stored:
                 raise ModelError(f"{folder} has {counted(len(outputs), 'output')}", rule=f"the model has {len(infos)}")
             readings.append((each, outputs))
         return readings
-
-
-def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> onnx.ModelProto:
-    """The model of one node.
-
-    Args:
-        node: the node.
-        outputs: what is like its outputs, of the same types.
-        has_ranks: whether they have the same ranks, too; the model does not say sizes.
-    """
-    names = ["" if value is None else f"x{k}" for k, value in enumerate(node.inputs)]
-    results = [f"y{k}" for k in range(len(outputs))]
-    proto = helper.make_node(node.operator, names, results, name=node.operator)
-    declared = schema(node.operator, node.opset).attributes
-    for name, value in node.attributes.items():
-        tensor = numpy_helper.from_array(value, name) if isinstance(value, np.ndarray) else value
-        # An empty list does not say its type.
-        proto.attribute.append(helper.make_attribute(name, tensor, attr_type=int(declared[name].type.value)))
-    infos, constants = [], []
-    for k, (name, value) in enumerate(zip(names, node.inputs, strict=True)):
-        if value is None:
-            continue
-        if k in node.constant:
-            constants.append(numpy_helper.from_array(node.array(k), name))
-        else:
-            sizes = value.shape if isinstance(value, np.ndarray) else None
-            infos.append(helper.make_value_info(name, type_of(value, sizes)))
-    types = [
-        helper.make_value_info(
-            name, type_of(value, [None] * value.ndim if isinstance(value, np.ndarray) and has_ranks else None)
-        )
-        for name, value in zip(results, outputs, strict=True)
-    ]
-    graph = helper.make_graph([proto], node.operator, infos, types, constants)
-    opsets = [helper.make_opsetid("", node.opset)]
-    return helper.make_model(
-        graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets), producer_name="anydml"
-    )
-
-
-def type_of(value: Value, sizes: Any) -> onnx.TypeProto:
-    """ONNX's type of a value; of a tensor, with sizes, which may be None."""
-    proto = helper.make_tensor_type_proto(element_type(value.dtype), sizes)
-    is_sequence = value.is_sequence if isinstance(value, OptionalValue) else isinstance(value, TensorList)
-    if is_sequence:
-        proto = helper.make_sequence_type_proto(proto)
-    return helper.make_optional_type_proto(proto) if isinstance(value, OptionalValue) else proto
 
 
 def write_case(case: Case, folder: Path) -> int:
@@ -268,94 +223,6 @@ def check_new(folder: Path) -> None:
 def _write_values(folder: Path, kind: str, values: Sequence[Value]) -> None:
     for k, value in enumerate(values):
         (folder / f"{kind}_{k}.pb").write_bytes(message_of(value, f"{kind}_{k}").SerializeToString())
-
-
-def message_of(value: Value, name: str) -> Any:
-    """A value as ONNX's message, under a name."""
-    match value:
-        case TensorList():
-            return numpy_helper.from_list([*value.tensors], name, int(SequenceProto.TENSOR))
-        case OptionalValue():
-            return numpy_helper.from_optional(plain(value), name)
-    return numpy_helper.from_array(value, name)
-
-
-def loaded(folder: Path, kind: str, infos: Iterable[onnx.ValueInfoProto]) -> list[Any]:
-    """The values of a folder's files of a kind, in order: arrays, lists of arrays, None for empty optional values.
-
-    Args:
-        folder: the folder.
-        kind: "input" or "output".
-        infos: what the graph says of them.
-    """
-    types = [each.type for each in infos]
-    paths = [folder / f"{kind}_{k}.pb" for k in range(len([*folder.glob(f"{kind}_*.pb")]))]
-    if missing := next((path for path in paths if not path.exists()), None):
-        raise ModelError(f"there is no {missing}", rule="files are counted from 0")
-    return [read_value(path, types[k] if k < len(types) else onnx.TypeProto()) for k, path in enumerate(paths)]
-
-
-def read_model(path: Path) -> onnx.ModelProto:
-    """The model of a file, without what other files have of it.
-
-    Raises:
-        ModelError: the file has none.
-    """
-    try:
-        return onnx.load(path, load_external_data=False)
-    except (DecodeError, OSError, ValueError):
-        raise ModelError(f"{path} is not a model of ONNX", rule="a case has its model there") from None
-
-
-def _fits(kind: onnx.TypeProto, value: Any) -> bool:
-    """Whether a tensor has the type, and the sizes that are known, of the model; other values are not looked at."""
-    if kind.WhichOneof("value") != "tensor_type" or not isinstance(value, np.ndarray):
-        return True
-    tensor = kind.tensor_type
-    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    if value.dtype != dtype and not (value.dtype.hasobject and np.dtype(dtype).hasobject):
-        return False
-    sizes = tensor.shape.dim
-    return not tensor.HasField("shape") or (
-        len(sizes) == value.ndim
-        and all(
-            not each.HasField("dim_value") or each.dim_value == size
-            for each, size in zip(sizes, value.shape, strict=True)
-        )
-    )
-
-
-def read_value(path: Path, kind: onnx.TypeProto) -> Any:
-    """The value of a file.
-
-    Raises:
-        ModelError: the file has none of that type.
-    """
-    form = kind.WhichOneof("value")
-    reads: dict[str | None, tuple[Any, Callable[[Any], Any], str]] = {
-        "sequence_type": (SequenceProto, numpy_helper.to_list, "a sequence"),
-        "optional_type": (OptionalProto, numpy_helper.to_optional, "an optional value"),
-    }
-    message, read, what = reads.get(form, (TensorProto, numpy_helper.to_array, "a tensor"))
-    try:
-        # No bytes at all would be an optional value without an element, too.
-        proto = message.FromString(path.read_bytes() or b"-")
-        if isinstance(proto, TensorProto) and (any(size < 0 for size in proto.dims) or proto.external_data):
-            raise ValueError(path)
-        value = read(proto)
-    except (DecodeError, ValueError, TypeError, KeyError):
-        raise ModelError(f"{path} is not {what} of ONNX", rule="files of cases have a value each") from None
-    return _with_texts(value)
-
-
-def _with_texts(value: Any) -> Any:
-    """A value whose strings are texts: they are bytes in older versions of onnx."""
-    if isinstance(value, list):
-        return [*map(_with_texts, value)]
-    if value is None or value.dtype.kind not in "SUO":
-        return value
-    texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in value.reshape(-1)]
-    return np.array(texts, object).reshape(value.shape)
 
 
 def stored_onnx(folder: Path) -> Stored:

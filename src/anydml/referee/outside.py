@@ -186,7 +186,7 @@ def _values(folder: Path, model: Path) -> list[Any]:
     Raises:
         OutputError: one is not of the type that the model says.
     """
-    from anydml.referee.folders import loaded, read_model
+    from anydml.referee.protos import loaded, read_model
 
     try:
         return loaded(folder, "output", read_model(model).graph.output)

@@ -85,7 +85,7 @@ def smaller(case: Case) -> Iterator[Case | None]:
 def _valid(name: str, node: Node) -> Case | None:
     """The case of a node, if the rules allow it, and anydml, which checks it too, agrees."""
     from anydml.onnx import backend
-    from anydml.referee.folders import model_of
+    from anydml.referee.protos import model_of
 
     operator = operator_named(node.operator)
     try:

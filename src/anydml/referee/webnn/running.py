@@ -13,8 +13,8 @@ from anydml.device import Device
 from anydml.errors import ModelError
 from anydml.onnx import backend
 from anydml.referee.by_descs import NoDescError, outputs_by_desc
-from anydml.referee.folders import model_of
 from anydml.referee.nodes import Node
+from anydml.referee.protos import model_of
 from anydml.referee.webnn.folders import array_of, given_to, outputs_of
 from anydml.referee.webnn.operators import OPSET, Call
 from anydml.referee.webnn.reading import NODES, call_in
