@@ -73,7 +73,7 @@ def test_links_are_found():
 @pytest.mark.parametrize(
     "text",
     [
-        "[a](nowhere.md)", "[a](#nowhere)", "![a](docs/nowhere.svg)", "[a](docs/stores.md#nowhere)", "[a](/README.md)",
+        "[a](nowhere.md)", "[a](#nowhere)", "![a](docs/nowhere.svg)", "[a](docs/rechunk.md#nowhere)", "[a](/README.md)",
         "[a](LICENSE#nowhere)", "[a](../elsewhere)", "[a](http://example.org)", "[a](https://example)",
         "[a](https:/x.org)", "<http://example.org>", "[a]: nowhere.md", '<img src="nowhere.svg">',
     ],
@@ -84,7 +84,7 @@ def test_a_broken_link_is_told(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["`[a](nowhere.md)`", "```text\n[a](nowhere.md)\n```", "[a](docs/stores.md#zarr)", "[a](https://example.org/b)"],
+    ["`[a](nowhere.md)`", "```text\n[a](nowhere.md)\n```", "[a](docs/rechunk.md#tasks)", "[a](https://example.org/b)"],
 )
 def test_a_whole_link_is_not_told(text):
     assert list(broken(ROOT / "README.md", text)) == []

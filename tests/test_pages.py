@@ -9,8 +9,8 @@ from anydml.cli import anydml
 from anydml.cli.command import all_commands
 
 DOCS = Path(__file__).parents[1] / "docs"
-GENERATED = {"supported-functions.md"}
-"""Pages of tables that are made of the code."""
+GENERATED = {"ambiguities.md", "gallery.md", "reference.md", "supported-functions.md"}
+"""Pages of tables and pictures that are made of the code."""
 MOST_PAGES = 25
 
 

@@ -77,7 +77,7 @@ LOOKS = {"light": ("light", 1300), "dark": ("dark", 1300), "narrow": ("light", 3
 
 
 @pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("page", ["index", "reference", "operators/gather", "tutorials", "benchmarks"])
+@pytest.mark.parametrize("page", ["index", "reference", "operators/gather", "benchmarks"])
 def test_a_page_looks_as_before(visit, page, look):
     pytest.importorskip("PIL", reason="needs Pillow")
     screenshots.check(visit(page, *LOOKS[look]), f"site_{page.rpartition('/')[2]}_{look}")
@@ -111,9 +111,9 @@ def test_pictures_follow_the_page_whatever_the_system_prefers(visit, first, then
 
 
 def test_what_is_copied_can_be_run(visit):
-    tab = visit("stories/qkv", permissions=["clipboard-read", "clipboard-write"])
+    tab = visit("files", permissions=["clipboard-read", "clipboard-write"])
     buttons = tab.locator(".md-code__button[data-md-type=copy]").all()
-    assert len(buttons) == len(blocks((ROOT / "docs/stories/qkv.md").read_text(encoding="utf-8")))
+    assert len(buttons) == len(blocks((ROOT / "docs/files.md").read_text(encoding="utf-8")))
     copied = []
     for button in buttons:
         button.click()
@@ -123,13 +123,13 @@ def test_what_is_copied_can_be_run(visit):
         copied.append(tab.evaluate("navigator.clipboard.readText()"))
     for text in copied:
         compile(text, "copied", "exec")
-    assert "array(" not in copied[3], "what is printed stays"
+    assert "array(" not in copied[4], "what is printed stays"
 
 
 LINES = "names => names.map(name => [name.textContent, name.getClientRects().length])"
 
 
-@pytest.mark.parametrize("page", ["benchmarks", "onnx", "stores"])
+@pytest.mark.parametrize("page", ["benchmarks", "onnx", "formats"])
 def test_a_name_with_hyphens_stays_whole(visit, page):
     names = visit(page, width=390).locator("p code .whole").evaluate_all(LINES)
     assert names

@@ -1,4 +1,4 @@
-"""The table of formats in docs/stores.md: each cell is tried with a model, and what is done is right or refused.
+"""The table of formats in docs/formats.md: each cell is tried with a model, and what is done is right or refused.
 
 ANYDML_RENEW=1 writes what happens into the table.
 """
@@ -30,12 +30,12 @@ from stores.trained_folders import (  # noqa: E402
     write_zero,
 )
 
-PAGE = ROOT / "docs" / "stores.md"
+PAGE = ROOT / "docs" / "formats.md"
 
 
 def table():
     """The rows of the table, each with its cells by the names of columns."""
-    text = PAGE.read_text("utf-8").partition("## Formats\n")[2]
+    text = PAGE.read_text("utf-8").partition("## Checkpoints\n")[2]
     rows = [line.strip("|").split("|") for line in re.split(r"\n###? ", text)[0].splitlines() if line.startswith("|")]
     header, _, *cells = [[cell.strip() for cell in row] for row in rows]
     return {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in cells}
