@@ -197,6 +197,8 @@ def test_the_commands(tmp_path, capsys):
     assert (tmp_path / "p.html").exists()
     code, said = run("judge", tmp_path / "w/cases.json", "--engine", "anydml", "--memory", "much")
     assert (code, "is not a size" in said.err, said.out) == (2, True, "")
+    code, said = run("judge", tmp_path / "w", "--engine", "anydml", "--memory", "1")
+    assert (code, "give at least 64 MiB" in said.err, said.out) == (2, True, "")
     code, said = run("judge", find_cases(tmp_path / "w")[0].model, "--engine", "anydml")
     assert (code, "a case is a folder" in said.err, said.out) == (2, True, "")
     code, said = run("judge", tmp_path / "w", "--engine", "nobody")
@@ -366,6 +368,15 @@ def test_cases_of_one_name(tmp_path):
     ]
     (cause,) = causes_of(judged)
     assert cause.example.operator == "Size"
+
+
+def test_links_that_lead_back_add_no_cases(tmp_path):
+    write_cases(make_cases(["Where"], 1), tmp_path / "w/a")
+    for name, to in ("up", tmp_path / "w"), ("self", tmp_path / "w/self"), ("other", tmp_path / "x"):
+        (tmp_path / "w" / name).symlink_to(to)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x/back").symlink_to(tmp_path / "w")
+    assert len(find_cases(tmp_path / "w")) == 1
 
 
 @pytest.mark.parametrize("engine", ["anydml", "anydml:cpu", "anydml:reference"])

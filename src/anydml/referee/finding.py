@@ -60,14 +60,14 @@ def _of_file(path: Path) -> tuple[StoredWebnn, ...]:
     return tuple(tests_of(path))
 
 
-def _cases(folder: Path) -> Iterator[Stored]:
+def _cases(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Stored]:
     if folder.is_file():
         yield from tests_of(folder)
     elif (folder / MODEL).exists():
         yield stored_onnx(folder)
     elif (folder / StoredDirectml.MODEL).exists():
         yield stored_directml(folder)
-    else:
+    elif (real := folder.resolve()) not in above:  # a link to a folder above it would go round
         for each in sorted(folder.iterdir()):
             if each.is_dir() or (each.suffix == ".json" and each.name != INDEX):
-                yield from _cases(each)
+                yield from _cases(each, above | {real})

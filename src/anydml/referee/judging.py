@@ -39,6 +39,9 @@ from anydml.text import counted
 SECONDS, MEMORY = 20.0, 4 << 30
 """Limits of a case: seconds, and bytes beyond what the engine holds when it is loaded."""
 
+LEAST_MEMORY = 64 << 20
+"""Bytes below which threads of an engine, rather than a case, find no memory."""
+
 STARTING = 120.0
 """Seconds in which an engine must be loaded."""
 
@@ -113,9 +116,15 @@ def judge(
         progress: told how many cases are done.
 
     Raises:
-        ModelError: the folder has no cases or one is not whole, there is no such engine, or it cannot be loaded.
+        ModelError: the folder has no cases or one is not whole, there is no such engine, it cannot be loaded, or
+            ``memory`` is less than any case takes.
     """
     check_engine(engine)
+    if 0 < memory < LEAST_MEMORY:
+        raise ModelError(
+            f"--memory is {memory} bytes",
+            rule=f"give at least {LEAST_MEMORY >> 20} MiB, which an engine takes for its threads, or 0 for no limit",
+        )
     cases = find_cases(Path(folder))
     todo: queue.SimpleQueue[tuple[int, Stored]] = queue.SimpleQueue()
     for k, each in enumerate(cases):
@@ -233,7 +242,7 @@ class Worker:
         self._reader.start()
         answer = self._line(STARTING)
         if answer is None or "error" in answer:
-            said = answer["error"] if answer else f"it ended while it was loaded: {self._said(0)}"
+            said = answer["error"] if answer else f"it ended while it was loaded: {self._said(0, last=True)}"
             self.close()
             raise ModelError(f"the engine {engine!r} cannot be used: {said}")
         self.version: str = answer["version"]
@@ -294,10 +303,10 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _said(self, before: int) -> str:
+    def _said(self, before: int, last: bool = False) -> str:
         self._errors.seek(before)
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        return lines[0] if lines else ""
+        return lines[-1 if last else 0] if lines else ""
 
     def is_alive(self) -> bool:
         """Whether the process runs."""
