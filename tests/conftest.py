@@ -24,6 +24,9 @@ with contextlib.suppress(ModuleNotFoundError):
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """NumPy's threads for linear algebra, which no test asks for, are two fifths of what importing it costs a process."""
 
+os.environ["ANYDML_CACHE"] = ""
+"""Tests, and the processes that they start, keep nothing in the user's folder for caches."""
+
 
 THRESHOLDS = gc.get_threshold()
 

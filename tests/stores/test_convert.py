@@ -423,3 +423,23 @@ def test_errors_of_the_other_process_are_lines_as_any(transformers_there, messag
     assert re.fullmatch(f"anydml: {message}", error), error
     assert (printed, exit_code) == ("", 2)
     assert not (mixtral / "out").exists()
+
+
+def test_a_second_conversion_asks_nobody_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYDML_CACHE", str(tmp_path / "kept"))
+    tiny_models.tiny_model(transformers.MixtralForCausalLM).save_pretrained(tmp_path / "model")
+    code = (
+        "import sys; from anydml import stores; from anydml.stores.checkpoints import model_layouts as layouts\n"
+        "if sys.argv[2] != 'first': layouts.subprocess = None\n"
+        "stores.convert('model', sys.argv[2], sys.argv[1], 2).run()"
+    )
+    for to in ("transformers", "original", "per-expert", "vllm", "megatron"):
+        for out in ("first", "second"):
+            subprocess.run([sys.executable, "-c", code, to, out], cwd=tmp_path, check=True)
+        first, second = tmp_path / "first", tmp_path / "second"
+        assert len([*(tmp_path / "kept" / "layouts").iterdir()]) == 1
+        assert {each.name: each.read_bytes() for each in first.iterdir() if each.is_file()} == {
+            each.name: each.read_bytes() for each in second.iterdir() if each.is_file()
+        }
+        for folder in (first, second, tmp_path / "kept"):
+            shutil.rmtree(folder)

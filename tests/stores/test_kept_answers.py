@@ -5,18 +5,30 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
+import numpy as np
 import pytest
 
+from anydml.engines import open_engine
+from anydml.moves.compose import Composer
 from anydml.stores.checkpoints import kept_answers
+from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.axis import Axis
+from anydml.stores.checkpoints.composed import apart
 from anydml.stores.checkpoints.kept_answers import keep, kept, name_of
+from anydml.stores.checkpoints.patterns import Pattern
 
-ANSWER = b"\x80\x04K\x07."
-"""7, pickled."""
+ANSWER = text_of(Answer({}, Composer("convert"), ["seven"], Axes()))
+
+
+def is_kept(name):
+    return kept(name) is not None and kept(name).remarks == ["seven"]
 
 
 @pytest.fixture(autouse=True)
 def caches(tmp_path, monkeypatch):
     """A folder for caches, where this system has one."""
+    monkeypatch.delenv("ANYDML_CACHE", raising=False)
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path / "caches"))
     return kept_answers.folder()
@@ -67,7 +79,7 @@ def test_without_transformers_there_is_no_name(model):
 def test_what_was_kept_is_found(caches):
     assert kept("name") is None
     keep("name", ANSWER)
-    assert kept("name") == 7
+    assert is_kept("name")
     assert os.listdir(caches) == ["name"]
 
 
@@ -77,10 +89,10 @@ def test_what_is_broken_is_not_taken(caches):
     for broken in (b"", content[:-1], content[:-2] + b"\x08.", content[32:]):
         (caches / "name").write_bytes(broken)
         assert kept("name") is None
-    keep("name", b"no pickle")
+    keep("name", b"no JSON")
     assert kept("name") is None
     keep("name", ANSWER)
-    assert kept("name") == 7
+    assert is_kept("name")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
@@ -91,7 +103,7 @@ def test_what_others_can_write_is_not_taken(caches, tmp_path):
         path.chmod(mode | 0o020)
         assert kept("name") is None
         path.chmod(mode)
-        assert kept("name") == 7
+        assert is_kept("name")
     (caches / "name").rename(tmp_path / "elsewhere")
     (caches / "name").symlink_to(tmp_path / "elsewhere")
     assert kept("name") is None
@@ -112,10 +124,75 @@ def test_what_was_not_used_for_longest_is_removed(caches, monkeypatch):
     for number in range(3):
         keep(f"{number}", ANSWER)
         os.utime(caches / f"{number}", (number, number))
-    assert kept("0") == 7
+    assert is_kept("0")
     keep("3", ANSWER)
     assert sorted(os.listdir(caches)) == ["0", "2", "3"]
     monkeypatch.setattr(kept_answers, "MOST_BYTES", 2 * (caches / "3").stat().st_size)
     keep("4", ANSWER)
     assert len(os.listdir(caches)) == 2
-    assert kept("4") == 7
+    assert is_kept("4")
+
+
+def test_a_variable_names_another_folder_or_none(model, caches, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYDML_CACHE", str(tmp_path / "own"))
+    assert name_of(model, b"question") is not None
+    keep("name", ANSWER)
+    assert is_kept("name")
+    assert (tmp_path / "own" / "layouts" / "name").exists()
+    monkeypatch.setenv("ANYDML_CACHE", "")
+    assert name_of(model, b"question") is None
+    keep("name", ANSWER)
+    assert kept("name") is None
+    assert not caches.exists()
+
+
+def composed(composer, inputs):
+    """Values of every kind: whole, flipped and transposed, joined with a fill, picked, and stored in scratch."""
+    x, y = (composer.input(f"x{k}", array.shape, array.strides, 4) for k, array in enumerate(inputs))
+    rows = composer.constant("rows", np.array([2, 0, 2], np.int64))
+    stored = composer.stored(x.permute([1, 0]), "because")
+    return {
+        "whole": x,
+        "turned": x.permute([1, 0]).slice([2, 0], [2, 3], [-1, 1]),
+        "joined": composer.join([x, y, type(x).filled((1, 4), b"\x00\x00\x80\x3f")], 0),
+        "picked": composer.pick(x, rows, "int64", 0),
+        "stored": stored,
+        "none": x.slice([0, 0], [0, 4], [1, 1]),
+    }
+
+
+def test_an_answer_is_what_its_text_says():
+    inputs = [np.arange(12, dtype=np.float32).reshape(3, 4), np.arange(8, dtype=np.float32).reshape(2, 4) + 100]
+    composer = Composer("convert")
+    tensors = {name: apart(value, np.dtype(np.float32), range(2)) for name, value in composed(composer, inputs).items()}
+    tensors["same"] = tensors["whole"]
+    axes = Axes([(Pattern("a.{n}.*"), Axis(0, (4, 1, 1))), (Pattern("b"), Axis(None)), (Pattern("c"), Axis(1, 2, 2))])
+    answer = Answer(tensors, composer, ["said"], axes)
+    found = answer_of(text_of(answer))
+    assert text_of(found) == text_of(answer)
+    assert found.remarks == ["said"]
+    assert [(pattern.text, axis) for pattern, axis in found.axes.rules] == [
+        (pattern.text, axis) for pattern, axis in axes.rules
+    ]
+    assert found.tensors["same"].value is found.tensors["whole"].value
+    for name, tensor in tensors.items():
+        assert (found.tensors[name].dtype, found.tensors[name].sources) == (tensor.dtype, tensor.sources)
+        assert np.array_equal(*(made(each, inputs, name) for each in (answer, found)))
+
+
+def made(answer, inputs, name):
+    """What a program makes of a tensor."""
+    tensor, composer = answer.tensors[name], answer.composer.copy()
+    composer.output(name, tensor.value)
+    result = np.zeros(tensor.shape, tensor.dtype)
+    used = [inputs[source] for source in tensor.sources]
+    open_engine("numpy").compile(composer.program()).bind([*used, *inputs[len(used) :], result])()
+    return result
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"{}", ANSWER.replace(b"tensors", b"tensor"), ANSWER[:-1], b"\x80\x04K\x07."]
+)
+def test_what_is_no_answer_is_refused_and_run_by_nobody(text):
+    with pytest.raises((ValueError, TypeError, LookupError)):
+        answer_of(text)

@@ -121,7 +121,8 @@ def convert(
     """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
 
     Names and shapes follow the conversion mapping of the installed transformers for this model. Models whose mapping
-    computes, rather than only moving elements, are refused.
+    computes, rather than only moving elements, are refused. What transformers says of a model is kept in your folder
+    for caches, or in that of the environment variable ANYDML_CACHE; if it is set to nothing, nothing is kept.
 
     An interrupted command resumes when it is repeated.
     """

@@ -30,10 +30,13 @@ class Axes:
 
     Args:
         rules: patterns that take precedence over those that are known.
+
+    Attributes:
+        rules: likewise.
     """
 
     def __init__(self, rules: Sequence[tuple[Pattern, Axis]] = ()) -> None:
-        self._own = [*rules]
+        self.rules = [*rules]
         self._assumed: set[str] = set()
 
     @property
@@ -51,8 +54,8 @@ class Axes:
         numbered = _NUMBER.sub(".0", "\n".join(all_names)).split("\n")
         if len(numbered) != len(all_names):
             return all_names
-        if any(pattern.sees_numbers for pattern, _ in self._own):
-            matches = [pattern.match for pattern, _ in self._own]
+        if any(pattern.sees_numbers for pattern, _ in self.rules):
+            matches = [pattern.match for pattern, _ in self.rules]
             for k, name in enumerate(all_names):
                 which = next((n for n, match in enumerate(matches) if match(name) is not None), None)
                 if which is not None:
@@ -71,7 +74,7 @@ class Axes:
             ModelError: no pattern matches, the tensor is not as the pattern expects, or it has no such axis.
         """
         dimensions = len(model.tensors[name].shape)
-        matching = (axis for pattern, axis in self._own if pattern.match(name) is not None)
+        matching = (axis for pattern, axis in self.rules if pattern.match(name) is not None)
         result: Axis | Unknown | None = next(matching, None)
         if result is None and (weight := weight_of(name, model)) is not None:
             result = axis_of_scales(name, weight, self.of(weight, model, where), model)

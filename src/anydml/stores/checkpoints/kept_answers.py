@@ -1,8 +1,8 @@
 """Answers of transformers' mappings, kept in the user's folder for caches, so that it need not be imported again.
 
 An answer is taken for the same question alone: the tensors' names, shapes and files, config.json, and every file of the
-installed transformers and of anydml, by size and time, are part of its name. Files are pickles, as the answers of the
-process that imports transformers are: only those that are the user's own are read.
+installed transformers and of anydml, by size and time, are part of its name. Files are JSON; only those that are the
+user's own are read.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import pickle
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any
+
+from anydml.stores.checkpoints.answers import Answer, answer_of
 
 MOST_FILES, MOST_BYTES = 64, 256 << 20
 """Most answers that are kept, and their bytes; the ones that were not used for longest are removed."""
@@ -25,8 +25,10 @@ MOST_FILES, MOST_BYTES = 64, 256 << 20
 DIGEST = hashlib.sha256().digest_size
 
 
-def folder() -> Path:
-    """Where answers are kept."""
+def folder() -> Path | None:
+    """Where answers are kept; None if ``ANYDML_CACHE`` is set to nothing."""
+    if (named := os.environ.get("ANYDML_CACHE")) is not None:
+        return Path(named) / "layouts" if named else None
     if sys.platform == "win32":
         caches = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -43,6 +45,8 @@ def name_of(model: Path, question: bytes) -> str | None:
         model: the folder with config.json.
         question: all else that the answer depends on, beside what is installed.
     """
+    if folder() is None:
+        return None
     digest = hashlib.sha256(question)
     digest.update(repr((sys.version_info, sys.platform)).encode())
     try:
@@ -76,25 +80,26 @@ def _files_of(spec: ModuleSpec, is_whole: bool) -> Iterator[str]:
                         yield f"{entry.name} {status.st_size} {status.st_mtime_ns}\n"
 
 
-def kept(name: str) -> Any:
+def kept(name: str) -> Answer | None:
     """The answer that is kept under a name, or None."""
-    path = folder() / name
+    place = folder()
     try:
-        if not (_is_own(path.parent) and _is_own(path)):
+        if place is None or not (_is_own(place) and _is_own(path := place / name)):
             return None
         content = path.read_bytes()
         if hashlib.sha256(content[DIGEST:]).digest() != content[:DIGEST]:
             return None
         os.utime(path)
-        return pickle.loads(memoryview(content)[DIGEST:])
-    except Exception:  # whatever is wrong with it, it can be asked again
+        return answer_of(content[DIGEST:])
+    except (OSError, RuntimeError, ValueError, TypeError, LookupError):  # it can be asked again
         return None
 
 
-def keep(name: str, answer: bytes) -> None:
-    """Keep an answer, if the user's folder can be written to."""
-    place = folder()
+def keep(name: str, text: bytes) -> None:
+    """Keep the text of an answer, if the user's folder can be written to."""
     with suppress(OSError, RuntimeError):
+        if (place := folder()) is None:
+            return
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _is_own(place):
             return
@@ -102,8 +107,8 @@ def keep(name: str, answer: bytes) -> None:
         try:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(hashlib.sha256(answer).digest())
-                file.write(answer)
+                file.write(hashlib.sha256(text).digest())
+                file.write(text)
             part.replace(place / name)
         finally:
             part.unlink(missing_ok=True)

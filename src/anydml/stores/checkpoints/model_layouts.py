@@ -13,34 +13,17 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from anydml.errors import AnydmlError, ModelError
 from anydml.files.json_path import JsonPath, names, show
-from anydml.moves.compose import Composer
 from anydml.stores.checkpoints import experts, kept_answers
+from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart
 from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
 from anydml.stores.checkpoints.transformers_mapping import Architecture
 from anydml.text import counted
-
-
-class Answer(NamedTuple):
-    """The tensors of a model in another layout.
-
-    Attributes:
-        tensors: over the same numbered sources.
-        composer: with the constants and the scratch of their values.
-        remarks: for users.
-        axes: along which ranks share the tensors.
-    """
-
-    tensors: ComposedTensors
-    composer: Composer
-    remarks: list[str]
-    axes: Axes
-
 
 START = """
 import gc, os, pickle, signal, sys, threading
@@ -63,8 +46,8 @@ def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> A
     if "transformers" in sys.modules:
         return answered(folder, to, is_shared, tensors)
     name = kept_answers.name_of(folder, pickle.dumps((to, is_shared, tensors)))
-    if name is not None and (answer := kept_answers.kept(name)) is not None:
-        return Answer(*answer)
+    if name is not None and (found := kept_answers.kept(name)) is not None:
+        return found
     left = memoryview(pickle.dumps((sys.path, pickle.dumps((folder, to, is_shared, tensors)))))
     # -P, because a model's folder, in which the command may run, must not be searched for modules.
     command, pipe = [sys.executable, "-P", "-c", START], subprocess.PIPE
@@ -81,18 +64,18 @@ def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> A
         raise answer
     # While it was asked, transformers or config.json may have been replaced.
     if name is not None and name == kept_answers.name_of(folder, pickle.dumps((to, is_shared, tensors))):
-        kept_answers.keep(name, output)
-    return Answer(*answer)
+        kept_answers.keep(name, answer)
+    return answer_of(answer)
 
 
 def main(question: bytes) -> None:
-    """Write the answer to a question, or an error, to the standard output."""
+    """Write the text of the answer to a question, or an error, to the standard output."""
     answer: Any
     with os.fdopen(os.dup(1), "wb") as out:
         # Libraries may print.
         os.dup2(2, 1)
         try:
-            answer = answered(*pickle.loads(question))
+            answer = text_of(answered(*pickle.loads(question)))
         except AnydmlError as error:
             answer = error
         pickle.dump(answer, out)
