@@ -1,7 +1,9 @@
 """Random numbers and times that a traced function takes are refused, as later calls would use the same ones."""
 
+import collections
 import datetime
 import functools
+import operator
 import os
 import random
 import secrets
@@ -127,6 +129,74 @@ def test_draws_from_a_generator_that_no_name_leads_to_are_refused(name, monkeypa
     draw = HIDDEN[name]
     for _ in range(2):
         with pytest.raises(dml.FuseError, match=r"drew random numbers from random .*: pass them as arguments"):
+            dml.fuse(lambda x: (draw(x), x[1:])[1])(X)
+
+
+class Holder:
+    """An object whose methods and attributes no name in a function says."""
+
+    def __init__(self):
+        self.draw = random.random
+
+    def pick(self):
+        return random.random()
+
+
+class Numbers(np.ndarray):
+    """An array with a method."""
+
+    def pick(self):
+        return random.random()
+
+
+@functools.singledispatch
+def dispatched(x):
+    return random.random()
+
+
+def matched(x):
+    match HOLDER:
+        case Holder(draw=draw):
+            return draw()
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def call(x):
+        return function(x)
+
+    return call
+
+
+HOLDER, ROW = Holder(), np.zeros(3).view(Numbers)
+PICK, DRAW = operator.methodcaller("pick"), operator.attrgetter("draw")
+UNIVERSAL, VECTORIZED = np.frompyfunc(lambda _: random.random(), 1, 1), np.vectorize(lambda _: random.random())
+MISSING = collections.defaultdict(random.random)
+CALLS = np.array([random.random])
+MANY = [random.random] * 1000
+
+BEHIND = {
+    "functions by class": lambda x: dispatched(1),
+    "a missing item": lambda x: (MISSING.clear(), MISSING[1])[1],
+    "a method's name": lambda x: PICK(HOLDER),
+    "an attribute's name": lambda x: DRAW(HOLDER)(),
+    "a pattern": matched,
+    "a decorated function": decorated(lambda x: HOLDER.draw()),
+    "a universal function": lambda x: UNIVERSAL(1),
+    "a vectorized function": lambda x: VECTORIZED(1),
+    "an array's method": lambda x: ROW.pick(),
+    "an array of functions": lambda x: CALLS[0](),
+    "a long list": lambda x: MANY[-1](),
+    "a text": lambda x: eval("MANY[-1]()"),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_draws_behind_objects_of_libraries_are_refused(name, monkeypatch):
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    draw = BEHIND[name]
+    for _ in range(2):
+        with pytest.raises(dml.FuseError, match=r"drew random numbers from .*: pass them as arguments"):
             dml.fuse(lambda x: (draw(x), x[1:])[1])(X)
 
 

@@ -276,6 +276,18 @@ def an_attribute_by_its_name():
 
 
 @case
+def an_attribute_in_a_pattern():
+    each = types.SimpleNamespace(start=0)
+
+    def start(x):
+        match each:
+            case types.SimpleNamespace(start=start):
+                return x[start:]
+
+    return start, lambda k: setattr(each, "start", k)
+
+
+@case
 def an_attribute_of_a_class():
     return Shift().of_class, lambda k: setattr(Shift, "shared", k)
 

@@ -10,8 +10,8 @@ from anydml.graph.reinterpret import refine
 from anydml.moves.accesses import single_access
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access
+from anydml.moves.numbers import renumbered
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
-from anydml.moves.program import renumbered
 from anydml.moves.sizing import Sizes
 from anydml.moves.value import MOST_PIECES, Value
 from anydml.moves.value_maker import Lazy, ValueMaker

@@ -15,9 +15,10 @@ from anydml.moves.constant import Computed, Constant, as_bytes
 from anydml.moves.counting import counting, is_counting, numbers
 from anydml.moves.move import Access, Fill, Move, Outside, unless
 from anydml.moves.new_axes import split
+from anydml.moves.numbers import renumbered
 from anydml.moves.open_numbers import are_none
 from anydml.moves.pieces import Factor, NotComposableError, Piece
-from anydml.moves.program import Operand, Program, renumbered
+from anydml.moves.program import Operand, Program
 from anydml.moves.simplify import simplify
 from anydml.moves.value import MOST_PIECES, Value, join, pad
 from anydml.moves.windows import windows

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from anydml.moves.move import Access, Fill, Lookup, Move
-from anydml.moves.program import Operand, Program, may_write_twice, renumbered
+from anydml.moves.numbers import renumbered
+from anydml.moves.program import Operand, Program, may_write_twice
 
 FILL_BLOCK = 4096
 """Approximate bytes of a constant to which a pattern is repeated: long runs are copied from the first-level cache."""

@@ -10,8 +10,8 @@ from anydml.moves.accesses import strided
 from anydml.moves.compose import SCRATCH
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Fill, Lookup, Move, Outside, new
+from anydml.moves.numbers import renumbered
 from anydml.moves.pieces import NotComposableError, on_strides
-from anydml.moves.program import renumbered
 from anydml.moves.sizing import Numbers, Sizes
 from anydml.moves.value import Value
 from anydml.moves.verbs import Maker, View

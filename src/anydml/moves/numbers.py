@@ -1,11 +1,11 @@
-"""Moves with open sizes, strides and offsets, and their values in one call."""
+"""The numbers of moves: of their operands, and sizes, strides and offsets, which may be open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from anydml.moves.move import Access, Fill, Lookup, Move
+from anydml.moves.move import Access, Fill, Lookup, Move, new
 
 Number = Callable[[Any], int]
 """Returns the value of an open number."""
@@ -49,3 +49,24 @@ def with_numbers(move: Move, number: Number) -> Move:
 
     source = move.source if isinstance(move.source, Fill) else end(move.source)
     return Move(tuple(map(number, move.sizes)), end(move.destination), source, number(move.element_size))
+
+
+def renumbered(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int] | None = None) -> Move:
+    """Replace a move's operand numbers; `offsets` are bytes to add, by the operands' old numbers."""
+    more = offsets or {}
+
+    def at(access: Access) -> Access:
+        operand, offset, strides, lookups = access
+        if more:
+            offset = offset + more.get(operand, 0)
+        found = numbers[operand], offset, strides, tuple(map(inside, lookups)) if lookups else ()
+        return new(Access, found)  # type: ignore[no-any-return]
+
+    def inside(lookup: Lookup) -> Lookup:
+        offset = lookup.offset + more.get(lookup.operand, 0)
+        inner = tuple(map(inside, lookup.lookups))
+        return lookup._replace(operand=numbers[lookup.operand], offset=offset, lookups=inner)
+
+    sizes, to, source, element = move
+    found = sizes, at(to), source if isinstance(source, Fill) else at(source), element
+    return new(Move, found)  # type: ignore[no-any-return]

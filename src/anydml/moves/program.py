@@ -5,14 +5,14 @@ The result must be as if the moves ran in sequence (see `order` for moves that m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from anydml.higher import HIGHER
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup, new
+from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
 from anydml.records import Record, record
@@ -197,24 +197,3 @@ def may_write_twice(move: Move) -> bool:
     """Whether two coordinates may write to overlapping elements."""
     to = move.destination
     return bool(to.lookups) and not is_injective(components(to, move.sizes), move.element_size)
-
-
-def renumbered(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int] | None = None) -> Move:
-    """Replace a move's operand numbers; `offsets` are bytes to add, by the operands' old numbers."""
-    more = offsets or {}
-
-    def at(access: Access) -> Access:
-        operand, offset, strides, lookups = access
-        if more:
-            offset = offset + more.get(operand, 0)
-        found = numbers[operand], offset, strides, tuple(map(inside, lookups)) if lookups else ()
-        return new(Access, found)  # type: ignore[no-any-return]
-
-    def inside(lookup: Lookup) -> Lookup:
-        offset = lookup.offset + more.get(lookup.operand, 0)
-        inner = tuple(map(inside, lookup.lookups))
-        return lookup._replace(operand=numbers[lookup.operand], offset=offset, lookups=inner)
-
-    sizes, to, source, element = move
-    found = sizes, at(to), source if isinstance(source, Fill) else at(source), element
-    return new(Move, found)  # type: ignore[no-any-return]

@@ -11,8 +11,8 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.memory.host import address_of
 from anydml.moves import Access, Lookup, Move, Program
+from anydml.moves.numbers import renumbered
 from anydml.moves.order import may_read_overwritten
-from anydml.moves.program import renumbered
 
 Array = np.ndarray[Any, Any]
 Pairs = tuple[tuple[int, int], ...]

@@ -7,13 +7,16 @@ import pickle
 import random
 import sys
 import threading
+import types
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from anydml.tracing.clocks import INSTEAD
-from anydml.tracing.reading import package_of, sort_of
+from anydml.tracing.reading import ANY, is_of_a_library, package_of, sort_of
 from anydml.tracing.refusing import broken
 from anydml.tracing.surroundings import Surroundings
 
@@ -39,7 +42,9 @@ def none_drawn(name: str, surroundings: Surroundings) -> Iterator[None]:
         FuseError: the state of a generator differs afterwards.
     """
     seen = surroundings.objects
-    before = [(source, source.state()) for source in (*_own(seen.values()), *_shared(seen))]
+    # Another thread may draw from what all functions share at any time.
+    is_any = threading.active_count() == 1 and not _reaches_only_known(surroundings)
+    before = [(source, source.state()) for source in (*_own(seen.values()), *_shared(seen, is_any))]
     yield
     for source, state in before:
         if source.state() != state:
@@ -64,25 +69,75 @@ def _own(seen: Iterable[Any]) -> Iterator[_Source]:
             yield _Source(_name(each), partial(_numpys, getattr(each, "bit_generator", each)))
 
 
-def _shared(known: Container[int]) -> Iterator[_Source]:
+def _reaches_only_known(surroundings: Surroundings) -> bool:
+    """Whether a function can call only code that was visited, and NumPy's and this package's functions.
+
+    It can draw from a generator that all functions share only if that was visited, too.
+    """
+    return (
+        surroundings.is_whole
+        and _LEAVING.isdisjoint(surroundings.names)
+        and all(map(_is_known, surroundings.objects.values()))
+    )
+
+
+_LEADING = """
+eval exec compile __import__ import_module reload globals locals vars modules __dict__ __builtins__ __globals__
+__getattribute__ __subclasses__ attrgetter methodcaller f_back f_globals f_locals _getframe currentframe get_objects
+get_referrers
+"""
+_LEAVING = {ANY, *_LEADING.split()}
+"""Names of what leads to objects that no name in the code says."""
+
+_KNOWN = frozenset(("builtins", "numpy", "anydml", "einops", "math", "operator", "itertools"))
+"""Packages whose functions draw only from generators that are theirs, or that they are given."""
+
+
+def _is_known(each: Any) -> bool:
+    """Whether all that an object calls was visited, or draws only from generators of its library."""
+    kind = type(each)
+    sort = sort_of(kind)
+    if sort == "array":
+        return kind is np.ndarray and not each.dtype.hasobject
+    if sort in ("container", "buffer"):
+        return kind.__module__ == "builtins"
+    if sort == "module":
+        return package_of(each) in _KNOWN or not is_of_a_library(each)
+    if sort == "function" and kind is not types.FunctionType and not isinstance(each.__self__, types.ModuleType):
+        # What it is bound to was visited.
+        return True
+    if sort == "wrapper" and kind.__name__ != "cython_function_or_method":
+        return True
+    if sort == "object" or (sort == "class" and not is_of_a_library(each)):
+        bases = (kind if sort == "object" else each).__mro__
+        return all(base.__module__ == "builtins" or not is_of_a_library(base) for base in bases)
+    if kind is types.FunctionType and not is_of_a_library(each):
+        return True
+    name = getattr(each, "__name__", None)
+    module = sys.modules.get(getattr(each, "__module__", None) or "")
+    return package_of(each) in _KNOWN and type(name) is str and getattr(module, name, None) is each
+
+
+def _shared(known: Container[int], is_any: bool) -> Iterator[_Source]:
     """Yield the generators that all functions share, except those that were seen already.
 
-    Another thread may draw from them at any time; with several threads, a function must reach them by name.
+    Args:
+        known: what the function reaches by names.
+        is_any: whether it may draw from others.
     """
-    is_alone = threading.active_count() == 1
     own = random.random.__self__  # type: ignore[attr-defined]
-    if id(own) not in known and (is_alone or id(random) in known):
+    if id(own) not in known and (is_any or id(random) in known):
         yield _Source("random", own.getstate)
     if (numpys := sys.modules.get("numpy.random")) is not None:
         own = numpys.random.__self__
         if id(numpys) in known:
             yield _Source("numpy.random", partial(_numpys, own))
-        elif is_alone and id(own) not in known and isinstance(bits := numpys.get_bit_generator(), numpys.MT19937):
+        elif is_any and id(own) not in known and isinstance(bits := numpys.get_bit_generator(), numpys.MT19937):
             # A copy of 624 numbers as Python's would take as long as a trace.
             place = bits.ctypes.state_address
             yield _Source("numpy.random", partial(ctypes.string_at, place, 625 * 4))
     torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "default_generator") and (is_alone or id(torch) in known):
+    if torch is not None and hasattr(torch, "default_generator") and (is_any or id(torch) in known):
         yield _Source("torch", partial(_torchs, torch.default_generator))
         for number, own in enumerate(torch.cuda.default_generators if torch.cuda.is_initialized() else ()):
             yield _Source(f"torch.cuda, device {number}", partial(_torchs, own))

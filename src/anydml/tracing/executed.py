@@ -35,16 +35,20 @@ class NotTracedError(BaseException):
 class Executed:
     """The instructions that traces of one function have executed, in all code outside this package and libraries.
 
+    Args:
+        function: the function.
+
     Attributes:
         codes: the code by its identity, since hashing it would take long.
         seen: a byte per two bytes of instructions by the same, which is 1 if they were executed.
         is_known: whether any trace was watched; a debugger or a measurement of coverage prevents it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.codes: dict[int, types.CodeType] = {}
         self.seen: dict[int, bytearray] = {}
         self.is_known = False
+        self._own = getattr(function, "__code__", None)
         self._is_complete: bool | None = None
         self._asks_classes: bool | None = None
 
@@ -108,7 +112,7 @@ class Executed:
             code = frame.f_code
             if not _is_users(code.co_filename, str(frame.f_globals.get("__name__", ""))):
                 return None
-            if _is_interrupting(frame):
+            if code is not self._own and _is_interrupting(frame):
                 return False
             if refuse is not None:
                 refuse()

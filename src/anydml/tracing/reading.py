@@ -27,7 +27,7 @@ _BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals
 """Names of what reads a variable or attribute whose name is a string."""
 
 ANY = "*"
-"""Stands for all names among those of code that computes names of attributes."""
+"""Stands for all names among those of code that reads attributes whose names are not in it."""
 
 _SEEDED = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "MT19937", "Philox", "SFC64", "seed"}
 """Names of what takes chance from the system if it is called without a seed."""
@@ -40,9 +40,9 @@ def names_of(code: types.CodeType) -> frozenset[str]:
     return _named(code)[0]
 
 
-def modules_of(code: types.CodeType) -> list[types.ModuleType]:
-    """Return the modules that code imports when it runs, as far as they are loaded."""
-    return [sys.modules[name] for name in _named(code)[1] if name in sys.modules]
+def modules_of(code: types.CodeType) -> list[types.ModuleType | None]:
+    """Return the modules that code imports when it runs; None for each that is not loaded."""
+    return [sys.modules.get(name) for name in _named(code)[1]]
 
 
 def unsteady_call(code: types.CodeType) -> str | None:
@@ -92,9 +92,13 @@ def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], st
         names |= {part for each in _texts(code) for part in (each, *each.split("."))}
         if _computes_names(code):
             names.add(ANY)
-    imported = {name for each in inner for name in each[1]}
     # Every other byte is an instruction, or a cache's.
-    if _IMPORTING in code.co_code[::2]:
+    used = code.co_code[::2]
+    if _MATCHING in used:
+        # A pattern of a class reads attributes, some of which the class names.
+        names.add(ANY)
+    imported = {name for each in inner for name in each[1]}
+    if _IMPORTING in used:
         imported |= {step.argval for step in dis.get_instructions(code) if step.opcode == _IMPORTING}
     unsteady = next((each[2] for each in inner if each[2]), None)
     if not _SEEDED.isdisjoint(code.co_names):
@@ -104,7 +108,7 @@ def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], st
     return frozenset(names), tuple(imported), unsteady
 
 
-_IMPORTING = dis.opmap["IMPORT_NAME"]
+_IMPORTING, _MATCHING = dis.opmap["IMPORT_NAME"], dis.opmap["MATCH_CLASS"]
 
 
 def _computes_names(code: types.CodeType) -> bool:

@@ -14,6 +14,7 @@ from anydml.tensor import Layout
 from anydml.tracing.donating import Pairs, in_place
 from anydml.tracing.remembered import Remembered
 from anydml.tracing.results import Known, Result, TracedFunction
+from anydml.tracing.scope import Scope
 from anydml.tracing.specialized import Guests, SpecializedProgram
 from anydml.tracing.structure import leaves, rebuilt
 from anydml.tracing.tape import AT_LEAST, AT_MOST, CONSTANT, FLOOR, GIVEN, Step
@@ -68,9 +69,7 @@ class TracedProgram:
             trace.composer.output(f"result {result.number}", result.array.value, strides)
         self.program = trace.composer.program(is_simple=False)
         # Registers are assigned now, so that they do not depend on later calls.
-        for move in self.program.moves:
-            for number in numbers_of(move):
-                scope.register(number)
+        self._form = _form_of(self.program, scope)
         self._scratch = [scope.register(each.size) for each in self.program.operands if each.role == "scratch"]
 
     @property
@@ -152,7 +151,7 @@ class TracedProgram:
         """
         traced = self.traced
         if (
-            fusing is None
+            self._form is None
             or not traced.engine.is_numpys
             or any(isinstance(leaf, Known) for leaf in leaves(traced.tree))
         ):
@@ -161,10 +160,6 @@ class TracedProgram:
             return None
         known = [each.value for each in self.program.operands]
         if any(isinstance(each, Computed) and each.nbytes > MOST_COMPUTED for each in known):
-            return None
-        try:
-            form = forms.Form(self.program.moves, len(self.program.operands), self._register)
-        except forms.UnfitError:
             return None
         results = [
             fusing.Result(shape, result.array.element, result.like or 0)
@@ -184,7 +179,9 @@ class TracedProgram:
             return None
         constants, scratch = tuple(self.program.constants), tuple(self._scratch)
         change = None if self.remembered.is_empty else self.remembered.change
-        return fusing.Call(tape, self._first, form, constants, scratch, self._lent(), tuple(results), tree, change)
+        return fusing.Call(
+            tape, self._first, self._form, constants, scratch, self._lent(), tuple(results), tree, change
+        )
 
     def _lent(self) -> tuple[int, ...]:
         """Return for each scratch the result that it is only copied to, with the same layout; −1 if there is none."""
@@ -215,6 +212,19 @@ class TracedProgram:
             return number if found == wanted and register(operands[scratch].size) == register(size) else -1
 
         return tuple([result_of(number) for number, each in enumerate(operands) if each.role == "scratch"])
+
+
+def _form_of(program: Program, scope: Scope) -> Any:
+    """Give registers to the numbers of a program's moves; return the core's form of these, None if there is none."""
+    if forms is not None:
+        try:
+            return forms.Form(program.moves, len(program.operands), scope.register)
+        except forms.UnfitError:
+            pass
+    for move in program.moves:
+        for number in numbers_of(move):
+            scope.register(number)
+    return None
 
 
 def _in_words(step: Step) -> Step:

@@ -43,7 +43,7 @@ class Unfused:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.executed = Executed()
+        self.executed = Executed(function)
         self.calls = 0
         self.is_assigning = self.is_naming = False
         self._function = function

@@ -16,8 +16,8 @@ from anydml.files.json_path import JsonPath, show
 from anydml.moves import Access, simplify
 from anydml.moves.compose import CONSTANT, INPUT, OUTPUT, Composer
 from anydml.moves.move import Lookup
+from anydml.moves.numbers import renumbered
 from anydml.moves.pieces import NotComposableError
-from anydml.moves.program import renumbered
 from anydml.moves.value import Value
 from anydml.stores.formats.columns import FileTensors, ShapeAndDtype, TensorNames, bytes_of
 from anydml.stores.formats.store import Numbers, Store, StoredArray, StoredPiece

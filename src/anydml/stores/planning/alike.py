@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.moves import Move, Operand, Program
-from anydml.moves.program import renumbered
+from anydml.moves.numbers import renumbered
 from anydml.stores.formats.store import Numbers
 
 

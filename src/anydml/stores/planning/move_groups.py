@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.moves import Access, Move
-from anydml.moves.program import renumbered
+from anydml.moves.numbers import renumbered
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.targets import Targets
