@@ -19,7 +19,7 @@ from typing import Any
 
 from anydml.referee.causes import FIRST_READING
 from anydml.referee.operators import OPERATORS
-from anydml.referee.takers import TAKEN
+from anydml.referee.takers import READINGS_FILE
 
 RESULTS = Path(__file__).parent / "results" / "referee.json"
 MOST = 240
@@ -117,7 +117,7 @@ def main() -> None:
         + "\n",
         encoding="utf-8",
     )
-    TAKEN.write_text(json.dumps(taken(judged), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    READINGS_FILE.write_text(json.dumps(taken(judged), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

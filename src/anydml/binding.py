@@ -16,8 +16,8 @@ from anydml.text import counted
 
 Array = np.ndarray[Any, Any]
 
-FEW = 8
-"""Most arrays whose bounds are compared pair by pair; more are first grouped by address."""
+MAX_PAIRWISE_ARRAYS = 8
+"""Maximum number of arrays whose bounds are compared pair by pair; more are first grouped by address."""
 
 
 def bind_tensors(
@@ -176,7 +176,7 @@ def check_overlap(operator: str, names: Sequence[str], arrays: Sequence[Array], 
     Raises:
         BindingError: two arrays overlap; the message names both.
     """
-    if len(arrays) <= FEW and not any(
+    if len(arrays) <= MAX_PAIRWISE_ARRAYS and not any(
         np.may_share_memory(output, other)
         for number, output in enumerate(arrays[first_output:], first_output)
         for other in arrays[:number]

@@ -11,8 +11,8 @@ import numpy as np
 
 from anydml.errors import DescError, DescTypeError
 
-MOST_DIMENSIONS = 64
-"""Most dimensions of an array in NumPy (NPY_MAXDIMS) and PyTorch. NumPy's `take` crashes beyond it."""
+MAX_DIMENSIONS = 64
+"""Maximum number of dimensions of an array in NumPy (NPY_MAXDIMS) and PyTorch. NumPy's `take` crashes beyond it."""
 
 SHORT_INTEGERS = frozenset(
     kind.type for kind in map(np.dtype, ("b", "B", "h", "H", "i", "I", "l", "L")) if kind.itemsize < 8
@@ -20,7 +20,7 @@ SHORT_INTEGERS = frozenset(
 """NumPy's types of integers of fewer than 64 bits, which wrap."""
 
 MOST_ITEMS = 1 << 24
-"""Most items of a range or broadcast array that is converted to a list: huge ones are cheap to write, not to read."""
+"""Maximum number of items of a range or broadcast array that becomes a list: huge ones are cheap to write only."""
 
 
 def with_items(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
@@ -109,9 +109,9 @@ def check_dimensions(name: str, field: str, count: int) -> None:
     Raises:
         DescError: there are more than 64.
     """
-    if count > MOST_DIMENSIONS:
-        message = f"{name}: {field} has {count} dimensions, but arrays have at most {MOST_DIMENSIONS}: reshape first"
-        raise DescError(message, name, field, f"arrays must have at most {MOST_DIMENSIONS} dimensions")
+    if count > MAX_DIMENSIONS:
+        message = f"{name}: {field} has {count} dimensions, but arrays have at most {MAX_DIMENSIONS}: reshape first"
+        raise DescError(message, name, field, f"arrays must have at most {MAX_DIMENSIONS} dimensions")
 
 
 def items_of(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[Any, ...]:

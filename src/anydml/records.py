@@ -67,7 +67,7 @@ ListOf: TypeAlias = Given[Sequence[Item], tuple[Item, ...]]
 Named: TypeAlias = Given[Item | str, Item]
 """A field that takes a member of an enumeration, or its name."""
 
-_KEPT = ((r"ListOf\[(.*)\]", r"tuple[\1, ...]"), (r"Named\[(.*)\]", r"\1"), (r"Given\[.*, (\w+)\]", r"\1"))
+_STORED_TYPES = ((r"ListOf\[(.*)\]", r"tuple[\1, ...]"), (r"Named\[(.*)\]", r"\1"), (r"Given\[.*, (\w+)\]", r"\1"))
 """The types of kept values, by the annotations of fields."""
 
 
@@ -80,7 +80,7 @@ def record(kind: type[Kind]) -> type[Kind]:
     """
     for name, text in inspect.get_annotations(kind).items():
         if text.endswith("]"):
-            for pattern, replacement in _KEPT:
+            for pattern, replacement in _STORED_TYPES:
                 text = re.sub(f"^{pattern}$", replacement, text)  # noqa: PLW2901
             kind.__annotations__[name] = text
     # A frozen dataclass's generated `__init__` bypasses `__setattr__`.

@@ -25,7 +25,7 @@ MAX_DIMENSIONS = 8
 
 _SIZES, _STRIDES = "each size must be 1 to 4294967295", "each stride must be 0 to 4294967295"
 
-SMALL = ("INT4", "UINT4")
+TYPES_OF_4_BITS = ("INT4", "UINT4")
 OF_4_BITS = "DirectML has 4-bit integers in QUANTIZE and DEQUANTIZE alone, which compute, from DML_FEATURE_LEVEL_6_3 on"
 """From DirectML's feature level history."""
 
@@ -71,7 +71,7 @@ class DataType(enum.IntEnum):
             return cls[text.upper().removeprefix("DML_TENSOR_DATA_TYPE_")] if isinstance(text, str) else cls(text)
         except (KeyError, ValueError):
             advice = did_you_mean(getattr(text, "__name__", str(text)), cls.__members__)
-            if isinstance(text, str) and text.upper().removeprefix("DML_TENSOR_DATA_TYPE_") in SMALL:
+            if isinstance(text, str) and text.upper().removeprefix("DML_TENSOR_DATA_TYPE_") in TYPES_OF_4_BITS:
                 advice = f"; {OF_4_BITS}"
             raise ValueError(f"unknown data type {text!r}: one of {', '.join(cls.__members__)}{advice}") from None
 

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 
 from anydml.errors import BindingError
 
-SIMILAR = 0.55
+MIN_SIMILARITY = 0.55
 """Least similarity (difflib's ratio, 0 to 1) of a name that is suggested for another."""
 
-MOST_KNOWN = 1000
+MAX_KNOWN = 1000
 """Known names that are compared at most."""
 
-ALIKE = 5
+CLOSE_MATCHES = 5
 """Close matches among which the closest is chosen."""
 
-LONGEST = 100
+MAX_NAME = 100
 """Characters of the longest name for which a suggestion is sought."""
 
 _UNITS = {"": 1, "B": 1}
@@ -29,9 +29,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to `name`, ignoring case, or None."""
     import difflib
 
-    first = [key for key in itertools.islice(known, MOST_KNOWN) if len(key) <= LONGEST]
+    first = [key for key in itertools.islice(known, MAX_KNOWN) if len(key) <= MAX_NAME]
     lower = {key.lower(): key for key in reversed(first)}
-    similar = difflib.get_close_matches(name.lower(), lower, ALIKE, SIMILAR) if len(name) <= LONGEST else []
+    similar = (
+        difflib.get_close_matches(name.lower(), lower, CLOSE_MATCHES, MIN_SIMILARITY) if len(name) <= MAX_NAME else []
+    )
     # Among equally close matches, the first in `known` wins.
     similar.sort(key=[key.lower() for key in first].index)
     return lower[max(similar, key=lambda word: _likeness(word, name.lower()))] if similar else None

@@ -14,7 +14,7 @@ import anydml as dml
 da = pytest.importorskip("dask.array", reason='Dask is not installed: pip install "anydml[dask]"')
 
 CALLS = how_many(12)
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of results that are computed; what is spoiled may be lazy, and larger than any memory."""
 
 IN_CHUNKS = (
@@ -71,7 +71,7 @@ def outcome(function, arguments):
     try:
         result = called(function, arguments)
         results = result if isinstance(result, (list, tuple)) else [result]
-        if sum(each.nbytes for each in results) > MOST_BYTES:
+        if sum(each.nbytes for each in results) > MAX_BYTES:
             return None
         done = [each.compute(scheduler="sync") if isinstance(each, da.Array) else np.asarray(each) for each in results]
     except REFUSED:

@@ -10,7 +10,7 @@ from models import bytes_of, copy_of, dispatch, model, values
 
 from anydml import dxdispatch
 from anydml.cli import main
-from anydml.cli.json_checking import MOST_PROBLEMS
+from anydml.cli.json_checking import MAX_PROBLEMS
 from anydml.dxdispatch import model_text, schedule
 from anydml.errors import ModelError
 from anydml.memory import limits
@@ -52,7 +52,7 @@ def test_a_copy_of_initial_contents_is_of_the_whole_resource(folder, small):
 
 
 def test_short_commands_cannot_bind_millions_of_tensors(folder, monkeypatch):
-    monkeypatch.setattr(schedule, "MOST_BOUND", 4000)
+    monkeypatch.setattr(schedule, "MAX_BOUND", 4000)
     count = 99
     tensors = [{"DataType": "INT8", "Sizes": [1]}] * count
     join = {"type": "JOIN", "InputTensors": tensors, "OutputTensor": {"DataType": "INT8", "Sizes": [count]}, "Axis": 0}
@@ -110,7 +110,7 @@ def test_files_that_are_too_large_are_not_read(folder, monkeypatch):
     message = "reading it may take 128.00 MB, but 104.86 MB of memory are available; put its values into .npy files"
     assert folder.error_of(folder.file) == message
     with folder.file.open("r+b") as file:
-        file.truncate(model_text.MOST_BYTES + 1)
+        file.truncate(model_text.MAX_BYTES + 1)
     monkeypatch.setattr(limits, "available_memory", lambda: None)
     assert folder.error_of(folder.file).startswith("has 268.44 MB, but a model file has at most 268.44 MB")
 
@@ -124,6 +124,6 @@ def test_of_many_problems_the_first_are_shown(folder, capsys):
         main(["check", "-v", str(folder.edit(edit))])
     out, err = capsys.readouterr()
     assert (ended.value.code, err) == (1, "")
-    assert len(out.splitlines()) == 3 * MOST_PROBLEMS + 1
-    assert out.endswith(f"and more; only the first {MOST_PROBLEMS} problems are shown\n")
-    assert len(out) < 400 * MOST_PROBLEMS
+    assert len(out.splitlines()) == 3 * MAX_PROBLEMS + 1
+    assert out.endswith(f"and more; only the first {MAX_PROBLEMS} problems are shown\n")
+    assert len(out) < 400 * MAX_PROBLEMS

@@ -16,9 +16,9 @@ import anydml as dml
 from anydml import dxdispatch, stores
 from anydml.explain import box_drawing
 from anydml.explain.journeys import follow
-from anydml.explain.page import MOST_ROWS
-from anydml.explain.stripes import MOST_STRIPES
-from anydml.explain.subjects import MOST_SECTIONS
+from anydml.explain.page import MAX_ROWS
+from anydml.explain.stripes import MAX_STRIPES
+from anydml.explain.subjects import MAX_SECTIONS
 from anydml.explain.svg import COLOURS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
@@ -282,13 +282,13 @@ def test_values_of_arrays_are_text():
 
 
 def test_long_programs_are_cut_and_say_so():
-    count = 2 * MOST_ROWS
+    count = 2 * MAX_ROWS
     desc = dml.SplitOperatorDesc(T("UINT8", [4, count]), [T("UINT8", [4, 1])] * count, 1)
     explanation = dml.explain(desc, device="")
     page = "".join(check_page(explanation).text)
-    assert f"and {count - MOST_ROWS} more" in page
-    assert f"and {count + 1 - box_drawing.MOST_TENSORS} more tensors" in page
-    assert f"and {count - box_drawing.MOST_MOVES} more moves" in page
+    assert f"and {count - MAX_ROWS} more" in page
+    assert f"and {count + 1 - box_drawing.MAX_TENSORS} more tensors" in page
+    assert f"and {count - box_drawing.MAX_MOVES} more moves" in page
     assert len(explanation.html()) < 1 << 20
 
 
@@ -343,7 +343,7 @@ def test_a_page_of_a_model_begins_with_what_costs_most():
 
 def test_the_nodes_of_a_large_model_that_write_most_are_explained():
     """Small ones stand first in the graph, and what is not explained is counted."""
-    small = " ".join(f"[small{k}] s{k} = Transpose (x)" for k in range(MOST_SECTIONS))
+    small = " ".join(f"[small{k}] s{k} = Transpose (x)" for k in range(MAX_SECTIONS))
     graph = "g (float[2,3] x, float[20,30] z) => (float[30,20] y, float[30,20] w)"
     model = pytest.importorskip("onnx.parser").parse_model(
         f"""<ir_version: 8, opset_import: ["": 18]> {graph} {{
@@ -351,8 +351,8 @@ def test_the_nodes_of_a_large_model_that_write_most_are_explained():
     )
     explanation = dml.explain(model)
     names = [section.title.partition(":")[0] for section in explanation.sections]
-    assert names == [*(f"small{k}" for k in range(MOST_SECTIONS - 2)), "large", "other"]
-    assert explanation.notes[0] == f"The {MOST_SECTIONS} operators that write most are explained; 2 more write 48 B."
+    assert names == [*(f"small{k}" for k in range(MAX_SECTIONS - 2)), "large", "other"]
+    assert explanation.notes[0] == f"The {MAX_SECTIONS} operators that write most are explained; 2 more write 48 B."
     assert explanation.notes[-1] == "1 node computes and is out of scope: Relu 1"
 
 
@@ -431,7 +431,7 @@ def test_interleaved_sources_take_turns_and_joined_ones_do_not(width):
     stacked = dml.fuse(lambda x, y: np.stack([x, y], -1).reshape(100, -1))
     joined = dml.fuse(lambda x, y: np.concatenate([x, y], 1))
     drawn = [[*parts(dml.explain(function, *arrays).sections[0])][1] for function in (stacked, joined)]
-    assert [len(stripes) for stripes in drawn] == [2 * MOST_STRIPES, 2]
+    assert [len(stripes) for stripes in drawn] == [2 * MAX_STRIPES, 2]
     for stripes in drawn:
         ends = sorted((x, x + width, colour) for colour, x, _, width, _ in stripes)
         assert all(one[1] == other[0] and one[2] != other[2] for one, other in itertools.pairwise(ends))
@@ -443,7 +443,7 @@ def test_interleaved_rows_take_turns_downwards(count):
     interleaved = dml.fuse(lambda x, y: np.stack([x, y], 1).reshape(-1, 50))
     (section,) = dml.explain(interleaved, np.zeros((count, 50)), np.zeros((count, 50))).sections
     stripes = list(parts(section))[1]
-    assert len(stripes) == 2 * MOST_STRIPES
+    assert len(stripes) == 2 * MAX_STRIPES
     assert {(x, width) for _, x, _, width, _ in stripes} == {(stripes[0][1], stripes[0][3])}
     ends = sorted((y, y + height, colour) for colour, _, y, _, height in stripes)
     assert all(one[1] == other[0] and one[2] != other[2] for one, other in itertools.pairwise(ends))

@@ -6,7 +6,7 @@ from random_descs import OPERATORS, random_desc
 from random_family import FAMILY, fill_indices
 
 import anydml as dml
-from anydml.explain.journeys import MOST_CELLS, follow, is_small
+from anydml.explain.journeys import MAX_CELLS, follow, is_small
 
 CASES = 40
 EVERY = {name: lambda rng, name=name: random_desc(rng, name) for name in OPERATORS} | FAMILY
@@ -125,6 +125,6 @@ def test_a_skipped_element_is_not_written():
 
 
 def test_what_is_large_is_not_followed():
-    big = dml.TensorDesc("UINT8", [MOST_CELLS])
+    big = dml.TensorDesc("UINT8", [MAX_CELLS])
     (section,) = dml.explain(dml.ElementWiseIdentityOperatorDesc(big, big), device="").sections
     assert not is_small(section)

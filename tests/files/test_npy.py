@@ -55,7 +55,7 @@ def test_what_numpy_writes_is_read_in_c_order(data, tmp_path_factory):
 def test_columns_are_turned_piece_by_piece(array, chunk, order, tmp_path_factory):
     path = tmp_path_factory.mktemp("npy") / "x.npy"
     path.write_bytes(saved(np.asfortranarray(array.astype(f"{order}i2"))))
-    with mock.patch.object(npy, "CHUNK", chunk):
+    with mock.patch.object(npy, "CONVERTED_BYTES", chunk):
         assert read(path)[1].tolist() == array.reshape(-1).tolist()
 
 
@@ -69,7 +69,7 @@ def test_columns_take_no_second_copy(tmp_path):
         npy.read_elements(found, target, HERE)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < npy.CHUNK + io.DEFAULT_BUFFER_SIZE + 100_000
+        assert peak < npy.CONVERTED_BYTES + io.DEFAULT_BUFFER_SIZE + 100_000
 
 
 @pytest.mark.parametrize("fortran", [False, True])

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from anydml import ModelError
 from anydml.memory import limits
 from anydml.onnx import backend, budget, program, tensors, to_descs
-from anydml.onnx.budget import ARRAY, SMALL, Budget
+from anydml.onnx.budget import ARRAY_OVERHEAD, UNQUERIED_GROWTH, Budget
 from anydml.onnx.program import Program
 
 MIB = 2**20
@@ -44,7 +44,7 @@ def available(monkeypatch):
 def test_little_is_taken_without_asking(monkeypatch):
     monkeypatch.setattr(limits, "available_memory", None)
     held = Budget()
-    array = np.empty(SMALL // 2 - ARRAY, np.uint8)
+    array = np.empty(UNQUERIED_GROWTH // 2 - ARRAY_OVERHEAD, np.uint8)
     held.ask("it", "this", array.nbytes)
     held.hold(array)
     held.ask("it", "this", array.nbytes)
@@ -72,7 +72,7 @@ def test_what_is_released_can_be_taken_again(available):
         held.hold(array)
         held.hold(array)
         held.release([array])
-        assert held.held == array.nbytes + ARRAY
+        assert held.held == array.nbytes + ARRAY_OVERHEAD
         with pytest.raises(ModelError, match="but 2"):
             held.ask("it", "that", array.nbytes)
         held.release([array])
@@ -146,7 +146,7 @@ class Recording(Budget):
     peak = 0
 
     def ask(self, label, what, size, arrays=1):
-        Recording.peak = max(Recording.peak, self.held + size + arrays * ARRAY)
+        Recording.peak = max(Recording.peak, self.held + size + arrays * ARRAY_OVERHEAD)
         super().ask(label, what, size, arrays)
 
 
@@ -302,7 +302,7 @@ def test_a_check_asks_too(available):
     tables = " ".join(f"t{i} = Constant <value_ints = [{values}]> ()" for i in range(150))
     splits = " ".join(f"y{i} = Split (x, t{i})" for i in range(150))
     model = parsed(f"g (float[2] x) => (float[2] y0) {{ {tables} {splits} }}")
-    available(SMALL // 4)
+    available(UNQUERIED_GROWTH // 4)
     with pytest.raises(ModelError, match="of memory are available"):
         to_descs(model)
 
@@ -314,5 +314,5 @@ def test_asking_costs_little(monkeypatch):
     for array in arrays:
         held.ask("it", "this", array.nbytes)
         held.hold(array)
-    assert len(asked) <= 1 + held.held // (SMALL - 2 * (1000 + ARRAY))
-    assert budget.SMALL <= 2**26
+    assert len(asked) <= 1 + held.held // (UNQUERIED_GROWTH - 2 * (1000 + ARRAY_OVERHEAD))
+    assert budget.UNQUERIED_GROWTH <= 2**26

@@ -238,7 +238,7 @@ def test_models_that_protobuf_cannot_serialise(monkeypatch):
     large = Unserialisable(made([helper.make_node("Identity", ["w"], ["y"])], tensors=[tensor]))
     with pytest.raises(MemoryError):
         check(large)
-    monkeypatch.setattr(checks, "MOST_BYTES", 7999)
+    monkeypatch.setattr(checks, "MAX_BYTES", 7999)
     check(large)
     with pytest.raises(ModelError, match="cannot be serialised: it has 2 GiB or more"):
         checks.serialized(large)

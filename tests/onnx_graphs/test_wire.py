@@ -56,11 +56,11 @@ def field(number, data):
 @pytest.mark.parametrize("part", [b"\x0a\x00", b"\x0a\x02\x2a\x00", b"\x5a\x02\x12\x00"])
 def test_files_of_many_parts_are_refused_before_they_are_parsed(tmp_path, monkeypatch, part):
     path = tmp_path / "model.onnx"
-    monkeypatch.setattr(model_file, "MOST_MESSAGES", 5000)
+    monkeypatch.setattr(model_file, "MAX_MESSAGES", 5000)
     path.write_bytes(b"\x08\x08" + field(8, b"\x10\x12") + field(7, part * 6000))
     with pytest.raises(ModelError, match="has more than 5000 nodes, attributes, sizes and other parts"):
         load(path)
-    monkeypatch.setattr(model_file, "MOST_MESSAGES", 50_000)
+    monkeypatch.setattr(model_file, "MAX_MESSAGES", 50_000)
     path.write_bytes(b"\x08\x08" + field(8, b"\x10\x12") + field(7, part * 24_000))
     monkeypatch.setattr(limits, "available_memory", lambda: 2**22)
     with pytest.raises(ModelError, match=r"model\.onnx: loading its \d+ parts needs .*, but 4\.19 MB of memory"):

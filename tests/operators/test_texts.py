@@ -8,7 +8,7 @@ import pytest
 from random_descs import OPERATORS, random_desc
 
 import anydml as dml
-from anydml.operators.texts import MOST_SHOWN, Problems
+from anydml.operators.texts import MAX_SHOWN, Problems
 
 SPLIT = dml.SplitOperatorDesc(
     dml.TensorDesc("FLOAT32", [1, 1, 6, 2]), [dml.TensorDesc("FLOAT32", [1, 1, n, 2]) for n in (2, 1, 3)], 2
@@ -85,8 +85,8 @@ def test_no_more_problems_are_looked_for_than_are_shown():
             yield f"problem {k}"
 
     lines = repr(Problems(endless)).splitlines()
-    assert lines == [*(f"problem {k}" for k in range(MOST_SHOWN)), "and more"]
-    assert len(found) == MOST_SHOWN + 1
+    assert lines == [*(f"problem {k}" for k in range(MAX_SHOWN)), "and more"]
+    assert len(found) == MAX_SHOWN + 1
 
 
 def test_dir_shows_the_public_names():

@@ -22,7 +22,7 @@ from stores.breaking_headers import VALUES, broken_files, packed, sound
 
 from anydml.cli import main
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """That a command may have at once beside what files hold, for what it imports and for its buffers."""
 
 LAYOUTS = (
@@ -207,7 +207,7 @@ def broken(seed, count):
                 is_line = err.startswith("anydml: ") and len(err.splitlines()) == 1
                 assert (code, err) == (0, "") or (code == 2 and is_line), what
                 # The first ones import what the others have.
-                assert number < 10 * len(KINDS) or most < MOST_BYTES + 20 * size, f"{what}: {most} bytes"
+                assert number < 10 * len(KINDS) or most < MAX_BYTES + 20 * size, f"{what}: {most} bytes"
                 assert spent < 20, f"{what}: {spent} s"
         finally:
             if not os.environ.get("KEEP"):

@@ -13,7 +13,7 @@ from anydml import stores
 from anydml.cli import main
 from anydml.stores.planning import choosing, file_blocking, grid_blocking, regions, transfers
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """That a plan may take beside its buffers: one that lists the blocks of an array of 2⁴⁰ elements takes more."""
 
 MOST_LOOKS = 20_000
@@ -76,7 +76,7 @@ def bounded(make):
             # A command ends by SystemExit.
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-    assert peak < MOST_BYTES
+    assert peak < MAX_BYTES
     assert next(looks) < MOST_LOOKS
     return found
 
@@ -96,7 +96,7 @@ def test_arrays_in_chunks(tmp_path, power, name, codec):
             assert power > 30
             continue
         text = bounded(plan.__str__)
-        assert ("about" in text) == (plan.blocking.count > file_blocking.FEW)
+        assert ("about" in text) == (plan.blocking.count > file_blocking.MAX_COUNTED_BLOCKS)
         assert plan.totals.bytes_written == 4 * np.prod([int(k) for k in plan.outputs[0].shape], dtype=object)
 
 
@@ -111,7 +111,7 @@ def test_plain_files(tmp_path, power, name, memory):
         assert power > 30
         return
     assert plan.totals.bytes_written == plan.outputs[0].nbytes
-    assert ("about" in bounded(lambda: str(plan))) == (plan.blocking.count > file_blocking.FEW)
+    assert ("about" in bounded(lambda: str(plan))) == (plan.blocking.count > file_blocking.MAX_COUNTED_BLOCKS)
     assert bounded(lambda: str(dml.explain(plan)))
 
 
@@ -139,7 +139,7 @@ def test_estimates_are_near_and_runs_are_whole(tmp_path, kind, name):
         zarr.create_array(str(path), data=X, chunks=(10, 10), zarr_format=2)
     else:
         np.save(path, X)
-    few = {"FEW": 6, "LOOKED": 4}
+    few = {"MAX_COUNTED_BLOCKS": 6, "SAMPLED_BLOCKS": 4}
     chunks = {} if kind == "npy" else {"chunks": [7, 5]}
 
     def made(target):
@@ -165,7 +165,7 @@ def test_estimates_are_near_and_runs_are_whole(tmp_path, kind, name):
 @pytest.mark.parametrize("name", PLANS)
 def test_blocks_of_few_runs(tmp_path, monkeypatch, name):
     np.save(tmp_path / "x.npy", X)
-    monkeypatch.setattr(transfers, "MOST_RUNS", 20)
+    monkeypatch.setattr(transfers, "MAX_RUNS", 20)
     stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", memory=100_000, **PLANS[name]).run()
     expected = {"npy": X, "turned": X.T, "backwards": X[::-1, ::-1], "steps": X[1::3, ::2]}[name]
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)

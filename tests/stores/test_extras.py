@@ -28,7 +28,7 @@ def tensors():
 @pytest.fixture
 def source(tmp_path, tensors, monkeypatch):
     """A folder as Hugging Face's hub has them."""
-    monkeypatch.setattr(extras, "MOST_BYTES", 1000)
+    monkeypatch.setattr(extras, "MAX_BYTES", 1000)
     folder = hugging_face(tmp_path / "in", tensors)
     for name, content in SMALL.items():
         (folder / name).write_bytes(content)

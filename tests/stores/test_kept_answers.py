@@ -120,14 +120,14 @@ def test_a_folder_that_cannot_be_made_is_no_error(caches):
 
 
 def test_what_was_not_used_for_longest_is_removed(caches, monkeypatch):
-    monkeypatch.setattr(kept_answers, "MOST_FILES", 3)
+    monkeypatch.setattr(kept_answers, "MAX_FILES", 3)
     for number in range(3):
         keep(f"{number}", ANSWER)
         os.utime(caches / f"{number}", (number, number))
     assert is_kept("0")
     keep("3", ANSWER)
     assert sorted(os.listdir(caches)) == ["0", "2", "3"]
-    monkeypatch.setattr(kept_answers, "MOST_BYTES", 2 * (caches / "3").stat().st_size)
+    monkeypatch.setattr(kept_answers, "MAX_BYTES", 2 * (caches / "3").stat().st_size)
     keep("4", ANSWER)
     assert len(os.listdir(caches)) == 2
     assert is_kept("4")

@@ -73,7 +73,7 @@ def test_a_file_with_holes(tmp_path):
 
 
 def test_as_many_as_may_be(monkeypatch):
-    monkeypatch.setattr(block_list, "MOST_BLOCKS", 3)
+    monkeypatch.setattr(block_list, "MAX_BLOCKS", 3)
     blocks = block_list.BlockList("f", 2)
     given = [(k, 0, ((0, k), (k, 9))[:k]) for k in range(3)]
     for each in given:
@@ -88,7 +88,7 @@ def test_as_many_as_may_be(monkeypatch):
 
 
 def test_a_union_counts_each_byte_once(monkeypatch):
-    monkeypatch.setattr("anydml.stores.planning.covered.ENOUGH", 4)
+    monkeypatch.setattr("anydml.stores.planning.covered.WAITING_INTERVALS", 4)
     rng, covered, seen = np.random.default_rng(1), Covered(), np.zeros(2000, bool)
     for _ in range(40):
         starts = rng.integers(0, 1900, rng.integers(1, 9))

@@ -141,7 +141,7 @@ def test_a_checkpoint_along_its_last_axis_is_not_moved_at_all(tmp_path, asked):
 
 
 def test_requests_have_no_more_runs_than_the_system_takes(tmp_path, asked):
-    runs = 2 * scattered.MOST_RUNS_AT_ONCE + 5
+    runs = 2 * scattered.MAX_RUNS_AT_ONCE + 5
     data = np.random.default_rng(4).integers(0, 255, (runs, 64), np.uint8)
     starts = np.random.default_rng(5).permutation(runs) * 64
     (tmp_path / "x").write_bytes(data.tobytes())
@@ -149,7 +149,7 @@ def test_requests_have_no_more_runs_than_the_system_takes(tmp_path, asked):
     with PlainFile(tmp_path / "x", True) as file:
         file.read_runs(buffer, starts, lengths, 0)
         np.testing.assert_array_equal(buffer.reshape(-1, 64)[starts // 64], data)
-        assert asked == [(True, scattered.MOST_RUNS_AT_ONCE), (True, scattered.MOST_RUNS_AT_ONCE), (True, 5)]
+        assert asked == [(True, scattered.MAX_RUNS_AT_ONCE), (True, scattered.MAX_RUNS_AT_ONCE), (True, 5)]
         file.write_runs(buffer, starts, lengths, 64 * runs)
         with pytest.raises(dml.ModelError, match="has become shorter"):
             file.read_runs(buffer, starts, lengths, 64 * runs + 1)

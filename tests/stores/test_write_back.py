@@ -71,10 +71,10 @@ def test_short_writes_and_what_is_kept_for_a_while_are_left_to_the_system(tmp_pa
     pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     (tmp_path / "x").touch()
     with PlainFile(tmp_path / "x", True) as file:
-        file.write(memoryview(bytes(write_back.LONG - 1)), 5)
+        file.write(memoryview(bytes(write_back.DIRECT_WRITE - 1)), 5)
         assert begun == {}
-        file.write(memoryview(bytes(write_back.LONG)), 5)
-    assert begun == {(tmp_path / "x").stat().st_ino: [(5, 5 + write_back.LONG)]}
+        file.write(memoryview(bytes(write_back.DIRECT_WRITE)), 5)
+    assert begun == {(tmp_path / "x").stat().st_ino: [(5, 5 + write_back.DIRECT_WRITE)]}
     begun.clear()
     np.save(tmp_path / "x.npy", ROWS)
     stores.rechunk(tmp_path / "x.npy", tmp_path / "x.zarr", [512, 1024], codec="zstd").run()
@@ -149,5 +149,5 @@ def test_no_write_is_so_long_that_its_memory_is_dear(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", ROWS)
     stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy").run()
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), ROWS)
-    assert max(sizes) == write_back.AT_ONCE
+    assert max(sizes) == write_back.MAX_WRITE
     assert sum(sizes) == ROWS.nbytes

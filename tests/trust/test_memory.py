@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from anydml import ModelError, dxdispatch
-from anydml.dxdispatch.printing import CHUNK, MOST_TEXT, MOST_VERBOSE_TEXT, format_elements, format_verbose
+from anydml.dxdispatch.printing import CONVERTED_ELEMENTS, MAX_TEXT, MAX_VERBOSE_TEXT, format_elements, format_verbose
 from anydml.dxdispatch.schedule import schedule
 from anydml.memory import limits
 from trust.children import environment
@@ -30,7 +30,7 @@ PRINT = {"type": "print", "resource": "A"}
 WRITE = {"type": "writeFile", "resource": "A", "targetPath": "a.bin"}
 
 
-@pytest.mark.parametrize(("verbose", "text"), [(False, MOST_TEXT), (True, MOST_VERBOSE_TEXT)])
+@pytest.mark.parametrize(("verbose", "text"), [(False, MAX_TEXT), (True, MAX_VERBOSE_TEXT)])
 def test_a_print_that_does_not_fit_is_refused_before_the_first_command(verbose, text, tmp_path, monkeypatch):
     loaded = dxdispatch.load(model(tmp_path / "m.json", [WRITE, {**PRINT, "verbose": verbose}]))
     needed = 1000 + 2 * 1000 * text
@@ -49,17 +49,21 @@ def test_a_print_that_does_not_fit_is_refused_before_the_first_command(verbose, 
     [np.array([-1.23457e-300] * 3), np.array([-(2**63)] * 3), np.array([2**64 - 1] * 3, "u8"), -np.ones(3) * np.nan],
 )
 def test_no_text_is_longer_than_promised(elements):
-    assert len(format_elements(elements)) <= 3 * MOST_TEXT
-    assert len(format_verbose(elements)) <= 3 * MOST_VERBOSE_TEXT
+    assert len(format_elements(elements)) <= 3 * MAX_TEXT
+    assert len(format_verbose(elements)) <= 3 * MAX_VERBOSE_TEXT
 
 
-@pytest.mark.parametrize("count", [CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
+@pytest.mark.parametrize(
+    "count", [CONVERTED_ELEMENTS - 1, CONVERTED_ELEMENTS, CONVERTED_ELEMENTS + 1, 3 * CONVERTED_ELEMENTS]
+)
 def test_texts_made_piece_by_piece_are_one(count):
     elements = np.arange(count, dtype=np.int32)
     assert format_elements(elements) == ", ".join(map(str, range(count)))
     lines = format_verbose(elements).splitlines()
     assert len(lines) == count
-    assert lines[CHUNK - 2].startswith(f"[{CHUNK - 2:{len(str(count))}}] {CHUNK - 2} (0x")
+    assert lines[CONVERTED_ELEMENTS - 2].startswith(
+        f"[{CONVERTED_ELEMENTS - 2:{len(str(count))}}] {CONVERTED_ELEMENTS - 2} (0x"
+    )
 
 
 LIMITED = """

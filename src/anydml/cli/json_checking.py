@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anydml.dxdispatch import Model
     from anydml.feature_level import FeatureLevel
 
-MOST_PROBLEMS = 1000
+MAX_PROBLEMS = 1000
 """Largest number of problems that are reported, since a file may have millions."""
 
 FIRST = 3
@@ -69,13 +69,13 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
     yield from (_of_file(model, line) for line in model.warnings)
     problems = model.problems(level)
     sound = True
-    for place, problem in islice(problems, MOST_PROBLEMS):
+    for place, problem in islice(problems, MAX_PROBLEMS):
         sound = False
         desc = place.path.removesuffix(f".{problem.field}")
         needs = str(problem.needs) if problem.needs else None
         yield Remark(desc, desc, problem.field, problem.operator, problem.message, problem.rule, needs, place.line)
     if next(problems, None) is not None:
-        yield _of_file(model, f"and more; only the first {MOST_PROBLEMS} problems are shown")
+        yield _of_file(model, f"and more; only the first {MAX_PROBLEMS} problems are shown")
     if sound:
         try:
             # Bindings can only be checked once the tensors are valid.

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from anydml.cli.standard_input import ModelFile
 
-SHOWN = 100
+MAX_PRINTED_ELEMENTS = 100
 """Elements printed of an output that is not written to a file."""
 
-LONGEST = 200
+MAX_PRINTED_TEXT = 200
 """Characters printed of a string element."""
 
 Log = Callable[[str], object]
@@ -233,8 +233,10 @@ def _text(array: Any) -> str:
     from anydml.dxdispatch.printing import format_elements
 
     flat = array.reshape(-1)
-    shown = flat[:SHOWN]
+    shown = flat[:MAX_PRINTED_ELEMENTS]
     if shown.dtype.hasobject:
-        shown = np.array([text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in shown], np.object_)
+        shown = np.array(
+            [text if len(text) <= MAX_PRINTED_TEXT else f"{text[:MAX_PRINTED_TEXT]}…" for text in shown], np.object_
+        )
     text = format_elements(shown.astype("f4") if flat.dtype.kind == "V" else shown)
-    return text if flat.size <= SHOWN else f"{text}, … {flat.size} in all"
+    return text if flat.size <= MAX_PRINTED_ELEMENTS else f"{text}, … {flat.size} in all"

@@ -101,7 +101,7 @@ class AnyPath(_Named):
         return super().convert(value, param, ctx)
 
 
-MOST_CHARACTERS = 2000
+MAX_CHARACTERS = 2000
 """Largest length of an error message, which may quote a file."""
 
 CLOSED = 141
@@ -196,8 +196,8 @@ def fail(message: str) -> int:
     except OSError:
         give_up(sys.stdout)
     line = " ".join(message.splitlines())
-    if len(line) > MOST_CHARACTERS:
-        line = f"{line[: MOST_CHARACTERS // 2]} … {line[-MOST_CHARACTERS // 2 :]}"
+    if len(line) > MAX_CHARACTERS:
+        line = f"{line[: MAX_CHARACTERS // 2]} … {line[-MAX_CHARACTERS // 2 :]}"
     try:
         print("anydml:", printable(line), file=sys.stderr, flush=True)
     except OSError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.files.folder import Folder
     from anydml.slim import Slimmed
 
-SHOWN = 20
+MAX_LISTED_REGIONS = 20
 """Regions that are listed individually."""
 
 
@@ -109,12 +109,12 @@ def _lines(slimmed: Slimmed) -> Iterator[str]:
     from anydml.slim import listed
 
     regions = slimmed.changed
-    for region in regions[:SHOWN]:
+    for region in regions[:MAX_LISTED_REGIONS]:
         before, after = listed(region.kinds_before), listed(region.kinds_after)
         yield f"    {region.title}: {bytes_text(region.before.moved)} → {bytes_text(region.after.moved)}"
         yield f"        {before} → {after}"
-    if len(regions) > SHOWN:
-        yield f"    and {counted(len(regions) - SHOWN, 'more region')}"
+    if len(regions) > MAX_LISTED_REGIONS:
+        yield f"    and {counted(len(regions) - MAX_LISTED_REGIONS, 'more region')}"
     for stage in slimmed.stages:
         if stage.title:
             yield f"    {stage}"

@@ -22,8 +22,8 @@ from cython.cimports.numpy import dtype, import_array, npy_intp
 
 import_array()
 
-MOST_TRACES = cython.declare(int64_t, 64)
-MOST_BYTES = cython.declare(int64_t, 32 << 20)
+MAX_TRACES = cython.declare(int64_t, 64)
+MAX_BYTES = cython.declare(int64_t, 32 << 20)
 """Limits of cached traces, beyond which all are dropped: number per key, and approximate bytes per function."""
 
 FIXED_WEIGHT = cython.declare(int64_t, 1024)
@@ -276,7 +276,7 @@ class Calls:
         finally:
             return_buffer(buffer)
         calls: list = self.traces.setdefault(key, [])
-        if len(calls) == MOST_TRACES or self.bytes > MOST_BYTES:
+        if len(calls) == MAX_TRACES or self.bytes > MAX_BYTES:
             calls.clear()
             self.traces = {key: calls}
             self.bytes = 0

@@ -4,7 +4,7 @@ import cython
 from cython.cimports.anydml.core.arrays import is_disjoint, read_output
 from cython.cimports.anydml.core.ranges import are_disjoint, reads_outside, write_range
 
-MOST_MOVES = cython.declare(cython.int, 64)
+MAX_MOVES = cython.declare(cython.int, 64)
 """Maximum number of moves that are compared with each other."""
 
 
@@ -37,7 +37,7 @@ def conflicts(moves, count, other):
     written: Range
     if other.low == other.high:
         return False
-    if count > MOST_MOVES:
+    if count > MAX_MOVES:
         return True
     for k in range(count):
         written = write_range(moves + k)

@@ -18,7 +18,7 @@ from cython.cimports.anydml.core.simplifying import simplify
 from cython.cimports.anydml.core.verbs import REFUSED, numbers
 from cython.cimports.libc.stdint import int32_t, uint32_t, uint64_t
 
-FEW = cython.declare(int64_t, 8)
+MAX_SINGLE_INDICES = cython.declare(int64_t, 8)
 """Maximum number of indices with one move each; also of columns that are woven at once."""
 
 CALL_LOOKUPS = cython.declare(cython.int, 16)
@@ -87,7 +87,7 @@ def _few(x):
     axis = x.rank
     for d in range(x.rank):
         if x.n[d] > 1 and x.look.s[d]:
-            if x.n[d] > FEW or axis != x.rank:
+            if x.n[d] > MAX_SINGLE_INDICES or axis != x.rank:
                 return -1
             axis = d
     return axis if x.lookups == 1 and x.look.size and x.look.type != 1 else -1

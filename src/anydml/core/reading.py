@@ -22,16 +22,16 @@ from anydml.strides import in_words
 
 import_array()
 
-MOST = cython.declare(int64_t, 1 << 31)
+INT_LIMIT = cython.declare(int64_t, 1 << 31)
 """From here on, integers are left to Python: products of two fit 64 bits, and sums of as many as memory has."""
 
-MOST_ALONG = cython.declare(int64_t, 1 << 60)
+MAX_ALONG = cython.declare(int64_t, 1 << 60)
 """Maximum size of an axis: sums of a few of them fit 64 bits. Those of arrays that are broadcast may have more."""
 
-MOST_INDICES = cython.declare(int64_t, 1 << 60)
+MAX_INDICES = cython.declare(int64_t, 1 << 60)
 """This many INT64 numbers would exceed the address space."""
 
-MOST_ITEMS = cython.declare(int64_t, 1 << 24)
+MAX_ITEMS = cython.declare(int64_t, 1 << 24)
 """Maximum number of integers of an array."""
 
 
@@ -42,7 +42,7 @@ class Listed:
 def listed(items):
     """Read a 1-D array, list or tuple of integers; None is left to Python."""
     if type(items) is np.ndarray:
-        if items.ndim != 1 or items.dtype.kind not in "iu" or items.size > MOST_ITEMS:
+        if items.ndim != 1 or items.dtype.kind not in "iu" or items.size > MAX_ITEMS:
             return None
         items = items.tolist()
     if type(items) is not list and type(items) is not tuple:
@@ -83,7 +83,7 @@ def as_indices(indices):
             # An empty list.
             return in_words(indices)
     dtype = indices.dtype
-    if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative) and indices.size < MOST_INDICES:
+    if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative) and indices.size < MAX_INDICES:
         return in_words(indices)
     return indices
 
@@ -128,7 +128,7 @@ def _box(make, v, type):
     """An array's box. Its sizes stay where they are, and so do its strides, unless they are in the view."""
     x = cython.cast(cython.pointer(Box), room(make, cython.sizeof(Box) // 8))
     for d in range(v.rank):
-        if v.n[d] > MOST_ALONG:
+        if v.n[d] > MAX_ALONG:
             raise REFUSED
     x.data, x.rank, x.type, x.lookups = v.data, v.rank, type, 0
     x.n = cython.cast(cython.pointer(int64_t), v.n)
@@ -183,7 +183,7 @@ def item(make, x, value):
 def integer(make, field, number):
     """Read an integer."""
     value: int64_t
-    if read_int(number, cython.address(value)) or not -MOST < value < MOST:
+    if read_int(number, cython.address(value)) or not -INT_LIMIT < value < PYTHON_INTEGERS:
         raise REFUSED
     return value
 
@@ -193,10 +193,10 @@ def integers_or_symbols(make, field, items):
     if not (PyTuple_Check(items) or PyList_CheckExact(items)):
         raise REFUSED
     values = numbers(make, PySequence_Fast_GET_SIZE(items))
-    if values.count > MOST_ITEMS or read_ints(items, values.at, cython.cast(cython.int, values.count)) != values.count:
+    if values.count > MAX_ITEMS or read_ints(items, values.at, cython.cast(cython.int, values.count)) != values.count:
         raise REFUSED
     for k in range(values.count):
-        if not -MOST < values.at[k] < MOST:
+        if not -INT_LIMIT < values.at[k] < PYTHON_INTEGERS:
             raise REFUSED
     return values
 
@@ -212,7 +212,7 @@ def one_or_more(make, field, items):
     number: int64_t
     if read_single_int(items, cython.address(number)):
         return integers_or_symbols(make, field, items)
-    if not -MOST < number < MOST:
+    if not -INT_LIMIT < number < PYTHON_INTEGERS:
         raise REFUSED
     values = numbers(make, 1)
     values.at[0] = number

@@ -32,7 +32,7 @@ from cython.cimports.numpy import dtype
 NUMBER_EFFORT = cython.declare(int64_t, 4)
 """Effort of a number of a sequence, in bytes that a plain copy writes in the same time, unless it has more bytes."""
 
-MOST_AXES = cython.declare(int64_t, 130)
+MAX_AXES = cython.declare(int64_t, 130)
 """Of a box that is filled."""
 
 
@@ -182,7 +182,7 @@ def fill(make, to, value):
     c: cython.pointer(Call) = make.call
     if make.is_trial:
         return 0
-    if to.lookups or to.rank > MOST_AXES:
+    if to.lookups or to.rank > MAX_AXES:
         raise REFUSED
     if value == cython.NULL:
         if make.zeros == cython.NULL:

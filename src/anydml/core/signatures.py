@@ -35,7 +35,7 @@ INTEGER, SIGNED, SPAN = np.integer, np.signedinteger, np.timedelta64
 DTYPES: dict = {}
 """A number for each dtype that NumPy's does not identify."""
 
-MOST_DTYPES = cython.declare(cython.int, 4096)
+MAX_DTYPES = cython.declare(cython.int, 4096)
 UNUSED = itertools.count()
 
 DEEPEST = cython.declare(cython.int, 64)
@@ -265,7 +265,7 @@ def read_item_array(buffer, item):
             descr = cython.cast(object, kind.descr)
             number = DTYPES.get(descr)
             if number is None:
-                if len(DTYPES) >= MOST_DTYPES:
+                if len(DTYPES) >= MAX_DTYPES:
                     return 1
                 number = DTYPES.setdefault(descr, next(UNUSED))
             type_number = 1 << 33 | cython.cast(int64_t, number)

@@ -15,7 +15,7 @@ from anydml.stores.planning.picks import Pick, reach
 from anydml.stores.planning.regions import FEW_MOVES, RegionMap, located
 from anydml.tensor import Layout
 
-MOST = 8
+MAX_GROWTH = 8
 """Times as many chunks as the input's sizes ask for along several axes of indices, or as large, at most."""
 
 Bounds = tuple[int, ...]
@@ -141,7 +141,7 @@ def _widths(
         picked |= {*by}
         # Several axes of indices: at most eight times as many chunks as if each had chunks of this width.
         pick_count = math.prod(min(move.sizes[k], width) for k in by)
-        left = min(MOST * width, max(width, -(-pick_count // MOST)))
+        left = min(MAX_GROWTH * width, max(width, -(-pick_count // MAX_GROWTH)))
         for k in reversed(by):
             if along := abs(source.strides[k]):
                 # One index per element: the input is walked along here, too.

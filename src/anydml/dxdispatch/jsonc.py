@@ -22,7 +22,7 @@ _COMMA = re.compile(r'"(?:[^"\\]++|\\.)*+"?|,(?=[ \t\r\n]*[\]}])|[\[{\]}]', re.D
 _SPACE = re.compile(r"[ \t\r\n]*")
 _VISIBLE = re.compile(r"[^\r\n]")
 
-MOST_DEPTH = 100
+MAX_DEPTH = 100
 """Largest nesting of arrays and objects; a model needs eight levels."""
 
 
@@ -43,7 +43,7 @@ def plain(text: str, place: JsonPath) -> str:
         place: the file, for errors.
 
     Raises:
-        ModelError: a comment is unterminated, a number is NaN or Infinity, or nesting exceeds `MOST_DEPTH`.
+        ModelError: a comment is unterminated, a number is NaN or Infinity, or nesting exceeds `MAX_DEPTH`.
     """
 
     def blank_comment(match: re.Match[str]) -> str | None:
@@ -63,8 +63,8 @@ def plain(text: str, place: JsonPath) -> str:
         token = match[0]
         if token in ("[", "{"):
             depth += 1
-            if depth > MOST_DEPTH and not ended:
-                reason = f"arrays and objects are nested too deeply to be read, more than {MOST_DEPTH}"
+            if depth > MAX_DEPTH and not ended:
+                reason = f"arrays and objects are nested too deeply to be read, more than {MAX_DEPTH}"
                 raise _syntax(text, match.start(), reason, place)
         elif token in ("]", "}"):
             depth -= 1
@@ -83,7 +83,7 @@ def loads(text: str, place: JsonPath) -> Any:
 
     Raises:
         ModelError: the text has a syntax error (reported with line and column) or a duplicate key (reported with its
-            JSON path), or nesting exceeds `MOST_DEPTH`.
+            JSON path), or nesting exceeds `MAX_DEPTH`.
     """
     if _SPACE.fullmatch(text):
         raise place.error("the file is empty", rule="a model must be a JSON object")

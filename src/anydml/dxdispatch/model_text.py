@@ -12,13 +12,13 @@ from anydml.files.json_path import JsonPath
 from anydml.memory import limits
 from anydml.text import bytes_text
 
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 """Largest model file; larger arrays belong in .npy files."""
 
 BYTES_PER_BYTE = 64
 """Memory per byte of a model file while it is read; the worst case is ``[{},{}]``, with an object per three bytes."""
 
-SMALL = 1 << 20
+UNCHECKED_BYTES = 1 << 20
 """Model files below this size are read without checking the available memory."""
 
 
@@ -70,10 +70,10 @@ def read_text(file: Path, place: JsonPath) -> str:
 
 
 def _check_size(size: int, place: JsonPath) -> None:
-    if size > MOST_BYTES:
-        reason = f"has {bytes_text(size)}, but a model file has at most {bytes_text(MOST_BYTES)}"
+    if size > MAX_BYTES:
+        reason = f"has {bytes_text(size)}, but a model file has at most {bytes_text(MAX_BYTES)}"
         raise place.error(f"{reason}; put its values into .npy files (sourcePath)")
-    if size < SMALL:
+    if size < UNCHECKED_BYTES:
         return
     needed, available = size * BYTES_PER_BYTE, limits.available_memory()
     if available is not None and needed > available:

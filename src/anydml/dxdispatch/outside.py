@@ -14,7 +14,7 @@ from anydml.dxdispatch.values import Array
 from anydml.files.json_path import JsonPath
 from anydml.moves import Access, Lookup
 
-MOST_LOOKED_AT = 1 << 22
+MAX_LOOKED_AT = 1 << 22
 """Largest number of indices of a tensor that are looked at."""
 
 OPERATORS = ("GATHER", "SCATTER")
@@ -60,8 +60,8 @@ def _lookups(step: DispatchStep) -> Iterator[tuple[tuple[int, ...], Lookup]]:
 def _said(buffer: Array, sizes: tuple[int, ...], lookup: Lookup) -> str | None:
     """Return what is wrong with the indices: the first one outside the axis, or that they are too many to look at."""
     dims = [(size, stride) for size, stride in zip(sizes, lookup.strides, strict=True) if stride]
-    if (count := math.prod(size for size, _ in dims)) > MOST_LOOKED_AT:
-        return f"{count} indices, more than the {MOST_LOOKED_AT} that are looked at: some may lie outside the axis"
+    if (count := math.prod(size for size, _ in dims)) > MAX_LOOKED_AT:
+        return f"{count} indices, more than the {MAX_LOOKED_AT} that are looked at: some may lie outside the axis"
     plain, dtype = buffer[lookup.offset :], np.dtype(lookup.dtype)
     flat = plain[: plain.size // dtype.itemsize * dtype.itemsize].view(dtype)
     indices = np.lib.stride_tricks.as_strided(flat, [size for size, _ in dims], [stride for _, stride in dims])

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from anydml.dxdispatch.model import Binding, Bindings, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
 from anydml.dxdispatch.onnx_models import OnnxModel
 from anydml.dxdispatch.onnx_steps import check_dimensions, check_known, contents_of, onnx_step, size_of
-from anydml.dxdispatch.printing import MOST_TEXT, MOST_VERBOSE_TEXT
+from anydml.dxdispatch.printing import MAX_TEXT, MAX_VERBOSE_TEXT
 from anydml.dxdispatch.steps import BoundTensor, Contents, DispatchStep, OnnxStep, PrintStep, Range, Step, WriteStep
 from anydml.files.folder import extension
 from anydml.files.json_path import JsonPath, names, show
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
-MOST_BOUND = 250_000
+MAX_BOUND = 250_000
 """Largest total of tensors that commands bind: a command of 60 bytes can bind as many as its dispatchable has."""
 
 
@@ -53,7 +53,7 @@ class Schedule:
         }
         # A text exists twice while it is printed.
         texts = [
-            2 * (step.count or 0) * (MOST_VERBOSE_TEXT if step.verbose else MOST_TEXT)
+            2 * (step.count or 0) * (MAX_VERBOSE_TEXT if step.verbose else MAX_TEXT)
             for step in self.steps
             if isinstance(step, PrintStep)
         ]
@@ -77,8 +77,8 @@ def schedule(model: Model) -> Schedule:
         if isinstance(command, Dispatch):
             run = command.dispatchable
             bound_tensors += run.tensor_count if isinstance(run, OnnxModel) else run.desc.tensor_count
-            if bound_tensors > MOST_BOUND:
-                reason = f"with this one the commands bind more than {MOST_BOUND} tensors; split the model"
+            if bound_tensors > MAX_BOUND:
+                reason = f"with this one the commands bind more than {MAX_BOUND} tensors; split the model"
                 raise command.place.error(reason)
             if isinstance(run, OnnxModel):
                 steps.append(onnx_step(command, run, sizes, written))

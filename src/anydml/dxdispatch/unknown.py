@@ -14,12 +14,12 @@ from typing import Any, cast
 
 from anydml.dxdispatch import schema
 from anydml.dxdispatch.descs import TENSOR_FIELDS, parse_operator_type
-from anydml.files.json_path import MOST_KEY, JsonPath, names, show
+from anydml.files.json_path import MAX_KEY, JsonPath, names, show
 from anydml.operators import OperatorDesc
 from anydml.operators.problem import camel
 from anydml.text import did_you_mean
 
-MOST_TOLD = 20
+MAX_TOLD = 20
 """Unknown fields that are reported individually."""
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -36,7 +36,7 @@ _Found = tuple[JsonPath, str, str, Iterable[str]]
 def unknown_fields(
     root: Mapping[str, Any], place: JsonPath, graphs: Mapping[str, list[str]] = MappingProxyType({})
 ) -> tuple[str, ...]:
-    """Return a warning per unknown field, at most `MOST_TOLD` and one that counts the others.
+    """Return a warning per unknown field, at most `MAX_TOLD` and one that counts the others.
 
     Args:
         root: root object of a valid model file.
@@ -47,15 +47,15 @@ def unknown_fields(
     count = 0
     for where, what, name, known in _model(root, place, graphs):
         count += 1
-        if count <= MOST_TOLD:
+        if count <= MAX_TOLD:
             lines.append(f"{where.location}: unknown {what} {_shown(name)}{_advice(name, list(known))}")
-    if count > MOST_TOLD:
-        lines.append(f"{place}: and {count - MOST_TOLD} more unknown fields")
+    if count > MAX_TOLD:
+        lines.append(f"{place}: and {count - MAX_TOLD} more unknown fields")
     return tuple(lines)
 
 
 def _shown(name: str) -> str:
-    return name if len(name) <= MOST_KEY and _PLAIN.fullmatch(name) else show(name)
+    return name if len(name) <= MAX_KEY and _PLAIN.fullmatch(name) else show(name)
 
 
 def _advice(name: str, known: list[str]) -> str:

@@ -13,10 +13,10 @@ from anydml.explain.stripes import Place, Touch, striped
 from anydml.explain.svg import COLOURS, LINE, arrow, escaped, shortened, svg
 from anydml.moves.move import Access, Move
 
-WIDTH, HEIGHT, LEAST, LEAST_TENSOR = 220, 180, 6, 28
+WIDTH, HEIGHT, MIN_PART, MIN_TENSOR = 220, 180, 6, 28
 """Pixels of the longest axes, and the least pixels of parts and tensors, which are then not to scale."""
 
-MOST_TENSORS, MOST_MOVES = 40, 64
+MAX_TENSORS, MAX_MOVES = 40, 64
 """Tensors and moves that one picture shows at most; a page has the rest in its tables."""
 
 Range = tuple[int, int]
@@ -53,8 +53,8 @@ class Sheet:
         rows, top, bottom = _flat(self.tensor, self.down, ranges)
         columns, left, right = _flat(self.tensor, range(len(ranges))[-1:], ranges)
         x, y = self.width * left // columns, self.height * top // rows
-        width = max(self.width * (right + 1) // columns - x, LEAST)
-        height = max(self.height * (bottom + 1) // rows - y, LEAST)
+        width = max(self.width * (right + 1) // columns - x, MIN_PART)
+        height = max(self.height * (bottom + 1) // rows - y, MIN_PART)
         behind = self.back(ranges)[0] if self.depth else 0
         return self.x + x + behind, self.y + y - behind, min(width, self.width - x), min(height, self.height - y)
 
@@ -63,7 +63,7 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
     """Draw the boxes that the moves of a section access, as SVG."""
     sheets, columns = _sheets(section)
     moves = section.moves
-    touches = [_touches(section, sheets, move) for move in moves[:MOST_MOVES]]
+    touches = [_touches(section, sheets, move) for move in moves[:MAX_MOVES]]
     placed, are_striped = striped(touches)
     parts: list[str] = []
     lines: list[str] = []
@@ -94,8 +94,8 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
         text.append("moves that share a part alternate in stripes")
     if len(section.tensors) > len(sheets):
         text.append(f"and {len(section.tensors) - len(sheets)} more tensors")
-    if len(moves) > MOST_MOVES:
-        text.append(f"and {len(moves) - MOST_MOVES} more moves")
+    if len(moves) > MAX_MOVES:
+        text.append(f"and {len(moves) - MAX_MOVES} more moves")
     about = "; ".join(f"#{k}: {sheet.tensor}" for k, sheet in sheets.items())
     return svg(section.title, about, columns, [*parts, *lines], number, is_alone, text=text)
 
@@ -129,12 +129,12 @@ def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
         (len(tensor.sizes) - 2,) if depth else axes
         for tensor, depth, axes in zip(tensors, depths, _axes_down(section), strict=True)
     ]
-    shown = [k for k, tensor in enumerate(tensors) if tensor.count][:MOST_TENSORS]
+    shown = [k for k, tensor in enumerate(tensors) if tensor.count][:MAX_TENSORS]
     shapes = {k: _rows_and_columns(tensors[k], down[k]) for k in shown}
     rows = max((shape[0] for shape in shapes.values()), default=1)
     columns = max((shape[1] for shape in shapes.values()), default=1)
     sizes = {
-        k: (max(WIDTH * wide // columns, LEAST_TENSOR), max(HEIGHT * high // rows, LEAST_TENSOR))
+        k: (max(WIDTH * wide // columns, MIN_TENSOR), max(HEIGHT * high // rows, MIN_TENSOR))
         for k, (high, wide) in shapes.items()
     }
     labels = {k: _label(k, tensors[k]) for k in shown}
@@ -175,7 +175,7 @@ def _rows_and_columns(tensor: Tensor, down: Sequence[int]) -> tuple[int, int]:
 def _axes_down(section: Section) -> list[tuple[int, ...]]:
     """Return the vertical axes: for all tensors of a rank, those that any move cuts, else all but the last."""
     cut: dict[int, set[int]] = {}
-    for move in section.moves[:MOST_MOVES]:
+    for move in section.moves[:MAX_MOVES]:
         for end in (move.source, move.destination):
             if isinstance(end, Access):
                 sizes = section.tensors[end.operand].sizes

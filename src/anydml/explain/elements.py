@@ -23,7 +23,7 @@ from anydml.text import counted
 WIDTH, HEIGHT, GAP, LABEL = 40, 26, 10, 22
 """Sizes in pixels of an element's box, of the gap between matrices, and of a tensor's label."""
 
-MOST_ARROWED, MOST_ARROWS = 30, 12
+MAX_ARROWED, MAX_ARROWS = 30, 12
 """Maximum numbers of elements and of lines for which all lines are always shown."""
 
 
@@ -125,7 +125,7 @@ def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: boo
     shown = [line for column, below, _ in parts for line in column.group(below)]
     shown += [*overwritten, *(line for column, _, values in parts for line in column.group(values))]
     about = "; ".join(f"#{k}: {tensor}" for k, tensor in enumerate(section.tensors))
-    is_quiet = sum(tensor.count for tensor in section.tensors) > MOST_ARROWED or line_count > MOST_ARROWS
+    is_quiet = sum(tensor.count for tensor in section.tensors) > MAX_ARROWED or line_count > MAX_ARROWS
     return svg(section.title, about, columns, shown, number, is_alone, is_quiet)
 
 

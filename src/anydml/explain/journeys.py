@@ -17,11 +17,11 @@ from anydml.explain.section import Section, Tensor
 from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.text import printable
 
-MOST_CELLS = 480
-MOST_RUNS = 2000
+MAX_CELLS = 480
+MAX_RUNS = 2000
 """Maximum numbers of elements of all operands, and of runs, for which every element is drawn."""
 
-MOST_LABEL = 8
+MAX_LABEL = 8
 """Maximum number of characters of an element's value."""
 
 Cell = tuple[int, int]
@@ -73,7 +73,7 @@ def is_small(section: Section) -> bool:
     if any(tensor.chunks for tensor in section.tensors):
         return False
     cells = sum(tensor.count for tensor in section.tensors)
-    return cells <= MOST_CELLS and sum(math.prod(move.sizes) for move in section.moves) <= MOST_RUNS
+    return cells <= MAX_CELLS and sum(math.prod(move.sizes) for move in section.moves) <= MAX_RUNS
 
 
 def follow(section: Section) -> Journeys:
@@ -180,9 +180,9 @@ def _text(value: Any) -> str:
     """Format an element's value in a few characters."""
     try:
         text = f"{value:g}" if np.asarray(value).dtype.kind in "fiu" else str(value)
-        if len(text) > MOST_LABEL and np.asarray(value).dtype.kind == "f":
+        if len(text) > MAX_LABEL and np.asarray(value).dtype.kind == "f":
             text = f"{value:.2g}"
     except (TypeError, ValueError):
         text = str(value)
     text = printable(text)
-    return text if len(text) <= MOST_LABEL else f"{text[: MOST_LABEL - 1]}…"
+    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"

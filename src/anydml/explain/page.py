@@ -13,16 +13,16 @@ from anydml.explain.svg import escaped, shortened
 from anydml.explain.terminal import notation
 from anydml.text import bytes_text
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Rows of a table, at most."""
 
-MOST_COSTS = 20
+MAX_COSTS = 20
 """Sections that the table of costs lists, at most."""
 
-MOST_TITLE = 100
+MAX_TITLE = 100
 """Characters of a title in that table, at most."""
 
-MOST_COMPILED = 200
+MAX_COMPILED = 200
 """Lines of a compiled program, at most."""
 
 _CSS = """
@@ -116,12 +116,12 @@ def _costs(sections: Sequence[Section]) -> Iterator[str]:
     by_cost = sorted(range(len(sections)), key=lambda k: -written[k])
     rows = (
         (None, (Link(sections[k].title, k), written[k], f"{written[k] / max(1, total):.0%}", len(sections[k].moves)))
-        for k in by_cost[:MOST_COSTS]
+        for k in by_cost[:MAX_COSTS]
     )
     yield from _table(f"What costs most of {bytes_text(total)} written", ("what", "bytes", "of all", "moves"), rows)
-    if len(by_cost) > MOST_COSTS:
-        rest = bytes_text(sum(written[k] for k in by_cost[MOST_COSTS:]))
-        yield f"<p>and {len(by_cost) - MOST_COSTS} more, which write {rest}</p>"
+    if len(by_cost) > MAX_COSTS:
+        rest = bytes_text(sum(written[k] for k in by_cost[MAX_COSTS:]))
+        yield f"<p>and {len(by_cost) - MAX_COSTS} more, which write {rest}</p>"
 
 
 def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
@@ -175,9 +175,9 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
 def escaped_lines(text: str) -> str:
     """Escape text, and keep the first lines only."""
     lines = text.splitlines()
-    shown = [escaped(line) for line in lines[:MOST_COMPILED]]
-    if len(lines) > MOST_COMPILED:
-        shown.append(f"and {len(lines) - MOST_COMPILED} more lines")
+    shown = [escaped(line) for line in lines[:MAX_COMPILED]]
+    if len(lines) > MAX_COMPILED:
+        shown.append(f"and {len(lines) - MAX_COMPILED} more lines")
     return "\n".join(shown)
 
 
@@ -189,7 +189,7 @@ def _table(
     heads = "".join(f'<th scope="col">{escaped(title)}</th>' for title in head)
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
     for shown, (row, texts) in enumerate(rows):
-        if shown == MOST_ROWS:
+        if shown == MAX_ROWS:
             yield f'<tr><td colspan="{len(head)}">and {(count or shown) - shown} more</td></tr>'
             break
         opened = "<tr>" if row is None else f'<tr data-row="{escaped(row)}" tabindex="{-1 if shown else 0}">'
@@ -199,7 +199,7 @@ def _table(
 
 def _cell(content: object) -> str:
     if isinstance(content, Link):
-        return f'<td><a href="#section-{content.section}">{escaped(shortened(content.text, MOST_TITLE))}</a></td>'
+        return f'<td><a href="#section-{content.section}">{escaped(shortened(content.text, MAX_TITLE))}</a></td>'
     return f'<td class="n">{content:,}</td>' if isinstance(content, int) else f"<td>{escaped(str(content))}</td>"
 
 

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
 """Sizes, byte strides and dtype of an operand."""
 
-MOST_VALUES = 1 << 16
+MAX_VALUES = 1 << 16
 """Bytes of an operand up to which its values are kept; those of larger operands are never shown."""
 
 
@@ -133,7 +133,7 @@ def section(
     for number, operand in enumerate(program.operands):
         known = shapes.get(number)
         array = values.get(number)
-        if array is None and operand.value is not None and operand.value.nbytes <= MOST_VALUES:
+        if array is None and operand.value is not None and operand.value.nbytes <= MAX_VALUES:
             array = np.asarray(operand.value)
         if known is None and (shown := operand.value if array is None else array) is not None:
             known = (shown.shape, shown.strides, shown.dtype)
@@ -145,7 +145,7 @@ def _tensor(program: Program, number: int, operand: Operand, known: Shape | None
     name = f"{operand.name}, because {operand.reason}" if operand.reason else operand.name
     if known is not None:
         sizes, strides, dtype = known
-        if values is not None and (values.nbytes > MOST_VALUES or values.shape != sizes or values.dtype != dtype):
+        if values is not None and (values.nbytes > MAX_VALUES or values.shape != sizes or values.dtype != dtype):
             values = None
         return Tensor(name, operand.role, sizes, strides, dtype.itemsize, dtype, values)
     touched = [*_touched(program, number)]

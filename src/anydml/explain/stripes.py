@@ -9,7 +9,7 @@ from typing import NamedTuple
 Place = tuple[int, int, int, int]
 """x, y, width and height."""
 
-MOST_STRIPES, LEAST_STRIPE = 4, 6
+MAX_STRIPES, MIN_STRIPE = 4, 6
 """Maximum number of stripes per move, and minimum width of a stripe in pixels, if there is room."""
 
 
@@ -98,7 +98,7 @@ def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[
     """Return the stripes of one of `count` lanes in `box`: vertical, and aligned in all `boxes` of its group."""
     x, y, width, height = box
     origin, narrowest = min(span[0] for span in boxes), min(span[2] for span in boxes)
-    stripes = max(1, min(MOST_STRIPES, narrowest // (count * LEAST_STRIPE)))
+    stripes = max(1, min(MAX_STRIPES, narrowest // (count * MIN_STRIPE)))
     rectangles = []
     for number in itertools.count(lane, count):
         start, end = (origin + narrowest * k // (stripes * count) for k in (number, number + 1))

@@ -10,7 +10,7 @@ import numpy as np
 from anydml.arrays.receive import as_numpy
 from anydml.binding import bind_tensors
 from anydml.engines import open_engine
-from anydml.explain.section import MOST_VALUES, Array, Section, Shape, section
+from anydml.explain.section import MAX_VALUES, Array, Section, Shape, section
 from anydml.moves import Program
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anydml.dxdispatch.steps import Range
     from anydml.tracing.fused import Fused
 
-MOST_SECTIONS = 100
+MAX_SECTIONS = 100
 """Operators of one model that are explained, at most."""
 
 
@@ -45,7 +45,7 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
             raise ValueError(
                 f"{desc.OPERATOR}: {name} is {list(tensor.sizes)}, but the array is {list(converted.shape)}"
             )
-        if tensor.size_in_bytes <= MOST_VALUES:
+        if tensor.size_in_bytes <= MAX_VALUES:
             # In the layout of the desc, where elements that share memory have one value.
             values[number] = _view(np.zeros(tensor.size_in_bytes, np.uint8), tensor.layout, converted.dtype)
             values[number][...] = converted
@@ -142,13 +142,13 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
         else:
             yield f"{finding.node}: {wrong}"
     by_cost = sorted(costs, key=lambda number: -costs[number])
-    for number in sorted(by_cost[:MOST_SECTIONS]):
+    for number in sorted(by_cost[:MAX_SECTIONS]):
         desc = findings[number].desc
         assert desc is not None, "it has a cost"
         yield _operator(f"{findings[number].node}: {desc!r}", desc, desc.layouts(), {}, device)
-    if left := by_cost[MOST_SECTIONS:]:
+    if left := by_cost[MAX_SECTIONS:]:
         written = bytes_text(sum(costs[number] for number in left))
-        yield f"The {MOST_SECTIONS} operators that write most are explained; {len(left)} more write {written}."
+        yield f"The {MAX_SECTIONS} operators that write most are explained; {len(left)} more write {written}."
     yield from (str(finding.error) for finding in findings if finding.error is not None)
     yield from left_out(findings)
     if text := out_of_scope(findings):
@@ -194,7 +194,7 @@ def _first_contents(todo: Schedule) -> dict[Any, Array]:
     """Return the contents of small resources before the first dispatch."""
     contents: dict[Any, Array] = {}
     for resource, size in todo.sizes.items():
-        if size <= MOST_VALUES and len(contents) < MOST_SECTIONS:
+        if size <= MAX_VALUES and len(contents) < MAX_SECTIONS:
             buffer = np.zeros(size, np.uint8)
             if resource.initializer is not None:
                 try:
@@ -232,8 +232,8 @@ def first_sections(items: Iterator[Section | str]) -> tuple[list[Section], list[
     for item in items:
         if isinstance(item, str):
             notes.append(item)
-        elif len(sections) < MOST_SECTIONS:
+        elif len(sections) < MAX_SECTIONS:
             sections.append(item)
         else:
-            return sections, [f"The first {MOST_SECTIONS} operators are explained.", *notes]
+            return sections, [f"The first {MAX_SECTIONS} operators are explained.", *notes]
     return sections, notes

@@ -14,7 +14,7 @@ LINE, LETTER = 16, 6.7
 NARROW = 358
 """Width in pixels of the widest picture that fits on a phone."""
 
-MOST_NAME = 60
+MAX_NAME = 60
 """Maximum number of characters of a name."""
 
 COLOURS = 6
@@ -45,7 +45,7 @@ def escaped(text: object) -> str:
     return html.escape(printable(str(text)), quote=True)
 
 
-def shortened(text: str, max_length: int = MOST_NAME) -> str:
+def shortened(text: str, max_length: int = MAX_NAME) -> str:
     """Replace the middle of a long name by an ellipsis."""
     return text if len(text) <= max_length else f"{text[: max_length // 2]}…{text[1 - max_length // 2 :]}"
 

@@ -8,7 +8,7 @@ from typing import Any
 from anydml.explain.section import Section
 from anydml.text import printable
 
-MOST_LINES = 200
+MAX_LINES = 200
 """Lines of tensors, of moves, and of a compiled program."""
 
 MOVES = (
@@ -50,5 +50,5 @@ def as_document(sections: Sequence[Section], notes: Sequence[str]) -> dict[str, 
 
 
 def _first(lines: list[str], noun: str) -> list[str]:
-    more = len(lines) - MOST_LINES
-    return lines if more <= 0 else [*lines[:MOST_LINES], f"  and {more} more {noun}"]
+    more = len(lines) - MAX_LINES
+    return lines if more <= 0 else [*lines[:MAX_LINES], f"  and {more} more {noun}"]

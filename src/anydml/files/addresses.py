@@ -15,11 +15,11 @@ from urllib.parse import unquote
 from anydml.files.json_path import JsonPath
 from anydml.files.object_stores import first_line, store_of
 
-KNOWN = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNORECASE)
+ADDRESS_START = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNORECASE)
 """Beginnings of the addresses that obstore is asked for; `pathlib.Path` makes one slash of two."""
 
 
-LARGE, PART = 64 << 20, 8 << 20
+MIN_MULTIPART, PART_BYTES = 64 << 20, 8 << 20
 """Bytes of an object from which it is written in parts, and of a part."""
 
 READ = 256 << 10
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 else:
     _LocalPath = type(Path())
 
-HELD = 64 << 10
+RESPONSE_CHUNK = 64 << 10
 """Bytes in which an object comes that is put where it belongs; larger ones are joined, and held twice."""
 
 
@@ -57,7 +57,7 @@ class Address(_LocalPath):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return KNOWN.sub(lambda match: f"{match[1].lower()}://", super().__str__().replace("\\", "/"), count=1)
+        return ADDRESS_START.sub(lambda match: f"{match[1].lower()}://", super().__str__().replace("\\", "/"), count=1)
 
     def __fspath__(self) -> str:
         raise TypeError(f"{self} is an address, and no file on this machine")
@@ -144,7 +144,7 @@ class Address(_LocalPath):
         at = 0
         try:
             response = obstore.get(self.store, self.key, options={"range": (start, start + len(view))})
-            parts = iter(response.stream(min_chunk_size=HELD))
+            parts = iter(response.stream(min_chunk_size=RESPONSE_CHUNK))
             while (part := next(parts, None)) is not None:
                 view[at : at + len(part)] = memoryview(part)
                 at += len(part)
@@ -197,8 +197,10 @@ class Address(_LocalPath):
 
         try:
             # Parts of a large object are held beside it.
-            is_large = memoryview(data).nbytes > LARGE
-            return obstore.put(self.store, self.key, data, use_multipart=is_large, chunk_size=PART, max_concurrency=4)
+            is_large = memoryview(data).nbytes > MIN_MULTIPART
+            return obstore.put(
+                self.store, self.key, data, use_multipart=is_large, chunk_size=PART_BYTES, max_concurrency=4
+            )
         except Exception as error:
             raise self._error(error) from None
 
@@ -212,11 +214,11 @@ class Address(_LocalPath):
 
         try:
             if not isinstance(path, Address):
-                obstore.put(self.store, self.key, path, chunk_size=PART, max_concurrency=2)
+                obstore.put(self.store, self.key, path, chunk_size=PART_BYTES, max_concurrency=2)
             elif type(path) is Address and path.store is self.store:
                 obstore.copy(self.store, path.key, self.key)
             else:
-                obstore.put(self.store, self.key, path.parts_of(PART), chunk_size=PART, max_concurrency=2)
+                obstore.put(self.store, self.key, path.parts_of(PART_BYTES), chunk_size=PART_BYTES, max_concurrency=2)
         except Exception as error:
             raise self._error(error) from None
 

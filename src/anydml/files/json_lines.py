@@ -10,10 +10,10 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 _SCALAR = re.compile(r"[^ \t\r\n,\[\]{}]*")
 _NESTING = re.compile(r'[^"\[\]{}]*+(?:"(?:[^"\\]++|\\.)*+"|([\[{])|([\]}]))', re.DOTALL)
-_MANY = 1000
+_SKIPPED_ELEMENTS = 1000
 """Elements of a list that are stepped over at once."""
 
-_MANY_SCALARS = re.compile(rf'(?:[^"\[\]{{}},]++,){{{_MANY}}}')
+_SKIPPED_SCALARS = re.compile(rf'(?:[^"\[\]{{}},]++,){{{_SKIPPED_ELEMENTS}}}')
 
 
 class JsonLines:
@@ -84,9 +84,9 @@ class JsonLines:
         if at < 0 or count > index:
             count, at = 0, _past(_SPACE, text, start + 1)
         while count < index and text[at] != "]":
-            many = _MANY_SCALARS.match(text, at) if index - count >= _MANY else None
+            many = _SKIPPED_SCALARS.match(text, at) if index - count >= _SKIPPED_ELEMENTS else None
             at = _past(_SPACE, text, many.end()) if many else _next(text, at)
-            count += _MANY if many else 1
+            count += _SKIPPED_ELEMENTS if many else 1
         self._elements[start] = count, at
         return at if text[at] != "]" else None
 

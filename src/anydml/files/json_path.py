@@ -13,7 +13,7 @@ from anydml.files.json_lines import JsonLines
 from anydml.text import printable
 
 _PLAIN = re.compile(r"[\w$-]+")
-MOST_KEY = 60
+MAX_KEY = 60
 """Characters of a key that a path shows."""
 
 
@@ -107,8 +107,8 @@ class JsonPath:
 def _step(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
-    if len(key) > MOST_KEY:
-        return f'[{json.dumps(key[: MOST_KEY - 3])[:-1]}..."]'
+    if len(key) > MAX_KEY:
+        return f'[{json.dumps(key[: MAX_KEY - 3])[:-1]}..."]'
     return f".{key}" if _PLAIN.fullmatch(key) else f"[{json.dumps(key)}]"
 
 
@@ -120,8 +120,8 @@ def show(value: Any) -> str:
         return f"an array of {len(value)}"
     if isinstance(value, int) and abs(value) >= 10**40:
         return "an integer of more than 40 digits"
-    if isinstance(value, str) and len(value) > MOST_KEY:
-        value = value[:MOST_KEY]
+    if isinstance(value, str) and len(value) > MAX_KEY:
+        value = value[:MAX_KEY]
     text = printable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from anydml.errors import ModelError
-from anydml.files.addresses import KNOWN, Address
+from anydml.files.addresses import ADDRESS_START, Address
 from anydml.files.json_path import JsonPath
 from anydml.files.object_stores import hub
 from anydml.paths import address, path_text
@@ -44,7 +44,7 @@ def located(name: str, value: object) -> Path:
         return _local(name, text)
     if isinstance(text, str) and (model := _HUB.fullmatch(text)):
         text = f"{hub()}/{model[1]}/resolve/{model[2] or 'main'}{model[3]}"
-    known = KNOWN.match(text) if isinstance(text, str) else None
+    known = ADDRESS_START.match(text) if isinstance(text, str) else None
     if not isinstance(text, str) or known is None:
         if isinstance(text, str) and address(text) is not None:
             raise ModelError(
@@ -73,7 +73,7 @@ def real_path(path: Path) -> str:
     return str(path) if isinstance(path, Address) else os.path.realpath(path)
 
 
-AT_ONCE = 32
+MAX_REQUESTS = 32
 """Requests that are made at once."""
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ R = TypeVar("R")
 
 def at_once(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
     """The results of a function that waits for requests, called for many values at once."""
-    with ThreadPoolExecutor(AT_ONCE, "anydml-addresses") as pool:
+    with ThreadPoolExecutor(MAX_REQUESTS, "anydml-addresses") as pool:
         return [*pool.map(function, values)]
 
 

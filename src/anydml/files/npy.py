@@ -1,6 +1,6 @@
 """Reading and writing .npy files (numpy.lib.format), without unpickling and without trusting the header.
 
-At most `MOST_HEADER` bytes of a header are read, and memory is allocated only for elements that are in the file.
+At most `MAX_HEADER` bytes of a header are read, and memory is allocated only for elements that are in the file.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from anydml.files.json_path import JsonPath
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-MOST_HEADER = 10_000
+MAX_HEADER = 10_000
 """Maximum bytes of a header, as in NumPy for files that are not trusted."""
 
-MOST_START = 12 + MOST_HEADER
+MAX_START = 12 + MAX_HEADER
 """Maximum bytes before the elements."""
 
-MOST_DIMENSIONS = 64
+MAX_DIMENSIONS = 64
 """NumPy's maximum."""
 
 ELEMENTS = "elements are numbers or texts"
 """The rule of errors about arrays of Python's objects and of records."""
 
-CHUNK = 1 << 20
+CONVERTED_BYTES = 1 << 20
 """Bytes of a file in Fortran order that are converted to C order at once."""
 
 
@@ -76,7 +76,7 @@ def read_header(
         place: location for errors.
         start: position of the .npy file in `path`, in bytes.
         size: its size in bytes; None if it extends to the end of `path`.
-        first: its first bytes, up to `MOST_START`, where `path` has them in another form.
+        first: its first bytes, up to `MAX_START`, where `path` has them in another form.
 
     Raises:
         ModelError: it is not a .npy file, its elements are not plain bytes, or its header is too long or contradicts
@@ -85,13 +85,13 @@ def read_header(
     name = "" if str(place) == str(path) else f"{path} "
     try:
         if isinstance(path, Address) and size is None:
-            beginning, size = path.read_range(0, MOST_START)
+            beginning, size = path.read_range(0, MAX_START)
             first = bytes(beginning)
         else:
             with path.open("rb") as file:
                 file.seek(start)
                 if first is None:
-                    first = file.read(MOST_START if size is None else min(size, MOST_START))
+                    first = file.read(MAX_START if size is None else min(size, MAX_START))
                 size = file.seek(0, 2) - start if size is None else size
     except OSError as error:
         raise place.error(f"{name}cannot be read: {error.strerror or error}") from None
@@ -107,8 +107,8 @@ def read_header(
         raise place.error(f"{name}holds elements of type {dtype}, which are neither numbers nor texts", rule=ELEMENTS)
     if any(not 0 <= extent < 1 << 63 for extent in shape):
         raise place.error(f"{name}has a header that says shape {shape}")
-    if len(shape) > MOST_DIMENSIONS:
-        raise place.error(f"{name}has a header with {len(shape)} dimensions; an array has at most {MOST_DIMENSIONS}")
+    if len(shape) > MAX_DIMENSIONS:
+        raise place.error(f"{name}has a header with {len(shape)} dimensions; an array has at most {MAX_DIMENSIONS}")
     npy_file = NpyFile(path, dtype, tuple(shape), fortran_order, start + offset)
     if size - offset != npy_file.byte_count:
         raise place.error(
@@ -127,8 +127,8 @@ def _parse(start: bytes | bytearray) -> tuple[tuple[int, ...], bool, np.dtype[An
     # Versions 2 and 3 differ only in the encoding of field names, and dtypes with fields are refused.
     v1 = version[0] == 1
     (length,) = struct.unpack_from("<H" if v1 else "<I", start, 8)
-    if length > MOST_HEADER:
-        raise ValueError(f"its header is said to have {length} bytes, but {MOST_HEADER} are the most")
+    if length > MAX_HEADER:
+        raise ValueError(f"its header is said to have {length} bytes, but {MAX_HEADER} are the most")
     read = npy_format.read_array_header_1_0 if v1 else npy_format.read_array_header_2_0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -137,7 +137,7 @@ def _parse(start: bytes | bytearray) -> tuple[tuple[int, ...], bool, np.dtype[An
 
 
 def read_elements(npy: NpyFile, target: Array, place: JsonPath) -> None:
-    """Read the elements, in C order and native byte order, into a 1-D array, with at most `CHUNK` bytes of scratch.
+    """Read the elements, in C order and native byte order, into a 1-D array, with at most `CONVERTED_BYTES` of scratch.
 
     Args:
         npy: the header, from `read_header`.
@@ -170,9 +170,9 @@ def _read_columns(file: BinaryIO, target: Array) -> bool:
     """Fill an array from elements in Fortran order; return whether the file had enough bytes."""
     count = target.shape[-1]
     column_bytes = target.nbytes // count
-    if column_bytes > CHUNK and target.ndim > 1:
+    if column_bytes > CONVERTED_BYTES and target.ndim > 1:
         return all(_read_columns(file, target[..., i]) for i in range(count))
-    step = max(1, CHUNK // column_bytes)
+    step = max(1, CONVERTED_BYTES // column_bytes)
     return all(_read_chunk(file, target[..., start : start + step]) for start in range(0, count, step))
 
 

@@ -25,7 +25,7 @@ Sizes = tuple[int, ...]
 MASKS = frozenset(("bool", "uint8", "int8"))
 """Dtypes of masks: one byte per element, true unless it is 0."""
 
-MOST_INDICES = 1 << 60
+MAX_INDICES = 1 << 60
 """This many INT64 indices would exceed the address space."""
 
 _INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
@@ -168,7 +168,7 @@ def secondary_array(name: str, parameter: Parameter, argument: Any, x: Array, ad
         # NumPy converts empty lists to floats.
         if array.dtype.kind not in "iu" and (array.size or isinstance(argument, np.ndarray)):
             raise no_indices(name, field, array.dtype)
-        if array.size >= MOST_INDICES:
+        if array.size >= MAX_INDICES:
             message = f"{name}: {field} have shape {array.shape}, which is {array.size} indices"
             raise DescError(
                 f"{message}: there must be fewer than 2⁶⁰", name, field, f"{field} must have fewer than 2⁶⁰ elements"

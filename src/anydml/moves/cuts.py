@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from anydml.moves.open_numbers import are_same, is_clamped, is_none, is_one, larger, smaller
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
 
-MOST_DIGITS = 64
+MAX_DIGITS = 64
 """Maximum number of pieces, one per digit, that a factor is divided into if a step is not a multiple of its step."""
 
 
@@ -140,7 +140,7 @@ def take_every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]
             yield from take_every(_digits(piece, k, first, -(-(size - first) // period), period), axis, origin, by)
         return
     k = min(digits, key=lambda k: piece.factors[k].size)
-    if piece.factors[k].size > MOST_DIGITS:
+    if piece.factors[k].size > MAX_DIGITS:
         raise NotComposableError(
             f"a step of {by} along axis {axis} does not align with the axes that were merged into it"
         )

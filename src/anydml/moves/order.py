@@ -14,7 +14,7 @@ import numpy as np
 from anydml.memory.overlap import Lattice, TooManyPairsError, meeting
 from anydml.moves.move import Access, Lookup, Move, components
 
-MOST_PAIRS = 20_000
+MAX_PAIRS = 20_000
 """Most pairs of accesses that are compared; a program with more runs its moves in sequence."""
 
 ORIGIN = 1 << 46
@@ -76,7 +76,7 @@ def may_read_overwritten(moves: Sequence[Move], staying: Collection[int], source
         if operand == (target if touch.is_written else source) and not (touch.is_written and number in staying)
     ]
     try:
-        for pair in meeting(touches, MOST_PAIRS):
+        for pair in meeting(touches, MAX_PAIRS):
             write, read = sorted(pair, key=lambda touch: not touch.is_written)
             if not read.is_written and write.number <= read.number:
                 return True
@@ -123,7 +123,7 @@ def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:
             by_operand[operand].append(touch)
     before: dict[int, set[int]] = defaultdict(set)
     for touches in by_operand.values():
-        for first, second in meeting(touches, MOST_PAIRS):
+        for first, second in meeting(touches, MAX_PAIRS):
             if first.number != second.number:
                 before[max(first.number, second.number)].add(min(first.number, second.number))
     return before

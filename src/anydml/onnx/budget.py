@@ -14,10 +14,10 @@ from anydml.errors import ModelError
 from anydml.memory import limits
 from anydml.text import bytes_text
 
-SMALL = 2**22
+UNQUERIED_GROWTH = 2**22
 """Growth in bytes up to which the available memory is not queried again, since a query takes about 0.1 ms."""
 
-ARRAY = 256
+ARRAY_OVERHEAD = 256
 """Overhead of an array in bytes: NumPy's object, the allocator's bookkeeping, an entry in a table."""
 
 Array = np.ndarray[Any, Any]
@@ -48,9 +48,9 @@ class Budget:
         Raises:
             ModelError: it is larger than the available memory.
         """
-        need = size + arrays * ARRAY
+        need = size + arrays * ARRAY_OVERHEAD
         after = self.held + need
-        if after <= self._asked_at + SMALL and (self._limit is None or after <= self._limit):
+        if after <= self._asked_at + UNQUERIED_GROWTH and (self._limit is None or after <= self._limit):
             return
         available = limits.available_memory()
         self._asked_at = self.held
@@ -69,7 +69,7 @@ class Budget:
         count = self._owners.get(id(array), 0)
         self._owners[id(array)] = count + 1
         if not count:
-            self.held += array.nbytes + ARRAY
+            self.held += array.nbytes + ARRAY_OVERHEAD
 
     def release(self, arrays: Iterable[Array]) -> None:
         """Release arrays once each. Arrays that are not held are ignored."""
@@ -77,7 +77,7 @@ class Budget:
             count = self._owners.get(id(array), 0)
             if count == 1:
                 del self._owners[id(array)]
-                self.held -= array.nbytes + ARRAY
+                self.held -= array.nbytes + ARRAY_OVERHEAD
                 self._asked_at = min(self._asked_at, self.held)
             elif count:
                 self._owners[id(array)] = count - 1

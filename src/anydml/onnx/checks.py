@@ -16,13 +16,13 @@ from anydml.onnx.external import external_tensors
 from anydml.onnx.walk import Body, Name, called, main_graphs, names, nodes, plain_domain, tensors
 from anydml.text import printable
 
-MOST_BYTES = 2**31 - 1
+MAX_BYTES = 2**31 - 1
 """The largest message that protobuf serialises."""
 
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 """Largest number of nodes after inlining: nested calls of few functions can expand to any number."""
 
-MOST_IMPORTS = 1000
+MAX_IMPORTS = 1000
 """Largest number of opset imports: onnx's checker scans all of them for each function."""
 
 NODE = 2048
@@ -41,11 +41,11 @@ def check(model: ModelProto) -> None:
         ModelError: onnx's checker refuses the model, or there is not enough memory to check it.
     """
     size = _byte_size(model)
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         # The checker needs a serialised model. Models this large have their external data loaded, and cannot be.
         return
-    if len(model.opset_import) > MOST_IMPORTS:
-        message = f"the model imports {len(model.opset_import)} opsets, but anydml reads at most {MOST_IMPORTS}"
+    if len(model.opset_import) > MAX_IMPORTS:
+        message = f"the model imports {len(model.opset_import)} opsets, but anydml reads at most {MAX_IMPORTS}"
         raise ModelError(message, field="opset_import", rule="an import for each domain that is used")
     Budget().ask("the model", "checking it", 2 * size + NODE * len(model.graph.node))
     try:
@@ -103,14 +103,14 @@ def _check_inlined_size(model: ModelProto) -> None:
             node_bytes = node.ByteSize() + (len(node.input) + len(node.output)) * longest
             node_bytes += largest * sum(bool(attribute.ref_attr_name) for attribute in node.attribute)
             more, inside = sizes.get(called(node), (1, node_bytes))
-            count, total = min(MOST_NODES + 1, count + more), min(MOST_BYTES + 1, total + inside)
+            count, total = min(MAX_NODES + 1, count + more), min(MAX_BYTES + 1, total + inside)
         return count, total
 
     for name in TopologicalSorter(calls).static_order():
         sizes[name] = size(functions[name])
     count, total = size(model.graph)
-    if count > MOST_NODES or total > MOST_BYTES:
-        message = f"the model's functions, which call each other, come to more than {MOST_NODES} nodes or 2 GiB"
+    if count > MAX_NODES or total > MAX_BYTES:
+        message = f"the model's functions, which call each other, come to more than {MAX_NODES} nodes or 2 GiB"
         raise ModelError(message, rule="functions must be inlined")
     Budget().ask("the model's functions", "inlining them", 4 * total + NODE * count)
 
@@ -146,7 +146,7 @@ def _byte_size(model: ModelProto) -> int:
         return int(model.ByteSize())
     except EncodeError:
         size = sum(len(tensor.raw_data) for tensor in tensors(model))
-    if size <= MOST_BYTES:
+    if size <= MAX_BYTES:
         raise MemoryError
     return size
 

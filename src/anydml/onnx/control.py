@@ -9,14 +9,14 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from anydml.errors import ModelError
-from anydml.onnx.budget import SMALL, Budget
-from anydml.onnx.checks import MOST_NODES, NODE
+from anydml.onnx.budget import UNQUERIED_GROWTH, Budget
+from anydml.onnx.checks import MAX_NODES, NODE
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Opsets, label, opsets_of
 from anydml.onnx.read import read_node
 from anydml.onnx.tensors import tensor_shape, to_array
 from anydml.onnx.training_nodes import FreshNames
-from anydml.onnx.values import FEW, Array, Tensor
+from anydml.onnx.values import MAX_SHAPE_ELEMENTS, Array, Tensor
 from anydml.onnx.walk import plain_domain, subgraphs
 
 
@@ -48,7 +48,7 @@ class _Unrolling:
                 self._keep(tensor.name, tensor)
 
     def _keep(self, name: str, tensor: TensorProto) -> None:
-        if math.prod(tensor_shape(tensor)) <= FEW and tensor.data_type != TensorProto.STRING:
+        if math.prod(tensor_shape(tensor)) <= MAX_SHAPE_ELEMENTS and tensor.data_type != TensorProto.STRING:
             self._known[name] = Tensor.of(to_array(tensor, Budget()))
 
     def nodes(self, protos: Iterable[NodeProto]) -> list[NodeProto]:
@@ -69,11 +69,11 @@ class _Unrolling:
     def _counted(self, proto: NodeProto, size: int) -> None:
         self._count += 1
         self._bytes += size
-        if self._count > MOST_NODES:
-            message = f"{label(proto.name, '', proto.op_type)}: the model's loops come to more than {MOST_NODES} nodes"
+        if self._count > MAX_NODES:
+            message = f"{label(proto.name, '', proto.op_type)}: the model's loops come to more than {MAX_NODES} nodes"
             raise ModelError(message, proto.op_type, None, "loops must be unrolled")
         needed = 4 * self._bytes + NODE * self._count
-        if needed > self._asked + SMALL:
+        if needed > self._asked + UNQUERIED_GROWTH:
             Budget().ask("the model's loops", "unrolling them", needed)
             self._asked = needed
 

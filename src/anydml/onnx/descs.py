@@ -18,7 +18,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
-from anydml.onnx.directml.indices import INDEXED, MOST_INDICES, indices_of, outside
+from anydml.onnx.directml.indices import INDEXED, MAX_INDICES, indices_of, outside
 from anydml.onnx.finding import MOVING, NO_ELEMENTS, ON_THE_CPU, Finding, apart, movement_in
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, read_as_data
@@ -165,7 +165,7 @@ class _Descriptions:
 
     def _initializer(self, tensor: TensorProto) -> GraphValue | Unknown:
         # Indices are compared with their axis; other elements determine sizes.
-        max_elements = FOLLOWED if tensor.name in self._needed else MOST_INDICES if tensor.name in self._known else -1
+        max_elements = FOLLOWED if tensor.name in self._needed else MAX_INDICES if tensor.name in self._known else -1
         tensor_value = initial(tensor, max_elements, self._budget)
         if tensor_value is not None and tensor_value.array is None and tensor_value.size:
             self._unread.add(tensor.name)

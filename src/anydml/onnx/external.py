@@ -12,12 +12,12 @@ from onnx import ModelProto, TensorProto
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath, show
-from anydml.onnx.directml.indices import INDEXED, MOST_INDICES
+from anydml.onnx.directml.indices import INDEXED, MAX_INDICES
 from anydml.onnx.walk import tensors
 from anydml.text import printable
 
-MOST_BYTES = 8 * MOST_INDICES
-"""Most bytes of constant indices that are read."""
+MAX_BYTES = 8 * MAX_INDICES
+"""Maximum size in bytes of constant indices that are read."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def load_indices(model: ModelProto, path: Path, folder: Path) -> None:
         if tensor.name in names and tensor.data_location == TensorProto.EXTERNAL:
             with contextlib.suppress(ModelError):
                 data = find_external(tensor, Folder(folder), JsonPath(str(path)))
-                if data.length <= MOST_BYTES:
+                if data.length <= MAX_BYTES:
                     data.load()
 
 

@@ -22,7 +22,7 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, ShapeContext, UnknownElementsError
-from anydml.onnx.values import FEW, Array, GraphValue, Sizes, Tensor, known_array
+from anydml.onnx.values import MAX_SHAPE_ELEMENTS, Array, GraphValue, Sizes, Tensor, known_array
 from anydml.tracing.sizes import is_open
 
 
@@ -115,7 +115,10 @@ class FoldingContext(ShapeContext):
 
 
 def folded(
-    node: Node, inputs: Sequence[GraphValue | None], max_elements: int = FEW, budget: Budget | None = None
+    node: Node,
+    inputs: Sequence[GraphValue | None],
+    max_elements: int = MAX_SHAPE_ELEMENTS,
+    budget: Budget | None = None,
 ) -> tuple[GraphValue, ...] | None:
     """Evaluate a node whose inputs and results have few, known elements; return None for any other node.
 

@@ -21,13 +21,13 @@ from anydml.tensor import Layout
 from anydml.tracing.sizes import is_open
 from anydml.tracing.trace import Trace, TracedArray
 
-MOST_FACTORS = 4096
+MAX_FACTORS = 4096
 """Largest number of factors that a node composes; with more, its inputs are stored first."""
 
-MOST_WORK = 16 * MOST_FACTORS
+MAX_WORK = 16 * MAX_FACTORS
 """Largest number of factors that the nodes of a region, or of a graph that is traced as one, compose."""
 
-MOST_BYTES = 2**62
+MAX_BYTES = 2**62
 """Largest size of a tensor in bytes, so that it can be addressed."""
 
 POSITION = np.dtype(np.int64)
@@ -271,10 +271,10 @@ def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:
     """Check that a tensor of a shape can be addressed.
 
     Raises:
-        ModelError: it has more than `MOST_BYTES` bytes.
+        ModelError: it has more than `MAX_BYTES` bytes.
     """
-    if math.prod(shape) * max(1, itemsize) > MOST_BYTES:
-        rule = f"a tensor must have at most {MOST_BYTES} B"
+    if math.prod(shape) * max(1, itemsize) > MAX_BYTES:
+        rule = f"a tensor must have at most {MAX_BYTES} B"
         raise node.error(f"the result of shape {list(shape)} is too large", None, rule)
 
 

@@ -22,10 +22,10 @@ from anydml.onnx.wire import count_messages
 from anydml.paths import path_text
 from anydml.text import bytes_text
 
-MOST_BYTES = 2**31 - 1
+MAX_BYTES = 2**31 - 1
 """Protobuf's limit for one message."""
 
-MOST_MESSAGES = 1_000_000
+MAX_MESSAGES = 1_000_000
 """Largest number of protobuf messages in a file (nodes, attributes, tensors, sizes …), which may have 2 bytes each."""
 
 MESSAGE = 256
@@ -98,7 +98,7 @@ def _size(file: Path, place: JsonPath) -> int:
 def _check_size(size: int, place: JsonPath) -> None:
     if not size:
         raise place.error("the file is empty")
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         reason = f"has {bytes_text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
         raise place.error(reason, rule="protobuf reads less than 2 GiB")
     _check_memory(size, place)
@@ -112,10 +112,10 @@ def _check_memory(size: int, place: JsonPath) -> None:
 
 
 def _check_messages(data: bytes, place: JsonPath) -> None:
-    count = count_messages(data, ModelProto.DESCRIPTOR, MOST_MESSAGES)
-    if count > MOST_MESSAGES:
-        reason = f"has more than {MOST_MESSAGES} nodes, attributes, sizes and other parts"
-        raise place.error(reason, rule=f"a model must have at most {MOST_MESSAGES} parts")
+    count = count_messages(data, ModelProto.DESCRIPTOR, MAX_MESSAGES)
+    if count > MAX_MESSAGES:
+        reason = f"has more than {MAX_MESSAGES} nodes, attributes, sizes and other parts"
+        raise place.error(reason, rule=f"a model must have at most {MAX_MESSAGES} parts")
     Budget().ask(str(place), f"loading its {count} parts", count * MESSAGE)
 
 

@@ -20,7 +20,7 @@ from anydml.onnx.read import read_nodes
 from anydml.onnx.running import RunningContext, tensors_in
 from anydml.onnx.tensors import TEXT, Array, numpy_type, sequence_type, sizes_text, tensor_type, to_array, type_name
 from anydml.onnx.tracing import TracingContext
-from anydml.onnx.values import FEW, EmptyOptional, GraphValue, Sizes, Tensor, TensorSequence, known_array
+from anydml.onnx.values import MAX_SHAPE_ELEMENTS, EmptyOptional, GraphValue, Sizes, Tensor, TensorSequence, known_array
 from anydml.tracing.fused import Fused, fuse
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
@@ -111,7 +111,12 @@ class Program:
             value = arrays[name]
             if type(value) is not np.ndarray:
                 value = graph_input.check(value, Budget())
-            if name in self._decisive and isinstance(value, np.ndarray) and value.ndim < 2 and value.size <= FEW:
+            if (
+                name in self._decisive
+                and isinstance(value, np.ndarray)
+                and value.ndim < 2
+                and value.size <= MAX_SHAPE_ELEMENTS
+            ):
                 graph_input.check_fit(value.dtype, value.shape)
                 value = value.tolist()
             arguments.append(value)

@@ -12,18 +12,18 @@ import numpy as np
 from anydml.memory.results import empty
 from anydml.moves.move import Access, Fill
 from anydml.moves.value import Value
-from anydml.onnx.budget import SMALL, Budget
+from anydml.onnx.budget import UNQUERIED_GROWTH, Budget
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import MOST_FACTORS, MOST_WORK, POSITION, LoweringContext, moved_type
+from anydml.onnx.lowering import MAX_FACTORS, MAX_WORK, POSITION, LoweringContext, moved_type
 from anydml.onnx.region import Region
 from anydml.onnx.values import Array, GraphValue, Held, Sizes, Tensor, TensorSequence
 from anydml.tracing.trace import TracedArray
 
-MOST_NODES = 256
+MAX_NODES = 256
 """Largest number of nodes in a region."""
 
-MOST_PIECES = 8192
+MAX_PIECES = 8192
 """Largest number of pieces in a region, each of which takes time to compose."""
 
 
@@ -74,10 +74,10 @@ class RunningContext(LoweringContext):
         region = self.composer
         if (
             not self._is_fused
-            or len(region.nodes) >= MOST_NODES
-            or region.work > MOST_WORK
-            or region.pieces > MOST_PIECES
-            or region.bytes_stored() > SMALL
+            or len(region.nodes) >= MAX_NODES
+            or region.work > MAX_WORK
+            or region.pieces > MAX_PIECES
+            or region.bytes_stored() > UNQUERIED_GROWTH
         ):
             self.flush()
         return results
@@ -102,7 +102,7 @@ class RunningContext(LoweringContext):
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """See `LoweringContext.values`."""
         work = times * sum(map(_factors, tensors))
-        if work > MOST_FACTORS:
+        if work > MAX_FACTORS:
             self.flush()
         else:
             self.composer.work += work

@@ -15,7 +15,7 @@ import numpy as np
 from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from anydml.errors import ModelError
-from anydml.fields import MOST_DIMENSIONS
+from anydml.fields import MAX_DIMENSIONS
 from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
 from anydml.tensor import DataType
@@ -114,9 +114,9 @@ def check_rank(label: str, rank: int, field: str | None = None) -> None:
     Raises:
         ModelError: it is larger than 64.
     """
-    if rank > MOST_DIMENSIONS:
-        message = f"{label} has {rank} dimensions, but anydml moves tensors of at most {MOST_DIMENSIONS}"
-        raise ModelError(message, field=field, rule=f"tensors must have at most {MOST_DIMENSIONS} dimensions")
+    if rank > MAX_DIMENSIONS:
+        message = f"{label} has {rank} dimensions, but anydml moves tensors of at most {MAX_DIMENSIONS}"
+        raise ModelError(message, field=field, rule=f"tensors must have at most {MAX_DIMENSIONS} dimensions")
 
 
 def _cost(tensor: TensorProto, shape: tuple[int, ...]) -> int:

@@ -14,7 +14,7 @@ from anydml.moves.move import Access, every_lookup
 from anydml.moves.value import Value
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import MOST_FACTORS, MOST_WORK, LoweringContext, UnknownElementsError
+from anydml.onnx.lowering import MAX_FACTORS, MAX_WORK, LoweringContext, UnknownElementsError
 from anydml.onnx.values import INT64, Array, EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.tracing.refusing import refused
 from anydml.tracing.trace import Trace, TracedArray
@@ -78,7 +78,7 @@ class TracingContext(LoweringContext):
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """See `LoweringContext.values`."""
         values = super().values(*tensors)
-        if self._count(*values, times=times) > MOST_FACTORS:
+        if self._count(*values, times=times) > MAX_FACTORS:
             return [self.composer.stored(value, "many pieces are composed") for value in values]
         return values
 
@@ -90,7 +90,7 @@ class TracingContext(LoweringContext):
         """
         work = times * sum([len(value.pieces) * (1 + len(value.sizes)) for value in values])
         self._work += work
-        if self._work > MOST_WORK:
+        if self._work > MAX_WORK:
             raise refused("a graph of so many pieces", "its regions are composed one after the other")
         return work
 

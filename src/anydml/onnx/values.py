@@ -16,7 +16,7 @@ Sizes = tuple[int, ...]
 
 INT64 = np.dtype(np.int64)
 
-FEW = 64
+MAX_SHAPE_ELEMENTS = 64
 """Largest number of elements of tensors in shape arithmetic."""
 
 

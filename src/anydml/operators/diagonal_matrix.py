@@ -13,7 +13,7 @@ from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.tensor import UINT_MAX, DataType
 from anydml.text import counted
 
-EVERY = UINT_MAX + 1
+BEYOND_DIAGONALS = UINT_MAX + 1
 """Greater than the number of any diagonal."""
 
 
@@ -24,8 +24,8 @@ def diagonal_matrix_rule(make: Maker, x: View, value: Item | None, begin: int64,
     if begin <= end:
         _band(make, to, begin, end, value)
     else:
-        _band(make, to, -EVERY, end, value)
-        _band(make, to, begin, EVERY, value)
+        _band(make, to, -BEYOND_DIAGONALS, end, value)
+        _band(make, to, begin, BEYOND_DIAGONALS, value)
 
 
 @rule

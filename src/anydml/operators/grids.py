@@ -11,7 +11,7 @@ from anydml.moves import Computed, Constant
 from anydml.moves.open_numbers import pinned
 from anydml.operators.enums import AxisDirection
 
-MOST_TESTED = 1 << 20
+MAX_TESTED = 1 << 20
 """Longest axis whose positions are tested for a constant step; longer axes use a lookup."""
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
@@ -90,7 +90,7 @@ def grid_axis(grid: Grid, count: int, size: int) -> GridAxis:
     count, size = pinned(count), pinned(size)
     dtype = np.dtype(np.uint32 if size <= 1 << 32 else np.uint64)
     looked_up = Computed((count,), dtype, lambda: grid.positions(count, size).astype(dtype))
-    if count > MOST_TESTED:
+    if count > MAX_TESTED:
         return GridAxis(count, 0, 0, 1, looked_up)
     positions = grid.positions(count, size)
     steps = np.diff(positions)

@@ -62,7 +62,7 @@ def sized(sizes: Sequence[int]) -> View:
     return verbs.View(tuple(sizes))
 
 
-MOST_COLUMNS = 8
+MAX_COLUMNS = 8
 """Maximum step along the last axis for which the gaps are filled column by column."""
 
 
@@ -79,7 +79,7 @@ def around(make: Maker, to: View, first: Numbers, count: Numbers, step: Numbers,
             start += (size - 1) * by
             by = -by
         end: int64 = start + (size - 1) * by + 1
-        if by != 1 and by <= MOST_COLUMNS and d == to.rank - 1 and start + size * by <= to.n[d]:
+        if by != 1 and by <= MAX_COLUMNS and d == to.rank - 1 and start + size * by <= to.n[d]:
             for k in range(1, by):
                 make.fill(make.cut(to, d, start + k, size, by), value)
             end = start + size * by

@@ -14,8 +14,8 @@ from anydml.tensor import MAX_DIMENSIONS, TensorDesc, TensorFlags
 
 T = TypeVar("T")
 
-MOST_SHOWN = 20
-"""Most problems that a REPL shows."""
+MAX_SHOWN = 20
+"""Maximum number of problems that a REPL shows."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxlist = MAX_DIMENSIONS
@@ -36,10 +36,10 @@ class Problems(Iterable[T], Generic[T]):
         return next(self._find(), None) is not None
 
     def __repr__(self) -> str:
-        first = [str(problem) for problem in itertools.islice(self._find(), MOST_SHOWN + 1)]
+        first = [str(problem) for problem in itertools.islice(self._find(), MAX_SHOWN + 1)]
         if not first:
             return "no problems"
-        return "\n".join([*first[:MOST_SHOWN], *(["and more"] if len(first) > MOST_SHOWN else [])])
+        return "\n".join([*first[:MAX_SHOWN], *(["and more"] if len(first) > MAX_SHOWN else [])])
 
 
 class _Desc(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anydml.operators.diagonal_matrix import EVERY, diagonal_matrix_rule
+from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_rule
 from anydml.operators.function import Array, Sizes, function
 from anydml.operators.rule import DescError, Item, front, holds
 from anydml.symbols import are_known
@@ -15,22 +15,22 @@ def _diagonal(name: str, shape: Sizes, k: int) -> int:
         have = counted(len(shape), "dimension")
         raise DescError(f"{name}: x has {have}", name, "x", "x must be matrices, of 2 dimensions or more")
     if are_known((k,) * 1):
-        return min(max(k, 0 - EVERY), EVERY - 1)
-    if not holds(k < EVERY):
-        return EVERY - 1
-    return k if holds(k >= 0 - EVERY) else 0 - EVERY
+        return min(max(k, 0 - BEYOND_DIAGONALS), BEYOND_DIAGONALS - 1)
+    if not holds(k < BEYOND_DIAGONALS):
+        return BEYOND_DIAGONALS - 1
+    return k if holds(k >= 0 - BEYOND_DIAGONALS) else 0 - BEYOND_DIAGONALS
 
 
 @front
 def check_tril(name: str, shape: Sizes, k: int) -> tuple[Item | None, int, int]:
     """Return no value, and the diagonals where there are zeros."""
-    return None, _diagonal(name, shape, k) + 1, EVERY
+    return None, _diagonal(name, shape, k) + 1, BEYOND_DIAGONALS
 
 
 @front
 def check_triu(name: str, shape: Sizes, k: int) -> tuple[Item | None, int, int]:
     """Return no value, and the diagonals where there are zeros."""
-    return None, -EVERY, _diagonal(name, shape, k)
+    return None, -BEYOND_DIAGONALS, _diagonal(name, shape, k)
 
 
 @function(check_tril, rule=diagonal_matrix_rule)

@@ -24,7 +24,7 @@ COMMUTATIVE = frozenset(("Add", "And", "Equal", "Mul", "Or", "Xor"))
 
 _BOOLEAN = frozenset(("Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual"))
 
-_ALIKE = COMMUTATIVE | {"Div", "Max", "Min", "Sub"}
+_OF_ONE_DTYPE = COMMUTATIVE | {"Div", "Max", "Min", "Sub"}
 """Operators whose inputs are of one dtype."""
 
 _NEUTRAL = {"Add": -0.0, "Div": 1.0, "Mul": 1.0, "Sub": 0.0}
@@ -70,7 +70,7 @@ def _plain(mover: Mover, dtype: Any, operator: str, terms: Sequence[Term]) -> Te
 def _made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any, dtype: Any) -> Term | None:
     if any(term is not None and term.shape is None for term in terms):
         return None
-    if operator in _ALIKE and len({term.dtype for term in terms if term is not None}) > 1:
+    if operator in _OF_ONE_DTYPE and len({term.dtype for term in terms if term is not None}) > 1:
         return None
     if not all(fit(_broadcast(terms[:k]), term.sizes) for k, term in enumerate(terms) if term is not None):
         return None

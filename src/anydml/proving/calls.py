@@ -15,7 +15,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.tensors import numpy_type, to_array
 from anydml.onnx.walk import plain_domain
 from anydml.proving.sizes import Size
-from anydml.proving.terms import FEW, Term
+from anydml.proving.terms import MAX_FOLLOWED_ELEMENTS, Term
 
 Type = tuple[np.dtype[Any] | None, tuple[Size | None, ...] | None]
 """A dtype and a shape, as far as they are known."""
@@ -140,7 +140,12 @@ class Call:
                 None if term.shape is None else [size if isinstance(size, int) else str(size) for size in term.shape]
             )
             types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(term.dtype), shape)
-            if term.is_constant and term.array is not None and term.array.size <= FEW and not term.dtype.hasobject:
+            if (
+                term.is_constant
+                and term.array is not None
+                and term.array.size <= MAX_FOLLOWED_ELEMENTS
+                and not term.dtype.hasobject
+            ):
                 data[name] = numpy_helper.from_array(np.ascontiguousarray(term.array).reshape(term.array.shape), name)
         imports = [helper.make_opsetid(key, version) for key, version in self.opsets.items()]
         try:

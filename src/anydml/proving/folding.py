@@ -19,8 +19,8 @@ from anydml.onnx.values import Array
 from anydml.onnx.walk import plain_domain
 from anydml.proving.terms import Term, Terms
 
-MOST = 1 << 24
-"""Most elements of a constant that is computed."""
+MAX_CONSTANT_ELEMENTS = 1 << 24
+"""Maximum number of elements of a constant that is computed."""
 
 ULPS = 8
 """Units in the last place of its largest number by which a computed constant may be off in two runtimes."""
@@ -73,7 +73,9 @@ class Evaluator:
         """
         arrays = [None if term is None else term.array for term in inputs]
         size = sum(array.size for array in arrays if array is not None)
-        if max(max_elements, size) > MOST or any(term is not None and not term.is_constant for term in inputs):
+        if max(max_elements, size) > MAX_CONSTANT_ELEMENTS or any(
+            term is not None and not term.is_constant for term in inputs
+        ):
             return None
         results = _moved(node, opsets, arrays) or _run(node, opsets, arrays)
         if results is None:

@@ -29,8 +29,8 @@ from anydml.proving.mixing import (
 from anydml.proving.terms import Term, needed
 from anydml.proving.views import moved as moved_array
 
-MOST = 1 << 27
-"""Most elements of all values."""
+MAX_MARKS = 1 << 27
+"""Maximum number of elements of all values."""
 
 
 def marked(outputs: Iterable[Term], batch: Batch) -> dict[int, Marks | None]:
@@ -43,7 +43,7 @@ def marked(outputs: Iterable[Term], batch: Batch) -> dict[int, Marks | None]:
     Raises:
         NoFingerprintError: there are too many elements.
     """
-    marks_of, left = dict[int, Marks | None](), MOST
+    marks_of, left = dict[int, Marks | None](), MAX_MARKS
     with np.errstate(over="ignore"):
         for term in needed(outputs):
             if term.shape is not None and (sizes := batch.inner(term.shape)) is not None:

@@ -17,8 +17,8 @@ from anydml.proving.terms import Term, Terms, elements_of
 from anydml.proving.views import Viewer, own_axes
 from anydml.proving.windows import Window, by_factor, outward, parts_of
 
-MOST_DEEP = 100
-"""Most nodes, one behind the other, of whose inputs slices are taken."""
+MAX_DEEP = 100
+"""Maximum number of nodes, one behind the other, of whose inputs slices are taken."""
 
 Again = Callable[["Mover", Term, Sequence[Term | None], Sequence[int]], Term | None]
 """Returns what a term's node computes of other inputs, and where its axes now are; None if it is not such a node."""
@@ -105,7 +105,7 @@ class Mover(Viewer):
         key = term.number, factors, tuple(sorted(windows.items()))
         if key not in self._passed:
             self._depth += 1
-            self._passed[key] = self._computed_again(term, factors, windows) if self._depth <= MOST_DEEP else None
+            self._passed[key] = self._computed_again(term, factors, windows) if self._depth <= MAX_DEEP else None
             self._depth -= 1
         return self._passed[key]
 

@@ -22,7 +22,7 @@ from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
 from anydml.proving.convolving import sized, spare, unbiased
-from anydml.proving.folding import MOST, Evaluator
+from anydml.proving.folding import MAX_CONSTANT_ELEMENTS, Evaluator
 from anydml.proving.fused import defined
 from anydml.proving.moving import Mover
 from anydml.proving.names import unnamed_size
@@ -229,7 +229,7 @@ class Reader:
                 max_elements = sum(math.prod(shape or ()) for shape in known)
                 folded = (
                     self.evaluator.computed(call.proto, call.opsets, call.inputs, max_elements)
-                    if max_elements <= MOST
+                    if max_elements <= MAX_CONSTANT_ELEMENTS
                     else None
                 )
                 if folded is not None:

@@ -10,8 +10,8 @@ from anydml.proving.moving import Mover, filled
 from anydml.proving.sizes import Sizes
 from anydml.proving.terms import Term
 
-MOST = 64
-"""Most terms of a sum that are brought into one order."""
+MAX_ORDERED_TERMS = 64
+"""Maximum number of terms of a sum that are brought into one order."""
 
 DIGITS = {2: 3, 4: 7, 8: 15}
 """By the bytes of a float: decimal digits in which numbers that values are multiplied by are compared."""
@@ -99,7 +99,7 @@ def _power(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> T
 
 def _added(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
     parts = [summand for term in terms for summand in _summands(mover, term)]
-    if not len(terms) < len(parts) <= MOST:
+    if not len(terms) < len(parts) <= MAX_ORDERED_TERMS:
         return None
     parts.sort(key=lambda term: term.number)
     total: Term | None = parts[0]

@@ -14,7 +14,7 @@ from anydml.onnx.checks import inlined, serialized
 from anydml.onnx.tensors import numpy_type, tensor_type
 from anydml.proving.names import unnamed_size
 
-SMALL = 3
+FIRST_SIZE = 3
 """Value of the first symbolic size; others are larger by one each."""
 
 LARGEST_ERROR = 1 << 10
@@ -76,7 +76,9 @@ def _input(value: ValueInfoProto, random: np.random.Generator, known: dict[str, 
     if sizes is None or dtype is None:
         raise ModelError(f"input {show(value.name)} has no shape or no type")
     shape = [
-        size if isinstance(size, int) else known.setdefault(size or unnamed_size(value.name, axis), SMALL + len(known))
+        size
+        if isinstance(size, int)
+        else known.setdefault(size or unnamed_size(value.name, axis), FIRST_SIZE + len(known))
         for axis, size in enumerate(sizes)
     ]
     if dtype.hasobject:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-MADE = "\n"
+DERIVED_NAME = "\n"
 """What names begin with that stand for other sizes than those of dimensions; names in models contain no line breaks."""
 
 Product = tuple[str, ...]
@@ -123,14 +123,14 @@ def divided(size: Size, by: Size) -> Size | None:
             if factor_name not in left:
                 return None
             left.remove(factor_name)
-        if times % count or len(terms) == MOST_PARTS:
+        if times % count or len(terms) == MAX_PARTS:
             return None
         terms.append((tuple(left), times // count))
         rest = rest - _made([terms[-1]]) * by
     return _made(terms)
 
 
-MOST_PARTS = 64
+MAX_PARTS = 64
 """Most products that a quotient consists of."""
 
 
@@ -166,7 +166,7 @@ def least_of(factor_name: str) -> int | None:
             else low // factor_name.by
         )
     # A size that depends on elements may be 0.
-    return 0 if factor_name.startswith(MADE) else 1
+    return 0 if factor_name.startswith(DERIVED_NAME) else 1
 
 
 def differ(first: Size, second: Size) -> bool:
@@ -192,7 +192,7 @@ class Quotient(str):
 
     def __new__(cls, above: Size, by: Size) -> Quotient:
         """Make the name."""
-        quotient = super().__new__(cls, f"{MADE}({above})//({by})")
+        quotient = super().__new__(cls, f"{DERIVED_NAME}({above})//({by})")
         quotient.above, quotient.by = above, by
         return quotient
 
@@ -257,7 +257,7 @@ def _broadcast(first: Size, second: Size) -> Size:
         if isinstance(sizes, int):
             return sizes
     small, large = sorted((str(first), str(second)))
-    return name(f"{MADE}larger({small}, {large})")
+    return name(f"{DERIVED_NAME}larger({small}, {large})")
 
 
 def at(size: Size, values: Mapping[str, int]) -> int | None:

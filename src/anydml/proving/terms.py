@@ -11,13 +11,13 @@ import numpy as np
 from anydml.functions import copy
 from anydml.onnx.values import Array
 from anydml.proving.bounds import Bounds
-from anydml.proving.sizes import MADE, Polynomial, Sizes, name
+from anydml.proving.sizes import DERIVED_NAME, Polynomial, Sizes, name
 
 _DIFFERENT = 251
 """Numbers that stand for weights that are not compared; every float can be any of them."""
 
-FEW = 4096
-"""Most elements of a tensor of sizes that are followed."""
+MAX_FOLLOWED_ELEMENTS = 4096
+"""Maximum number of elements of a tensor of sizes that are followed."""
 
 
 class Term:
@@ -94,9 +94,14 @@ class Terms:
         key = kind, tuple(None if term is None else term.number for term in inputs), detail
         if key not in self._made:
             number = len(self.all)
-            sizes = None if shape is None else tuple(
-                name(f"{MADE}size {axis} of #{number}") if size is None else size for axis, size in enumerate(shape)
-            )  # fmt: skip
+            sizes = (
+                None
+                if shape is None
+                else tuple(
+                    name(f"{DERIVED_NAME}size {axis} of #{number}") if size is None else size
+                    for axis, size in enumerate(shape)
+                )
+            )
             self._made[key] = Term(number, kind, tuple(inputs), detail, dtype, sizes, array)
             self.all.append(self._made[key])
         return self._made[key]
@@ -150,7 +155,7 @@ def elements_of(term: Term | None) -> Array | None:
     if (
         term is None
         or term.array is None
-        or term.array.size > FEW
+        or term.array.size > MAX_FOLLOWED_ELEMENTS
         or term.dtype is None
         or term.dtype.kind not in "iub"
     ):

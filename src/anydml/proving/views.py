@@ -10,10 +10,10 @@ import numpy as np
 from anydml.onnx.values import Array
 from anydml.proving.orders import REPEATED, Entry, Order, numbers
 from anydml.proving.sizes import Size, Sizes, product
-from anydml.proving.terms import FEW, Term, Terms
+from anydml.proving.terms import MAX_FOLLOWED_ELEMENTS, Term, Terms
 
-MOST = 1 << 22
-"""Most elements of a constant that is repeated."""
+MAX_REPEATED_ELEMENTS = 1 << 22
+"""Maximum number of elements of a constant that is repeated."""
 
 
 class Viewer:
@@ -48,7 +48,7 @@ class Viewer:
         if order.is_plain and source.shape == shape:
             return source
         known, sizes = numbers(shape), numbers((*order.factors, *order.repeats))
-        max_factors = MOST if source.is_constant else FEW
+        max_factors = MAX_REPEATED_ELEMENTS if source.is_constant else MAX_FOLLOWED_ELEMENTS
         is_small = known is not None and sizes is not None and (not order.repeats or math.prod(known) <= max_factors)
         if source.array is not None and source.dtype is not None and known is not None and is_small:
             array = moved(source.array, order).reshape(known)

@@ -86,7 +86,7 @@ def operator_named(name: str) -> Operator:
     return OPERATORS[by_name[name.lower()]]
 
 
-LARGE = 1 << 24
+COMPARED_BYTES = 1 << 24
 """Bytes that are compared at once."""
 
 
@@ -111,9 +111,9 @@ def same(one: Any, other: Any) -> bool:
         return (one is None and other is None) or (are_lists and len(one) == len(other) and all(map(same, one, other)))
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    if one.nbytes > LARGE and len(one) > 1:
+    if one.nbytes > COMPARED_BYTES and len(one) > 1:
         # Piece by piece it needs no copies of the whole.
-        count = min(len(one), one.nbytes // LARGE + 1)
+        count = min(len(one), one.nbytes // COMPARED_BYTES + 1)
         return all(map(same, np.array_split(one, count), np.array_split(other, count)))
     if one.dtype.hasobject:
         return bool((one == other).all()) if one.size else True

@@ -27,9 +27,9 @@ from anydml.referee.webnn.reading import call_in
 from anydml.text import counted, printable
 
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-MOST_PICTURES = 40
-MOST_REASONS = 12
-MOST_CAUSES = 60
+MAX_PICTURES = 40
+MAX_REASONS = 12
+MAX_CAUSES = 60
 """Causes that are listed as text, and drawn."""
 
 
@@ -47,19 +47,19 @@ def lines_of(judged: Judged) -> Iterator[str]:
         yield "  ".join(["", first.ljust(widths[0]), *cells]).rstrip()
     yield from _ways(judged)
     causes = causes_of(judged)
-    for cause in causes[:MOST_CAUSES]:
+    for cause in causes[:MAX_CAUSES]:
         first_one = next(each for each in cause.verdicts if each.case == cause.example.name)
         yield f"{cause}"
         yield f"    {cause.example.name}: {_line(first_one.detail)}"
         if cause.verdict != REFUSES and cause.example.about:
             yield f"    {cause.example.about['document']}: {cause.example.about['sentence']}"
-    if len(causes) > MOST_CAUSES:
-        yield f"and {len(causes) - MOST_CAUSES} more causes"
+    if len(causes) > MAX_CAUSES:
+        yield f"and {len(causes) - MAX_CAUSES} more causes"
     reasons = Counter(each.detail for each in judged.verdicts if each.verdict == NOT_RUN)
-    for reason, count in reasons.most_common(MOST_REASONS):
+    for reason, count in reasons.most_common(MAX_REASONS):
         yield f"{count} not run: {_line(reason)}"
-    if len(reasons) > MOST_REASONS:
-        yield f"and {len(reasons) - MOST_REASONS} more reasons"
+    if len(reasons) > MAX_REASONS:
+        yield f"and {len(reasons) - MAX_REASONS} more reasons"
     for (operator, question), taken in readings_of(judged).items():
         said = ", ".join(f"{count} × {words}" for words, count in taken.items())
         yield f"{operator}, ambiguous: {question}: {said}"
@@ -84,10 +84,10 @@ def _ways(judged: Judged) -> Iterator[str]:
     if ways:
         yield "run " + ", ".join(f"{count} × by {way}" for way, count in ways.most_common())
     reasons = [(way, count) for way, count in judged.ways.items() if ": " in way]
-    for way, count in reasons[:MOST_REASONS]:
+    for way, count in reasons[:MAX_REASONS]:
         yield f"    {count} by {_line(way)}"
-    if len(reasons) > MOST_REASONS:
-        yield f"    and for {counted(len(reasons) - MOST_REASONS, 'more reason')}"
+    if len(reasons) > MAX_REASONS:
+        yield f"    and for {counted(len(reasons) - MAX_REASONS, 'more reason')}"
 
 
 def _line(text: str, limit: int = 300) -> str:
@@ -209,7 +209,7 @@ def page(judged: Judged) -> Explanation:
     sections: list[Any] = []
     causes = causes_of(judged)
     for cause in causes:
-        if cause.verdict != REFUSES and len(sections) < MOST_PICTURES:
+        if cause.verdict != REFUSES and len(sections) < MAX_PICTURES:
             detail = next(each.detail for each in cause.verdicts if each.case == cause.example.name)
             title = f"{cause}. {cause.example.name}: {_line(detail)}. {cause.example.about.get('sentence', '')}"
             sections += [dataclasses.replace(each, title=title) for each in _pictures(cause.example)[:1]]

@@ -13,14 +13,14 @@ from anydml.referee.texts import Kind, dtypes, kinds
 
 T = TypeVar("T")
 
-MOST = 48
+MAX_DRAWN_ELEMENTS = 48
 """Largest number of elements of an array that is drawn."""
 
 COMMON = ("bool", "float", "float16", "int32", "int64", "string", "uint8")
 """Types that half of all cases have."""
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-FAR = (INT64_MIN, INT64_MIN + 1, -(2**31), 2**31 - 1, 2**31, INT64_MAX - 1, INT64_MAX)
+BEYOND_SIZES = (INT64_MIN, INT64_MIN + 1, -(2**31), 2**31 - 1, 2**31, INT64_MAX - 1, INT64_MAX)
 """Numbers beyond every size."""
 
 WORDS = ("", "a", "né", "x" * 40, "0")
@@ -42,7 +42,7 @@ class Draw(random.Random):
         rank = self.choice([0, 1, 1, 2, 2, 3, 3, 4, max_rank]) if rank is None else rank
         sizes: list[int] = []
         for _ in range(rank):
-            left = MOST // max(1, count(tuple(sizes)))
+            left = MAX_DRAWN_ELEMENTS // max(1, count(tuple(sizes)))
             sizes.append(self.choice([1, 2, 3, min(4, left), min(7, left)]) if left > 1 else 1)
         self.shuffle(sizes)
         if min_size == 0 and rank and self.is_likely(0.08):

@@ -12,10 +12,10 @@ from anydml.referee.operators import OPERATORS
 from anydml.referee.rules import Operator
 from anydml.referee.texts import Kind, kinds, name_of, schema, versions
 
-FAR = 2**31 - 1
+BEYOND_SIZES = 2**31 - 1
 """A number from which on it is beyond every size."""
 
-MOST_VALUES = 16
+MAX_VALUES = 16
 """Elements of an input that is looked at as numbers."""
 
 
@@ -77,14 +77,14 @@ def _of_value(name: str, value: Value) -> Iterator[str]:
 
 
 def _of_numbers(name: str, value: Array) -> Iterator[str]:
-    if value.dtype.kind not in "iu" or value.size > MOST_VALUES or name == "data":
+    if value.dtype.kind not in "iu" or value.size > MAX_VALUES or name == "data":
         return
     numbers = [int(each) for each in value.reshape(-1)]
     if any(each < 0 for each in numbers):
         yield f"{name} below 0"
     if 0 in numbers:
         yield f"{name} has 0"
-    if any(abs(each) >= FAR for each in numbers):
+    if any(abs(each) >= BEYOND_SIZES for each in numbers):
         yield f"{name} beyond 2^31"
 
 

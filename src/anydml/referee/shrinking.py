@@ -17,7 +17,7 @@ from anydml.referee.judging import MEMORY, SECONDS, Judged, Worker
 from anydml.referee.verdicts import ACCEPTS, NOT_RUN, REFUSES, Verdict, difference
 from anydml.referee.webnn import smaller as smaller_calls
 
-MOST_PROBES = 400
+MAX_PROBES = 400
 """Cases that are tried for one cause, at most."""
 
 
@@ -63,7 +63,7 @@ def shrunk(stored: Stored, fails: Callable[[Any], bool], progress: Callable[[Any
     """
     shrinker = SHRINKERS[stored.form]
     best = shrinker.read(stored)
-    left = MOST_PROBES
+    left = MAX_PROBES
     while True:
         for case in shrinker.smaller(best):
             if left == 0:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from anydml.referee.drawing import FAR, Draw
+from anydml.referee.drawing import BEYOND_SIZES, Draw
 from anydml.referee.nodes import Array, Coordinate, Node, Result, Source
 from anydml.referee.rules import AXIS_IN_RANGE, Ambiguity, Operator, Reading, Rule, always, axis_twice, input_between
 from anydml.referee.shaping import whole
@@ -20,7 +20,7 @@ def _draw_slice(draw: Draw) -> Node:
         axes = axes[:0] or [*range(draw.randint(1, x.ndim))]
     kind = draw.index_dtype("starts")
     limits = np.iinfo(kind)
-    far = [n for n in FAR if limits.min <= n <= limits.max]
+    far = [n for n in BEYOND_SIZES if limits.min <= n <= limits.max]
 
     def bound(size: int) -> int:
         return draw.choice([draw.randint(-size - 2, size + 2), draw.randint(-size, size), draw.choice(far)])

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-TAKEN = Path(__file__).with_name("readings.json")
+READINGS_FILE = Path(__file__).with_name("readings.json")
 """For each operator and question, the engines by the reading that they took in at least one case."""
 
 
 @lru_cache(None)
 def readings() -> dict[tuple[str, str], dict[str, Sequence[str]]]:
     """Engines by reading, by operator and question."""
-    taken = json.loads(TAKEN.read_text(encoding="utf-8"))
+    taken = json.loads(READINGS_FILE.read_text(encoding="utf-8"))
     return {(each["operator"], each["question"]): each["taken"] for each in taken}
 
 

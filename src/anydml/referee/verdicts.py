@@ -31,7 +31,7 @@ VERDICTS = (AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN)
 FAILURES = (DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS)
 """Those that make `anydml judge` end with 1."""
 
-MOST_WORDS = 160
+MAX_WORDS = 160
 """Characters of an engine's message that name a cause."""
 
 
@@ -187,7 +187,7 @@ def kind_of(said: str) -> str:
     while before != line:
         before, line = line, re.sub(r"'[^']*'|\"[^\"]*\"|\{[^{}]*\}|\[[^\[\]]*\]|\([^()]*\)", "…", line)
     line = re.sub(r"-?\d+(\.\d+)?", "#", line)
-    return re.sub(r"(…[\s,:]*)+", "… ", line)[:MOST_WORDS].strip()
+    return re.sub(r"(…[\s,:]*)+", "… ", line)[:MAX_WORDS].strip()
 
 
 def without_excuses(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:

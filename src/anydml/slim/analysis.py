@@ -18,13 +18,13 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, opsets_of
 from anydml.onnx.inference import FOLLOWED, declared, inferred, initial
-from anydml.onnx.lowering import MOST_BYTES, ShapeContext, UnknownElementsError
+from anydml.onnx.lowering import MAX_BYTES, ShapeContext, UnknownElementsError
 from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
 from anydml.onnx.values import Array, Sizes, Tensor
 from anydml.onnx.walk import plain_domain
 from anydml.proving.names import unnamed_size
-from anydml.slim.composing import MOST_PIECES, CompositionContext, has_open_end
+from anydml.slim.composing import MAX_PIECES, CompositionContext, has_open_end
 from anydml.slim.graph import Graph, Op
 from anydml.slim.pieces import Pieces, flat_pieces
 from anydml.tensor import Layout
@@ -40,7 +40,7 @@ MOVEMENT = frozenset(_MOVEMENT.split())
 WORK, WORK_PER_NODE = 2048, 16
 """Number of pieces that all compositions may have; beyond it, each node's inputs count as sources."""
 
-MOST_COMPOSITIONS = 4
+MAX_COMPOSITIONS = 4
 """Most compositions of a value."""
 
 _REFUSALS = (UnknownElementsError, ComputesError, DescError, BindingError, IndexError, ModelError)
@@ -181,7 +181,7 @@ class Analysis:
     @property
     def is_too_large(self) -> bool:
         """Whether a tensor would have more bytes than any can have."""
-        return any(value.bytes >= MOST_BYTES // 2 for value in self.values.values())
+        return any(value.bytes >= MAX_BYTES // 2 for value in self.values.values())
 
     def node(self, op: Op) -> Node | None:
         """Return a node as anydml reads it; None if anydml does not have the operator."""
@@ -311,7 +311,7 @@ class Analysis:
         for k, name in enumerate(op.outputs):
             if name:
                 values = [result[k].value for result in results_of]
-                few = [value for value in values if value is not None and len(value.pieces) <= MOST_PIECES]
+                few = [value for value in values if value is not None and len(value.pieces) <= MAX_PIECES]
                 self._work -= sum(len(value.pieces) for value in few if len(value.pieces) > 1)
                 result.append((name, ValueInfo(plain[k], few, op, k, data)))
         return result
@@ -323,8 +323,8 @@ class Analysis:
         if value.op is None or not value.compositions or self._work < 0:
             return [operand]
         if len(self.graph.readers[name]) == 1 and len(value.compositions[0].pieces) == 1:
-            return value.compositions[:MOST_COMPOSITIONS]
-        return [*value.compositions[: MOST_COMPOSITIONS - 1], operand]
+            return value.compositions[:MAX_COMPOSITIONS]
+        return [*value.compositions[: MAX_COMPOSITIONS - 1], operand]
 
 
 def _is_opaque(tensor: Tensor | None) -> bool:

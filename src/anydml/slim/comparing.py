@@ -17,10 +17,10 @@ from anydml.slim.fingerprints import fingerprints, of_moved, of_source
 from anydml.slim.graph import Graph, Op
 from anydml.slim.pieces import FlatPiece, Pieces, flat_pieces
 
-FEW = 1 << 20
-"""Most elements of a tensor that are compared one by one."""
+MAX_TENSOR_ELEMENTS = 1 << 20
+"""Maximum number of elements of a tensor that are compared one by one."""
 
-MOST = 1 << 23
+MAX_COMPARED_ELEMENTS = 1 << 23
 """Total number of elements that are compared one by one."""
 
 ROWS = 64
@@ -192,7 +192,7 @@ def _are_equal(first: Array, second: Array) -> bool:
     # A contiguous one takes the shape of the other, so that neither is copied as a whole.
     shape = max(first, second, key=lambda array: array.ndim).shape
     a, b = (array.reshape(shape) for array in (first, second))
-    rows = max(ROWS, FEW // max(1, math.prod(shape[1:])))
+    rows = max(ROWS, MAX_TENSOR_ELEMENTS // max(1, math.prod(shape[1:])))
     parts = (slice(k, k + rows) for k in range(0, len(a), rows))
     return all(np.array_equal(_packed(a[part]), _packed(b[part])) for part in parts)
 
@@ -222,7 +222,7 @@ class _Elements:
     """Identifies single elements, by fingerprints, within a budget."""
 
     def __init__(self) -> None:
-        self._left = MOST
+        self._left = MAX_COMPARED_ELEMENTS
 
     def of(self, analysis: Analysis, name: str) -> Marks | None:
         """Return fingerprints of a value; None if there are too many, or they cannot be moved."""
@@ -240,7 +240,11 @@ class _Elements:
         """Return fingerprints of a value, given those of what it is moved from."""
         value = analysis.values[name]
         known = {name: marks for name in value.data if (marks := marks_of[name]) is not None}
-        if value.tensor is None or value.tensor.size > min(FEW, self._left) or len(known) < len({*value.data}):
+        if (
+            value.tensor is None
+            or value.tensor.size > min(MAX_TENSOR_ELEMENTS, self._left)
+            or len(known) < len({*value.data})
+        ):
             return None
         self._left -= value.tensor.size
         with np.errstate(over="ignore"), contextlib.suppress(NoFingerprintError):

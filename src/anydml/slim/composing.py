@@ -20,11 +20,11 @@ from anydml.onnx.values import Array, Tensor
 from anydml.proving.calls import OPEN_ENDS
 from anydml.slim.pieces import Digit, Window, sliced_axes
 
-MOST_PIECES = 256
-"""Most pieces of a composed value."""
+MAX_PIECES = 256
+"""Maximum number of pieces of a composed value."""
 
-MOST_PICKED = 1 << 12
-"""Most pieces that are sliced for one Gather."""
+MAX_PICKED = 1 << 12
+"""Maximum number of pieces that are sliced for one Gather."""
 
 
 def has_open_end(tensors: Sequence[Tensor | None]) -> bool:
@@ -74,8 +74,8 @@ class _Composer(Composer):
         if sliced is not None:
             with contextlib.suppress(NotComposableError):
                 return _sliced(value, axis, *sliced).reshape(sizes)
-        runs = runs_of(flat, MOST_PIECES)
-        if runs is None or len(runs) * len(value.pieces) > MOST_PICKED:
+        runs = runs_of(flat, MAX_PIECES)
+        if runs is None or len(runs) * len(value.pieces) > MAX_PICKED:
             raise NotComposableError("it has too many pieces")
         return select_runs(self, value, axis, runs).reshape(sizes)
 

@@ -20,7 +20,7 @@ from anydml.onnx.values import Array
 from anydml.paths import path_text
 from anydml.slim.slimming import Slimmed
 
-LARGE = 1024
+MIN_EXTERNAL_BYTES = 1024
 """Fewest bytes of a new constant that becomes external data."""
 
 ALIGNMENT = 4096
@@ -62,7 +62,7 @@ def write(
         def place(array: Array) -> dict[str, str] | None:
             """Return where a new constant is stored, if it becomes external data."""
             nonlocal size
-            if array.nbytes < LARGE or array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
+            if array.nbytes < MIN_EXTERNAL_BYTES or array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
                 return None
             large.append((array, -size % ALIGNMENT))
             offset = size + -size % ALIGNMENT

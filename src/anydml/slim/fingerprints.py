@@ -35,8 +35,8 @@ from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Op
 from anydml.slim.operators import is_identity_resize, is_plain_gemm, row_axes
 
-MOST = 1 << 27
-"""Most elements of all values of a model."""
+MAX_ELEMENTS = 1 << 27
+"""Maximum number of elements of all values of a model."""
 
 
 def fingerprints(analysis: Analysis, shared: Set[str] = frozenset()) -> dict[str, tuple[object, ...]]:
@@ -90,7 +90,7 @@ class _Fingerprints:
     def __init__(self, analysis: Analysis, shared: Set[str]) -> None:
         self._analysis, self._shared = analysis, shared
         self._known: dict[str, Marks] = {}
-        self._left = MOST
+        self._left = MAX_ELEMENTS
         graph = analysis.graph
         drops = last_use([((*op.inputs, *op.captured), op.outputs) for op in graph.ops], graph.outputs)
         for number, op in enumerate(graph.ops):

@@ -16,8 +16,8 @@ from anydml.proving.terms import Term
 from anydml.slim.analysis import MOVEMENT
 from anydml.slim.graph import Graph, Op
 
-MOST_GROWTH = 1 << 16
-"""Most bytes of a constant that has more bytes than those that it is computed of."""
+MAX_GROWTH = 1 << 16
+"""Maximum size in bytes of a constant that has more bytes than those that it is computed of."""
 
 
 class Folding:
@@ -112,7 +112,7 @@ class Folding:
         input_bytes = sum(term.array.nbytes for term in known if term is not None and term.array is not None)
         if array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
             return None
-        if array.nbytes > max(MOST_GROWTH, input_bytes):
+        if array.nbytes > max(MAX_GROWTH, input_bytes):
             return None
         constant = self._graph.constant(name, np.asarray(array))
         term = self._terms[name]

@@ -18,8 +18,8 @@ from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.tensor import packed_strides
 
-MOST_MERGED = 256
-"""Most pieces of a tensor that are merged."""
+MAX_MERGED = 256
+"""Maximum number of pieces of a tensor that are merged."""
 
 NEIGHBOURS = 8
 """Number of preceding pieces with which a piece may be merged."""
@@ -152,7 +152,7 @@ def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[
 def merged(pieces: Sequence[FlatPiece]) -> Pieces:
     """Merge pieces where possible, and sort them by their first elements."""
     ordered = sorted(pieces, key=lambda piece: piece.at)
-    while 1 < len(ordered) <= MOST_MERGED:
+    while 1 < len(ordered) <= MAX_MERGED:
         fewer = _with_equidistant_merged(ordered)
         fewer = _with_equidistant_merged(_with_adjacent_merged(sorted(fewer, key=lambda piece: piece.at)))
         if len(fewer) == len(ordered):

@@ -15,13 +15,13 @@ from anydml.slim.regions import Key, Region, Regions, sliced_at_once
 from anydml.slim.search import Search
 from anydml.slim.sizes import StandIns
 
-MOST_SHARING = 1 << 14
+MAX_SHARING = 1 << 14
 """Most expressions that are tried in a region so that its results share more nodes."""
 
 OPSET_OF_SPLIT = 13
 """First opset in which Split takes its lengths as an input."""
 
-MOST_PIECES = 1000
+MAX_PIECES = 1000
 """Total number of pieces, besides one per node, of the values of several pieces for which expressions are searched."""
 
 FOLDED_BYTES = 1 << 16
@@ -56,7 +56,7 @@ class Plan:
         self._ways: dict[str, list[Expr]] = {}
         self._folded: dict[str, bool] = {}
         self._constant_sources: dict[str, frozenset[str]] = {}
-        self._left = MOST_PIECES + len(self.analysis.graph.ops)
+        self._left = MAX_PIECES + len(self.analysis.graph.ops)
         for region in self.regions:
             if region.key in settled:
                 region.before = region.after = settled[region.key]
@@ -134,7 +134,7 @@ class Plan:
         """Try all expressions that were found for each result, beside those of the others."""
         shared, best = dict(exprs), cost(*exprs.values())
         size = sum(1 for _ in in_order(exprs.values()))
-        if size * sum(1 + len(self._ways.get(name, ())) for name in exprs) > MOST_SHARING:
+        if size * sum(1 + len(self._ways.get(name, ())) for name in exprs) > MAX_SHARING:
             return shared
         for name in exprs:
             for way in (old[name], *self._ways.get(name, ())):

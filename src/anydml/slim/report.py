@@ -13,20 +13,20 @@ from anydml.slim.slimming import Slimmed, listed, total
 from anydml.tensor import Layout
 from anydml.text import bytes_text
 
-MOST_REGIONS = 100
-"""Most regions that are drawn."""
+MAX_REGIONS = 100
+"""Maximum number of regions that are drawn."""
 
 
 def report(title: str, slimmed: Slimmed) -> Explanation:
     """Return the page of a model."""
     changed, analysis = slimmed.changed, slimmed.before
-    drawn = [] if analysis is None else [_section(analysis, region) for region in changed[:MOST_REGIONS]]
+    drawn = [] if analysis is None else [_section(analysis, region) for region in changed[:MAX_REGIONS]]
     notes = [*slimmed.notes, *(f"{region.title}: {region.refused}" for region in slimmed.regions if region.refused)]
     notes += [str(stage) for stage in slimmed.stages if stage.title]
     left = len(slimmed.regions) - len(changed)
     notes.append(f"{left} regions of {len(slimmed.regions)} stay as they are")
-    if len(changed) > MOST_REGIONS:
-        notes.append(f"{len(changed) - MOST_REGIONS} more are not drawn")
+    if len(changed) > MAX_REGIONS:
+        notes.append(f"{len(changed) - MAX_REGIONS} more are not drawn")
     return Explanation(
         f"{title}: {total(slimmed)}", [explanation for explanation in drawn if explanation is not None], notes
     )

@@ -16,16 +16,16 @@ from anydml.slim.pieces import Box, Digit, FlatPiece, Pieces, boxed, cropped, me
 from anydml.slim.sizes import StandIns
 from anydml.tensor import packed_strides
 
-MOST_INDICES = 1 << 16
-"""Most indices of a Gather."""
+MAX_INDICES = 1 << 16
+"""Maximum number of indices of a Gather."""
 
-LEAST_ROW = 32
+MIN_ROW = 32
 """Fewest bytes of a row that Gather picks, because each is copied by itself."""
 
-MOST_PIECES = 16
-"""Most pieces of a tensor that is padded or joined."""
+MAX_PIECES = 16
+"""Maximum number of pieces of a tensor that is padded or joined."""
 
-MOST_JOINED_SOURCES = 4
+MAX_JOINED_SOURCES = 4
 """Most sources of a tensor that are joined in their own shapes."""
 
 DEEPEST = 3
@@ -58,7 +58,7 @@ class Search:
         sources = {piece.source for piece in pieces}
         if len(sources) == 1 and -1 not in sources and (len(pieces) > 1 or pieces[0].is_reversed):
             yield from self._gathered(pieces, sizes)
-        if 1 < len(pieces) <= MOST_PIECES and depth < DEEPEST:
+        if 1 < len(pieces) <= MAX_PIECES and depth < DEEPEST:
             yield from self._padded(pieces, sizes, depth)
             yield from self._concatenated(pieces, sizes, depth)
 
@@ -162,7 +162,7 @@ class Search:
             outer = math.gcd(outer, first.size if is_whole else 1)
         row = math.gcd(row, count // outer, total // outer)
         picked, available = count // outer // row, total // outer // row
-        if row * self._width < LEAST_ROW or picked > MOST_INDICES:
+        if row * self._width < MIN_ROW or picked > MAX_INDICES:
             return
         if not self._stand_ins.is_constant(picked, available):
             return
@@ -211,7 +211,7 @@ class Search:
         # Sources that are taken whole and interleaved are joined in their own shapes, without Reshapes.
         is_whole = len(pieces) == len(sources) and sum(expr.count for expr in sources.values()) == count
         for source_sizes in (
-            [expr.sizes for expr in sources.values()] if is_whole and len(pieces) <= MOST_JOINED_SOURCES else ()
+            [expr.sizes for expr in sources.values()] if is_whole and len(pieces) <= MAX_JOINED_SOURCES else ()
         ):
             times = count // math.prod(source_sizes)
             shapes.update(

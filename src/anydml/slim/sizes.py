@@ -16,13 +16,13 @@ from onnx import ModelProto
 from anydml.proving.names import size_names
 from anydml.proving.sizes import Size, at, name, names_of, variables
 
-LEAST, END = 211, 1 << 14
+FIRST_PRIME, PRIMES_END = 211, 1 << 14
 """The primes are not below the first, and below the second."""
 
-LEAST_FACTOR = 29
+MIN_FACTOR = 29
 """Smallest prime factor by which a derived size is recognised: smaller ones divide many numbers."""
 
-MOST_SETS = 3
+MAX_SETS = 3
 """Largest number of sets of primes for which a model is analysed."""
 
 
@@ -55,7 +55,7 @@ class StandIns:
         for key in names:
             sizes_by_name.pop(name(key), None)
         choice, sets = _Choice(names, sizes_by_name, known), list[StandIns]()
-        while len(sets) < MOST_SETS and (chosen := choice.next()) is not None:
+        while len(sets) < MAX_SETS and (chosen := choice.next()) is not None:
             sets.append(cls(*chosen))
         return sets if len(sets) > 1 else []
 
@@ -98,7 +98,7 @@ class _Choice:
         chosen, factors = dict[str, int](), set[int]()
         for key in self._names:
             best: tuple[int, set[int]] | None = None
-            for prime in filter(self._is_free, _primes(LEAST, END)):
+            for prime in filter(self._is_free, _primes(FIRST_PRIME, PRIMES_END)):
                 factors_of = self._factors(self._derived[key], {**chosen, key: prime})
                 known = {*factors_of.values()} - {0}
                 if best is None or len(known) > len(best[1]):
@@ -123,7 +123,7 @@ class _Choice:
             if value in stand_ins:
                 continue
             taken = {*stand_ins.values(), *values.values()}
-            free = [p for p in _prime_factors(value) if p >= LEAST_FACTOR and p not in taken and self._is_free(p)]
+            free = [p for p in _prime_factors(value) if p >= MIN_FACTOR and p not in taken and self._is_free(p)]
             stand_ins[value] = max(free, default=0)
             if not free:
                 break

@@ -31,8 +31,8 @@ OLDEST = 11
 OLDEST_IR = 4
 """First IR version in which initializers need not be inputs."""
 
-MOST_TRIES = 3
-"""Most plans that are compared with a graph; each leaves alone the regions in which the one before was wrong."""
+MAX_TRIES = 3
+"""Maximum number of plans that are compared with a graph; each leaves out the regions in which the last was wrong."""
 
 
 BODIES = "movement in bodies of nodes is composed"
@@ -289,7 +289,7 @@ def _composed(
 ) -> _Composed:
     """Compose the movement of a graph, and compare the result unless the caller does."""
     reshaped = _of_products(analyses.first)
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         plan = Plan(analyses, stand_ins, settled, judge)
         before, after = (Cost.sum([cost, reshaped]) for cost in (plan.before, plan.after))
         if plan.after == plan.before:

@@ -29,8 +29,8 @@ from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
 from anydml.tensor import Layout
 from anydml.text import counted
 
-MOST_RUNS = 1 << 24
-"""Most runs that are listed; each takes about 30 bytes."""
+MAX_RUNS = 1 << 24
+"""Maximum number of runs that are listed; each takes about 30 bytes."""
 
 ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of a tensor."""
@@ -82,7 +82,7 @@ class LoadPlan:
         """The runs of all tensors, in the order of tensors.
 
         Raises:
-            ModelError: a move has more than `MOST_RUNS` runs, which `to_json` has as boxes; or elements are changed
+            ModelError: a move has more than `MAX_RUNS` runs, which `to_json` has as boxes; or elements are changed
                 when they are read, such as those that PyTorch has conjugated lazily.
         """
         self._check_unchanged_elements()
@@ -100,7 +100,7 @@ class LoadPlan:
             gap: largest number of unneeded bytes between two runs that are merged.
 
         Raises:
-            ModelError: there are more than `MOST_RUNS`; a larger gap merges more. Or as `descriptors`.
+            ModelError: there are more than `MAX_RUNS`; a larger gap merges more. Or as `descriptors`.
         """
         self._check_unchanged_elements()
         runs = [(sets, move, *contiguous(move.reads, move, gap)) for moves, sets in self._program.alike
@@ -249,12 +249,12 @@ def _slices(box: Box) -> str:
 
 
 def _check_few(count: int, what: str, instead: str) -> None:
-    """Refuse to list more than `MOST_RUNS` runs.
+    """Refuse to list more than `MAX_RUNS` runs.
 
     Raises:
         ModelError: there are more.
     """
-    if count > MOST_RUNS:
+    if count > MAX_RUNS:
         raise ModelError(
-            f"plan_load: {what} are {counted(count, 'run')} of bytes, but the maximum is {MOST_RUNS}: {instead}"
+            f"plan_load: {what} are {counted(count, 'run')} of bytes, but the maximum is {MAX_RUNS}: {instead}"
         )

@@ -25,7 +25,7 @@ from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Texts
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, in_elements, is_of_blocks, name_of
 from anydml.stores.formats.opening import BIN_INDEX, INDEX
-from anydml.stores.formats.safetensors import DTYPES, MOST_HEADER, is_own_dtype, parse_json
+from anydml.stores.formats.safetensors import DTYPES, MAX_HEADER, is_own_dtype, parse_json
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.reading import ReadTensors, read_tensors
@@ -107,8 +107,8 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """
     place = JsonPath(str(path))
     with place.reading():
-        if (manifest_path := located("verify", path)).stat().st_size > MOST_HEADER:
-            raise place.error(f"is larger than {MOST_HEADER} bytes")
+        if (manifest_path := located("verify", path)).stat().st_size > MAX_HEADER:
+            raise place.error(f"is larger than {MAX_HEADER} bytes")
         content = parse_json(manifest_path.read_bytes(), place, "text")
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
         raise place.error(f"is not a manifest of anydml manifest: its {KEY} is not {VERSION}")

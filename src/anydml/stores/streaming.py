@@ -21,13 +21,13 @@ from anydml.stores.planning.planned import Planned
 from anydml.stores.running.memory_file import LoadedBlocks
 from anydml.text import bytes_text, parse_size
 
-MOST_BYTES = 1 << 25
-"""Most bytes that are read at once: parts of a tensor in the files of eight ranks are then 4 MiB."""
+MAX_BYTES = 1 << 25
+"""Maximum number of bytes that are read at once: parts of a tensor in the files of eight ranks are then 4 MiB."""
 
-MOST_AT_ONCE = 10_000
-"""Most parts that are read at once."""
+MAX_AT_ONCE = 10_000
+"""Maximum number of parts that are read at once."""
 
-MOST_LISTS, MOST_PARTS = 1024, 20_000
+MAX_LISTS, MAX_PARTS = 1024, 20_000
 """Most lists of parts, and parts, whose reads are planned together."""
 
 T = TypeVar("T")
@@ -54,15 +54,15 @@ def parts_of(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], max_b
 
     Args:
         tensors: shapes and dtypes by name.
-        max_bytes: of a batch, and not more than `MOST_BYTES`; a single element may be larger.
+        max_bytes: of a batch, and not more than `MAX_BYTES`; a single element may be larger.
     """
-    max_bytes = min(max_bytes, MOST_BYTES)
+    max_bytes = min(max_bytes, MAX_BYTES)
     parts, size = list[Part](), 0
     for name, (shape, dtype) in tensors.items():
         first = 0
         for start, sizes in _boxes(shape, max(1, max_bytes // dtype.itemsize)):
             count = math.prod(sizes)
-            if parts and (size + count * dtype.itemsize > max_bytes or len(parts) >= MOST_AT_ONCE):
+            if parts and (size + count * dtype.itemsize > max_bytes or len(parts) >= MAX_AT_ONCE):
                 yield parts
                 parts, size = [], 0
             parts.append(Part(name, start, sizes, first))
@@ -86,7 +86,7 @@ def _boxes(shape: tuple[int, ...], max_bytes: int) -> Iterator[tuple[tuple[int, 
             yield (first, *start), (1, *sizes)
 
 
-LEAST_MEMORY = 17_000
+MIN_MEMORY = 17_000
 """Bytes of memory that suffice: a quarter of them does for the buffers of a plan."""
 
 
@@ -97,9 +97,9 @@ def memory_of(name: str, memory: int | str) -> int:
         BindingError: they are not enough.
     """
     size = parse_size(memory)
-    if size < LEAST_MEMORY:
+    if size < MIN_MEMORY:
         raise BindingError(
-            f"{name}: {bytes_text(size)} of memory are not enough: give at least {bytes_text(LEAST_MEMORY)}"
+            f"{name}: {bytes_text(size)} of memory are not enough: give at least {bytes_text(MIN_MEMORY)}"
         )
     return size
 
@@ -130,7 +130,7 @@ class Streamed:
         """
         waiting, count = list[list[Part]](), 0
         for parts in batches:
-            if waiting and (len(waiting) == MOST_LISTS or count + len(parts) > MOST_PARTS):
+            if waiting and (len(waiting) == MAX_LISTS or count + len(parts) > MAX_PARTS):
                 yield from self._read(waiting)
                 waiting, count = [], 0
             waiting.append(parts)

@@ -31,8 +31,8 @@ from anydml.stores.streaming import memory_of
 
 Arrays = Mapping[str, Store | ZarrStore]
 
-SHOWN = 200
-"""Most characters of an attribute in a message."""
+MAX_ATTRIBUTE_TEXT = 200
+"""Maximum number of characters of an attribute in a message."""
 
 
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
@@ -187,12 +187,13 @@ def _kept_with(one: Arrays, other: Arrays) -> list[Difference]:
 
 def _both(first: str, second: str) -> str:
     """Two texts as a part of a message, from shortly before the first place where they differ."""
-    if max(len(first), len(second)) <= SHOWN:
+    if max(len(first), len(second)) <= MAX_ATTRIBUTE_TEXT:
         return f": {first} and {second}"
     pairs = enumerate(zip(first, second, strict=False))
     at = next((k for k, (one, other) in pairs if one != other), min(len(first), len(second)))
-    begin = max(0, at - SHOWN // 4)
-    return f" from character {at} on: {' and '.join(f'…{text[begin : begin + SHOWN]}…' for text in (first, second))}"
+    begin = max(0, at - MAX_ATTRIBUTE_TEXT // 4)
+    shown = (f"…{text[begin : begin + MAX_ATTRIBUTE_TEXT]}…" for text in (first, second))
+    return f" from character {at} on: {' and '.join(shown)}"
 
 
 def _metadata(one: Mapping[str, Any], other: Mapping[str, Any], is_array: bool = False) -> list[Difference]:
@@ -230,7 +231,7 @@ def _elements(
     return unequal
 
 
-SAID = (
+COMPARED_METADATA = (
     "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "attributes",
     "dimension_names",
 )  # fmt: skip
@@ -244,7 +245,7 @@ def _is_icechunk(path: Path) -> bool:
 def _is_same_node(one: bytes, other: bytes) -> bool:
     """Whether metadata say the same: Icechunk spells them anew, and consolidates none."""
     node, known = json.loads(one), json.loads(other)
-    return all(node.get(key) == known.get(key) for key in SAID)
+    return all(node.get(key) == known.get(key) for key in COMPARED_METADATA)
 
 
 def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = False) -> list[Difference]:

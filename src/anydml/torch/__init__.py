@@ -24,7 +24,7 @@ from anydml.torch import batching, generic, gradients, operators, picking, shape
 from anydml.torch.calls import tensor_function
 
 for _name, _operator in operators.OPERATORS.items():
-    _function = operators.EVERY[_name]
+    _function = operators.REGISTERED[_name]
     if _name == picking.NAME:
         _rules = picking.RULES
     elif _name in gradients.SETUP:

@@ -20,7 +20,7 @@ from anydml.operators.registry import FUNCTIONS
 from anydml.torch.laying import LAY_INTO_ZEROS
 from anydml.torch.tangents import KEYS, with_tangents
 
-EVERY: dict[str, Function] = {**FUNCTIONS, LAY_INTO_ZEROS.name: LAY_INTO_ZEROS}
+REGISTERED: dict[str, Function] = {**FUNCTIONS, LAY_INTO_ZEROS.name: LAY_INTO_ZEROS}
 """The functions that are registered as operators, by name."""
 
 _TYPES = {
@@ -98,7 +98,7 @@ def _parts(function: Function, x: Any, rest: list[Any]) -> list[Any]:
 
 OPERATORS = {
     name: torch.library.custom_op(f"anydml::{name}", kernel(function), mutates_args=(), schema=schema(function))
-    for name, function in EVERY.items()
+    for name, function in REGISTERED.items()
 }
 """The registered operators, by name."""
 

@@ -14,7 +14,7 @@ from anydml.moves.compose import SCRATCH
 from anydml.moves.move import Outside
 from anydml.moves.sizing import Numbers
 from anydml.moves.value_maker import Lazy, ValueMaker
-from anydml.operators.diagonal_matrix import EVERY, diagonal_matrix_rule
+from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_rule
 from anydml.operators.element import Element
 from anydml.operators.element_wise_if import where_rule
 from anydml.operators.triangles import check_tril, check_triu
@@ -154,7 +154,7 @@ def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
         return x
     make = maker(x)
     # Comparing an open diagonal makes a guard.
-    k = max(min(whole(k), EVERY - 1), -EVERY)
+    k = max(min(whole(k), BEYOND_DIAGONALS - 1), -BEYOND_DIAGONALS)
     zero, begin, end = (check_triu if is_upper else check_tril)("triangle", x.shape, k)
     if x.element.hasobject:
         # Strings are moved by their positions: the bytes of zero are those of the first one.

@@ -99,7 +99,7 @@ def test_random_programs_in_other_ways(way, monkeypatch):
     if way in ("wide entries", "all of them"):
         monkeypatch.setattr(schedule, "NARROW_NUMBERS", 0)
     if way in ("in rounds", "all of them"):
-        monkeypatch.setattr(schedule, "MOST_ENTRIES", 7)
+        monkeypatch.setattr(schedule, "MAX_ENTRIES", 7)
     for k in range(PROGRAMS // 3):
         program, arrays = random_program([21, k], scale=1 + k % 3)
         check(program, arrays)
@@ -115,7 +115,7 @@ def test_random_programs_whose_launches_run_backwards(backwards, monkeypatch):
 def test_every_launch_of_a_long_program_is_planned_once(monkeypatch):
     planned = []
     monkeypatch.setattr(engine, "plan", lambda launch, *rest: planned.append(launch) or plan.plan(launch, *rest))
-    launches = 3 * engine.MOST_PLANS
+    launches = 3 * engine.MAX_PLANS
     # Each reads what the one before it has written.
     moves = [Move((1,), Access(1, 4 * k + 4, (4,)), Access(1, 4 * k, (4,)), 4) for k in range(launches)]
     operands = (Operand("input", "x"), Operand("output", "y"))

@@ -25,7 +25,7 @@ from anydml.text import counted
 FIXED_WEIGHT, MOVE_WEIGHT = 1536, 1400
 """Approximate bytes of a program: a constant, and bytes per move."""
 
-MOST_SHOWN = 64
+MAX_SHOWN = 64
 """Number of moves, and of stages, that an explanation shows at most."""
 
 Bound = Callable[[], object]
@@ -112,10 +112,10 @@ class CpuProgram:
             lines.append("  by NumPy: there is no compiled code for it here")
         else:
             stages = self.packed.stages()
-            lines += [_stage_line(*stage) for stage in stages[:MOST_SHOWN]]
-            lines += [f"  … {len(stages) - MOST_SHOWN} more"] if len(stages) > MOST_SHOWN else []
-        lines += [f"    {move}" for move in moves[:MOST_SHOWN]]
-        lines += [f"    … {len(moves) - MOST_SHOWN} more"] if len(moves) > MOST_SHOWN else []
+            lines += [_stage_line(*stage) for stage in stages[:MAX_SHOWN]]
+            lines += [f"  … {len(stages) - MAX_SHOWN} more"] if len(stages) > MAX_SHOWN else []
+        lines += [f"    {move}" for move in moves[:MAX_SHOWN]]
+        lines += [f"    … {len(moves) - MAX_SHOWN} more"] if len(moves) > MAX_SHOWN else []
         return "\n".join(lines)
 
 

@@ -10,21 +10,21 @@ from anydml.core import pool
 from anydml.fields import integer
 from anydml.memory.limits import processors
 
-MOST = 1024
+MAX_THREADS = 1024
 """More threads than any machine benefits from, and fewer than a system refuses to start."""
 
 
 def available_cores() -> int:
     """Return the number of cores that this process may use, by its affinity and its control groups."""
     if sys.platform == "linux":
-        return min(len(os.sched_getaffinity(0)), processors() or MOST)
+        return min(len(os.sched_getaffinity(0)), processors() or MAX_THREADS)
     return os.cpu_count() or 1
 
 
 def _default_threads() -> int:
     text = os.environ.get("ANYDML_NUM_THREADS", "").strip()
     if text.isascii() and text.isdigit() and int(text) > 0:
-        return min(int(text), MOST)
+        return min(int(text), MAX_THREADS)
     if text:
         message = f"ANYDML_NUM_THREADS is {text!r}, which is not a number of threads; using {available_cores()}"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -51,8 +51,8 @@ def set_num_threads(threads: int) -> None:
         >>> dml.set_num_threads(before)
     """
     number = integer("set_num_threads", "threads", threads)
-    if not 1 <= number <= MOST:
-        raise ValueError(f"set_num_threads: {number} threads; the number must be 1 to {MOST}")
+    if not 1 <= number <= MAX_THREADS:
+        raise ValueError(f"set_num_threads: {number} threads; the number must be 1 to {MAX_THREADS}")
     _CHOSEN[:] = [number]
     if pool is not None:
         pool.set_threads(number)

@@ -24,10 +24,10 @@ from anydml.memory.device_array import DeviceArray, as_array, device_array, is_c
 from anydml.moves import Access, Move, Program, simplify, without_fills
 from anydml.text import counted
 
-SHOWN = 8
+MAX_LISTED_MOVES = 8
 """Maximum number of moves that an explanation lists."""
 
-MOST_PLANS = 16
+MAX_PLANS = 16
 """Maximum number of alignments of operands for which a program caches its plans."""
 
 FIXED_WEIGHT, MOVE_WEIGHT = 16 << 10, 3 << 10
@@ -233,7 +233,7 @@ class CudaProgram:
             kernel = Kernel(planned, addresses, self.gpu)
             table = None if planned.fields.has_addresses_in_table else Table(planned, addresses, self.gpu)
             ready = _Ready(planned, kernel, table)
-            if len(self._plans) >= MOST_PLANS * len(self._launches):
+            if len(self._plans) >= MAX_PLANS * len(self._launches):
                 self._plans = {}
             self._plans[key] = ready
         return ready
@@ -243,8 +243,8 @@ class CudaProgram:
         where = "cuda" if self.gpu is not None else "cuda (Triton's interpreter)"
         lines = [f"{self.name} on {where}: {counted(len(moves), 'move')} in {counted(len(plans), 'launch')}"]
         lines += [f"  {planned}" for planned in plans]
-        lines += [f"  {move}" for move in moves[:SHOWN]]
-        lines += [f"  … {len(moves) - SHOWN} more"] if len(moves) > SHOWN else []
+        lines += [f"  {move}" for move in moves[:MAX_LISTED_MOVES]]
+        lines += [f"  … {len(moves) - MAX_LISTED_MOVES} more"] if len(moves) > MAX_LISTED_MOVES else []
         lines += [f"  on the host: {move}" for move in self._host_moves]
         lines += [f"  {size} B of memory on the GPU: {what}" for what, size in self._supply.sizes() if size]
         return "\n".join(lines)

@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {"num_warps": WARPS, "enable_fp_fusion": True}
 
 _WORDS = {1: tl.uint8, 2: tl.uint16, 4: tl.uint32, 8: tl.uint64}
 
-MOST_KERNELS = 512
+MAX_KERNELS = 512
 """Most cached kernels; finding one in Triton's own cache takes longer."""
 
 
@@ -148,7 +148,7 @@ class _Signature:
     named: dict[str, Any] = field(compare=False)
 
 
-@lru_cache(MOST_KERNELS)
+@lru_cache(MAX_KERNELS)
 def _compiled(signature: _Signature) -> Any:
     return move_tiles.warmup(**signature.named, **OPTIONS, grid=(1,))
 

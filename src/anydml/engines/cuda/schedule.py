@@ -23,8 +23,8 @@ results of checks of indices."""
 BLOCK = 4096
 """Bytes of the block that clears tables: all bits are set, so entries are −1, less than any coordinate's number."""
 
-MOST_ENTRIES = 1 << 26
-"""Most entries of a table: larger destinations are processed in rounds."""
+MAX_ENTRIES = 1 << 26
+"""Maximum number of entries of a table: larger destinations are processed in rounds."""
 
 NARROW_ENTRY, WIDE_ENTRY = 4, 8
 NARROW_NUMBERS = 2**31
@@ -133,11 +133,11 @@ def _scattered(move: Move) -> Iterator[Launch]:
         move = _in_cells(move)
         winners = _by_address(move)
     finding, count = _without_elements(move), winners.entries
-    for start in range(0, count, MOST_ENTRIES):
+    for start in range(0, count, MAX_ENTRIES):
         turn = winners._replace(
             offset=winners.offset - start,
-            entries=min(MOST_ENTRIES, count - start),
-            in_rounds=count > MOST_ENTRIES,
+            entries=min(MAX_ENTRIES, count - start),
+            in_rounds=count > MAX_ENTRIES,
         )
         yield cleared(WINNERS, turn.entries * turn.entry)
         steps = turn.steps[: len([*finding.every_lookup()])]

@@ -19,8 +19,8 @@ IDLE = 1.03
 NARROWEST = 32
 """Least columns of a tile, if a part has as many: one warp reads them in one request."""
 
-MOST_GROUPED = 8
-"""Most parts that one program moves."""
+MAX_GROUPED = 8
+"""Maximum number of parts that one program moves."""
 
 SECTOR_RUN = 128
 """Runs shorter than this many bytes share cache lines with runs of adjacent parts."""
@@ -65,12 +65,12 @@ def tiles(parts: Sequence[Part], vector: int) -> Tiles:
 
 
 def _group(parts: Sequence[Part], vector: int) -> int:
-    """Return the largest divisor of the number of parts up to `MOST_GROUPED`, or 1 if runs fill cache lines."""
+    """Return the largest divisor of the number of parts up to `MAX_GROUPED`, or 1 if runs fill cache lines."""
     longest = max(part.columns if part.inner == 1 else part.inner for part in parts) * vector
     are_runs = all(part.inner > 1 or abs(part.source[2][-1]) == abs(part.to[2][-1]) == 1 for part in parts)
     if len(parts) == 1 or (are_runs and longest >= SECTOR_RUN):
         return 1
-    return max(n for n in range(1, MOST_GROUPED + 1) if len(parts) % n == 0)
+    return max(n for n in range(1, MAX_GROUPED + 1) if len(parts) % n == 0)
 
 
 def _tiles(shapes: Sequence[tuple[int, int]], budget: int, group: int) -> Tiles:

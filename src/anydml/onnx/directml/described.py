@@ -12,7 +12,7 @@ from anydml.onnx.graph import Node
 from anydml.onnx.lowering import ShapeContext
 from anydml.onnx.tensors import directml_type, type_name
 from anydml.onnx.values import GraphValue, Sizes, Tensor
-from anydml.tensor import OF_4_BITS, SMALL, DataType, TensorDesc
+from anydml.tensor import OF_4_BITS, TYPES_OF_4_BITS, DataType, TensorDesc
 
 
 class NoTypeError(ModelError):
@@ -62,7 +62,7 @@ class Described:
         data_type = directml_type(elem_type)
         if data_type is None:
             label, rule = self.node.label, "DirectML moves integers and floats of 8 to 64 bits"
-            why = OF_4_BITS if type_name(elem_type) in SMALL else "DirectML has no tensors of it"
+            why = OF_4_BITS if type_name(elem_type) in TYPES_OF_4_BITS else "DirectML has no tensors of it"
             message = f"{label}: moves {type_name(elem_type)}, and {why}"
             raise NoTypeError(message, self.node.operator, "DataType", rule)
         return data_type

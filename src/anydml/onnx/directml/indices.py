@@ -26,7 +26,7 @@ from anydml.text import counted
 INDEXED = ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND")
 """Operators whose second input has indices, which must lie inside the first."""
 
-MOST_INDICES = 1 << 22
+MAX_INDICES = 1 << 22
 """Most constant indices of a tensor that are looked at."""
 
 

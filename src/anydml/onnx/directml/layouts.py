@@ -94,7 +94,7 @@ def upsample(known: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDes
     return desc
 
 
-MOST_PIXELS = 1 << 20
+MAX_PIXELS = 1 << 20
 """Longest axis of which it is checked that a desc reads the same pixels as a node."""
 
 
@@ -108,8 +108,8 @@ def _check_pixels(node: Node, desc: Resample2OperatorDesc, axes: Sequence[Scaled
     for d, (axis, size, grid) in enumerate(zip(axes, shape, desc.grids()[len(desc.scales) - len(axes) :], strict=True)):
         if axis.is_copied:
             continue
-        if axis.size > MOST_PIXELS:
-            raise UnknownElementsError(f"axis {d} has more than {MOST_PIXELS} pixels, which are too many to compare")
+        if axis.size > MAX_PIXELS:
+            raise UnknownElementsError(f"axis {d} has more than {MAX_PIXELS} pixels, which are too many to compare")
         wanted, actual = neighbours(node, axis, size)[0], grid.positions(axis.size, size)
         if (other := np.flatnonzero(wanted != actual)).size:
             at = int(other[0])

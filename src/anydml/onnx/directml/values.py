@@ -16,7 +16,7 @@ from anydml.operators import (
 )
 from anydml.tensor import DataType, TensorDesc
 
-LEAST, MOST = -(2**31), 2**31 - 1
+MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 """The range of an INT."""
 
 
@@ -43,7 +43,7 @@ def trilu(known: Described, x: Tensor, diagonal: Tensor | None) -> OperatorDesc 
     """DIAGONAL_MATRIX1 that writes zeros to the other triangle."""
     source, output = known.descs(x, known.output)
     k = 0 if diagonal is None else scalar(known.node, known.ctx, diagonal, "k")
-    begin, end = (LEAST, k) if known.node.get("upper") else (k + 1, MOST)
+    begin, end = (MIN_INT, k) if known.node.get("upper") else (k + 1, MAX_INT)
     return DiagonalMatrix1OperatorDesc(source, output, output.data_type, 0, begin, end)
 
 

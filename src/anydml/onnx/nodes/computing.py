@@ -1,7 +1,7 @@
 """The few nodes that NumPy computes: Cast, CastLike, and shape arithmetic.
 
 Exporters compute sizes in the graph by Shape, Gather, Mul, Concat … To support such graphs, arithmetic is evaluated on
-at most `FEW` elements: 64-bit integers and booleans, and 1-D floats such as scales.
+at most `MAX_SHAPE_ELEMENTS` elements: 64-bit integers and booleans, and 1-D floats such as scales.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensors import TEXT, numpy_type, type_name
-from anydml.onnx.values import FEW, Array, Tensor
+from anydml.onnx.values import MAX_SHAPE_ELEMENTS, Array, Tensor
 
 CAST_BYTES = 24
 """Temporary memory in bytes per element of a cast: intermediate floats, and masks for saturation."""
@@ -129,14 +129,16 @@ def arithmetic(node: Node, ctx: LoweringContext, *tensors: Tensor) -> Tensor:
         is_open = dtype.kind == "i" and any(array.dtype.hasobject for array in arrays)
         return np.array(computed, object if is_open else dtype).reshape(shape)
 
-    return ctx.computed_result(node, shape, dtype, make, 8 * FEW)
+    return ctx.computed_result(node, shape, dtype, make, 8 * MAX_SHAPE_ELEMENTS)
 
 
 def _check_few(node: Node, tensor: Tensor, count: int) -> None:
     kinds = tensor.dtype in (np.int64, bool) or (tensor.dtype in (np.float32, np.float64) and len(tensor.shape) < 2)
-    if not kinds or max(count, tensor.size) > FEW:
+    if not kinds or max(count, tensor.size) > MAX_SHAPE_ELEMENTS:
         message = f"computes on {tensor.dtype} of shape {list(tensor.shape)}, but anydml moves data"
-        raise node.computes(message, None, f"only arithmetic on shapes is folded: {FEW} 64-bit integers at most")
+        raise node.computes(
+            message, None, f"only arithmetic on shapes is folded: {MAX_SHAPE_ELEMENTS} 64-bit integers at most"
+        )
 
 
 def reduce_prod(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | None = None) -> Tensor:
@@ -154,4 +156,4 @@ def reduce_prod(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor 
         with np.errstate(all="ignore"):
             return np.array(np.prod(array, **named), array.dtype)
 
-    return ctx.computed_result(node, sizes, x.dtype, make, 8 * FEW)
+    return ctx.computed_result(node, sizes, x.dtype, make, 8 * MAX_SHAPE_ELEMENTS)

@@ -23,7 +23,7 @@ WHOLE = (Fraction(0), Fraction(1))
 
 HALF = Fraction(1, 2)
 
-MOST_EXACT = 1 << 62
+MAX_EXACT = 1 << 62
 """Largest numerator that is computed in 64-bit integers; larger ones are Python's."""
 
 
@@ -252,7 +252,7 @@ def neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
     # x = numerators / below, in integers.
     below = math.lcm(step.denominator, first.denominator)
     by, start = int(step * below), int(first * below)
-    is_short = 2 * (abs(by) * axis.size + abs(start) + size * below) < MOST_EXACT
+    is_short = 2 * (abs(by) * axis.size + abs(start) + size * below) < MAX_EXACT
     numerators = np.arange(axis.size, dtype=np.int64 if is_short else object) * by + start
     rounded = {
         "round_prefer_floor": lambda: -((below - 2 * numerators) // (2 * below)),

@@ -12,7 +12,7 @@ from anydml.onnx.tensors import numpy_type
 from anydml.onnx.values import EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.tracing.verbs import join, parts_of, reshape, resized
 
-MOST_PARTS = 1 << 16
+MAX_PARTS = 1 << 16
 """Largest number of tensors that a node splits a tensor into."""
 
 PART = 2048
@@ -42,9 +42,9 @@ def _equal(node: Node, size: int, part: int) -> list[int]:
     if part < 1:
         raise node.error(f"split is {part}", "split", "a part must have 1 or more")
     count = -(-size // part)
-    if count > MOST_PARTS:
-        message = f"makes {count} parts, but anydml makes at most {MOST_PARTS}"
-        raise node.error(message, "split", f"a sequence must have at most {MOST_PARTS} tensors")
+    if count > MAX_PARTS:
+        message = f"makes {count} parts, but anydml makes at most {MAX_PARTS}"
+        raise node.error(message, "split", f"a sequence must have at most {MAX_PARTS} tensors")
     return [min(part, size - k * part) for k in range(count)]
 
 

@@ -12,7 +12,7 @@ from anydml.operators import OperatorDesc
 from anydml.operators.enums import Size2D
 from anydml.referee.directml.tensors import (
     BITS_32_AND_LESS,
-    EVERY,
+    DATA_TYPES,
     INDEX_TYPES,
     a_number,
     a_type,
@@ -57,7 +57,7 @@ def fill_value_constant(rng: Generator) -> OperatorDesc:
 
 def fill_value_sequence(rng: Generator) -> OperatorDesc:
     """A desc of FILL_VALUE_SEQUENCE."""
-    data_type = a_type(rng, tuple(t for t in EVERY if t != DataType.FLOAT64))
+    data_type = a_type(rng, tuple(t for t in DATA_TYPES if t != DataType.FLOAT64))
     y = random_tensor(rng, data_type, random_sizes(rng), True)
     return operators.FillValueSequenceOperatorDesc(y, data_type, a_number(rng, data_type), a_number(rng, data_type))
 

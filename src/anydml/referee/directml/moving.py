@@ -12,7 +12,7 @@ from anydml import operators
 from anydml.operators import OperatorDesc
 from anydml.operators.enums import DepthSpaceOrder
 from anydml.referee.directml.tensors import (
-    EVERY,
+    DATA_TYPES,
     INDEX_TYPES,
     a_number,
     a_type,
@@ -30,7 +30,7 @@ def tile(rng: Generator) -> OperatorDesc:
     """A desc of TILE."""
     sizes = random_sizes(rng, elements=30)
     repeats = [int(n) for n in rng.choice([1, 1, 1, 2, 3], len(sizes))]
-    data_type = a_type(rng, tuple(t for t in EVERY if t != DataType.FLOAT64))
+    data_type = a_type(rng, tuple(t for t in DATA_TYPES if t != DataType.FLOAT64))
     return operators.TileOperatorDesc(
         *pair(rng, data_type, sizes, [n * k for n, k in zip(sizes, repeats, strict=True)]), repeats
     )

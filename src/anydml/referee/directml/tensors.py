@@ -10,9 +10,9 @@ from numpy.random import Generator
 
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
-EVERY = tuple(DataType)
+DATA_TYPES = tuple(DataType)
 BITS_64 = (DataType.FLOAT64, DataType.INT64, DataType.UINT64)
-BITS_32_AND_LESS = tuple(each for each in EVERY if each not in BITS_64)
+BITS_32_AND_LESS = tuple(each for each in DATA_TYPES if each not in BITS_64)
 INDEX_TYPES = (DataType.INT32, DataType.INT64, DataType.UINT32, DataType.UINT64)
 
 
@@ -81,7 +81,7 @@ def pair(
     return random_tensor(rng, data_type, sizes, False), random_tensor(rng, data_type, out, True)
 
 
-def a_type(rng: Generator, types: Sequence[DataType] = EVERY) -> DataType:
+def a_type(rng: Generator, types: Sequence[DataType] = DATA_TYPES) -> DataType:
     """One of some types."""
     return types[int(rng.integers(len(types)))]
 

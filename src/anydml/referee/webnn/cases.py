@@ -20,7 +20,7 @@ from anydml.referee.webnn.features import features_of, reachable
 from anydml.referee.webnn.operators import TYPES, WEBNN, Call
 from anydml.referee.webnn.steps import RULES
 
-MOST = 2**53 - 1
+MAX_JSON_NUMBER = 2**53 - 1
 """The largest number that every reader of JSON has."""
 
 TRIES = 2000
@@ -137,7 +137,9 @@ def plain(array: Array) -> Array:
     if array.dtype.kind == "f":
         return np.where(np.isfinite(array), array, np.array(2.5, array.dtype)).astype(array.dtype)
     if array.dtype.itemsize == 8:
-        return np.asarray(np.clip(array, 0 if array.dtype.kind == "u" else -MOST, MOST)).astype(array.dtype)
+        return np.asarray(np.clip(array, 0 if array.dtype.kind == "u" else -MAX_JSON_NUMBER, MAX_JSON_NUMBER)).astype(
+            array.dtype
+        )
     return array
 
 

@@ -8,7 +8,7 @@ from anydml.referee.nodes import Array
 from anydml.referee.webnn.operators import RESAMPLED, TYPES, WEBNN, Call
 from anydml.referee.webnn.rules import INDICES
 
-MOST_RANK = 4
+MAX_RANK = 4
 """Ranks that the cases must reach; some have more."""
 
 TENSORS: Mapping[str, Mapping[str, Sequence[str]]] = {
@@ -21,7 +21,7 @@ TENSORS: Mapping[str, Mapping[str, Sequence[str]]] = {
 }
 """The types that WebNN lists for the tensors of each operator."""
 
-LEAST_RANKS: Mapping[str, int] = {
+MIN_RANKS: Mapping[str, int] = {
     "concat": 1, "gather": 1, "gatherElements": 1, "gatherND": 1, "scatterElements": 1, "scatterND": 1, "split": 1,
     "triangular": 2, "resample2d": 4,
 }  # fmt: skip
@@ -51,7 +51,7 @@ def reachable(name: str) -> tuple[str, ...]:
     """The features that the cases of an operator must reach."""
     tensors, first = TENSORS[name], next(iter(TENSORS[name]))
     names = [f"{tensor} is {kind}" for tensor, kinds in tensors.items() for kind in kinds]
-    names += [f"{first} of rank {rank}" for rank in range(LEAST_RANKS.get(name, 0), MOST_RANK + 1)]
+    names += [f"{first} of rank {rank}" for rank in range(MIN_RANKS.get(name, 0), MAX_RANK + 1)]
     names += [f"{option} {how}" for option in OPTIONS.get(name, ()) for how in ("given", "omitted")]
     names += VALUES.get(name, ())
     if name == "concat" or "axis" in OPTIONS.get(name, ()):

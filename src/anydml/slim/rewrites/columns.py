@@ -10,7 +10,7 @@ from anydml.slim.pieces import FlatPiece
 from anydml.slim.products import Product, Readers, products_of
 from anydml.slim.rewrites.rewrite import Rewrite
 
-FEWEST = 16
+MIN_COLUMNS = 16
 """Fewest columns of a part: products with fewer take more than their share of the time."""
 
 Span = tuple[int, int]
@@ -66,7 +66,7 @@ class ColumnSplitting(Rewrite):
         ordered = sorted(spans)
         bounds = [0, *(end for _, end in ordered)]
         is_complete = [first for first, _ in ordered] == bounds[:-1] and bounds[-1] == columns
-        return ordered if is_complete and all(end - first >= FEWEST for first, end in ordered) else []
+        return ordered if is_complete and all(end - first >= MIN_COLUMNS for first, end in ordered) else []
 
     def _split(self, product: Product, chain: list[int], spans: list[Span]) -> Iterator[Op]:
         parts = []

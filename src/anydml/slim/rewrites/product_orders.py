@@ -21,8 +21,8 @@ from anydml.slim.products import Product, Reader, Readers, bias_of, product_of, 
 from anydml.slim.rewrites.rewrite import Rewrite
 from anydml.slim.sizes import StandIns
 
-MOST = 64
-"""Most nodes of a group."""
+MAX_GROUP_NODES = 64
+"""Maximum number of nodes of a group."""
 
 
 @dataclass
@@ -97,7 +97,7 @@ class GroupSearch:
         """Return the orders in which a product is read, directly or behind nodes that compute element by element."""
         orders: dict[Order, None] = {}
         waiting, seen = [name], {name}
-        while waiting and len(seen) < MOST:
+        while waiting and len(seen) < MAX_GROUP_NODES:
             for reader in self._readers.of.get(waiting.pop(), ()):
                 if reader.piece is not None:
                     orders.update(dict.fromkeys(orders_of(reader.piece, product.leading, product.columns)))
@@ -125,8 +125,8 @@ class GroupSearch:
         entry, count = group.entry, self._size(first)
         # By value, its elements in the old order.
         before = {group.root: entry.piece if entry else self._piece(group.root)}
-        waiting = [group.root] if len(self._readers.of.get(group.root, ())) <= MOST else []
-        while waiting and len(group.nodes) < MOST:
+        waiting = [group.root] if len(self._readers.of.get(group.root, ())) <= MAX_GROUP_NODES else []
+        while waiting and len(group.nodes) < MAX_GROUP_NODES:
             name = waiting.pop(0)
             for reader in self._readers.of.get(name, ()):
                 if reader.number in group.nodes or (name == group.root and entry and reader.piece != entry.piece):

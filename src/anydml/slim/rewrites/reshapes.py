@@ -22,8 +22,8 @@ from anydml.slim.products import fused_products
 from anydml.slim.rewrites.rewrite import Rewrite
 from anydml.slim.sizes import StandIns
 
-MOST = 64
-"""Most changes that are tried."""
+MAX_CHANGES = 64
+"""Maximum number of changes that are tried."""
 
 BROADCASTING = ELEMENTWISE | {"MatMul"}
 """Operators that broadcast their inputs."""
@@ -170,7 +170,7 @@ class ReshapePushing(Rewrite):
                 change = Change.of_reshape(self._values[op.inputs[0]].sizes, self._values[op.outputs[0]].sizes)
                 changes.update(dict.fromkeys((change, Change(change.after, change.before))))
         candidates = []
-        for change in [*changes][:MOST]:
+        for change in [*changes][:MAX_CHANGES]:
             for group in self._groups(change):
                 gain = self._cost(set(), group, change) - self._cost(group, group, change)
                 fewer = self._reshaped_products(set(), group, change) - self._reshaped_products(group, group, change)

@@ -21,8 +21,8 @@ from anydml.slim.rewrites.rewrite import Rewrite
 WITH_AXIS = SOFTMAX | {"Concat", "Split"}
 """Operators with an attribute `axis`."""
 
-MOST = 256
-"""Most nodes of a group."""
+MAX_GROUP_NODES = 256
+"""Maximum number of nodes of a group."""
 
 Perm = tuple[int, ...]
 
@@ -80,7 +80,7 @@ class TransposePushing(Rewrite):
         """Return the largest group behind a Transpose."""
         group = _Group(self._perms[name])
         waiting = [*self._enter(group, name)]
-        while waiting and len(group.nodes) < MOST:
+        while waiting and len(group.nodes) < MAX_GROUP_NODES:
             number = waiting.pop(0)
             op = self._graph.ops[number]
             if number == OUTSIDE or number in group.nodes or not self._fits(op, group):

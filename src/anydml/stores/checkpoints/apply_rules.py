@@ -16,8 +16,8 @@ from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.checkpoints.rules import Action, Rule
 from anydml.stores.formats.block_types import elements_of
 
-FEW = 200
-"""Most tensors, and characters of their names, that are searched for a name similar to an unknown one."""
+MAX_SEARCHED_NAMES = 200
+"""Maximum number of tensors, and characters of their names, that are searched for a name similar to an unknown one."""
 
 
 def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
@@ -68,11 +68,11 @@ def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
     text = rule.match.text
     said = f"is for no tensor: none is called {show(text)} by then"
     # Bounded, because a file may have a million names of a million characters.
-    few = [name for name in islice(tensors, FEW) if len(name) <= FEW]
+    few = [name for name in islice(tensors, MAX_SEARCHED_NAMES) if len(name) <= MAX_SEARCHED_NAMES]
     similar = next((name for name in few if rule.match.is_nearly(name)), None)
     if similar is not None:
         said += f"; {show(similar)} is not, for {{…}} stands for one part of a name, without dots, and * for any"
-    elif near := difflib.get_close_matches(text[:FEW], few, 1, 0.3):
+    elif near := difflib.get_close_matches(text[:MAX_SEARCHED_NAMES], few, 1, 0.3):
         said += f"; the nearest name is {show(near[0])}"
     return rule.place.error(said)
 

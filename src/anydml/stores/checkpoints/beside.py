@@ -11,7 +11,7 @@ from anydml.files.json_path import JsonPath, names
 from anydml.files.located import located
 from anydml.stores.checkpoints.extras import extras_beside
 from anydml.stores.formats.opening import INDEX
-from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
+from anydml.stores.formats.safetensors import MAX_HEADER, parse_json, read_safetensors
 from anydml.text import counted
 
 Sums = Mapping[str, str]
@@ -69,7 +69,7 @@ def differences_beside(
 def _wrong_sizes(path: Path) -> Iterator[str]:
     """A remark on an index whose total_size is not that of the tensors of its files."""
     index = path / f"model{INDEX}" if path.is_dir() else path
-    if not index.name.endswith(INDEX) or not index.is_file() or index.stat().st_size > MOST_HEADER:
+    if not index.name.endswith(INDEX) or not index.is_file() or index.stat().st_size > MAX_HEADER:
         return
     content = parse_json(index.read_bytes(), JsonPath(str(index)), "text")
     said = content.get("metadata") if isinstance(content, dict) else None

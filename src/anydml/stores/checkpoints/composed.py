@@ -22,7 +22,7 @@ from anydml.moves.value import Value
 from anydml.stores.formats.columns import FileTensors, ShapeAndDtype, TensorNames, bytes_of
 from anydml.stores.formats.store import Numbers, Store, StoredArray, StoredPiece
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
-from anydml.stores.planning.copies import FEW
+from anydml.stores.planning.copies import MAX_SINGLE_COPIES
 from anydml.tensor import Layout
 
 
@@ -271,7 +271,7 @@ def picked(composer: Composer, name: str, value: Value, axis: int, indices: Sequ
     """
     numbers = np.array(indices, np.int64)
     ends = np.flatnonzero(np.append(np.diff(numbers) != 1, True)) + 1
-    if len(ends) > FEW and _can_be_looked_up(value, axis, len(numbers)):
+    if len(ends) > MAX_SINGLE_COPIES and _can_be_looked_up(value, axis, len(numbers)):
         return composer.pick(value, composer.constant(name, numbers), "int64", axis)
     parts, start = [], 0
     for end in ends.tolist():

@@ -20,8 +20,8 @@ from anydml.text import bytes_text
 Extras = bool | str | os.PathLike[str]
 """Whether small files are copied, or another folder from which they are."""
 
-MOST_BYTES = 64 << 20
-"""Most bytes of a small file; tokenizers have tens of millions."""
+MAX_BYTES = 64 << 20
+"""Maximum size in bytes of a small file; tokenizers have tens of millions."""
 
 WEIGHTS = (
     *(".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".gguf", ".ggml", ".onnx", ".onnx_data", ".h5"),
@@ -63,7 +63,7 @@ def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
 
 def _is_small(folder: Path, path: Path) -> bool:
     try:
-        return inside(folder, path.name, JsonPath(str(path))).stat().st_size <= MOST_BYTES
+        return inside(folder, path.name, JsonPath(str(path))).stat().st_size <= MAX_BYTES
     except ModelError:
         return False
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from anydml.stores.checkpoints.answers import Answer, answer_of
 
-MOST_FILES, MOST_BYTES = 64, 256 << 20
+MAX_FILES, MAX_BYTES = 64, 256 << 20
 """Most answers that are kept, and their bytes; the ones that were not used for longest are removed."""
 
 DIGEST = hashlib.sha256().digest_size
@@ -129,5 +129,5 @@ def _remove_old(place: Path) -> None:
     size = 0
     for number, (status, path) in enumerate(files):
         size += status.st_size
-        if number >= MOST_FILES or (number and size > MOST_BYTES):
+        if number >= MAX_FILES or (number and size > MAX_BYTES):
             path.unlink(missing_ok=True)

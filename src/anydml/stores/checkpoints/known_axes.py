@@ -28,7 +28,7 @@ _BY_COLUMNS_OF_MEGATRON = (
     *("self_attention.dense", "attention.dense", "inter_attention.dense"),
 )
 
-KNOWN: tuple[tuple[Pattern, Axis, int], ...] = tuple(
+KNOWN_AXES: tuple[tuple[Pattern, Axis, int], ...] = tuple(
     (Pattern(text), axis, dimensions)
     for text, axis, dimensions in (
         *((f"*.{name}.weight", ROWS, 2) for name in _BY_ROWS),
@@ -110,7 +110,7 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
     tensor = model.tensors[name]
     if math.prod(tensor.shape) == 1 and _ONE_SCALE.fullmatch(name):
         return ALL
-    axis_and_parts = next(((axis, n) for pattern, axis, n in KNOWN if pattern.match(name) is not None), None)
+    axis_and_parts = next(((axis, n) for pattern, axis, n in KNOWN_AXES if pattern.match(name) is not None), None)
     known = _up_or_embedding(name, model) if axis_and_parts is None else axis_and_parts
     if isinstance(known, Unknown):
         return known

@@ -10,8 +10,8 @@ from anydml.errors import ModelError
 from anydml.files.json_path import names, show
 from anydml.text import counted
 
-MOST_MEMBERS = 1 << 16
-"""Most members that are counted."""
+MAX_MEMBERS = 1 << 16
+"""Maximum number of members that are counted."""
 
 _NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
 """A part of a name that is a number."""
@@ -33,7 +33,7 @@ def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> lis
     if len(varying) == 1:
         at, some = varying[0], next(iter(all_keys))
         count = max(count, *(1 + int(key[at]) for key in all_keys))
-        all_keys |= {(*some[:at], str(k), *some[at + 1 :]) for k in range(min(count, MOST_MEMBERS))}
+        all_keys |= {(*some[:at], str(k), *some[at + 1 :]) for k in range(min(count, MAX_MEMBERS))}
     return [
         "".join(part + number for part, number in zip_longest(_NUMBER.split(members[pattern][0]), key, fillvalue=""))
         for pattern, of_pattern in keys.items()

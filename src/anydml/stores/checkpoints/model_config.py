@@ -11,8 +11,8 @@ from anydml.files.json_path import JsonPath
 from anydml.files.located import located
 from anydml.stores.formats.safetensors import parse_json
 
-MOST_BYTES = 16 << 20
-"""Most bytes of a config.json."""
+MAX_BYTES = 16 << 20
+"""Maximum size in bytes of a config.json."""
 
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 """Keys of the number of experts of a layer."""
@@ -104,8 +104,8 @@ def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
         return None
     place = JsonPath(str(config))
     with place.reading():
-        if config.stat().st_size > MOST_BYTES:
-            raise place.error(f"is larger than {MOST_BYTES} bytes")
+        if config.stat().st_size > MAX_BYTES:
+            raise place.error(f"is larger than {MAX_BYTES} bytes")
         content = parse_json(config.read_bytes(), place, "text")
     if not isinstance(content, dict):
         raise place.error("is not an object")

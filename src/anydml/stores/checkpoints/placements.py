@@ -24,8 +24,8 @@ from anydml.stores.checkpoints.model_config import ModelConfig
 from anydml.stores.formats.store import Numbers
 from anydml.text import counted
 
-MOST_RANKS = 4096
-"""Most ranks of a placement."""
+MAX_RANKS = 4096
+"""Maximum number of ranks of a placement."""
 
 _LAYER = re.compile(r"(?:(.*?)\.)?([0-9]+)\.", re.DOTALL)
 _EXPERT = re.compile(r".*(?:\b|_)experts\.([0-9]+)\.", re.DOTALL)
@@ -58,11 +58,11 @@ class Placement(NamedTuple):
         if unknown := [key for key in counts if key not in cls._fields]:
             raise ModelError(f"{name}: ranks have {show(unknown[0])}, where {', '.join(cls._fields)} are known")
         for key, count in counts.items():
-            if type(count) is not int or not 1 <= count <= MOST_RANKS:
-                raise ModelError(f"{name}: {key} is {show(count)}, where 1 to {MOST_RANKS} ranks are possible")
+            if type(count) is not int or not 1 <= count <= MAX_RANKS:
+                raise ModelError(f"{name}: {key} is {show(count)}, where 1 to {MAX_RANKS} ranks are possible")
         placement = cls(**counts)
-        if placement.ranks > MOST_RANKS:
-            raise ModelError(f"{name}: {placement.ranks} ranks are asked for, where 1 to {MOST_RANKS} are possible")
+        if placement.ranks > MAX_RANKS:
+            raise ModelError(f"{name}: {placement.ranks} ranks are asked for, where 1 to {MAX_RANKS} are possible")
         return placement
 
     @property

@@ -18,8 +18,8 @@ from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import Axis
 from anydml.stores.checkpoints.patterns import Pattern
 
-MOST_BYTES = 16 << 20
-"""Most bytes of a layout."""
+MAX_BYTES = 16 << 20
+"""Maximum size in bytes of a layout."""
 
 FieldCheck = Callable[[Any], bool]
 
@@ -121,8 +121,8 @@ def read_layout(path: Path | None) -> LayoutRules:
     place = JsonPath(str(path))
     try:
         with place.reading():
-            if path.stat().st_size > MOST_BYTES:
-                raise place.error(f"is larger than {MOST_BYTES} bytes")
+            if path.stat().st_size > MAX_BYTES:
+                raise place.error(f"is larger than {MAX_BYTES} bytes")
             text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise place.error(f"is not TOML: {error}") from None

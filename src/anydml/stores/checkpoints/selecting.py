@@ -15,8 +15,8 @@ from anydml.text import counted
 
 T = TypeVar("T")
 
-FEW = 200
-"""Most names, and characters of them, that are searched for one similar to an unknown one."""
+MAX_SEARCHED_NAMES = 200
+"""Maximum number of names, and characters of them, that are searched for one similar to an unknown one."""
 
 Texts = str | Sequence[str]
 """A text, or several."""
@@ -123,9 +123,9 @@ def _pattern(name: str, what: str, text: str) -> Pattern:
 
 def _nearest(text: str, all_names: Iterable[str]) -> str:
     """A suggestion for a text that is for nothing."""
-    few = [key for key in islice(all_names, FEW) if len(key) <= FEW]
+    few = [key for key in islice(all_names, MAX_SEARCHED_NAMES) if len(key) <= MAX_SEARCHED_NAMES]
     beginnings = {key[:at] for key in few for at in (*(k for k, c in enumerate(key) if c == "."), len(key))}
-    near = difflib.get_close_matches(text[:FEW].removesuffix("."), sorted(beginnings), 1, 0.3)
+    near = difflib.get_close_matches(text[:MAX_SEARCHED_NAMES].removesuffix("."), sorted(beginnings), 1, 0.3)
     first = sorted({key.partition(".")[0] for key in few})
     return f"; the nearest is {show(near[0])}" if near else f"; names begin with {names(first)}"
 

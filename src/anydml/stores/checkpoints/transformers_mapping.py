@@ -29,8 +29,8 @@ from anydml.tracing.trace import Trace
 
 Shape = tuple[int, ...]
 
-MOST_CHECKED = 1 << 22
-"""Most elements of the small tensors that a converter is checked with."""
+MAX_CHECKED = 1 << 22
+"""Maximum number of elements of the small tensors that a converter is checked with."""
 
 CUT = 4
 """Size of a shortened axis of small tensors."""
@@ -266,7 +266,7 @@ class Architecture:
             small = [[(pattern, _cut(shape, axes)) for shape in shapes_of] for pattern, shapes_of in shapes.items()]
             flat = [item for items in small for item in items]
             ends = np.cumsum([math.prod(shape) for _, shape in flat], dtype=np.int64)
-            if ends[-1] > MOST_CHECKED:
+            if ends[-1] > MAX_CHECKED:
                 continue
             elements = np.split(np.arange(ends[-1], dtype=np.float32), ends[:-1])
             arrays = [array.reshape(shape) for array, (_, shape) in zip(elements, flat, strict=True)]

@@ -19,10 +19,10 @@ from anydml.stores.formats.open_files import OpenFiles, read_at
 from anydml.stores.formats.store import FileContent, Store
 from anydml.stores.formats.torch_save import read_torch
 
-MOST_HEADER = 1 << 16
-"""Most bytes before or behind the elements of a piece that are compared."""
+MAX_HEADER = 1 << 16
+"""Maximum number of bytes before or behind the elements of a piece that are compared."""
 
-MOST_ALIKE = 64
+MAX_ALIKE = 64
 """Most kinds of headers of pieces of one length that are kept."""
 
 _RECORD = struct.Struct("<4s12xI8x3H")
@@ -83,7 +83,7 @@ class AlikePieces(OpenFiles):
             if is_alike and _without_checksums(behind) == known.behind:
                 return replace(known.store, path=path, offset=start + known.store.offset)
         tensor = read_torch(path, place, start, length)
-        if len(tensor.stores) == 1 and not tensor.refused and not tensor.others and len(kinds) < MOST_ALIKE:
+        if len(tensor.stores) == 1 and not tensor.refused and not tensor.others and len(kinds) < MAX_ALIKE:
             (store,) = tensor.stores.values()
             kinds += _known(file, replace(store, offset=store.offset - start), start, length)
         return tensor
@@ -101,8 +101,8 @@ def _without_checksums(directory: bytes) -> bytes:
 
 def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_Known]:
     """What is kept of a piece, if it is a zip file whose pickle lies before the elements."""
-    before = read_at(file, start, min(store.offset, MOST_HEADER))
-    if before[:4] != b"PK\3\4" or store.offset > MOST_HEADER:
+    before = read_at(file, start, min(store.offset, MAX_HEADER))
+    if before[:4] != b"PK\3\4" or store.offset > MAX_HEADER:
         return
     with zipfile.ZipFile(Part(file, start, length)) as archive:
         headers = {entry.filename: entry.header_offset for entry in archive.infolist()}
@@ -110,6 +110,6 @@ def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_K
     last = max(at for at in headers.values() if at < store.offset)
     decides = [at for name, at in headers.items() if name.endswith(("/data.pkl", "/byteorder"))]
     # The entry of the elements is the last one before them.
-    if max(decides) < last and size <= MOST_HEADER:
+    if max(decides) < last and size <= MAX_HEADER:
         behind = _without_checksums(read_at(file, start + length - size, size))
         yield _Known(before, behind, last + _LOCAL_CHECKSUM, store)

@@ -37,13 +37,13 @@ SPLIT = ("split.no", "split.count", "split.tensors.count")
 ALIGNMENT = 32
 """Tensors begin at multiples of it, unless a key says otherwise."""
 
-MOST_NAME, MOST_KEY = 63, (1 << 16) - 1
-"""Most bytes of a tensor's name, which ggml reads (the document says 64), and of a key."""
+MAX_NAME, MAX_KEY = 63, (1 << 16) - 1
+"""Maximum size in bytes of a tensor's name, which ggml reads (the document says 64), and of a key."""
 
-MOST_TENSORS, MOST_KEYS, MOST_TEXT, MOST_DIMENSIONS, MOST_DEPTH = 1 << 20, 1 << 16, 1 << 24, 4, 4
+MAX_TENSORS, MAX_KEYS, MAX_TEXT, MAX_DIMENSIONS, MAX_DEPTH = 1 << 20, 1 << 16, 1 << 24, 4, 4
 
-MOST_VALUE = 1 << 28
-"""Most bytes of the value of a key; tokenizers have some megabytes."""
+MAX_VALUE = 1 << 28
+"""Maximum size in bytes of the value of a key; tokenizers have some megabytes."""
 
 TYPES: Mapping[int, np.dtype[Any]] = {
     0: DTYPES["F32"],
@@ -111,15 +111,15 @@ class _Reader:
     def text(self) -> str:
         """A text."""
         size = self.number("Q")
-        if size > MOST_TEXT:
-            raise self._place.error(f"has a text of {size} bytes; {MOST_TEXT} are the most")
+        if size > MAX_TEXT:
+            raise self._place.error(f"has a text of {size} bytes; {MAX_TEXT} are the most")
         return self.take(size).decode("utf-8", "replace")
 
     def value(self, kind: int, depth: int = 0) -> Any:
         """The value of a key; None for an array, which is skipped."""
         if kind == _TEXT:
             return self.text()
-        if kind == _ARRAY and depth < MOST_DEPTH:
+        if kind == _ARRAY and depth < MAX_DEPTH:
             inner, count = self.number("I"), self.number("Q")
             if inner in _VALUES:
                 self.skip(count * struct.calcsize(f"<{_VALUES[inner]}"))
@@ -152,7 +152,7 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
         if magic != b"GGUF" or version not in (2, 3):
             raise place.error("is not a GGUF file of version 2 or 3 in little-endian order")
         tensors, keys = reader.number("Q"), reader.number("Q")
-        if tensors > MOST_TENSORS or keys > MOST_KEYS:
+        if tensors > MAX_TENSORS or keys > MAX_KEYS:
             raise place.error(f"says that it has {tensors} tensors and {keys} keys: too many")
         metadata, texts = dict[str, Any](), dict[str, str]()
         for _ in range(keys):
@@ -162,16 +162,16 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
             first = file.tell()
             value = metadata[key] = reader.value(reader.number("I"))
             length = file.tell() - first
-            if length > MOST_VALUE:
-                raise (place / key).error(f"has {length} bytes; {MOST_VALUE} are the most")
+            if length > MAX_VALUE:
+                raise (place / key).error(f"has {length} bytes; {MAX_VALUE} are the most")
             file.seek(first)
             texts[key] = KeyText.of(value, file.read(length))
         listed = []
         for _ in range(tensors):
             name = reader.text()
             rank = reader.number("I")
-            if rank > MOST_DIMENSIONS:
-                raise (place / name).error(f"has {rank} dimensions; {MOST_DIMENSIONS} are the most")
+            if rank > MAX_DIMENSIONS:
+                raise (place / name).error(f"has {rank} dimensions; {MAX_DIMENSIONS} are the most")
             shape = tuple(reader.number("Q") for _ in range(rank))[::-1]
             listed.append((name, shape, reader.number("I"), reader.number("Q")))
         alignment = metadata.get("general.alignment", ALIGNMENT)
@@ -262,11 +262,11 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
     for name, (shape, dtype) in tensors.items():
         if dtype not in kinds:
             raise (place / name).error(not_of_format(dtype, "GGUF", map(str, TYPES.values())))
-        if not 0 < len(shape) <= MOST_DIMENSIONS:
-            raise (place / name).error(f"has shape {[*shape]}; GGUF has 1 to {MOST_DIMENSIONS} dimensions")
-        if (length := len(name.encode())) > MOST_NAME:
+        if not 0 < len(shape) <= MAX_DIMENSIONS:
+            raise (place / name).error(f"has shape {[*shape]}; GGUF has 1 to {MAX_DIMENSIONS} dimensions")
+        if (length := len(name.encode())) > MAX_NAME:
             raise (place / name).error(
-                f"has a name of {length} bytes; GGUF's readers take {MOST_NAME} at most: rename it by a layout"
+                f"has a name of {length} bytes; GGUF's readers take {MAX_NAME} at most: rename it by a layout"
             )
         end = -(-end // ALIGNMENT) * ALIGNMENT
         relative.append(end)
@@ -275,8 +275,8 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
             + struct.pack(f"<I{len(shape)}QIQ", len(shape), *in_elements(shape, dtype)[::-1], kinds[dtype], end)
         )
         end += math.prod(shape) * dtype.itemsize
-    if wrong := [key for key in metadata if not key.isascii() or len(key) > MOST_KEY]:
-        raise place.error(f"cannot have the key {show(wrong[0])}: GGUF has ASCII of at most {MOST_KEY} bytes")
+    if wrong := [key for key in metadata if not key.isascii() or len(key) > MAX_KEY]:
+        raise place.error(f"cannot have the key {show(wrong[0])}: GGUF has ASCII of at most {MAX_KEY} bytes")
     said = {key: value for key, value in metadata.items() if key != "general.alignment"}
     keys = [
         _text(key) + (value.raw if isinstance(value, KeyText) else struct.pack("<I", _TEXT) + _text(value))

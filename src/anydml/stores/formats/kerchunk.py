@@ -16,7 +16,7 @@ from anydml.stores.formats.references import Range, References
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.zarr_metadata import METADATA
 
-LOOKED = 4096
+HEAD_CHARACTERS = 4096
 """Characters of a file in which the first key of references is looked for."""
 
 _TEMPLATE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -25,7 +25,7 @@ _TEMPLATE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 def is_kerchunk(path: Path) -> bool:
     """Whether a JSON file has references: in ``refs``, or objects of Zarr as its keys."""
     with path.open("rb") as file:
-        start = file.read(LOOKED)
+        start = file.read(HEAD_CHARACTERS)
     names = re.findall(rb'"([^"\\]{1,200})"\s*:', start)
     if b"refs" in names or (b"version" in names and b"templates" in names):
         return True

@@ -20,7 +20,7 @@ from anydml.stores.formats.references import Range, References
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import state_of
 from anydml.stores.formats.zarr_metadata import is_zarr
-from anydml.stores.formats.zarr_rectilinear import MOST_SIZES, with_edges
+from anydml.stores.formats.zarr_rectilinear import MAX_SIZES, with_edges
 from anydml.stores.formats.zarr_shards import Json
 
 ATTRIBUTES = "attributes.json"
@@ -239,7 +239,7 @@ def _edges(
                 )
     if all(end == size for (_, end), size in zip(ends, block, strict=True)):
         return None
-    if max(last for last, _ in ends) >= MOST_SIZES:
-        raise ValueError(f"has more than {MOST_SIZES} blocks along an axis")
+    if max(last for last, _ in ends) >= MAX_SIZES:
+        raise ValueError(f"has more than {MAX_SIZES} blocks along an axis")
     columns = zip(ends, block, strict=True)
     return [[*range(0, last * size + 1, size), last * size + end] for (last, end), size in columns]

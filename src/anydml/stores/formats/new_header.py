@@ -12,7 +12,7 @@ import numpy as np
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.block_types import in_elements, name_of, not_of_format
 from anydml.stores.formats.columns import FileTensors, TensorNames, digits_of, inside
-from anydml.stores.formats.safetensors import METADATA, MOST_HEADER, NAMES, PARTS_OF_BYTES
+from anydml.stores.formats.safetensors import MAX_HEADER, METADATA, NAMES, PARTS_OF_BYTES
 from anydml.stores.formats.store import PAGE, Numbers
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -131,8 +131,8 @@ def make_header(
     if said:
         length, count = length + len(said.encode()) + (ranks.size + 1 if ranks else 0) + 1, count + 1
     length += max(0, count - 1) + len("{}")
-    if length > MOST_HEADER - PAGE:
-        raise place.error(f"would have a header of {length} bytes; {MOST_HEADER} are the most: write several files")
+    if length > MAX_HEADER - PAGE:
+        raise place.error(f"would have a header of {length} bytes; {MAX_HEADER} are the most: write several files")
     length += -(8 + length) % PAGE
     offsets = np.empty(order.size, np.int64)
     offsets[order] = 8 + length + starts

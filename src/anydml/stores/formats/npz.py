@@ -17,7 +17,7 @@ from anydml.stores.formats.store import FileContent, Store, reader_of
 _LOCAL = struct.Struct("<4s22xHH")
 """The header before an entry: its signature, and the sizes of the name and of the extra field after it."""
 
-MOST_ENTRIES = 1 << 20
+MAX_ENTRIES = 1 << 20
 
 
 class ZipEntry(NamedTuple):
@@ -91,8 +91,8 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
         size = path.stat().st_size - start if length is None else length
         with path.open("rb") as whole, zipfile.ZipFile(file := Part(whole, start, size)) as archive:
             listed = archive.infolist()
-            if len(listed) > MOST_ENTRIES:
-                raise place.error(f"has {len(listed)} entries; {MOST_ENTRIES} are the most")
+            if len(listed) > MAX_ENTRIES:
+                raise place.error(f"has {len(listed)} entries; {MAX_ENTRIES} are the most")
             for entry in listed:
                 # Not by is_dir(), which takes no empty name.
                 if entry.filename.endswith("/"):
@@ -136,7 +136,7 @@ def read_npz(path: Path, place: JsonPath) -> FileContent:
             raise (place / name).error("is no .npy file, which all entries of a .npz file are")
         first = None
         if entry.packed is not None:
-            first = bytearray(min(entry.size, npy.MOST_START))
+            first = bytearray(min(entry.size, npy.MAX_START))
             with path.open("rb") as file:
                 entry.packed.fill(memoryview(first), 0, reader_of(file))
         tensor_name = name.removesuffix(".npy")

@@ -24,8 +24,8 @@ from anydml.stores.formats.zip_headers import (
 ALIGNMENT = 64
 """Elements begin at multiples of this."""
 
-MOST_NAME = (1 << 16) - 1 - len(".npy")
-"""Most bytes of a name in a zip file."""
+MAX_NAME = (1 << 16) - 1 - len(".npy")
+"""Maximum size in bytes of a name in a zip file."""
 
 
 class NpzHeaders(NamedTuple):
@@ -70,8 +70,8 @@ def npz_headers(tensors: FileTensors, place: JsonPath) -> NpzHeaders:
     parts, offsets, places = list[tuple[int, bytes]](), list[int](), list[tuple[int, int, int, int]]()
     directory, end, heads = bytearray(), 0, dict[ShapeAndDtype, bytes]()
     for name, kind in tensors.items():
-        if (length := len(name.encode())) > MOST_NAME:
-            raise (place / name).error(f"has a name of {length} bytes; a zip file has at most {MOST_NAME}")
+        if (length := len(name.encode())) > MAX_NAME:
+            raise (place / name).error(f"has a name of {length} bytes; a zip file has at most {MAX_NAME}")
         if (head := heads.get(kind)) is None:
             head = heads[kind] = npy_header(*kind, place / name)
         size = len(head) + math.prod(kind[0]) * kind[1].itemsize

@@ -9,8 +9,8 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
-MOST_FILES = 64
-"""Most files that are open at once."""
+MAX_FILES = 64
+"""Maximum number of files that are open at once."""
 
 
 class OpenFiles(ExitStack):
@@ -27,7 +27,7 @@ class OpenFiles(ExitStack):
             OSError: it cannot be opened.
         """
         if path not in self._files:
-            if len(self._files) >= MOST_FILES:
+            if len(self._files) >= MAX_FILES:
                 self.close()
                 self._files.clear()
             self._files[path] = self.enter_context(path.open("rb", buffering=0))

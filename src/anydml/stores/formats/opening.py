@@ -17,7 +17,7 @@ from anydml.stores.formats.inside_files import Inside, placed
 from anydml.stores.formats.joined_metadata import JoinedMetadata
 from anydml.stores.formats.n5 import is_n5
 from anydml.stores.formats.npz import read_npz
-from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
+from anydml.stores.formats.safetensors import MAX_HEADER, parse_json, read_safetensors
 from anydml.stores.formats.store import Checkpoint, FileContent, Store, seen_at, uncollected
 from anydml.stores.formats.torch_save import read_torch
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
@@ -236,8 +236,8 @@ READERS: Mapping[str, Callable[[Path, JsonPath], FileContent]] = {
 
 def _indexed(index: Path, place: JsonPath) -> Checkpoint:
     with place.reading():
-        if index.stat().st_size > MOST_HEADER:
-            raise place.error(f"is larger than {MOST_HEADER} bytes")
+        if index.stat().st_size > MAX_HEADER:
+            raise place.error(f"is larger than {MAX_HEADER} bytes")
         content = parse_json(index.read_bytes(), place, "text")
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict):

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, NamedTuple
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 
-MOST_BYTES = 64 << 20
-"""Most bytes of a pickle beside tensors."""
+MAX_BYTES = 64 << 20
+"""Maximum size in bytes of a pickle beside tensors."""
 
 
 class PickledName(NamedTuple):
@@ -95,7 +95,7 @@ _LITERALS = frozenset(
 _NOTHING = frozenset(("PROTO", "FRAME"))
 
 
-def read_pickle(content: bytes, place: JsonPath, max_bytes: int = MOST_BYTES) -> Any:
+def read_pickle(content: bytes, place: JsonPath, max_bytes: int = MAX_BYTES) -> Any:
     """The content of a pickle: numbers, texts, lists, tuples, and the classes of this module.
 
     Raises:
@@ -128,7 +128,7 @@ class _Bounded:
         self._left -= size
 
 
-def next_pickle(file: BinaryIO, place: JsonPath, max_bytes: int = MOST_BYTES) -> Any:
+def next_pickle(file: BinaryIO, place: JsonPath, max_bytes: int = MAX_BYTES) -> Any:
     """The content of a pickle, as `read_pickle`, in a file, which is then behind it.
 
     Raises:

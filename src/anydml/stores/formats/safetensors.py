@@ -55,10 +55,10 @@ def is_own_dtype(dtype: np.dtype[Any]) -> bool:
     return dtype.isbuiltin != 2 and not dtype.hasobject and dtype.names is None and dtype.subdtype is None
 
 
-MOST_HEADER = 100_000_000
-"""Most bytes of a header, as in the safetensors library."""
+MAX_HEADER = 100_000_000
+"""Maximum size in bytes of a header, as in the safetensors library."""
 
-MOST_DIMENSIONS = 64
+MAX_DIMENSIONS = 64
 """NumPy's."""
 
 METADATA, ENTRY = "__metadata__", ("dtype", "shape", "data_offsets")
@@ -78,12 +78,12 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
         length = int.from_bytes(file.read(8), "little")
         if not size:
             raise place.error("is not a safetensors file: it is empty")
-        if size < 8 or (length > size - 8 and (length > MOST_HEADER or file.read(1) not in (b"", b"{"))):
+        if size < 8 or (length > size - 8 and (length > MAX_HEADER or file.read(1) not in (b"", b"{"))):
             raise place.error(f"is not a safetensors file: {size} bytes cannot hold a header of {length}")
         if length > size - 8:
             raise place.error(f"is cut off within its header, of which {missing_bytes(length - size + 8)}")
-        if length > MOST_HEADER:
-            raise place.error(f"has a header of {length} bytes, but the maximum is {MOST_HEADER}")
+        if length > MAX_HEADER:
+            raise place.error(f"has a header of {length} bytes, but the maximum is {MAX_HEADER}")
         text = file.read(length)
 
     def refuse(constant: str) -> None:
@@ -303,8 +303,8 @@ def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None,
 
 
 def _sizes(sizes: Any, place: JsonPath) -> tuple[int, ...]:
-    if not isinstance(sizes, list) or len(sizes) > MOST_DIMENSIONS:
-        raise place.error(f"is {show(sizes)}, where an array of at most {MOST_DIMENSIONS} is expected")
+    if not isinstance(sizes, list) or len(sizes) > MAX_DIMENSIONS:
+        raise place.error(f"is {show(sizes)}, where an array of at most {MAX_DIMENSIONS} is expected")
     for number, value in enumerate(sizes):
         if type(value) is not int or not 0 <= value < 1 << 63:
             raise (place / number).error(f"is {show(value)}, where an integer from 0 is expected")

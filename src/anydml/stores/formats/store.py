@@ -29,7 +29,7 @@ PAGE = 4096
 """Bytes of a page: those between multiples of it, in memory and in a file, can be written past the page cache."""
 
 
-AT_ONCE = 16 << 20
+REQUEST_BYTES = 16 << 20
 """Bytes of a request to an address by `Store.read`."""
 
 
@@ -231,8 +231,8 @@ class Store(StoredArray):
 
 def _read_elsewhere(path: Address, view: memoryview, at: int) -> None:
     """Fill a view with the bytes at an address from an offset on, by requests that take little memory."""
-    for first in range(0, len(view), AT_ONCE):
-        part = view[first : first + AT_ONCE]
+    for first in range(0, len(view), REQUEST_BYTES):
+        part = view[first : first + REQUEST_BYTES]
         data, _ = path.read_range(at + first, at + first + len(part))
         if len(data) != len(part):
             raise JsonPath(str(path)).error("has become shorter since it was opened")

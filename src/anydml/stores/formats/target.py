@@ -19,7 +19,7 @@ from anydml.stores.formats.columns import FileTensors, Later, made
 from anydml.stores.formats.gguf import make_gguf_header
 from anydml.stores.formats.new_header import RankParts, make_header
 from anydml.stores.formats.numpy_target import npy_header, npz_headers
-from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS
+from anydml.stores.formats.safetensors import MAX_DIMENSIONS, METADATA
 from anydml.stores.formats.store import Checkpoint, Numbers, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 
@@ -276,6 +276,6 @@ def _sizes(raw_sizes: Any, place: JsonPath) -> tuple[int, ...]:
         sizes = tuple(int(size) for size in raw_sizes)
     except (TypeError, ValueError):
         sizes = (-1,)
-    if any(size < 0 for size in sizes) or len(sizes) > MOST_DIMENSIONS:
+    if any(size < 0 for size in sizes) or len(sizes) > MAX_DIMENSIONS:
         raise place.error(f"shape is {raw_sizes!r:.80}, where up to 64 sizes from 0 are expected")
     return sizes

@@ -29,8 +29,8 @@ from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 
 METADATA = ".metadata"
 
-MOST_METADATA = 512 << 20
-"""Most bytes of it; a million pieces have 100 million."""
+MAX_METADATA = 512 << 20
+"""Maximum size in bytes of it; a million pieces have 100 million."""
 
 
 class Distributed(NamedTuple):
@@ -61,7 +61,7 @@ def read_distributed(folder: Path) -> Distributed:
     place = JsonPath(str(folder / METADATA))
     with place.reading(), (folder / METADATA).open("rb") as file:
         described_by = ((folder / METADATA, seen_at(folder / METADATA)),)
-        content = read_pickle(file.read(MOST_METADATA + 1), place, MOST_METADATA)
+        content = read_pickle(file.read(MAX_METADATA + 1), place, MAX_METADATA)
     state = fields_of(content)
     distributed = Distributed({}, [], {}, [])
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}

@@ -14,7 +14,7 @@ from anydml.stores.formats.npz import ZipEntry
 from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledReference, next_pickle
 
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
-MOST_STORAGES = 1 << 20
+MAX_STORAGES = 1 << 20
 
 SIZES = {
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8), "ComplexDouble": 16,
@@ -44,7 +44,7 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
     if said.get("little_endian") is not True:
         raise place.error("is of a machine whose byte order is big-endian")
     content, keys = next_pickle(file, place), next_pickle(file, place)
-    if not isinstance(keys, list) or len(keys) > MOST_STORAGES:
+    if not isinstance(keys, list) or len(keys) > MAX_STORAGES:
         raise place.error("has no list of storages behind its content")
     kinds = dict[str, str]()
     _storages(content, kinds, set())

@@ -29,7 +29,7 @@ from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import FileContent, Store, seen_at
 from anydml.stores.formats.torch_legacy import read_legacy
 
-MOST_DEPTH, MOST_VALUES = 64, 1 << 22
+MAX_DEPTH, MAX_VALUES = 64, 1 << 22
 """Most nested dicts and lists, and most values in all, of which one that is there twice counts twice."""
 
 BY_TORCH = {
@@ -210,10 +210,10 @@ def _named(
         items = [*enumerate(value)]
     else:
         items = []
-    if items and (id(value) in around or len(around) > MOST_DEPTH):
+    if items and (id(value) in around or len(around) > MAX_DEPTH):
         raise place.error(f"has {show(name)} inside itself, or too deep")
-    if next(number) >= MOST_VALUES:
-        raise place.error(f"has more than {MOST_VALUES} values")
+    if next(number) >= MAX_VALUES:
+        raise place.error(f"has more than {MAX_VALUES} values")
     named = [
         item
         for key, inner in items

@@ -34,7 +34,7 @@ from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, is_turn
 from anydml.stores.formats.zarr_shards import SHARDING, check_shards
 from anydml.stores.formats.zarr_unsupported import unsupported
 
-MOST_BYTES = 1 << 62
+MAX_BYTES = 1 << 62
 """Upper bound of the bytes of an array, and of a chunk, so that file offsets fit 64 bits."""
 
 
@@ -267,7 +267,7 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
     separator = metadata.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
     if any(0 in (a, b) and size for a, b, size in zip(inner, outer, shape, strict=True)):
         raise ModelError(f"{path}: has shape {[*shape]}, but chunks of sizes {[*inner]}: sizes are from 1")
-    if max(math.prod(max(1, size) for size in grid) for grid in (shape, outer)) * max(1, dtype.itemsize) >= MOST_BYTES:
+    if max(math.prod(max(1, size) for size in grid) for grid in (shape, outer)) * max(1, dtype.itemsize) >= MAX_BYTES:
         raise ModelError(f"{path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
     # Without a fill value, zarr-python reads times that are none where there is no chunk, and zeros of the others.
     none = np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)

@@ -18,8 +18,8 @@ import numpy as np
 UNWRITTEN = 0xA5
 """Last byte of a buffer before decoding, which shows whether the buffer was filled."""
 
-MOST_DICTIONARY = 128 << 20
-"""Most bytes of the dictionary of an lzma stream; its highest preset needs half of them."""
+MAX_DICTIONARY = 128 << 20
+"""Maximum size in bytes of the dictionary of an lzma stream; its highest preset needs half of them."""
 
 
 class Decoder:
@@ -102,7 +102,7 @@ def _stream(codec: Mapping[str, Any]) -> Callable[[], Any] | None:
         import lzma
 
         form, filters = codec.get("format", lzma.FORMAT_XZ), codec.get("filters")
-        max_bytes = None if form == lzma.FORMAT_RAW else MOST_DICTIONARY
+        max_bytes = None if form == lzma.FORMAT_RAW else MAX_DICTIONARY
         return lambda: lzma.LZMADecompressor(form, max_bytes, filters)
     return None
 
@@ -127,7 +127,7 @@ def rounding(metadata: Mapping[str, bytes], dtype: np.dtype[Any]) -> set[str]:
     return {*names_of(said)} - (EXACT if dtype.kind in "fc" else EXACT | {"delta"})
 
 
-MOST_GROWTH, MORE = 16, 64 << 10
+MAX_GROWTH, MORE = 16, 64 << 10
 """Limits of the bytes between two codecs of a chunk: a factor of the chunk's bytes, plus a constant."""
 
 
@@ -160,13 +160,13 @@ def bounded(array: Any) -> Any:
     known = array.metadata
     if known.zarr_format == 2:
         size = math.prod(array.chunks) * np.dtype(array.dtype).itemsize
-        max_bytes = MOST_GROWTH * size + MORE if known.filters else size
+        max_bytes = MAX_GROWTH * size + MORE if known.filters else size
         kind = _classes()[0]
 
         def one(codec: Any, limit: int) -> Any:
             return kind(codec, limit) if codec is not None and codec.codec_id in COMPRESSORS else codec
 
-        filters = known.filters and tuple(one(codec, MOST_GROWTH * size + MORE) for codec in known.filters)
+        filters = known.filters and tuple(one(codec, MAX_GROWTH * size + MORE) for codec in known.filters)
         with_bounds = replace(known, compressor=one(known.compressor, max_bytes), filters=filters)
     else:
         with_bounds = replace(known, codecs=_of_v3(known.codecs))
@@ -245,7 +245,7 @@ def _classes() -> tuple[Any, Any]:
 
         async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
             size = math.prod(chunk_spec.shape) * chunk_spec.dtype.to_native_dtype().itemsize
-            max_bytes = size if self.is_exact else MOST_GROWTH * size + MORE
+            max_bytes = size if self.is_exact else MAX_GROWTH * size + MORE
             decoded = await asyncio.to_thread(Decoder(self.config, max_bytes).decode, chunk_bytes.to_bytes())
             return chunk_spec.prototype.buffer.from_array_like(np.frombuffer(decoded, np.uint8))
 

@@ -42,7 +42,7 @@ class _Option(NamedTuple):
 
 _LEVEL = _Option("level", (0, 9))
 
-KNOWN: Mapping[str, tuple[_Option, ...]] = {
+COMPRESSORS: Mapping[str, tuple[_Option, ...]] = {
     "none": (),
     "zstd": (_Option("level", (-131072, 22)),),
     "gzip": (_LEVEL,),
@@ -75,8 +75,8 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
         ModelError: it is not a codec, or its library is not installed.
     """
     name, colon, text = codec.partition(":")
-    if name not in KNOWN:
-        *others, last = KNOWN
+    if name not in COMPRESSORS:
+        *others, last = COMPRESSORS
         raise place.error(
             f"codec is {codec!r:.40}, where {', '.join(others)} or {last} is expected, such as zstd:3 or "
             "blosc:lz4,5,bitshuffle"
@@ -109,7 +109,7 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
 
 def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
     """The options of a codec by their names."""
-    known = KNOWN[name]
+    known = COMPRESSORS[name]
     if texts and not known:
         raise place.error(f"codec is {codec!r:.40}, but {name} has no options")
     options: Json = {}

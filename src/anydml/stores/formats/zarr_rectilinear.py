@@ -12,8 +12,8 @@ from anydml.stores.formats.zarr_shards import inward, is_ordered
 
 GRID = "rectilinear"
 
-MOST_SIZES = 1 << 20
-"""Most chunks along an axis that are listed."""
+MAX_SIZES = 1 << 20
+"""Maximum number of chunks along an axis that are listed."""
 
 
 def edges_of(metadata: Mapping[str, bytes]) -> tuple[tuple[int, ...], ...] | None:
@@ -43,12 +43,12 @@ def _edges(said: Any, size: int) -> tuple[int, ...]:
 
 
 def _sizes(said: Any) -> Iterator[int]:
-    left = MOST_SIZES
+    left = MAX_SIZES
     for item in said if isinstance(said, list) else ():
         size, count = item if isinstance(item, list) and len(item) == 2 else (item, 1)
         if not (_is_size(size) and _is_size(count)) or count > left:
             raise ValueError(
-                f"chunk_shapes have {str(item)[:40]}, where sizes from 1, at most {MOST_SIZES} an axis, must be"
+                f"chunk_shapes have {str(item)[:40]}, where sizes from 1, at most {MAX_SIZES} an axis, must be"
             )
         left -= count
         yield from itertools.repeat(size, count)

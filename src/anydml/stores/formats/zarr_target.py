@@ -13,7 +13,7 @@ import numpy as np
 from anydml.files.json_path import JsonPath
 from anydml.functions.arguments import is_movable
 from anydml.stores.formats.packing import ICECHUNK, check_packed
-from anydml.stores.formats.zarr_array import MOST_BYTES, ZarrFolder, ZarrStore, layout_of, require_zarr
+from anydml.stores.formats.zarr_array import MAX_BYTES, ZarrFolder, ZarrStore, layout_of, require_zarr
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_compressors import compressors_of
 from anydml.stores.formats.zarr_in_memory import in_memory
@@ -121,7 +121,7 @@ def _regular(
     for name, requested, whole in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
         if requested is not None and (
             len(requested) != len(shape)
-            or any(not isinstance(n, (int, np.integer)) or not (1 <= n < MOST_BYTES or n in whole) for n in requested)
+            or any(not isinstance(n, (int, np.integer)) or not (1 <= n < MAX_BYTES or n in whole) for n in requested)
         ):
             raise place.error(
                 f"{name} are {tuple(requested)}, but the array has shape {tuple(shape)}: "

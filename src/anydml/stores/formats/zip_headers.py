@@ -7,7 +7,7 @@ import struct
 FOUR_GIB = (1 << 32) - 1
 """What zip files have in place of sizes and offsets that need more than 32 bits."""
 
-MOST_SHORT = (1 << 16) - 1
+MAX_SHORT = (1 << 16) - 1
 """Likewise, of counts that need more than 16 bits."""
 
 CHECKSUM_OF_ENTRY, CHECKSUM_OF_DIRECTORY = 14, 16
@@ -40,9 +40,9 @@ def entry_header(name: str, size: int, checksum: int, offset: int | None = None,
 
 def directory_end(count: int, length: int, start: int) -> bytes:
     """What follows the directory of a zip file: its entries, its bytes, and where it starts."""
-    short = min(count, MOST_SHORT)
+    short = min(count, MAX_SHORT)
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, short, short, length, min(start, FOUR_GIB), 0)
-    if start >= FOUR_GIB or count >= MOST_SHORT:
+    if start >= FOUR_GIB or count >= MAX_SHORT:
         wide = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, length, start)
         end = wide + struct.pack("<4sLQL", b"PK\6\7", 0, start + length, 1) + end
     return end

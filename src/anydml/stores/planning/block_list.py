@@ -10,11 +10,11 @@ from typing import NamedTuple, overload
 from anydml.errors import BindingError
 from anydml.stores.formats.chunk_grid import Box
 
-MOST_BLOCKS = 1 << 20
-"""Most blocks of a plan: each takes about 50 µs to plan, and a line of the journal."""
+MAX_BLOCKS = 1 << 20
+"""Maximum number of blocks of a plan: each takes about 50 µs to plan, and a line of the journal."""
 
-MOST_CHUNKS = 1 << 24
-"""Most chunks that a plan reads, or writes; each is a file."""
+MAX_CHUNKS = 1 << 24
+"""Maximum number of chunks that a plan reads, or writes; each is a file."""
 
 MORE_MEMORY = "give more memory, or take less at once"
 
@@ -79,7 +79,7 @@ def check_count(name: str, count: int, what: str, hint: str) -> None:
     Raises:
         BindingError: there are too many.
     """
-    max_count = MOST_BLOCKS if what == "blocks" else MOST_CHUNKS
+    max_count = MAX_BLOCKS if what == "blocks" else MAX_CHUNKS
     if count > max_count:
         written = f"{count}" if count < 10**15 else f"about {float(count):.0e}"
         raise BindingError(f"{name}: the plan needs {written} {what}, but the maximum is {max_count}: {hint}", name)

@@ -14,8 +14,8 @@ from anydml.files.addresses import Address
 from anydml.stores.formats.chunk_grid import Box
 from anydml.tensor import Layout
 
-MOST_SPAN = 4 << 20
-"""Most bytes of a request that reads unneeded bytes, too."""
+MAX_SPAN = 4 << 20
+"""Maximum size in bytes of a request that reads unneeded bytes, too."""
 
 
 class Cost(NamedTuple):
@@ -29,7 +29,7 @@ HERE, ELSEWHERE = Cost(4e-6, 0.3e-9), Cost(1e-3, 5e-9)
 """Costs in files of this machine, and at addresses, where many requests wait at once."""
 
 
-MOST_CANDIDATES = 3000
+MAX_CANDIDATES = 3000
 """Most candidate shapes."""
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
@@ -61,7 +61,7 @@ def cost_at(path: Path) -> Cost:
 
 
 def requests(
-    layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SPAN, cost: Cost = HERE
+    layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN, cost: Cost = HERE
 ) -> tuple[int, int, int]:
     """The fastest requests for a box, by an estimate.
 
@@ -89,7 +89,7 @@ def requests(
     return best[1]
 
 
-def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SPAN, cost: Cost = HERE) -> float:
+def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN, cost: Cost = HERE) -> float:
     """Estimated seconds for a box; as `requests`."""
     _, count, length = requests(layout, box, is_read, span, cost)
     return count * (cost.request + cost.byte * length)
@@ -119,7 +119,7 @@ def shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...
     base = 2
     while True:
         by = [_steps(max(1, size), step, base) for size, step in zip(shape, unit, strict=True)]
-        if math.prod(len(steps) for steps in by) <= MOST_CANDIDATES:
+        if math.prod(len(steps) for steps in by) <= MAX_CANDIDATES:
             break
         base *= 2
     yield from itertools.product(*by)

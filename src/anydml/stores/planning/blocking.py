@@ -15,7 +15,7 @@ from anydml.stores.planning.block_list import BlockList
 THREADS = min(4, max(2, os.cpu_count() or 2))
 """Threads of a plan: while one moves elements, others read and write."""
 
-FEW, LOOKED = 1024, 128
+MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS = 1024, 128
 """Number of blocks of an array up to which all are counted before a plan runs; and size of the sample of more."""
 
 

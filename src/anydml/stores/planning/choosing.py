@@ -22,13 +22,13 @@ GOOD, NEAR = 8 << 20, 4 << 20
 """Bytes of a block from which longer requests gain little, also on slow mounts; and of one that is moved in a cache, or
 of a read that is long enough on such mounts."""
 
-LONGEST, LONGER = 32 << 20, 1.2
-"""Most bytes of a block that is larger for longer reads, and how much longer these must be."""
+MAX_LONG_BLOCK, MIN_LENGTHENING = 32 << 20, 1.2
+"""Maximum size in bytes of a block that is larger for longer reads, and how much longer these must be."""
 
 CACHED = 8 << 20
 """Bytes of a block that still fits in a cache when it is written."""
 
-MOST_PITCHES = 6
+MAX_PITCHES = 6
 """Most pitches that are tried, for each side."""
 
 SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK, SECONDS_A_ROW = 5e-6, 50e-6, 300e-6, 30e-9
@@ -70,17 +70,17 @@ def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     io, more = _middle_io(group, cut, operand), cut
     while not io.moves and _mean(io) < NEAR:
         more = more._replace(height=2 * more.height) if cut.pitch else more._replace(width=2 * more.width)
-        if more.height * more.width > LONGEST:
+        if more.height * more.width > MAX_LONG_BLOCK:
             break
         try:
             longer = _middle_io(group, more, operand)
         except TooManyRunsError:
             break
         # Rows that are too many for one scattered read are moved, and need a second buffer.
-        if longer.held > (min(LONGEST, max_bytes) if longer.moves else max_bytes):
+        if longer.held > (min(MAX_LONG_BLOCK, max_bytes) if longer.moves else max_bytes):
             break
         # A block of twice the size may begin elsewhere in what it reads, and the one after it not.
-        if _mean(longer) >= LONGER * _mean(io):
+        if _mean(longer) >= MIN_LENGTHENING * _mean(io):
             cut, io = more, longer
     return cut
 
@@ -118,7 +118,7 @@ def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
     steps = {stride for move in group.moves for stride in end_of(move, side).strides}
     sound = 0
     for step in sorted(steps, reverse=True):
-        if sound == MOST_PITCHES:
+        if sound == MAX_PITCHES:
             return
         if step > 1 and all(group.sizes[k] % step == 0 and group.moves_at(side, k, step) is not None for k in operands):
             sound += 1

@@ -14,13 +14,13 @@ from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.covered import united
 from anydml.stores.planning.transfers import DIRECT, SCATTERED, Transfer, aligned, are_apart, scattered
 
-FEW = 256
+MAX_SINGLE_COPIES = 256
 """Copies up to which each is a move, which can be cut in more ways."""
 
-MOST_COPIES = 1 << 18
-"""Most copies of one move."""
+MAX_COPIES = 1 << 18
+"""Maximum number of copies of one move."""
 
-AT_ONCE = 64 << 10
+COPY_BYTES = 64 << 10
 """Bytes of the intermediate copy that NumPy makes of rows."""
 
 
@@ -43,7 +43,7 @@ class BufferCopies(NamedTuple):
             same = self.lengths == length
             to, at = self.to[same], self.at[same]
             source, target = _every(read, length), _every(written, length)
-            step = max(1, AT_ONCE // length)
+            step = max(1, COPY_BYTES // length)
             for first in range(0, to.size, step):
                 part = slice(first, first + step)
                 target[to[part]] = source[at[part]]

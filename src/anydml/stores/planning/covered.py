@@ -8,10 +8,10 @@ import numpy as np
 
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Numbers
-from anydml.stores.planning.block_list import MORE_MEMORY, MOST_CHUNKS, check_count
+from anydml.stores.planning.block_list import MAX_CHUNKS, MORE_MEMORY, check_count
 from anydml.stores.planning.block_shapes import HERE, Cost, requests, size_of
 
-ENOUGH = 1 << 16
+WAITING_INTERVALS = 1 << 16
 """Intervals that wait to be united with the others."""
 
 
@@ -42,7 +42,7 @@ class Covered:
     def __init__(self) -> None:
         self._runs: list[tuple[Numbers, Numbers]] = []
         self._single: list[tuple[int, int]] = []
-        self._waiting, self._most = 0, ENOUGH
+        self._waiting, self._most = 0, WAITING_INTERVALS
 
     def add(self, starts: Numbers, lengths: Numbers) -> None:
         """Add intervals."""
@@ -54,7 +54,7 @@ class Covered:
         self._waiting += starts.size
         if self._waiting > self._most:
             self._runs, self._single = [self._union()], []
-            self._waiting, self._most = 0, max(ENOUGH, self._runs[0][0].size)
+            self._waiting, self._most = 0, max(WAITING_INTERVALS, self._runs[0][0].size)
 
     def _union(self) -> tuple[Numbers, Numbers]:
         single = np.array(self._single, np.int64).reshape(-1, 2)
@@ -102,7 +102,7 @@ class ChunkCount:
         here = math.prod(high - low for low, high in ranges)
         self._reads += here * whole // looked
         # Shards are files, however many chunks they have.
-        self._is_estimate = self._is_estimate or whole > looked or self._reads > MOST_CHUNKS
+        self._is_estimate = self._is_estimate or whole > looked or self._reads > MAX_CHUNKS
         files = self._reads * math.prod(layout.chunk) // math.prod(layout.file)
         check_count(self._name, files, "chunks of what is read", MORE_MEMORY)
         if layout.is_plain:

@@ -19,7 +19,7 @@ from anydml.stores.formats.targets import Targets
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.planning.block_shapes import block_count, boxes_of, size_of
-from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
+from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, THREADS, Blocking, Summary, Totals
 from anydml.stores.planning.blocks import BlockIO, Cut, block_io
 from anydml.stores.planning.choosing import blocks_of, chosen
 from anydml.stores.planning.copies import RunCopies
@@ -29,8 +29,8 @@ from anydml.stores.planning.move_groups import move_groups_of
 from anydml.stores.planning.regions import BY_FILE
 from anydml.text import bytes_text, counted
 
-MOST_KEPT, MOST_PLACES = 64, 8192
-"""Most blocks whose requests are kept for groups that are alike, and most offsets of each."""
+MAX_KEPT, MAX_PLACES = 64, 8192
+"""Maximum number of blocks whose requests are kept for groups that are alike, and most offsets of each."""
 
 SPARE = 64
 """Bytes of a line of the caches, to which buffers are aligned."""
@@ -74,7 +74,7 @@ class FileBlocking(Blocking):
         )
         self.kinds, self.groups, self.intervals, self.constants = move_groups_of(program, inputs, outputs, free)
         self._cut()
-        self._list(FEW)
+        self._list(MAX_COUNTED_BLOCKS)
 
     @property
     def program(self) -> Program:
@@ -113,7 +113,7 @@ class FileBlocking(Blocking):
                 wholes: Iterable[Box] = boxes_of(grid, cut.block)
                 whole = looked = 1
                 if few is not None and block_count(grid, cut.block) > few:
-                    self.is_estimate, wholes = True, (some := [*boxes_of(grid, cut.block, LOOKED)])
+                    self.is_estimate, wholes = True, (some := [*boxes_of(grid, cut.block, SAMPLED_BLOCKS)])
                     whole, looked = group.sizes[operand], sum(map(size_of, some))
                 for block, io in blocks_of(number, operand, wholes, group, cut, self.most, block_ios):
                     blocks.append(block)
@@ -148,8 +148,8 @@ class FileBlocking(Blocking):
             io = known.get((kind, operand, area))
             if io is None:
                 io = block_io(self.kinds[kind], self.cuts[kind], operand, area)
-                if several[kind] > 1 and io.places <= MOST_PLACES:
-                    if len(known) == MOST_KEPT:
+                if several[kind] > 1 and io.places <= MAX_PLACES:
+                    if len(known) == MAX_KEPT:
                         known.clear()
                     known[kind, operand, area] = io
             return io

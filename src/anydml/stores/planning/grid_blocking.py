@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anydml.errors import BindingError
-from anydml.files.addresses import HELD, Address
-from anydml.files.located import AT_ONCE, real_path
+from anydml.files.addresses import RESPONSE_CHUNK, Address
+from anydml.files.located import MAX_REQUESTS, real_path
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
@@ -18,7 +18,7 @@ from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning import block_shapes
 from anydml.stores.planning.block_list import MORE_MEMORY, Block, BlockList, check_count
 from anydml.stores.planning.block_shapes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
-from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
+from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, THREADS, Blocking, Summary, Totals
 from anydml.stores.planning.covered import ChunkCount
 from anydml.stores.planning.indices import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
@@ -30,7 +30,7 @@ SECONDS_A_DECODED_BYTE = 1e-9
 """Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `boxes` matter."""
 
 
-LEAST = 256 << 10
+MIN_REQUEST = 256 << 10
 """Bytes of a request to an address for which other requests wait, rather than that it is made shorter."""
 
 CONNECTIONS = 48 << 20
@@ -104,7 +104,7 @@ class GridBlocking(Blocking):
             self.threads, self.most = self._shared(free)
             self.choices = [self._chosen(number) for number in range(len(self.outputs))]
             self._check_counts()
-            self._list(FEW)
+            self._list(MAX_COUNTED_BLOCKS)
         except BindingError:
             if held == 1:
                 raise
@@ -114,15 +114,18 @@ class GridBlocking(Blocking):
         """Bytes of a request at most."""
         few = free // 16
         if self.is_near:
-            return max(1, min(block_shapes.MOST_SPAN, few))
+            return max(1, min(block_shapes.MAX_SPAN, few))
         # Beside chunks that are decoded as wholes, what was read of them is held.
         far = [each.layout for each in self.inputs if isinstance(each.path, Address)]
         self._is_put = all(each.is_plain and each.shard is None for each in far)
-        share = max(free // (3 * AT_ONCE) - HELD if self._is_put else free // (6 * AT_ONCE), min(few, LEAST))
+        share = max(
+            free // (3 * MAX_REQUESTS) - RESPONSE_CHUNK if self._is_put else free // (6 * MAX_REQUESTS),
+            min(few, MIN_REQUEST),
+        )
         # Where chunks that are written leave fewer requests at once, these are whole chunks.
         whole = max((each.chunk_bytes for each in far if each.is_plain and each.shard is None), default=0)
-        wide = whole if self._is_put and whole + HELD <= self._written() * 5 // 4 else 0
-        return max(1, wide, min(block_shapes.MOST_SPAN, share))
+        wide = whole if self._is_put and whole + RESPONSE_CHUNK <= self._written() * 5 // 4 else 0
+        return max(1, wide, min(block_shapes.MAX_SPAN, share))
 
     def _written(self) -> int:
         """Bytes that a chunk of an output needs while it is written."""
@@ -139,12 +142,15 @@ class GridBlocking(Blocking):
 
     def _shared(self, free: int) -> tuple[int, int]:
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
-        need = max(self._written(), self.span if self.is_near else self.span + HELD if self._is_put else 2 * self.span)
+        need = max(
+            self._written(),
+            self.span if self.is_near else self.span + RESPONSE_CHUNK if self._is_put else 2 * self.span,
+        )
         for store in self.inputs:
             if not store.layout.is_plain:
                 need = max(need, 2 * store.layout.chunk_bytes)
         self.need = need
-        threads = max(1, min(THREADS if self.is_near else AT_ONCE, free // 3 // need))
+        threads = max(1, min(THREADS if self.is_near else MAX_REQUESTS, free // 3 // need))
         most = (free - threads * need) // self.held
         if most < need // 2:
             held = self._program.constant_bytes
@@ -233,7 +239,7 @@ class GridBlocking(Blocking):
         for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
             whole = looked = block_count(target.shape, choice.block)
             if few is not None and whole > few:
-                looked, self.is_estimate = LOOKED, True
+                looked, self.is_estimate = SAMPLED_BLOCKS, True
             before = len(self._blocks)
             for k in range(looked):
                 for box in self._fitting(number, box_at(target.shape, choice.block, k * whole // looked)):

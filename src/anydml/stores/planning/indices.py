@@ -12,12 +12,12 @@ from anydml.errors import BindingError
 from anydml.moves import Access, Fill, Lookup, Move, Program
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Array
-from anydml.stores.planning.copies import FEW, MOST_COPIES, RunCopies, copies_of
+from anydml.stores.planning.copies import MAX_COPIES, MAX_SINGLE_COPIES, RunCopies, copies_of
 from anydml.stores.planning.picks import Pick, distances
 from anydml.text import bytes_text
 
-MOST_RUNS = 1 << 16
-"""Most runs that one move may pick."""
+MAX_RUNS = 1 << 16
+"""Maximum number of runs that one move may pick."""
 
 ReadOperand = Callable[[int], Array]
 """Returns the bytes of an operand."""
@@ -101,8 +101,8 @@ def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
         start = to.offset + sum(int(i) * to.strides[k] for i, k in zip(head, by[:-1], strict=False))
         for first, run, step in _even(row, keep):
             count += 1
-            if count > MOST_RUNS:
-                raise BindingError(f"{program.name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
+            if count > MAX_RUNS:
+                raise BindingError(f"{program.name}: it picks more than {MAX_RUNS} runs, which a plan cannot hold")
             inner = by[-1:] if run > 1 else ()
             writes = [to.strides[k] for k in (*others, *inner)]
             reads = [*(source.strides[k] for k in others), *([step] if inner else [])]
@@ -116,7 +116,7 @@ def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
 
 def _rows(program: Program, pick: Pick) -> RunCopies | None:
     """A pick as rows; None where runs are few, or elements are not contiguous."""
-    if pick.runs <= FEW:
+    if pick.runs <= MAX_SINGLE_COPIES:
         return None
     move, to, source = pick.move, pick.move.destination, pick.move.reads
     if program.operands[source.operand].role != "input" or program.operands[to.operand].role != "output":
@@ -130,10 +130,8 @@ def _rows(program: Program, pick: Pick) -> RunCopies | None:
     goes = distances(pick.shift.shape, [to.strides[k] for k in pick.by]) + to.offset + once[0].destination.offset
     at, is_kept = pick.shift + source.offset + once[0].reads.offset, pick.is_kept
     copies = copies_of(to.operand, source.operand, goes[is_kept], at[is_kept], once[0].element_size)
-    if copies.to.size > MOST_COPIES:
-        raise BindingError(
-            f"{program.name}: it picks {copies.to.size} runs, but the maximum of a plan is {MOST_COPIES}"
-        )
+    if copies.to.size > MAX_COPIES:
+        raise BindingError(f"{program.name}: it picks {copies.to.size} runs, but the maximum of a plan is {MAX_COPIES}")
     return copies
 
 

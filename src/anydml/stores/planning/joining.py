@@ -12,7 +12,7 @@ import numpy as np
 from anydml.moves import Access, Fill, Move, extent, simplify
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.alike import AlikeMoves
-from anydml.stores.planning.copies import FEW, RunCopies
+from anydml.stores.planning.copies import MAX_SINGLE_COPIES, RunCopies
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.transfers import listed
 
@@ -134,7 +134,7 @@ def _join_file(writers: Sequence[_Writers], places: Places, first: int, outputs:
     wholes = [places.interval(int(group[0]), int(group[-1])) for group in groups]
     ends_of = np.array([places.offset[group[-1]] for group in groups])
     spaced = [*_spaced(writers, places, ends_of)]
-    are_many = sum(len(each.parts) for each in spaced) > FEW
+    are_many = sum(len(each.parts) for each in spaced) > MAX_SINGLE_COPIES
     are_rows = [are_many and each.are_few_runs for each in spaced]
     runs = [each for each, is_row in zip(spaced, are_rows, strict=True) if is_row]
     copied = [*_sorted(chain(_runs(writers, places, ends_of), map(_SpacedMoves.runs, runs)))]

@@ -21,8 +21,8 @@ from anydml.stores.planning.indices import reader_of, resolved
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.joining import joined
 
-SMALL = 1 << 20
-"""Most bytes of an output that shares blocks with others."""
+MAX_SHARED_OUTPUT = 1 << 20
+"""Maximum size in bytes of an output that shares blocks with others."""
 
 
 class PlacedGroup(NamedTuple):
@@ -67,7 +67,9 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
         alike = [AlikeMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
         tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
     taken = {table.destination for table in tables}
-    alone, several, copies, intervals = joined(alike, taken, places, count + len(constants), min(SMALL, free // 16))
+    alone, several, copies, intervals = joined(
+        alike, taken, places, count + len(constants), min(MAX_SHARED_OUTPUT, free // 16)
+    )
     left = [*program._replace(alike=alike).moves(count, alone)]
     intervals |= {k: places.interval(k, k) for k in _used(left, tables) if k < count}
     groups, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()

@@ -28,7 +28,7 @@ from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.identities import identities_of_stores
 from anydml.text import bytes_text, counted, parse_size
 
-LEAST = 4 << 10
+MIN_MEMORY = 4 << 10
 """Bytes of memory that suffice for a plan."""
 
 
@@ -58,11 +58,11 @@ class Planned:
         self.remarks: list[str] = []
         self.moved = program if isinstance(program, Program) else None
         constants = program.constant_bytes
-        if self.memory - constants < LEAST:
+        if self.memory - constants < MIN_MEMORY:
             part = f", of which {bytes_text(constants)} are constants" if constants else ""
             raise BindingError(
                 f"{self.name}: {bytes_text(self.memory)} of memory are not enough: give at least "
-                f"{bytes_text(constants + LEAST)}{part}"
+                f"{bytes_text(constants + MIN_MEMORY)}{part}"
             )
         # By id, because hashing a path is slow.
         paths = {id(store.path): store.path for store in self.inputs}.values()

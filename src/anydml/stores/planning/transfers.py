@@ -11,21 +11,21 @@ import numpy as np
 from anydml.moves import Access, Move, extent
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.cutting import Side, end_of, with_end
-from anydml.stores.running.scattered_io import LEFT_OUT, MOST_RUNS_AT_ONCE, NEAR, can_scatter
+from anydml.stores.running.scattered_io import LEFT_OUT, MAX_RUNS_AT_ONCE, NEAR, can_scatter
 
 LINE = 64
 """Bytes of a line of the caches."""
 
-MOST_RUNS = 1 << 17
-"""Most runs that a block requests: so many offsets and lengths take 3 MiB."""
+MAX_RUNS = 1 << 17
+"""Maximum number of runs that a block requests: so many offsets and lengths take 3 MiB."""
 
 
 class TooManyRunsError(Exception):
-    """A block needs more than `MOST_RUNS` runs; `share` of it would not."""
+    """A block needs more than `MAX_RUNS` runs; `share` of it would not."""
 
     def __init__(self, runs: int) -> None:
         super().__init__(runs)
-        self.share = MOST_RUNS / runs
+        self.share = MAX_RUNS / runs
 
 
 DIRECT = 16 << 10
@@ -35,7 +35,7 @@ SCATTERED = 256
 """Bytes of a run from which a scattered request of the system is faster than a move."""
 
 
-LONG = 2 << 20
+LONG_SCATTERED_READ = 2 << 20
 """Bytes of a scattered read that ends at the system's most runs, from which one into a buffer is no better."""
 
 
@@ -113,7 +113,7 @@ def direct(move: Move, side: Side) -> Transfer | None:
         runs *= sizes[outer.pop()]
     if length * runs < DIRECT:
         return None
-    if side == "source" and runs > MOST_RUNS_AT_ONCE and length * MOST_RUNS_AT_ONCE < LONG:
+    if side == "source" and runs > MAX_RUNS_AT_ONCE and length * MAX_RUNS_AT_ONCE < LONG_SCATTERED_READ:
         return None
     descending = [k for k in varying if here.strides[k] < 0]
     if descending:
@@ -162,7 +162,7 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
             transfer, placed[k], used = staged(moves[k], side, gap or 0, used)
             transfers.append(transfer)
             runs += transfer.buffer.size
-            if runs > MOST_RUNS:
+            if runs > MAX_RUNS:
                 raise TooManyRunsError(runs)
     return transfers, placed, used
 
@@ -233,7 +233,7 @@ def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) ->
         TooManyRunsError: there are too many.
     """
     count = math.prod(sizes[k] for k in dimensions)
-    if count > MOST_RUNS:
+    if count > MAX_RUNS:
         raise TooManyRunsError(count)
     return listed(access.offset, [sizes[k] for k in dimensions], [access.strides[k] for k in dimensions])
 

@@ -11,7 +11,7 @@ from anydml.stores.formats.store import Array
 from anydml.stores.planning.regions import compiled
 from anydml.stores.running.files import Opened
 
-MOST_COMPILED = 256
+MAX_COMPILED = 256
 """Most compiled programs that are cached."""
 
 
@@ -47,7 +47,7 @@ class BlocksWriter(ABC):
         # Two threads may compile the same moves at once; either result serves.
         program = self._compiled.get(key)
         if program is None and moves:
-            if len(self._compiled) >= MOST_COMPILED:
+            if len(self._compiled) >= MAX_COMPILED:
                 self._compiled.clear()
             program = self._compiled[key] = compiled(moves, len(operands))
         if program is not None:

@@ -31,8 +31,8 @@ TASKS_A_WORKER = 2
 
 SECONDS_TO_ANSWER = 10
 
-MOST_OPEN = 4
-"""Most plans whose files a worker has open: those whose process was killed are not closed otherwise."""
+MAX_OPEN = 4
+"""Maximum number of plans whose files a worker has open: those whose process was killed are not closed otherwise."""
 
 
 def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]) -> None:
@@ -219,7 +219,7 @@ def _check_journal(plan: Planned, digest: str) -> None:
 
 def _opened(data: bytes, token: str, digest: str) -> tuple[Any, Any]:
     if token not in _OPEN:
-        while len(_OPEN) >= MOST_OPEN:
+        while len(_OPEN) >= MAX_OPEN:
             _OPEN.pop(next(iter(_OPEN)))[1].__exit__()
         plan = pickle.loads(data)
         _check_journal(plan, digest)

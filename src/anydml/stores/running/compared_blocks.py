@@ -18,7 +18,7 @@ from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.block_list import MOST_CHUNKS
+from anydml.stores.planning.block_list import MAX_CHUNKS
 from anydml.stores.planning.block_shapes import block_count, parts, sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
@@ -88,7 +88,7 @@ def _target(store: Store | ZarrStore) -> Target | ZarrTarget:
     if isinstance(store, ZarrStore):
         # Chunks of several sizes divide no array into blocks of one size.
         layout = replace(store.layout, edges=None)
-        if layout.shard is not None and block_count(layout.shape, layout.chunk) <= MOST_CHUNKS:
+        if layout.shard is not None and block_count(layout.shape, layout.chunk) <= MAX_CHUNKS:
             # What is compared need not be whole shards.
             layout = replace(layout, shard=None, index=None)
         return ZarrTarget(store.path, layout, store.metadata)

@@ -23,15 +23,15 @@ from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
 from anydml.stores.planning.intervals import Cast
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.objects import ObjectFile
-from anydml.stores.running.scattered_io import LEFT_OUT, MOST_RUNS_AT_ONCE, can_scatter, request
+from anydml.stores.running.scattered_io import LEFT_OUT, MAX_RUNS_AT_ONCE, can_scatter, request
 
-AT_ONCE = 512 << 10
-"""Most bytes of a write: Linux allocates page-cache memory in pieces of that size, and large ones cost more."""
+MAX_WRITE = 512 << 10
+"""Maximum size in bytes of a write: Linux allocates page-cache memory in pieces of that size; larger ones cost more."""
 
 CAST_AT_ONCE = 9 << 20
-"""Most bytes that are read at once to be cast: 8 MiB, and what lies between parts of them."""
+"""Maximum number of bytes that are read at once to be cast: 8 MiB, and what lies between parts of them."""
 
-LONG = 256 << 10
+DIRECT_WRITE = 256 << 10
 """Bytes of a write from which it goes to the disk at once; pages shared with other writes would go twice."""
 
 WRITE = 2
@@ -48,7 +48,7 @@ def begin_write_back(descriptor: int, at: int, size: int) -> None:
         at: offset of the first byte.
         size: number of bytes.
     """
-    if size >= LONG and (call := sync_file_range()) is not None:
+    if size >= DIRECT_WRITE and (call := sync_file_range()) is not None:
         call(descriptor, at, size, WRITE)
 
 
@@ -118,7 +118,7 @@ class PlainFile:
         """Write all bytes of a view at an offset; whole pages go past the page cache, if they are many and aligned."""
         done, before = 0, -at % PAGE
         pages = view[before : before + (len(view) - before) // PAGE * PAGE]
-        if self._is_kept and len(pages) >= LONG and not address_of(np.frombuffer(pages, "u1")) % PAGE:
+        if self._is_kept and len(pages) >= DIRECT_WRITE and not address_of(np.frombuffer(pages, "u1")) % PAGE:
             self._write_all(view[:before], at)
             done = before + self._write_pages(pages, at + before)
         self._write_all(view[done:], at + done)
@@ -127,7 +127,7 @@ class PlainFile:
 
     def _write_all(self, view: memoryview, at: int) -> None:
         while view:
-            count = self._write(view[:AT_ONCE], at)
+            count = self._write(view[:MAX_WRITE], at)
             view, at = view[count:], at + count
 
     def _write_pages(self, pages: memoryview, at: int) -> int:
@@ -165,7 +165,7 @@ class PlainFile:
     def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> None:
         view, one = buffer.data, self.read if is_read else self.write
         longest = int(np.max(lengths, initial=1))
-        max_runs = MOST_RUNS_AT_ONCE if is_read else max(1, min(MOST_RUNS_AT_ONCE, AT_ONCE // longest))
+        max_runs = MAX_RUNS_AT_ONCE if is_read else max(1, min(MAX_RUNS_AT_ONCE, MAX_WRITE // longest))
         while starts.size:
             whole = done = rest = 0
             if min(max_runs, starts.size) > 1 and can_scatter():
@@ -225,7 +225,7 @@ class CastFile:
             return
         size, result = self._stored.itemsize, np.frombuffer(view, self._dtype)
         # Few requests, but no more memory than that of the block, unless it is small.
-        count = min(CAST_AT_ONCE // size, max(AT_ONCE // size, result.size))
+        count = min(CAST_AT_ONCE // size, max(MAX_WRITE // size, result.size))
         for first in range(0, result.size, count):
             part = result[first : first + count]
             read = np.empty(part.size, self._stored)

@@ -13,8 +13,8 @@ import numpy as np
 from anydml.memory.host import address_of
 from anydml.stores.formats.store import Array, Numbers
 
-MOST_RUNS_AT_ONCE = 1024
-"""Most runs of a request on Linux, macOS and the BSDs."""
+MAX_RUNS_AT_ONCE = 1024
+"""Maximum number of runs of a request on Linux, macOS and the BSDs."""
 
 LEFT_OUT, NEAR = -1, 4 << 10
 """Offset of a run that nobody needs, and most bytes of one: reading them takes less than another request."""
@@ -35,7 +35,7 @@ def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, a
     Args:
         descriptor: of the file.
         buffer: memory of the runs.
-        starts: their offsets in the buffer, at most `MOST_RUNS_AT_ONCE`; in a read some may be `LEFT_OUT`.
+        starts: their offsets in the buffer, at most `MAX_RUNS_AT_ONCE`; in a read some may be `LEFT_OUT`.
         lengths: bytes of each.
         at: offset of the first run in the file.
         is_read: whether to read rather than write.
@@ -45,7 +45,7 @@ def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, a
     """
     calls, are_left = _calls(), (starts == LEFT_OUT) & is_read
     are_sound = np.where(are_left, lengths <= NEAR, (starts >= 0) & (starts + lengths <= buffer.size))
-    if calls is None or not 0 < starts.size <= MOST_RUNS_AT_ONCE or not are_sound.all():
+    if calls is None or not 0 < starts.size <= MAX_RUNS_AT_ONCE or not are_sound.all():
         raise AssertionError("these runs are not a request")
     runs = np.empty((starts.size, 2), np.uintp)
     np.add(starts, address_of(buffer), out=runs[:, 0], casting="unsafe")

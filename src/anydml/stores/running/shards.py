@@ -16,18 +16,18 @@ import numpy as np
 
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.files.located import AT_ONCE, at_once
+from anydml.files.located import MAX_REQUESTS, at_once
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.shard_index import EMPTY, Entries, ShardIndex
 from anydml.stores.formats.store import Array
-from anydml.stores.formats.zarr_array import MOST_BYTES
+from anydml.stores.formats.zarr_array import MAX_BYTES
 from anydml.stores.running.files import PlainFile, begin_write_back, open_file
 
-MOST_ENTRIES = 1 << 20
-"""Most entries of indices that a reader keeps, of 16 bytes each."""
+MAX_ENTRIES = 1 << 20
+"""Maximum number of entries of indices that a reader keeps, of 16 bytes each."""
 
 GAP = 64 << 10
-"""Most bytes between two chunks that one request to an address reads."""
+"""Maximum number of bytes between two chunks that one request to an address reads."""
 
 Number = tuple[int, ...]
 
@@ -78,13 +78,13 @@ class ShardReader:
         at, size = (EMPTY, EMPTY) if entries is None else map(int, entries[number])
         if at == size == EMPTY:
             return None
-        if at + size > MOST_BYTES:
+        if at + size > MAX_BYTES:
             raise ValueError(f"its index says {size} bytes from {at} on, which no file has")
         return at, size
 
     def _keep(self, file: Number, entries: Entries | None) -> None:
         self._known[file] = entries
-        while len(self._known) > 1 and len(self._known) * self._index.chunks > MOST_ENTRIES:
+        while len(self._known) > 1 and len(self._known) * self._index.chunks > MAX_ENTRIES:
             self._known.popitem(last=False)
 
     def runs(self, box: Box, span: int) -> Iterator[Run]:
@@ -99,7 +99,7 @@ class ShardReader:
         """
         by_file = groupby(self._layout.near(box), lambda chunk: self._layout.place(chunk)[0])
         files = ([*chunks] for _, chunks in by_file)
-        while several := [*islice(files, AT_ONCE)]:
+        while several := [*islice(files, MAX_REQUESTS)]:
             for chunks, places in zip(several, at_once(self._places, several), strict=True):
                 yield from self._runs(self._path / self._layout.name(chunks[0]), chunks, places, span)
 
