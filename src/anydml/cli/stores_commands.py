@@ -274,7 +274,7 @@ def _chunks(texts: tuple[str, ...]) -> list[Any] | dict[str, list[Any]] | None:
 def _sizes(text: str) -> list[Any]:
     """Parse a chunk shape: sizes, or sums of all sizes along an axis."""
     try:
-        return [[int(each) for each in part.split("+")] if "+" in part else int(part) for part in text.split(",")]
+        return [[int(size) for size in part.split("+")] if "+" in part else int(part) for part in text.split(",")]
     except ValueError:
         raise click.BadParameter(
             f"{text[:40]!r} is not a list of comma-separated sizes, such as 1,0 or 10+10+5,20", param_hint="--chunks"

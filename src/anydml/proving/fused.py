@@ -27,7 +27,7 @@ def placed(model: ModelProto) -> ModelProto:
     found.CopyFrom(model)
     for k in wrong:
         found.graph.node[k].domain = DOMAIN
-    if all(each.domain != DOMAIN for each in found.opset_import):
+    if all(opset.domain != DOMAIN for opset in found.opset_import):
         found.opset_import.add(domain=DOMAIN, version=1)
     return found
 

@@ -41,17 +41,17 @@ def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
     Raises:
         NoDescError: one is not a tensor.
     """
-    if not all(isinstance(each, np.ndarray) for each in inputs):
+    if not all(isinstance(array, np.ndarray) for array in inputs):
         raise NoDescError("DirectML has tensors alone, no sequences and no optional values")
-    known = {each.name for each in model.graph.initializer}
-    names = [each.name for each in model.graph.input]
+    known = {initializer.name for initializer in model.graph.initializer}
+    names = [value_info.name for value_info in model.graph.input]
     if len(names) != len(inputs):
         names = [name for name in names if name not in known]
     copy = ModelProto()
     copy.CopyFrom(model)
     copy.ir_version = max(copy.ir_version, FIRST_IR)
     del copy.graph.input[:]
-    others = [each for each in copy.graph.initializer if each.name not in names]
+    others = [initializer for initializer in copy.graph.initializer if initializer.name not in names]
     del copy.graph.initializer[:]
     constants = [numpy_helper.from_array(array, name) for name, array in zip(names, inputs, strict=True)]
     copy.graph.initializer.extend([*others, *constants])
@@ -76,7 +76,10 @@ def outputs_by_desc(
     desc = _desc_of(model)
     (node,) = model.graph.node
     wanted = _types(model, {**inputs, **legal})
-    arrays = {**{each.name: numpy_helper.to_array(each) for each in model.graph.initializer}, **inputs}
+    arrays = {
+        **{initializer.name: numpy_helper.to_array(initializer) for initializer in model.graph.initializer},
+        **inputs,
+    }
     bound = [_bound(array, tensor) for array, (_, tensor) in zip(_read(node, desc, arrays), desc.inputs, strict=False)]
     results = [np.zeros(tensor.sizes, tensor.data_type.dtype) for _, tensor in desc.outputs]
     device.compile_operator(desc).bind(bound, results).dispatch()
@@ -122,9 +125,12 @@ def _desc_of(model: ModelProto) -> OperatorDesc:
 
 def _types(model: ModelProto, inputs: Arrays) -> dict[str, tuple[np.dtype[Any], int]]:
     """The dtype and the rank that each output has by the backend, whatever the model, or a case, expects of it."""
-    values = [inputs[each.name] for each in model.graph.input if each.name in inputs]
+    values = [inputs[value_info.name] for value_info in model.graph.input if value_info.name in inputs]
     outputs = backend.prepare(model).run(values)
-    return {each.name: (array.dtype, array.ndim) for each, array in zip(model.graph.output, outputs, strict=True)}
+    return {
+        value_info.name: (array.dtype, array.ndim)
+        for value_info, array in zip(model.graph.output, outputs, strict=True)
+    }
 
 
 def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:
@@ -132,7 +138,7 @@ def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:
     decides = NODES[plain_domain(node.domain), node.op_type].decided_by
     inputs = [arrays[name] for k, name in enumerate(node.input) if name and k not in decides]
     # A join leaves out empty parts.
-    return [each for each in inputs if each.size] if isinstance(desc, JoinOperatorDesc) else inputs
+    return [array for array in inputs if array.size] if isinstance(desc, JoinOperatorDesc) else inputs
 
 
 def _bound(array: Any, tensor: TensorDesc) -> Any:

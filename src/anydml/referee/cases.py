@@ -77,9 +77,9 @@ def operator_named(name: str) -> Operator:
     Raises:
         ModelError: the referee has no such operator.
     """
-    by_name = {each.lower(): each for each in OPERATORS}
+    by_name = {name.lower(): name for name in OPERATORS}
     if name.lower() not in by_name:
-        others = {each.lower(): each for each in first_versions()}
+        others = {name.lower(): name for name in first_versions()}
         if reason := reason_of(others.get(name.lower(), "")):
             raise ModelError(f"there are no cases of {others[name.lower()]}: {reason}", rule=ONLY_MOVE)
         raise ModelError(f"there are no cases of {name!r}", rule=f"the operators are {', '.join(sorted(OPERATORS))}")
@@ -199,8 +199,8 @@ def valid_case(operator: Operator, node: Node, name: str) -> Case:
             continue
         for reading in ambiguity.readings[1:]:
             others = None if reading.results is None else tuple(evaluate(node, reading.results))
-            known = [outputs, *(each.outputs for each in alternatives if each.outputs is not None)]
-            if others is None or not any(all(map(same, others, each)) for each in known):
+            known = [outputs, *(alternative.outputs for alternative in alternatives if alternative.outputs is not None)]
+            if others is None or not any(all(map(same, others, reading)) for reading in known):
                 alternatives.append(Alternative(ambiguity.question, reading.words, others, ambiguity.readings[0].words))
     sentence = deciding(operator, node)
     where = document(node.operator, node.opset)
@@ -217,7 +217,7 @@ def deciding(operator: Operator, node: Node) -> str:
 
 def quoted(node: Node, quote: Quote) -> str:
     """The first of the sentences that the text of a node's version has; empty if it has none."""
-    return next((each for each in quote if says(node.operator, node.opset, each)), "")
+    return next((sentence for sentence in quote if says(node.operator, node.opset, sentence)), "")
 
 
 def _invalid(operator: Operator, draw: Draw, name: str) -> Case:

@@ -48,43 +48,43 @@ def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Caus
         judged: the verdicts.
         failures: the verdicts that count.
     """
-    by_name = {each.name: each for each in judged.cases}
+    by_name = {case.name: case for case in judged.cases}
     groups: dict[tuple[str, str, str], list[Verdict]] = defaultdict(list)
     agreeing: dict[str, list[set[str]]] = defaultdict(list)
-    for each in judged.verdicts:
-        if each.verdict in failures:
-            groups[each.operator, each.verdict, each.kind].append(each)
-        elif each.verdict == AGREES:
-            agreeing[each.operator].append(set(by_name[each.case].about.get("features", ())))
+    for judged_case in judged.verdicts:
+        if judged_case.verdict in failures:
+            groups[judged_case.operator, judged_case.verdict, judged_case.kind].append(judged_case)
+        elif judged_case.verdict == AGREES:
+            agreeing[judged_case.operator].append(set(by_name[judged_case.case].about.get("features", ())))
     causes = []
     for (operator, verdict, kind), verdicts in groups.items():
         rest = verdicts
         while rest:
-            common, having, these = _tell_tale([by_name[each.case] for each in rest], agreeing[operator])
+            common, having, these = _tell_tale([by_name[verdict.case] for verdict in rest], agreeing[operator])
             if verdict == REFUSES and len(these) < len(rest):
                 # A message says more than features do.
-                common, having, these = "", 0, {each.case for each in rest}
-            chosen = [each for each in rest if each.case in these]
-            example = min((by_name[each.case] for each in chosen), key=_weight)
+                common, having, these = "", 0, {verdict.case for verdict in rest}
+            chosen = [verdict for verdict in rest if verdict.case in these]
+            example = min((by_name[verdict.case] for verdict in chosen), key=_weight)
             failed = len(chosen)
             causes.append(Cause(operator, verdict, kind, common, failed, having, tuple(chosen), example))
-            rest = [each for each in rest if each.case not in these]
+            rest = [verdict for verdict in rest if verdict.case not in these]
     return sorted(causes, key=lambda cause: (-len(cause.verdicts), cause.operator, cause.kind))
 
 
 def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, int, set[str]]:
     """The feature that tells most failing cases from those that agree, how many cases have it, and which fail."""
-    names = {each.name for each in failing}
+    names = {case.name for case in failing}
     if not agreeing:
         return "", len(names), names
     having: dict[str, set[str]] = defaultdict(set)
-    for each in failing:
-        for feature in each.about.get("features", ()):
-            having[feature].add(each.name)
+    for case in failing:
+        for feature in case.about.get("features", ()):
+            having[feature].add(case.name)
     best: tuple[float, int, str] = (0.0, 0, "")
     base = len(failing) / (len(failing) + len(agreeing))
     for feature, those in sorted(having.items()):
-        others = sum(feature in each for each in agreeing)
+        others = sum(feature in features for features in agreeing)
         share = len(those) / (len(those) + others)
         score = share * len(those) / len(failing)
         if share > max(1.5 * base, 0.1) and score > best[0]:
@@ -102,18 +102,18 @@ def _weight(stored: Stored) -> tuple[int, str]:
 def by_operator(judged: Judged) -> dict[str, dict[str, int]]:
     """Counts of verdicts by operator, in the order of the cases."""
     counts_by_operator: dict[str, dict[str, int]] = {}
-    for each in judged.verdicts:
-        counts = counts_by_operator.setdefault(each.operator, {})
-        counts[each.verdict] = counts.get(each.verdict, 0) + 1
+    for verdict in judged.verdicts:
+        counts = counts_by_operator.setdefault(verdict.operator, {})
+        counts[verdict.verdict] = counts.get(verdict.verdict, 0) + 1
     return counts_by_operator
 
 
 def readings_of(judged: Judged) -> dict[tuple[str, str], dict[str, int]]:
     """What the engine takes where a text leaves something open: counts by operator and question."""
     counts: dict[tuple[str, str], dict[str, int]] = {}
-    for each in judged.verdicts:
-        if each.question and each.verdict != NOT_RUN:
-            taken = counts.setdefault((each.operator, each.question), {})
-            said = each.reading or (FIRST_READING if each.verdict == AGREES else each.verdict)
+    for verdict in judged.verdicts:
+        if verdict.question and verdict.verdict != NOT_RUN:
+            taken = counts.setdefault((verdict.operator, verdict.question), {})
+            said = verdict.reading or (FIRST_READING if verdict.verdict == AGREES else verdict.verdict)
             taken[said] = taken.get(said, 0) + 1
     return counts

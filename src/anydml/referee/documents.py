@@ -48,14 +48,14 @@ def lines_of(judged: Judged) -> Iterator[str]:
     yield from _ways(judged)
     causes = causes_of(judged)
     for cause in causes[:MAX_CAUSES]:
-        first_one = next(each for each in cause.verdicts if each.case == cause.example.name)
+        first_one = next(verdict for verdict in cause.verdicts if verdict.case == cause.example.name)
         yield f"{cause}"
         yield f"    {cause.example.name}: {_line(first_one.detail)}"
         if cause.verdict != REFUSES and cause.example.about:
             yield f"    {cause.example.about['document']}: {cause.example.about['sentence']}"
     if len(causes) > MAX_CAUSES:
         yield f"and {len(causes) - MAX_CAUSES} more causes"
-    reasons = Counter(each.detail for each in judged.verdicts if each.verdict == NOT_RUN)
+    reasons = Counter(verdict.detail for verdict in judged.verdicts if verdict.verdict == NOT_RUN)
     for reason, count in reasons.most_common(MAX_REASONS):
         yield f"{count} not run: {_line(reason)}"
     if len(reasons) > MAX_REASONS:
@@ -72,7 +72,7 @@ def lines_of(judged: Judged) -> Iterator[str]:
             f"{counted(judged.doubted, 'refusal')} of illegal cases may be of their operators, of which no legal case "
             "ran: judge legal and illegal cases in one folder"
         )
-    if inexact := sum(not each.is_exact for each in judged.cases):
+    if inexact := sum(not case.is_exact for case in judged.cases):
         yield f"compared as onnx does, rtol 1e-3, atol 1e-7: {counted(inexact, 'case')} without case.json"
 
 
@@ -106,7 +106,7 @@ def as_json(judged: Judged) -> str:
     causes = [
         {
             **{key: value for key, value in cause._asdict().items() if key not in ("verdicts", "example")},
-            "cases": [each.case for each in cause.verdicts],
+            "cases": [verdict.case for verdict in cause.verdicts],
             "example": cause.example.name,
         }
         for cause in causes_of(judged)
@@ -128,7 +128,7 @@ def as_json(judged: Judged) -> str:
             "doubted": judged.doubted,
             "causes": causes,
             "readings": readings,
-            "verdicts": [each._asdict() for each in judged.verdicts],
+            "verdicts": [verdict._asdict() for verdict in judged.verdicts],
         }
     )
 
@@ -139,21 +139,23 @@ def as_junit(judged: Judged) -> str:
     One that cannot be read, or has no outputs, is an error.
     """
     failed = sum(judged.counts[verdict] for verdict in FAILURES)
-    broken = sum(each.kind in (UNREADABLE, MISSING) for each in judged.verdicts)
+    broken = sum(verdict.kind in (UNREADABLE, MISSING) for verdict in judged.verdicts)
     counts = {
         "tests": str(len(judged.verdicts)), "failures": str(failed), "errors": str(broken),
         "skipped": str(judged.counts[NOT_RUN] - broken), "time": f"{judged.seconds:.3f}",
     }  # fmt: skip
     suite = ElementTree.Element("testsuite", {"name": printable(judged.engine), **counts})
-    for each in judged.verdicts:
-        case = ElementTree.SubElement(suite, "testcase", classname=printable(each.operator), name=printable(each.case))
-        if each.kind in (UNREADABLE, MISSING):
-            ElementTree.SubElement(case, "error", type=each.kind, message=printable(_line(each.detail)))
-        elif each.verdict == NOT_RUN:
-            ElementTree.SubElement(case, "skipped", message=printable(_line(each.detail)))
-        elif each.verdict != AGREES:
-            message = printable(f"{each.verdict}: {_line(each.detail)}")
-            ElementTree.SubElement(case, "failure", type=each.verdict, message=message)
+    for judged_case in judged.verdicts:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=printable(judged_case.operator), name=printable(judged_case.case)
+        )
+        if judged_case.kind in (UNREADABLE, MISSING):
+            ElementTree.SubElement(case, "error", type=judged_case.kind, message=printable(_line(judged_case.detail)))
+        elif judged_case.verdict == NOT_RUN:
+            ElementTree.SubElement(case, "skipped", message=printable(_line(judged_case.detail)))
+        elif judged_case.verdict != AGREES:
+            message = printable(f"{judged_case.verdict}: {_line(judged_case.detail)}")
+            ElementTree.SubElement(case, "failure", type=judged_case.verdict, message=message)
     ElementTree.indent(suite)
     text: bytes = ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True)
     return text.decode()
@@ -178,9 +180,9 @@ def as_sarif(judged: Judged) -> str:
             {
                 "executionSuccessful": True,
                 "toolExecutionNotifications": [
-                    {"level": "error", "message": {"text": f"{each.kind}: {_line(each.detail)}"}}
-                    for each in judged.verdicts
-                    if each.kind in (UNREADABLE, MISSING)
+                    {"level": "error", "message": {"text": f"{verdict.kind}: {_line(verdict.detail)}"}}
+                    for verdict in judged.verdicts
+                    if verdict.kind in (UNREADABLE, MISSING)
                 ],
             }
         ],
@@ -193,7 +195,7 @@ def _result(judged: Judged, cause: Cause) -> dict[str, Any]:
     uri = quote((cause.example.model).as_posix())
     about = cause.example.about
     decided = f" {about['document']}: {about['sentence']}" if about else ""
-    detail = next(each.detail for each in cause.verdicts if each.case == cause.example.name)
+    detail = next(verdict.detail for verdict in cause.verdicts if verdict.case == cause.example.name)
     place = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}
     return {
         "ruleId": f"{cause.operator}/{cause.verdict}",
@@ -210,9 +212,9 @@ def page(judged: Judged) -> Explanation:
     causes = causes_of(judged)
     for cause in causes:
         if cause.verdict != REFUSES and len(sections) < MAX_PICTURES:
-            detail = next(each.detail for each in cause.verdicts if each.case == cause.example.name)
+            detail = next(verdict.detail for verdict in cause.verdicts if verdict.case == cause.example.name)
             title = f"{cause}. {cause.example.name}: {_line(detail)}. {cause.example.about.get('sentence', '')}"
-            sections += [dataclasses.replace(each, title=title) for each in _pictures(cause.example)[:1]]
+            sections += [dataclasses.replace(picture, title=title) for picture in _pictures(cause.example)[:1]]
     return Explanation(f"{judged.engine}: {counts}", sections, [*lines_of(judged)])
 
 

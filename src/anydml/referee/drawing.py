@@ -63,17 +63,17 @@ class Draw(random.Random):
 
     def dtype(self, parameter: str, without: Sequence[str] = ()) -> np.dtype[Any]:
         """One of the types that the text lists for an input."""
-        allowed = [each for each in dtypes(self.operator, self.opset, parameter) if each[0] not in without]
-        common = [each for each in allowed if each[0] in COMMON]
+        allowed = [dtype for dtype in dtypes(self.operator, self.opset, parameter) if dtype[0] not in without]
+        common = [dtype for dtype in allowed if dtype[0] in COMMON]
         return self.choice(common if common and self.is_likely(0.5) else allowed)[1]
 
     def kind(self, parameter: str) -> Kind:
         """One of the types that the text lists for an input: of tensors, sequences or optional values alike."""
         allowed = kinds(self.operator, self.opset, parameter)
-        forms = sorted({(each.is_sequence, each.is_optional) for each in allowed})
+        forms = sorted({(dtype.is_sequence, dtype.is_optional) for dtype in allowed})
         form = self.choice(forms)
-        chosen = [each for each in allowed if (each.is_sequence, each.is_optional) == form]
-        common = [each for each in chosen if each.element in COMMON]
+        chosen = [dtype for dtype in allowed if (dtype.is_sequence, dtype.is_optional) == form]
+        common = [dtype for dtype in chosen if dtype.element in COMMON]
         return self.choice(common if common and self.is_likely(0.5) else chosen)
 
     def value(self, kind: Kind) -> Value:

@@ -66,7 +66,9 @@ class Reference:
         loaded = self._load(model)
         prepared = self._make(loaded)
         results = prepared.run(None, dict(zip(prepared.input_names, inputs, strict=True)))
-        return [_element(each.type, value) for each, value in zip(loaded.graph.output, results, strict=True)]
+        return [
+            _element(value_info.type, value) for value_info, value in zip(loaded.graph.output, results, strict=True)
+        ]
 
 
 def _element(kind: Any, value: Any) -> Any:
@@ -92,9 +94,9 @@ class OnnxRuntime:
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
         session = self._library.InferenceSession(str(model), self._options, providers=["CPUExecutionProvider"])
-        types = [each.type.rpartition("tensor(")[2].strip(")") for each in session.get_outputs()]
-        names = [each.name for each in session.get_outputs()]
-        feeds = {each.name: array for each, array in zip(session.get_inputs(), inputs, strict=True)}
+        types = [value_info.type.rpartition("tensor(")[2].strip(")") for value_info in session.get_outputs()]
+        names = [value_info.name for value_info in session.get_outputs()]
+        feeds = {value_info.name: array for value_info, array in zip(session.get_inputs(), inputs, strict=True)}
         if all(map(_is_plain, inputs)) and not any(map(_is_special, types)):
             return list(session.run(names, feeds))
         if any(isinstance(array, np.ndarray) and array.dtype.hasobject for array in inputs):
@@ -205,7 +207,7 @@ class Tract:
         for array in inputs:
             if not isinstance(array, np.ndarray) or array.dtype.hasobject or not _is_plain(array):
                 raise NotRunError("tract's Python package takes no such tensors")
-        return [each.to_numpy() for each in runnable.run([self._tensor(array) for array in inputs])]
+        return [tensor.to_numpy() for tensor in runnable.run([self._tensor(array) for array in inputs])]
 
     def _tensor(self, array: Any) -> Any:
         if array.dtype.kind == "c":

@@ -83,8 +83,8 @@ def _without_entry(node: Node, lists: Lists, k: int) -> Node:
     for number, times in lists.entries:
         value = node.optional(number)
         if value is not None and value.size:
-            each = value.size // times
-            node = node.with_input(number, np.delete(value, [k + each * block for block in range(times)]))
+            stride = value.size // times
+            node = node.with_input(number, np.delete(value, [k + stride * block for block in range(times)]))
     return node
 
 
@@ -92,13 +92,13 @@ def _without_axis(node: Node, lists: Lists, axes: Sequence[int], axis: int) -> I
     x = node.array(0)
     rank = x.ndim
     smaller = node
-    places = [k for k, each in enumerate(axes) if wrapped(each, rank) == axis]
+    places = [k for k, entry in enumerate(axes) if wrapped(entry, rank) == axis]
     for k in places:
         smaller = _without_entry(smaller, lists, k)
-    left = [shifted(each, axis, rank) for k, each in enumerate(axes) if k not in places]
+    left = [shifted(entry, axis, rank) for k, entry in enumerate(axes) if k not in places]
     smaller = shifted_axes(_with_axes(smaller, lists, left), axis, rank)
     if "perm" in smaller.attributes:
-        order = [each - (each > axis) for each in smaller.attributes["perm"] if each != axis]
+        order = [other - (other > axis) for other in smaller.attributes["perm"] if other != axis]
         smaller = smaller._replace(attributes={**smaller.attributes, "perm": order})
     for at in dict.fromkeys((0, x.shape[axis] - 1)) if x.shape[axis] else ():
         yield smaller.with_input(0, _taken(x, at, axis))

@@ -27,7 +27,7 @@ def features_of(operator: Operator, node: Node) -> tuple[str, ...]:
 def _features(operator: Operator, node: Node) -> Iterator[str]:
     declared = schema(node.operator, node.opset)
     yield f"version {declared.since_version}"
-    formals = [each.name for each in declared.inputs]
+    formals = [formal.name for formal in declared.inputs]
     for k, value in enumerate(node.inputs):
         name = formals[min(k, len(formals) - 1)]
         if value is None:
@@ -48,7 +48,7 @@ def _features(operator: Operator, node: Node) -> Iterator[str]:
             yield f"{name}={value}"
         elif isinstance(value, int):
             yield f"{name} {'below 0' if value < 0 else 'is 0' if value == 0 else 'above 0'}"
-        elif isinstance(value, list) and any(not isinstance(each, str) and each < 0 for each in value):
+        elif isinstance(value, list) and any(not isinstance(item, str) and item < 0 for item in value):
             yield f"{name} below 0"
     for rule in operator.rules:
         yield from rule.edges(node)
@@ -79,12 +79,12 @@ def _of_value(name: str, value: Value) -> Iterator[str]:
 def _of_numbers(name: str, value: Array) -> Iterator[str]:
     if value.dtype.kind not in "iu" or value.size > MAX_VALUES or name == "data":
         return
-    numbers = [int(each) for each in value.reshape(-1)]
-    if any(each < 0 for each in numbers):
+    numbers = [int(element) for element in value.reshape(-1)]
+    if any(number < 0 for number in numbers):
         yield f"{name} below 0"
     if 0 in numbers:
         yield f"{name} has 0"
-    if any(abs(each) >= BEYOND_SIZES for each in numbers):
+    if any(abs(number) >= BEYOND_SIZES for number in numbers):
         yield f"{name} beyond 2^31"
 
 

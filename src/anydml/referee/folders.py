@@ -85,8 +85,8 @@ class Stored:
         self._check_external(graph)
 
     def _check_external(self, graph: onnx.GraphProto) -> None:
-        for each in graph.initializer:
-            for entry in each.external_data if each.data_location == TensorProto.EXTERNAL else ():
+        for initializer in graph.initializer:
+            for entry in initializer.external_data if initializer.data_location == TensorProto.EXTERNAL else ():
                 if entry.key == "location" and not (self.folder / entry.value).is_file():
                     raise ModelError(f"{self.folder / entry.value} is missing", rule=f"{MODEL} has elements there")
 
@@ -97,8 +97,8 @@ class Stored:
             ModelError: they are not those of the model.
         """
         graph = read_model(self.model).graph
-        constants = {each.name for each in graph.initializer}
-        return self._values("input", [each for each in graph.input if each.name not in constants])
+        constants = {initializer.name for initializer in graph.initializer}
+        return self._values("input", [value_info for value_info in graph.input if value_info.name not in constants])
 
     def outputs(self) -> list[Any]:
         """The outputs that are expected; none of an invalid case.
@@ -138,12 +138,12 @@ class Stored:
     def readings(self) -> list[tuple[Mapping[str, str], list[Any] | None]]:
         """Other readings of the text, and their outputs; None for one that refuses the node."""
         readings = list[tuple[Mapping[str, str], list[Any] | None]]()
-        for k, each in enumerate(self.about.get("readings", ())):
+        for k, reading in enumerate(self.about.get("readings", ())):
             infos, folder = read_model(self.model).graph.output, self.folder / f"{READINGS}{k}"
-            outputs = None if each["refuses"] else loaded(folder, "output", infos)
+            outputs = None if reading["refuses"] else loaded(folder, "output", infos)
             if outputs is not None and len(outputs) != len(infos):
                 raise ModelError(f"{folder} has {counted(len(outputs), 'output')}", rule=f"the model has {len(infos)}")
-            readings.append((each, outputs))
+            readings.append((reading, outputs))
         return readings
 
 
@@ -155,10 +155,10 @@ def write_case(case: Case, folder: Path) -> int:
     (target / MODEL).write_bytes(model_of(case.node, case.outputs, is_valid).SerializeToString())
     _write_values(target / DATA, "input", case.node.given)
     _write_values(target / DATA, "output", case.outputs if is_valid else ())
-    for k, each in enumerate(case.alternatives):
-        if each.outputs is not None:
+    for k, reading in enumerate(case.alternatives):
+        if reading.outputs is not None:
             (target / f"{READINGS}{k}").mkdir()
-            _write_values(target / f"{READINGS}{k}", "output", each.outputs)
+            _write_values(target / f"{READINGS}{k}", "output", reading.outputs)
     about = {
         "operator": case.node.operator,
         "opset": case.node.opset,
@@ -167,14 +167,14 @@ def write_case(case: Case, folder: Path) -> int:
         "broken": case.broken,
         "readings": [
             {
-                "question": each.question,
-                "words": each.words,
-                "instead_of": each.first,
-                "refuses": each.outputs is None,
-                "taken_by": takers(case.operator, each.question, each.words),
-                "instead_of_taken_by": takers(case.operator, each.question, each.first),
+                "question": alternative.question,
+                "words": alternative.words,
+                "instead_of": alternative.first,
+                "refuses": alternative.outputs is None,
+                "taken_by": takers(case.operator, alternative.question, alternative.words),
+                "instead_of_taken_by": takers(case.operator, alternative.question, alternative.first),
             }
-            for each in case.alternatives
+            for alternative in case.alternatives
         ],
         "features": case.features,
     }
@@ -266,11 +266,12 @@ def describes_case(about: Any) -> bool:
         and isinstance(about.get("broken", ""), str)
         and all(isinstance(about.get(key), list) for key in ("readings", "features"))
         and all(
-            isinstance(each, dict)
+            isinstance(reading, dict)
             and all(
-                isinstance(each.get(key), kind) for key, kind in (("words", str), ("question", str), ("refuses", bool))
+                isinstance(reading.get(key), kind)
+                for key, kind in (("words", str), ("question", str), ("refuses", bool))
             )
-            for each in about["readings"]
+            for reading in about["readings"]
         )
-        and all(isinstance(each, str) for each in about["features"])
+        and all(isinstance(feature, str) for feature in about["features"])
     )

@@ -70,28 +70,30 @@ class Judged(NamedTuple):
     @property
     def counts(self) -> dict[str, int]:
         """The number of cases by verdict."""
-        counts = Counter(each.verdict for each in self.verdicts)
+        counts = Counter(verdict.verdict for verdict in self.verdicts)
         return {verdict: counts[verdict] for verdict in VERDICTS}
 
     @property
     def doubted(self) -> int:
         """The illegal cases that were refused by an engine that ran no legal case of their operator."""
-        illegal = {each.name for each in self.cases if not each.is_valid}
+        illegal = {case.name for case in self.cases if not case.is_valid}
         ran = {
-            each.operator for each in self.verdicts if each.verdict in (AGREES, DIFFERS) and each.case not in illegal
+            verdict.operator
+            for verdict in self.verdicts
+            if verdict.verdict in (AGREES, DIFFERS) and verdict.case not in illegal
         }
-        refused = (each for each in self.verdicts if each.verdict == AGREES and each.case in illegal)
-        return sum(each.operator not in ran for each in refused)
+        refused = (verdict for verdict in self.verdicts if verdict.verdict == AGREES and verdict.case in illegal)
+        return sum(case.operator not in ran for case in refused)
 
     @property
     def ways(self) -> dict[str, int]:
         """The number of cases by how they were run, the most first; empty if the engine has one way only."""
-        return dict(Counter(each.way for each in self.verdicts if each.way).most_common())
+        return dict(Counter(verdict.way for verdict in self.verdicts if verdict.way).most_common())
 
     @property
     def is_clean(self) -> bool:
         """Whether some cases agree, all can be read and have outputs, and none is one of `FAILURES`."""
-        failed = any(each.verdict in FAILURES or each.kind in (UNREADABLE, MISSING) for each in self.verdicts)
+        failed = any(verdict.verdict in FAILURES or verdict.kind in (UNREADABLE, MISSING) for verdict in self.verdicts)
         return not failed and self.counts[AGREES] > 0
 
 
@@ -127,8 +129,8 @@ def judge(
         )
     cases = find_cases(Path(folder))
     todo: queue.SimpleQueue[tuple[int, Stored]] = queue.SimpleQueue()
-    for k, each in enumerate(cases):
-        todo.put((k, each))
+    for k, case in enumerate(cases):
+        todo.put((k, case))
     run = _Run(engine, seconds, memory, todo, [None] * len(cases), progress)
     started = time.perf_counter()
     count = min(jobs or min(4, os.cpu_count() or 1), len(cases))
@@ -139,7 +141,7 @@ def judge(
         thread.join()
     if run.error:
         raise ModelError(run.error)
-    verdicts = without_excuses([each for each in run.verdicts if each is not None])
+    verdicts = without_excuses([verdict for verdict in run.verdicts if verdict is not None])
     if len(verdicts) != len(cases):
         raise ModelError(f"{counted(len(cases) - len(verdicts), 'case')} got no verdict")
     return Judged(

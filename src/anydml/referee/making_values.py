@@ -119,7 +119,7 @@ def _range(node: Node) -> list[Result]:
 def _is_rounded(node: Node) -> bool:
     start, delta = (Fraction(float(node.array(k))) for k in (0, 2))
     numbers = [start + k * delta for k in range(_range(node)[0].shape[0])]
-    return any(Fraction(float(node.array(0).dtype.type(float(each)))) != each for each in numbers)
+    return any(Fraction(float(node.array(0).dtype.type(float(number)))) != number for number in numbers)
 
 
 RANGE = Operator(

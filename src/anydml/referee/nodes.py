@@ -192,7 +192,7 @@ def _evaluated(node: Node, result: AnyResult) -> Value:
         case Result():
             return _tensor(node, result)
         case ResultList():
-            return TensorList(result.dtype, tuple(_tensor(node, each) for each in result.results))
+            return TensorList(result.dtype, tuple(_tensor(node, array) for array in result.results))
     element: Any = None if result.result is None else _evaluated(node, result.result)
     return OptionalValue(result.dtype, result.is_sequence, element)
 

@@ -30,11 +30,11 @@ _MODULES = (
     making_values, resizing, copies, sequences, sequence_parts, optional_values,
 )  # fmt: skip
 
-OPERATORS: Mapping[str, Operator] = {each.name: each for module in _MODULES for each in module.OPERATORS}
+OPERATORS: Mapping[str, Operator] = {operator.name: operator for module in _MODULES for operator in module.OPERATORS}
 """Operators by type."""
 
 
 def results_of(node: Node) -> list[Result]:
     """The results of a node, none of which is a sequence or an optional value."""
     results = OPERATORS[node.operator].formula(node)
-    return [each for each in results if isinstance(each, Result)]
+    return [result for result in results if isinstance(result, Result)]

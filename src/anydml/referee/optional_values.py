@@ -77,7 +77,7 @@ def _get(node: Node) -> list[AnyResult]:
 
 def is_empty(node: Node) -> bool:
     """Whether the input is an empty optional value."""
-    return any(isinstance(each, OptionalValue) and each.element is None for each in node.inputs)
+    return any(isinstance(value, OptionalValue) and value.element is None for value in node.inputs)
 
 
 def _without_element(node: Node, draw: Draw) -> Node | None:

@@ -63,7 +63,7 @@ class Anydml:
             self.way = f"the backend: {error}"
             return list(self._backend.prepare(loaded).run(list(inputs)))
         self.way = DESC
-        names = [each.name for each in loaded.graph.output]
+        names = [value_info.name for value_info in loaded.graph.output]
         if outputs.keys() < {*names}:
             # The host knows the lengths of parts, as they are sizes.
             self.way += ", and lengths by the backend"

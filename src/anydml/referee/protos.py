@@ -82,7 +82,7 @@ def loaded(folder: Path, kind: str, infos: Iterable[onnx.ValueInfoProto]) -> lis
         kind: "input" or "output".
         infos: what the graph says of them.
     """
-    types = [each.type for each in infos]
+    types = [info.type for info in infos]
     paths = [folder / f"{kind}_{k}.pb" for k in range(len([*folder.glob(f"{kind}_*.pb")]))]
     if missing := next((path for path in paths if not path.exists()), None):
         raise ModelError(f"there is no {missing}", rule="files are counted from 0")
@@ -113,8 +113,7 @@ def fits(kind: onnx.TypeProto, value: Any) -> bool:
     return not tensor.HasField("shape") or (
         len(sizes) == value.ndim
         and all(
-            not each.HasField("dim_value") or each.dim_value == size
-            for each, size in zip(sizes, value.shape, strict=True)
+            not dim.HasField("dim_value") or dim.dim_value == size for dim, size in zip(sizes, value.shape, strict=True)
         )
     )
 
@@ -148,5 +147,8 @@ def _with_texts(value: Any) -> Any:
         return [*map(_with_texts, value)]
     if value is None or value.dtype.kind not in "SUO":
         return value
-    texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in value.reshape(-1)]
+    texts = [
+        element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
+        for element in value.reshape(-1)
+    ]
     return np.array(texts, object).reshape(value.shape)

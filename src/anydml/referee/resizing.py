@@ -37,7 +37,7 @@ def _draw_resize(draw: Draw) -> Node:
     # No NaN, infinity or −0: the text has a weighted average, which is not the same for these.
     x = draw.data(draw.dtype("X"), shape, is_special=False)
     # What stands outside of strings is not said.
-    mode = draw.choice([each for each in modes(draw.opset) if not x.dtype.hasobject or each != "tf_crop_and_resize"])
+    mode = draw.choice([mode for mode in modes(draw.opset) if not x.dtype.hasobject or mode != "tf_crop_and_resize"])
     attributes: dict[str, Any] = {"mode": "nearest", "coordinate_transformation_mode": mode}
     attributes["nearest_mode"] = draw.choice([*ROUNDINGS])
     if draw.is_likely(0.2):

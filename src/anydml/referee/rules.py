@@ -95,7 +95,7 @@ class Operator(NamedTuple):
 
     def is_case(self, node: Node) -> bool:
         """Whether a node keeps the rules, and the text decides its results."""
-        return all(rule.holds(node) for rule in self.rules) and not any(each.has(node) for each in self.left_out)
+        return all(rule.holds(node) for rule in self.rules) and not any(reason.has(node) for reason in self.left_out)
 
 
 def always(node: Node) -> bool:

@@ -149,7 +149,7 @@ def _draw_concat(draw: Draw) -> Node:
     sizes = [draw.choice([0, 1, 1, 2, 3]) for _ in range(number)]
     shapes = [shape if is_new else (*shape[:at], size, *shape[at + 1 :]) for size in sizes]
     attributes = {"axis": axis, **({"new_axis": int(is_new)} if is_new or draw.is_likely(0.5) else {})}
-    tensors = TensorList(dtype, tuple(draw.data(dtype, each) for each in shapes))
+    tensors = TensorList(dtype, tuple(draw.data(dtype, shape) for shape in shapes))
     return Node("ConcatFromSequence", draw.opset, (tensors,), attributes)
 
 
@@ -157,7 +157,7 @@ def _concat(node: Node) -> list[Result]:
     tensors, is_new = node.tensors(0), bool(node.attribute("new_axis"))
     first = tensors[0]
     axis = wrapped(node.attribute("axis"), first.ndim + is_new)
-    sizes = [1 if is_new else each.shape[axis] for each in tensors]
+    sizes = [1 if is_new else tensor.shape[axis] for tensor in tensors]
 
     def source(at: Coordinate) -> Source:
         c, k = at[axis], 0
@@ -171,7 +171,7 @@ def _concat(node: Node) -> list[Result]:
 
 
 def _are_joinable(node: Node) -> bool:
-    shapes = [each.shape for each in node.tensors(0)]
+    shapes = [tensor.shape for tensor in node.tensors(0)]
     if not node.attribute("new_axis"):
         shapes = [tuple(np.delete(shape, node.attribute("axis")).tolist()) for shape in shapes]
     return len({*shapes}) <= 1
@@ -189,7 +189,7 @@ def _other_size(node: Node, draw: Draw) -> Node | None:
 
 
 def _rank(node: Node) -> int:
-    return max((each.ndim for each in node.tensors(0)), default=0) + bool(node.attribute("new_axis"))
+    return max((tensor.ndim for tensor in node.tensors(0)), default=0) + bool(node.attribute("new_axis"))
 
 
 CONCAT_FROM_SEQUENCE = Operator(

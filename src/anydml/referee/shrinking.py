@@ -132,7 +132,9 @@ def shrink_all(
             )
             continue
         case = shrunk(cause.example, fails)
-        verdict = verdicts.get("last") or next(each for each in cause.verdicts if each.case == cause.example.name)
+        verdict = verdicts.get("last") or next(
+            verdict for verdict in cause.verdicts if verdict.case == cause.example.name
+        )
         target = shrinker.write(case, folder)
         (target / "paste.txt").write_text(
             as_lines(case, shrinker.lines(case), judged.engine, verdict), encoding="utf-8"

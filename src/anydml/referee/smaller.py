@@ -31,16 +31,18 @@ def node_of(stored: Stored) -> Node:
     if len(graph.node) != 1 or graph.node[0].domain:
         raise ModelError(f"{stored.model} has {len(graph.node)} nodes", rule="a case has one node of ONNX")
     proto = graph.node[0]
-    values: dict[str, Any] = {each.name: as_array(numpy_helper.to_array(each)) for each in graph.initializer}
-    values |= {
-        each.name: typed(each.type, value)
-        for each, value in zip(graph.input, map(as_array, stored.inputs()), strict=True)
+    values: dict[str, Any] = {
+        initializer.name: as_array(numpy_helper.to_array(initializer)) for initializer in graph.initializer
     }
-    constants = {each.name for each in graph.initializer}
+    values |= {
+        value_info.name: typed(value_info.type, value)
+        for value_info, value in zip(graph.input, map(as_array, stored.inputs()), strict=True)
+    }
+    constants = {initializer.name for initializer in graph.initializer}
     constant = frozenset(k for k, name in enumerate(proto.input) if name in constants)
     inputs = tuple(values[name] if name else None for name in proto.input)
-    attributes = {each.name: _value(each) for each in proto.attribute}
-    opset = next(each.version for each in model.opset_import if not each.domain)
+    attributes = {attribute.name: _value(attribute) for attribute in proto.attribute}
+    opset = next(opset.version for opset in model.opset_import if not opset.domain)
     return Node(proto.op_type, opset, inputs, attributes, len(proto.output), constant)
 
 
@@ -66,7 +68,7 @@ def _value(attribute: AttributeProto) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS):
-        return [each.decode() if isinstance(each, bytes) else each for each in value]
+        return [item.decode() if isinstance(item, bytes) else item for item in value]
     return value
 
 
@@ -136,10 +138,10 @@ def _smaller(node: Node) -> Iterator[Node]:
 
 def _of_fewer_sizes(node: Node) -> Iterator[Node]:
     """One axis less, or shorter: of all inputs that have it, or of one."""
-    tensors = [each for value in node.inputs for each in tensors_of(value)]
-    rank = max((each.ndim for each in tensors), default=0)
+    tensors = [tensor for value in node.inputs for tensor in tensors_of(value)]
+    rank = max((tensor.ndim for tensor in tensors), default=0)
     for cut in cuts(tensors):
-        left = iter([each for each in cut.arrays if each is not None])
+        left = iter([array for array in cut.arrays if array is not None])
         inputs = tuple(with_tensors(value, tuple(islice(left, len(tensors_of(value))))) for value in node.inputs)
         yield node._replace(inputs=inputs)
         if cut.new is None:
@@ -239,7 +241,9 @@ def _of_plain_elements(node: Node) -> Iterator[Node]:
 
 def _plain(value: Value | None) -> Value | None:
     """The value with elements 1, 2, 3 and so on, of FLOAT."""
-    tensors = tuple(np.arange(1, each.size + 1, dtype=np.float32).reshape(each.shape) for each in tensors_of(value))
+    tensors = tuple(
+        np.arange(1, tensor.size + 1, dtype=np.float32).reshape(tensor.shape) for tensor in tensors_of(value)
+    )
     replaced: Value | None = with_tensors(value, tensors)
     return (
         replaced
@@ -253,7 +257,7 @@ def lines_of(case: Case) -> Iterator[str]:
     node = case.node
     attributes = {name: kind_said(value) for name, value in node.attributes.items()}
     yield f"{node.operator}, opset {node.opset}, attributes {attributes or 'none'}"
-    names = [each.name for each in schema(node.operator, node.opset).inputs]
+    names = [formal.name for formal in schema(node.operator, node.opset).inputs]
     for k, value in enumerate(node.inputs):
         if value is not None:
             kind = "initializer" if k in node.constant else "input"

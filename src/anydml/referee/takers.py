@@ -15,7 +15,7 @@ READINGS_FILE = Path(__file__).with_name("readings.json")
 def readings() -> dict[tuple[str, str], dict[str, Sequence[str]]]:
     """Engines by reading, by operator and question."""
     taken = json.loads(READINGS_FILE.read_text(encoding="utf-8"))
-    return {(each["operator"], each["question"]): each["taken"] for each in taken}
+    return {(reading["operator"], reading["question"]): reading["taken"] for reading in taken}
 
 
 def takers(operator: str, question: str, words: str) -> list[str]:

@@ -48,9 +48,9 @@ def versions(operator: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
 def first_versions() -> Mapping[str, int]:
     """Every operator of ONNX's own domain, with the opset that it is of since."""
     firsts: dict[str, int] = {}
-    for each in onnx.defs.get_all_schemas_with_history():
-        if not each.domain:
-            firsts[each.name] = min(each.since_version, firsts.get(each.name, each.since_version))
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            firsts[schema.name] = min(schema.since_version, firsts.get(schema.name, schema.since_version))
     return firsts
 
 
@@ -99,7 +99,7 @@ def kinds(operator: str, opset: int, parameter: str) -> tuple[Kind, ...]:
 
 
 def _kinds(formals: Any, parameter: str) -> tuple[Kind, ...]:
-    formal = next(each for each in formals if each.name == parameter)
+    formal = next(formal for formal in formals if formal.name == parameter)
     return tuple(
         Kind(text.rpartition("tensor(")[2].strip(")"), "seq(" in text, text.startswith("optional("))
         for text in sorted(formal.types)
@@ -119,7 +119,7 @@ def result_dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str,
 
 
 def _dtypes(kinds: tuple[Kind, ...]) -> tuple[tuple[str, np.dtype[Any]], ...]:
-    return tuple((name, dtype_of(name)) for name in sorted({each.element for each in kinds}))
+    return tuple((name, dtype_of(name)) for name in sorted({kind.element for kind in kinds}))
 
 
 @lru_cache(None)
@@ -146,8 +146,8 @@ def name_of(dtype: np.dtype[Any]) -> str:
 def text_of(operator: str, opset: int) -> str:
     """All that the text says of an operator: its description, attributes, inputs and outputs, spaces made one."""
     known = schema(operator, opset)
-    parts = [known.doc, *(each.description for each in known.attributes.values())]
-    parts += [each.description for each in (*known.inputs, *known.outputs)]
+    parts = [known.doc, *(attribute.description for attribute in known.attributes.values())]
+    parts += [formal.description for formal in (*known.inputs, *known.outputs)]
     return plain(" ".join(parts))
 
 

@@ -94,7 +94,7 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
         said = str(error) if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
         if not stored.is_valid:
             return base._replace(kind=kind_of(said), detail=said)
-        if refusing := [each for each, outputs in readings if outputs is None]:
+        if refusing := [reading for reading, outputs in readings if outputs is None]:
             return base._replace(kind=kind_of(said), detail=said, reading=refusing[0]["words"])
         return base._replace(verdict=REFUSES, kind=kind_of(said), detail=said)
     if not stored.is_valid:
@@ -102,9 +102,9 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
     kind, detail = difference(results, expected, stored.is_exact)
     if not kind:
         return base
-    for each, outputs in readings:
+    for other_reading, outputs in readings:
         if outputs is not None and not difference(results, outputs, stored.is_exact)[0]:
-            return base._replace(reading=each["words"])
+            return base._replace(reading=other_reading["words"])
     return base._replace(verdict=DIFFERS, kind=kind, detail=detail)
 
 
@@ -113,11 +113,12 @@ def as_array(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
-        return [as_array(each) for each in value]
+        return [as_array(item) for item in value]
     array = np.asarray(value)
     if array.dtype.kind in "USO":
         words = [
-            each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in array.reshape(-1)
+            element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
+            for element in array.reshape(-1)
         ]
         array = np.array([*words, None], object)[:-1].reshape(array.shape)
     return array
@@ -146,7 +147,7 @@ def _difference(one: Any, other: Any, name: str, is_exact: bool) -> tuple[str, s
         parts = (
             _difference(*pair, f"tensor {k} of {name}", is_exact) for k, pair in enumerate(zip(one, other, strict=True))
         )
-        return next((each for each in parts if each[0]), ("", ""))
+        return next((part for part in parts if part[0]), ("", ""))
     if one.shape != other.shape:
         return "shape", f"{name} has sizes {[*one.shape]}, not {[*other.shape]}"
     if one.dtype != other.dtype:
@@ -196,14 +197,14 @@ def without_excuses(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
     An engine that has not got an operator, or a type, takes no side: it takes no reading of a text that leaves
     something open, and does not notice what makes a case illegal.
     """
-    refusals = {(each.operator, each.kind) for each in verdicts if each.verdict == REFUSES}
+    refusals = {(verdict.operator, verdict.kind) for verdict in verdicts if verdict.verdict == REFUSES}
     return tuple(
-        each
-        if each.verdict != AGREES or (each.operator, each.kind) not in refusals
-        else each._replace(verdict=REFUSES, reading="")
-        if each.reading
-        else each._replace(verdict=NOT_RUN, kind=f"refused as legal cases are: {each.kind}")
-        for each in verdicts
+        verdict
+        if verdict.verdict != AGREES or (verdict.operator, verdict.kind) not in refusals
+        else verdict._replace(verdict=REFUSES, reading="")
+        if verdict.reading
+        else verdict._replace(verdict=NOT_RUN, kind=f"refused as legal cases are: {verdict.kind}")
+        for verdict in verdicts
     )
 
 

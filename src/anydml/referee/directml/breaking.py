@@ -40,7 +40,7 @@ def _changes(rng: Generator, value: Any) -> Iterator[Any]:
         case bool():
             yield not value
         case NamedEnum() | DataType():
-            yield from (each for each in type(value) if each != value)
+            yield from (member for member in type(value) if member != value)
         case int():
             yield from (value - 1, value + 1, value + 9)
         case float():
@@ -48,7 +48,7 @@ def _changes(rng: Generator, value: Any) -> Iterator[Any]:
         case tuple() if value and not hasattr(value, "_fields"):
             k = int(rng.integers(len(value)))
             yield from (value[:-1], (*value, value[-1]))
-            yield from ((*value[:k], each, *value[k + 1 :]) for each in _changes(rng, value[k]))
+            yield from ((*value[:k], changed, *value[k + 1 :]) for changed in _changes(rng, value[k]))
         case _:
             return
 
@@ -62,7 +62,7 @@ def _tensors(rng: Generator, tensor: TensorDesc) -> Iterator[TensorDesc]:
     yield TensorDesc(tensor.data_type, [1, *sizes])
     if len(sizes) > 1:
         yield TensorDesc(tensor.data_type, sizes[1:])
-    types = [each for each in DataType if each != tensor.data_type]
+    types = [data_type for data_type in DataType if data_type != tensor.data_type]
     yield TensorDesc(types[int(rng.integers(len(types)))], sizes)
     # Elements of an output that share memory.
     yield TensorDesc(tensor.data_type, sizes, [0] * len(sizes))

@@ -76,7 +76,7 @@ def operator_names(names: Sequence[str]) -> list[str]:
     for name in names:
         plain = name.lower().removeprefix("dml_operator_").replace("scatter_elements", "scatter")
         if plain not in SENTENCES:
-            known = ", ".join(each.upper() for each in SENTENCES)
+            known = ", ".join(name.upper() for name in SENTENCES)
             raise ModelError(f"there are no cases of {name!r}", rule=f"DirectML's operators are {known}")
         chosen.append(plain)
     return [*dict.fromkeys(chosen)] or [*SENTENCES]
@@ -138,7 +138,7 @@ def simplified(desc: Any) -> Any:
     if indices is not None and collides(indices.sizes, indices.element_strides):
         return dataclasses.replace(desc, indices_tensor=TensorDesc(indices.data_type, indices.sizes))
     if isinstance(desc, JoinOperatorDesc):
-        inputs = [dataclasses.replace(each, flags=TensorFlags.NONE) for each in desc.input_tensors]
+        inputs = [dataclasses.replace(tensor, flags=TensorFlags.NONE) for tensor in desc.input_tensors]
         return dataclasses.replace(desc, input_tensors=inputs)
     return desc
 
@@ -155,7 +155,7 @@ def made(case: str, name: str, desc: Any, level: FeatureLevel, write: Callable[[
     """
     tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs)]
     memory = [*map(_memory, tensors)]
-    flat = [each.view(tensor.data_type.dtype) for each, tensor in zip(memory, tensors, strict=True)]
+    flat = [array.view(tensor.data_type.dtype) for array, tensor in zip(memory, tensors, strict=True)]
     views = [*map(taken, flat, tensors)]
     first = len(desc.inputs)
     # Where elements of an input share memory, all have the one that is written last.
@@ -238,7 +238,7 @@ def desc_of(desc: OperatorDesc) -> dict[str, Any]:
         if isinstance(value, tuple) and not isinstance(value, Size2D):
             count = name.removesuffix("Tensors") + "Count" if value and isinstance(value[0], TensorDesc) else ""
             fields |= {count: len(value)} if count else {"DimensionCount": len(value)}
-            fields[name] = [_field(each) for each in value]
+            fields[name] = [_field(item) for item in value]
         else:
             fields[name] = _field(value)
     return fields

@@ -111,8 +111,8 @@ def is_decided(desc: Any, level: FeatureLevel) -> bool:
         case operators.FillValueSequenceOperatorDesc():
             count = math.prod(desc.output_tensor.sizes)
             ends = [desc.value_start + k * desc.value_delta for k in (0, count)]
-            whole = all(float(each).is_integer() and abs(each) < 2048 for each in (*ends, desc.value_delta))
-            return whole and all(_is_held(each, desc.output_tensor.data_type) for each in ends)
+            whole = all(float(number).is_integer() and abs(number) < 2048 for number in (*ends, desc.value_delta))
+            return whole and all(_is_held(number, desc.output_tensor.data_type) for number in ends)
         case operators.ScatterOperatorDesc():
             return bool(desc.indices_tensor.sizes[desc.axis] <= desc.input_tensor.sizes[desc.axis])
         case operators.ScatterNdOperatorDesc():
@@ -149,7 +149,7 @@ def _is_place_decided(desc: Any, grid: Any, axis: int) -> bool:
     """Whether no place of an axis is near to where it is rounded the other way."""
     halves = Fraction(1, 2) if grid.direction is None else Fraction(0)
     scale, of_input, of_output = (
-        Fraction(float(np.float32(each))) for each in (grid.scale, grid.of_input, grid.of_output)
+        Fraction(float(np.float32(numbers))) for numbers in (grid.scale, grid.of_input, grid.of_output)
     )
     for c in range(desc.output_tensor.sizes[axis]):
         place = (c - of_output) / scale - of_input - halves
@@ -169,13 +169,15 @@ def are_decided(desc: Any, inputs: list[Any]) -> bool:
         if name != "IndicesTensor":
             continue
         columns = columns_of(desc, array)
-        if desc.OPERATOR != "DML_ONE_HOT" and any(((each < -size) | (each >= size)).any() for each, size in columns):
+        if desc.OPERATOR != "DML_ONE_HOT" and any(
+            ((column < -size) | (column >= size)).any() for column, size in columns
+        ):
             return False
         if desc.OPERATOR == "DML_SCATTER":
             ((indices, size),) = columns
             lines = np.moveaxis(indices % size, desc.axis, -1).reshape(-1, array.shape[desc.axis])
             return all(len({*line}) == len(line) for line in lines.tolist())
         if desc.OPERATOR == "DML_SCATTER_ND":
-            places = np.stack([each % size for each, size in columns], -1).reshape(-1, len(columns))
+            places = np.stack([column % size for column, size in columns], -1).reshape(-1, len(columns))
             return len({*map(tuple, places.tolist())}) == len(places)
     return True

@@ -39,9 +39,9 @@ def reachable(name: str) -> tuple[str, ...]:
     desc: Any = DRAWS[name](np.random.default_rng(0))
     names = [f"level {level.short}" for level in levels_of(desc)]
     row = row_at(desc.SUPPORT, FeatureLevel.LATEST) if desc.SUPPORT else None
-    inputs = {each.partition("[")[0] for each, _ in desc.inputs}
+    inputs = {tensor.partition("[")[0] for tensor, _ in desc.inputs}
     for tensor, support in row.tensors.items() if row else ():
-        names += [f"{tensor} is {each}" for each in support.data_types]
+        names += [f"{tensor} is {data_type}" for data_type in support.data_types]
         limit = min(support.max_dimensions, 6)
         names += [f"{tensor} has {rank} dimensions" for rank in range(support.min_dimensions, limit + 1)]
         names += [f"{tensor} has strides", f"{tensor} is OWNED_BY_DML"]
@@ -51,14 +51,14 @@ def reachable(name: str) -> tuple[str, ...]:
     for field in dataclasses.fields(desc):
         value, plain = getattr(desc, field.name), camel(field.name)
         if isinstance(value, NamedEnum):
-            names += [f"{plain}={each}" for each in type(value) if each.name not in NOT_DRAWN]
+            names += [f"{plain}={member}" for member in type(value) if member.name not in NOT_DRAWN]
         if field.name == "axis":
             names += ["Axis first", "Axis last"]
         if field.type == "TensorDesc | None":
             names += [f"{plain} omitted", f"{plain} given"]
     if "IndicesTensor" in inputs:
         names += EDGES
-    return tuple(each for each in names if each not in LEFT_OUT.get(name, ()))
+    return tuple(feature for feature in names if feature not in LEFT_OUT.get(name, ()))
 
 
 def features_of(desc: Any, level: FeatureLevel) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def _features(desc: Any, level: FeatureLevel) -> Iterator[str]:
         value, plain = getattr(desc, field.name), camel(field.name)
         if isinstance(value, NamedEnum):
             yield f"{plain}={value}"
-        elif isinstance(value, tuple) and any(isinstance(each, int) and each < 0 for each in value):
+        elif isinstance(value, tuple) and any(isinstance(item, int) and item < 0 for item in value):
             yield f"{plain} below 0"
         if field.name == "axis":
             rank = len(desc.outputs[0][1].sizes)

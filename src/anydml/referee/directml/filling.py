@@ -149,8 +149,8 @@ def unfold(rng: Generator) -> OperatorDesc:
         sizes = [int(n) for n in (*rng.integers(1, 3, 2), *rng.integers(1, 6, d))]
         windows, strides, dilations = ([int(k) for k in rng.integers(1, 4, d)] for _ in range(3))
         start, end = ([int(k) for k in rng.integers(0, 3, d) * (rng.random(d) < 0.4)] for _ in range(2))
-        each = zip(sizes[2:], start, end, dilations, windows, strict=True)
-        reach = [s + a + b - dilation * (w - 1) - 1 for s, a, b, dilation, w in each]
+        columns = zip(sizes[2:], start, end, dilations, windows, strict=True)
+        reach = [s + a + b - dilation * (w - 1) - 1 for s, a, b, dilation, w in columns]
         blocks = [r // stride + 1 for r, stride in zip(reach, strides, strict=True)]
         out = [sizes[0], sizes[1] * math.prod(windows), math.prod(blocks)]
         if min(reach) >= 0 and math.prod(out) < 1500:

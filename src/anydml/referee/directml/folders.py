@@ -54,7 +54,7 @@ class StoredDirectml(Stored):
         if "operator" in self.about:
             return str(self.about["operator"])
         try:
-            return "+".join(dict.fromkeys(each.OPERATOR for each in self._descs())) or "no operator"
+            return "+".join(dict.fromkeys(desc.OPERATOR for desc in self._descs())) or "no operator"
         except ModelError:
             # What cannot be read may be the engine's to refuse.
             return self.MODEL
@@ -70,7 +70,7 @@ class StoredDirectml(Stored):
             raise place.error("is not a JSON object", rule=jsonc.A_MODEL)
         if self.is_valid and not self.is_printed:
             desc = self.desc()
-            targets = {each.target.name for each in load(self.model).commands if isinstance(each, WriteFile)}
+            targets = {command.target.name for command in load(self.model).commands if isinstance(command, WriteFile)}
             if missing := {WRITTEN.format(k) for k in range(len(desc.outputs))} - targets:
                 raise ModelError(f"{self.model} does not write {min(missing)}", rule="its commands write all outputs")
 
@@ -135,7 +135,11 @@ class StoredDirectml(Stored):
         return descs[0]
 
     def _descs(self) -> list[OperatorDesc]:
-        return [each.desc for each in load(self.model).dispatchables.values() if hasattr(each, "desc")]
+        return [
+            dispatchable.desc
+            for dispatchable in load(self.model).dispatchables.values()
+            if hasattr(dispatchable, "desc")
+        ]
 
 
 def stored_directml(folder: Path) -> StoredDirectml:

@@ -35,7 +35,7 @@ def case_of(stored: StoredDirectml) -> DirectmlCase:
 
 
 def _flat(values: Sequence[Any], tensor: TensorDesc) -> Any:
-    numbers = [float(each) if isinstance(each, str) else each for each in values]
+    numbers = [float(value) if isinstance(value, str) else value for value in values]
     return np.array(numbers, tensor.data_type.dtype)
 
 
@@ -80,7 +80,7 @@ def _valid(case: DirectmlCase, desc: Any, arrays: Arrays) -> DirectmlCase | None
     if any(True for _ in desc.problems(case.level)) or not is_decided(desc, case.level):
         return None
     shapes = [tensor.sizes for _, tensor in desc.inputs]
-    if [each.shape for each in arrays] != shapes or not are_decided(desc, arrays):
+    if [array.shape for array in arrays] != shapes or not are_decided(desc, arrays):
         return None
     smaller = _case(case.name, case.operator, desc, case.level, arrays)
     tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs)]
@@ -89,7 +89,9 @@ def _valid(case: DirectmlCase, desc: Any, arrays: Arrays) -> DirectmlCase | None
     for target, content in zip(memory, smaller.inputs, strict=False):
         target[:] = content.view(np.uint8)
     Device("cpu").compile_operator(desc).bind(memory[:first], memory[first:]).dispatch()
-    results = [taken(each.view(t.data_type.dtype), t) for each, t in zip(memory[first:], tensors[first:], strict=True)]
+    results = [
+        taken(array.view(t.data_type.dtype), t) for array, t in zip(memory[first:], tensors[first:], strict=True)
+    ]
     agree = all(map(same, defined(desc, results), defined(desc, [*smaller.outputs])))
     return smaller if agree else None
 
@@ -232,9 +234,9 @@ def _simpler(value: Any) -> Iterator[Any]:
             return
         case int() | float():
             yield from (number for number in dict.fromkeys((0, 1, int(value) // 2)) if abs(number) < abs(value))
-        case tuple() if not hasattr(value, "_fields") and not any(isinstance(each, TensorDesc) for each in value):
-            for k, each in enumerate(value):
-                yield from ([*value[:k], number, *value[k + 1 :]] for number in _simpler(each))
+        case tuple() if not hasattr(value, "_fields") and not any(isinstance(item, TensorDesc) for item in value):
+            for k, element in enumerate(value):
+                yield from ([*value[:k], number, *value[k + 1 :]] for number in _simpler(element))
         case _:
             return
 

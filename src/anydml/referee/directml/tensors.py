@@ -12,7 +12,7 @@ from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 DATA_TYPES = tuple(DataType)
 BITS_64 = (DataType.FLOAT64, DataType.INT64, DataType.UINT64)
-BITS_32_AND_LESS = tuple(each for each in DATA_TYPES if each not in BITS_64)
+BITS_32_AND_LESS = tuple(data_type for data_type in DATA_TYPES if data_type not in BITS_64)
 INDEX_TYPES = (DataType.INT32, DataType.INT64, DataType.UINT32, DataType.UINT64)
 
 

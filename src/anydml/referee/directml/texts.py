@@ -114,12 +114,16 @@ def sentence(name: str, indices: Sequence[Any]) -> str:
         name: the operator's name in small letters.
         indices: the contents of its tensors of indices.
     """
-    return NEGATIVE if any((each < 0).any() for each in indices if each.size) else SENTENCES[name]
+    return NEGATIVE if any((index < 0).any() for index in indices if index.size) else SENTENCES[name]
 
 
 def questions(name: str) -> list[dict[str, str]]:
     """What the document of an operator leaves open."""
-    return [{key: each[key] for key in ("question", "says", "here")} for each in QUESTIONS if name in each["operators"]]
+    return [
+        {key: question[key] for key in ("question", "says", "here")}
+        for question in QUESTIONS
+        if name in question["operators"]
+    ]
 
 
 def document(name: str) -> str:

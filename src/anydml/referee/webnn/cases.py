@@ -61,7 +61,7 @@ def webnn_names(names: Sequence[str]) -> list[str]:
     Raises:
         ModelError: there is no such operator.
     """
-    by_name = {each.lower(): each for each in WEBNN}
+    by_name = {name.lower(): name for name in WEBNN}
     for name in names:
         if name.lower() not in by_name:
             raise ModelError(f"there are no cases of {name!r}", rule=f"WebNN's operators are {', '.join(WEBNN)}")
@@ -94,7 +94,7 @@ def webnn_cases(
                 yield _invalid(name, draw, f"{name} {number}")
                 continue
             call = reaching(partial(drawn, name, draw), partial(features_of, name), missing, number, share)
-            constant = frozenset(each for each in call.tensors.values() if draw.is_likely(0.3))
+            constant = frozenset(tensor for tensor in call.tensors.values() if draw.is_likely(0.3))
             yield valid_case(f"{name} {number}", name, call, constant)
 
 
@@ -108,7 +108,7 @@ def _invalid(name: str, draw: Draw, case: str) -> WebnnCase:
     for _ in range(TRIES):
         rule = draw.choice(RULES[name])
         call = rule.broken(drawn(name, draw), draw)
-        if call is not None and [each.name for each in RULES[name] if not each.holds(call)] == [rule.name]:
+        if call is not None and [rule.name for rule in RULES[name] if not rule.holds(call)] == [rule.name]:
             features = (f"breaks {rule.name}",)
             return WebnnCase(case, name, call, (), frozenset(), features, rule.sentence, rule.name)
     raise AssertionError(f"no invalid case of {name} in {TRIES} tries")
@@ -122,8 +122,8 @@ def drawn(name: str, draw: Draw) -> Call:
             continue
         node = call.node
         used = [node.array(number) for number in call.tensors.values()]
-        shapes = [each.shape for each in results_of(node)]
-        if all(each.dtype.name in TYPES and each.size and each.ndim <= 5 for each in used) and all(
+        shapes = [result.shape for result in results_of(node)]
+        if all(array.dtype.name in TYPES and array.size and array.ndim <= 5 for array in used) and all(
             0 not in shape and len(shape) <= 5 for shape in shapes
         ):
             for number in call.tensors.values():

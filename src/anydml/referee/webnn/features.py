@@ -14,7 +14,7 @@ MAX_RANK = 4
 TENSORS: Mapping[str, Mapping[str, Sequence[str]]] = {
     **{name: {"input": TYPES} for name in WEBNN},
     "concat": {"inputs": TYPES},
-    "resample2d": {"input": tuple(each.__name__ for each in RESAMPLED)},
+    "resample2d": {"input": tuple(kind.__name__ for kind in RESAMPLED)},
     "where": {"condition": ("uint8",), "trueValue": TYPES, "falseValue": TYPES},
     **{name: {"input": TYPES, "indices": INDICES} for name in ("gather", "gatherElements", "gatherND")},
     **{name: {"input": TYPES, "indices": INDICES, "updates": TYPES} for name in ("scatterElements", "scatterND")},
@@ -105,9 +105,9 @@ def _of_indices(indices: Array, x: Array, axis: int, is_nd: bool) -> Iterator[st
     columns = [*zip(signed.reshape(-1, signed.shape[-1]).T, x.shape, strict=False)] if is_nd else [
         (signed, x.shape[axis])
     ]  # fmt: skip
-    if any((each == 0).any() for each, _ in columns):
+    if any((column == 0).any() for column, _ in columns):
         yield "indices first"
-    if any((each == size - 1).any() for each, size in columns):
+    if any((column == size - 1).any() for column, size in columns):
         yield "indices last"
     if (signed < 0).any():
         yield "indices below 0"

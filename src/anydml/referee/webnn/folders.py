@@ -74,7 +74,7 @@ class StoredWebnn(Stored):
     @property
     def operator(self) -> str:
         """The names of its operators."""
-        return "+".join(dict.fromkeys(each["name"] for each in self.test["graph"]["operators"]))
+        return "+".join(dict.fromkeys(operator["name"] for operator in self.test["graph"]["operators"]))
 
     @property
     def weight(self) -> int:
@@ -118,7 +118,7 @@ class StoredWebnn(Stored):
 
     def outputs(self) -> list[Any]:
         """The outputs that are expected."""
-        return [array_of(each) for each in self.test["graph"]["expectedOutputs"].values()]
+        return [array_of(output) for output in self.test["graph"]["expectedOutputs"].values()]
 
     def inputs(self) -> list[Any]:
         """None: the test has them."""

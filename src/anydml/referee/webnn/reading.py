@@ -25,17 +25,17 @@ def call_of(name: str, arrays: Mapping[str, Array], arguments: Values, options: 
         options: the options.
     """
     node = NODES[name]([*arrays.values()], arguments, options)
-    return Call(node, {each: k for k, each in enumerate(arrays)}, dict(arguments), dict(options))
+    return Call(node, {array: k for k, array in enumerate(arrays)}, dict(arguments), dict(options))
 
 
 def call_in(test: Mapping[str, Any]) -> Call:
     """The call of a test with one operator."""
     (operator,) = test["graph"]["operators"]
-    tensors = {name: array_of(each) for name, each in test["graph"]["inputs"].items()}
+    tensors = {name: array_of(value) for name, value in test["graph"]["inputs"].items()}
     arguments_by_name = given_to(operator)
     options = arguments_by_name.pop("options", {})
     arrays: dict[str, Array] = {
-        f"inputs[{k}]": tensors[each] for k, each in enumerate(arguments_by_name.pop("inputs", ()))
+        f"inputs[{k}]": tensors[value] for k, value in enumerate(arguments_by_name.pop("inputs", ()))
     }
     arrays |= {key: tensors[value] for key, value in arguments_by_name.items() if isinstance(value, str)}
     arguments = {key: value for key, value in arguments_by_name.items() if not isinstance(value, str)}

@@ -32,15 +32,15 @@ def run(graph: Mapping[str, Any]) -> list[Any]:
         AnydmlError: a call breaks a rule.
     """
     values = {name: array_of(tensor) for name, tensor in graph["inputs"].items()}
-    for each in graph["operators"]:
-        name = each["name"]
+    for operator in graph["operators"]:
+        name = operator["name"]
         if name not in CALLS:
             raise ModelError(f"anydml has no {name} of WebNN", rule=f"it has {', '.join(CALLS)}")
-        arguments, tensors = _arguments(each, values)
+        arguments, tensors = _arguments(operator, values)
         _check(name, tensors, arguments)
         results = CALLS[name]({**arguments, **tensors}, arguments.get("options", {}))
-        names = outputs_of(each)
-        values |= zip(names, [results] if isinstance(each["outputs"], str) else results, strict=True)
+        names = outputs_of(operator)
+        values |= zip(names, [results] if isinstance(operator["outputs"], str) else results, strict=True)
     return [values[name] for name in graph["expectedOutputs"]]
 
 
@@ -76,14 +76,14 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
             node = node.with_input(number, np.asarray(node.array(number) != 0))
         elif field == "indices":
             node = node.with_input(number, node.array(number).astype(np.int64))
-    outputs = [array_of(expected[each]) for each in outputs_of(operator)]
+    outputs = [array_of(expected[output]) for output in outputs_of(operator)]
     model = model_of(node, outputs)
     inputs = {f"x{number}": node.array(number) for number in call.tensors.values()}
     # WebNN clamps indices.
     legal = {f"x{number}": 0 * node.array(number) for field, number in call.tensors.items() if field == "indices"}
     outputs_found = outputs_by_desc(device, model, inputs, {name: np.asarray(array) for name, array in legal.items()})
     by_name = dict(zip(outputs_of(operator), outputs_found.values(), strict=True))
-    return [by_name[each] for each in expected]
+    return [by_name[output] for output in expected]
 
 
 def _arguments(operator: Mapping[str, Any], values: Values) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -25,7 +25,7 @@ def case_of(stored: StoredWebnn) -> WebnnCase:
     """The case of a test."""
     call = call_in(stored.test)
     inputs = stored.test["graph"]["inputs"].values()
-    constant = frozenset(k for k, each in enumerate(inputs) if each.get("constant"))
+    constant = frozenset(k for k, array in enumerate(inputs) if array.get("constant"))
     return valid_case(stored.name, stored.operator, call, constant)
 
 
@@ -67,7 +67,7 @@ def _valid(case: WebnnCase, call: Call, constant: frozenset[int]) -> WebnnCase |
     if not OPERATORS[call.node.operator].is_case(call.node):
         return None
     smaller = valid_case(case.name, case.operator, call, constant)
-    if any(not each.size for each in (*smaller.outputs, *(call.node.array(k) for k in call.tensors.values()))):
+    if any(not tensor.size for tensor in (*smaller.outputs, *(call.node.array(k) for k in call.tensors.values()))):
         return None
     outputs = run(test_of(smaller)["graph"])
     return smaller if all(map(same, outputs, smaller.outputs)) else None
@@ -122,7 +122,7 @@ def _with_lists(
 
 def _list(name: str, value: list[Any], axis: int, old: int, new: int | None, how: int) -> list[Any]:
     if new is None and name in ("axes", "permutation"):
-        return [each - (each > axis) for each in value if each != axis]
+        return [item - (item > axis) for item in value if item != axis]
     if new is None:
         return [*value[:axis], *value[axis + 1 :]]
     if how == 0 or name in ("axes", "permutation"):
@@ -136,8 +136,8 @@ def _simpler(value: Any) -> Iterator[Any]:
     if isinstance(value, bool | str):
         return
     if isinstance(value, list):
-        for k, each in enumerate(value):
-            yield from ([*value[:k], number, *value[k + 1 :]] for number in _simpler(each))
+        for k, item in enumerate(value):
+            yield from ([*value[:k], number, *value[k + 1 :]] for number in _simpler(item))
             if len(value) > 1:
                 yield [*value[:k], *value[k + 1 :]]
         return

@@ -125,7 +125,7 @@ def _is_own(path: Path) -> bool:
 
 def _remove_old(place: Path) -> None:
     """Remove what was not used for longest, where there is too much."""
-    files = sorted(((each.stat(), each) for each in place.iterdir()), key=lambda pair: -pair[0].st_mtime_ns)
+    files = sorted(((path.stat(), path) for path in place.iterdir()), key=lambda pair: -pair[0].st_mtime_ns)
     size = 0
     for number, (status, path) in enumerate(files):
         size += status.st_size

@@ -44,7 +44,7 @@ def tensor_of(
     # By id, because hashing a dtype is slow.
     key = size, *((id(store.dtype), store.shape, *box) for store, *box in pieces)
     if (known := alike.get(key)) is None:
-        known = alike[key] = [each.store.dtype for each in pieces], *_checked(name, pieces, size)
+        known = alike[key] = [piece.store.dtype for piece in pieces], *_checked(name, pieces, size)
     _, shape, groups = known
     if files is not None:
         for own in groups:

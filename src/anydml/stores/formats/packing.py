@@ -101,7 +101,7 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    inside = sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file())
+    inside = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     shutil.rmtree(path, ignore_errors=True)
     path.unlink(missing_ok=True)
     if path.suffix.lower() == ICECHUNK:

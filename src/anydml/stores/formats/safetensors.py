@@ -137,7 +137,7 @@ def _compact() -> Callable[[Sequence[tuple[str, Any]]], tuple[Any, ...]]:
             return tuple(pairs)
         if (one, two, three) != ENTRY or type(dtype) is not str or type(shape) is not list:
             return tuple(pairs)
-        if any(type(each) is not int for each in (first, last, *shape)):
+        if any(type(number) is not int for number in (first, last, *shape)):
             return tuple(pairs)
         key = f"{dtype!r} {shape!r}"
         return _Entry(kinds.setdefault(key, (dtype, shape, key)), first, last)
@@ -262,7 +262,7 @@ def _fields(said: Any, place: JsonPath, name: str) -> _Entry:
     found = _plain(said, place)
     # As the safetensors library does, keys that the format does not know are passed over.
     ends = found.get("data_offsets") if isinstance(found, dict) and {*found} >= {*ENTRY} else None
-    if not isinstance(ends, list) or len(ends) != 2 or any(type(each) is not int for each in ends):
+    if not isinstance(ends, list) or len(ends) != 2 or any(type(number) is not int for number in ends):
         raise _refused(found, place / name)
     dtype, shape = found["dtype"], found["shape"]
     # The text is compared, because equal values, such as true and 1, may not both be valid.

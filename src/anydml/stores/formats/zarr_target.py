@@ -163,7 +163,7 @@ def _edges(
 ) -> tuple[tuple[int, ...], ...] | None:
     """Where chunks of several sizes begin: those that are given, or else those of an array of the same shape."""
     if chunks is not None:
-        if len(chunks) != len(shape) or not any(hasattr(each, "__len__") for each in chunks):
+        if len(chunks) != len(shape) or not any(hasattr(chunk, "__len__") for chunk in chunks):
             return None
         try:
             return edges_given(chunks, shape)

@@ -92,7 +92,7 @@ class GridBlocking(Blocking):
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
-        self.is_near = all(cost_at(each.path) is block_shapes.HERE for each in (*inputs, *outputs))
+        self.is_near = all(cost_at(array.path) is block_shapes.HERE for array in (*inputs, *outputs))
         free -= 0 if self.is_near else min(free // 4, CONNECTIONS)
         self._divide(free, 1 if self.is_near else 2)
 
@@ -116,21 +116,21 @@ class GridBlocking(Blocking):
         if self.is_near:
             return max(1, min(block_shapes.MAX_SPAN, few))
         # Beside chunks that are decoded as wholes, what was read of them is held.
-        far = [each.layout for each in self.inputs if isinstance(each.path, Address)]
-        self._is_put = all(each.is_plain and each.shard is None for each in far)
+        far = [array.layout for array in self.inputs if isinstance(array.path, Address)]
+        self._is_put = all(array.is_plain and array.shard is None for array in far)
         share = max(
             free // (3 * MAX_REQUESTS) - RESPONSE_CHUNK if self._is_put else free // (6 * MAX_REQUESTS),
             min(few, MIN_REQUEST),
         )
         # Where chunks that are written leave fewer requests at once, these are whole chunks.
-        whole = max((each.chunk_bytes for each in far if each.is_plain and each.shard is None), default=0)
+        whole = max((array.chunk_bytes for array in far if array.is_plain and array.shard is None), default=0)
         wide = whole if self._is_put and whole + RESPONSE_CHUNK <= self._written() * 5 // 4 else 0
         return max(1, wide, min(block_shapes.MAX_SPAN, share))
 
     def _written(self) -> int:
         """Bytes that a chunk of an output needs while it is written."""
-        chunked = (each.layout for each in self.outputs if not each.layout.is_one)
-        return max((each.chunk_bytes * (1 if each.is_plain else 2) for each in chunked), default=0)
+        chunked = (array.layout for array in self.outputs if not array.layout.is_one)
+        return max((array.chunk_bytes * (1 if array.is_plain else 2) for array in chunked), default=0)
 
     def _cell_of(self, operand: int, axis: int, at: Array) -> Array:
         """The chunks in which coordinates lie; in a plain file, parts that take as long as a request."""
@@ -311,7 +311,7 @@ class GridBlocking(Blocking):
         return Summary(
             f"{counted(len(self.inputs), 'array')} to {counted(len(self.outputs), 'array')}, "
             f"in {about}{counted(self.count, 'block')} of up to "
-            f"{' and '.join(str([*each.block]) for each in self.choices)}",
+            f"{' and '.join(str([*choice.block]) for choice in self.choices)}",
             f"of it decoded more than once{note}",
             held * sizes + self.threads * self.need,
             f"{bytes_text(sizes)}{each}, and {bytes_text(self.need)} for each of {threads}",

@@ -134,11 +134,11 @@ def _join_file(writers: Sequence[_Writers], places: Places, first: int, outputs:
     wholes = [places.interval(int(group[0]), int(group[-1])) for group in groups]
     ends_of = np.array([places.offset[group[-1]] for group in groups])
     spaced = [*_spaced(writers, places, ends_of)]
-    are_many = sum(len(each.parts) for each in spaced) > MAX_SINGLE_COPIES
-    are_rows = [are_many and each.are_few_runs for each in spaced]
-    runs = [each for each, is_row in zip(spaced, are_rows, strict=True) if is_row]
+    are_many = sum(len(copies.parts) for copies in spaced) > MAX_SINGLE_COPIES
+    are_rows = [are_many and copies.are_few_runs for copies in spaced]
+    runs = [copies for copies, is_row in zip(spaced, are_rows, strict=True) if is_row]
     copied = [*_sorted(chain(_runs(writers, places, ends_of), map(_SpacedMoves.runs, runs)))]
-    others = [own for each, is_row in zip(spaced, are_rows, strict=True) if not is_row for own in each.moves()]
+    others = [own for copies, is_row in zip(spaced, are_rows, strict=True) if not is_row for own in copies.moves()]
     ends = [(*key, int(np.min(at)), int(np.max(at + lengths))) for key, _, at, lengths in copied]
     ends += [(*key, *extent(move.reads, move.sizes, move.element_size)) for key, move in others if key[1] >= 0]
     spans: dict[tuple[int, int], tuple[int, int]] = {}

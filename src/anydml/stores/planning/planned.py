@@ -101,7 +101,7 @@ class Planned:
     @property
     def sources(self) -> list[Path]:
         """What is read: files and folders of this machine, those in which others lie among them, and addresses."""
-        return [each.file if isinstance(each, Inside) else each for each in self.identities]
+        return [identity.file if isinstance(identity, Inside) else identity for identity in self.identities]
 
     @property
     def program(self) -> Program:
@@ -131,9 +131,9 @@ class Planned:
         """
         read = {*map(real_path, self.identities)}
         same = {_inode(path) for path in self.sources if not isinstance(path, Address)}
-        chunked = [real_path(each.path) for each in self.inputs if isinstance(each, ZarrStore)]
-        arrays = [real_path(each.path) for each in self.arrays]
-        files = [real_path(each.path) for each in self.files]
+        chunked = [real_path(array.path) for array in self.inputs if isinstance(array, ZarrStore)]
+        arrays = [real_path(array.path) for array in self.arrays]
+        files = [real_path(file.path) for file in self.files]
         others = [real_path(path) for path in self.others]
         inputs = itertools.chain(
             (path for path in (*files, *arrays, *others) if os.path.exists(path) and _inode(path) in same),

@@ -77,7 +77,7 @@ class FileBlocks(BlocksWriter):
             if io.copied is not None:
                 io.copied.run(read, written)
             self._write(number, io, read, written)
-            finished(number, sum(each.bytes for each in io.writes))
+            finished(number, sum(write.bytes for write in io.writes))
 
     def _fill(self, operands: Sequence[int], transfer: Transfer, written: Array) -> None:
         """Put the known bytes between arrays, such as headers, into the write buffer of a block."""

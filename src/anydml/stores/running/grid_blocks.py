@@ -174,7 +174,7 @@ class GridBlocks(BlocksWriter):
             found, more = mapping.between(parts, output_box, strides, regions, held, self._blocking.constants)
             if sizes_of(output_box) != shape:
                 flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
-            elif sum(each.bytes_written for each in parts) < flat.size:
+            elif sum(part.bytes_written for part in parts) < flat.size:
                 flat[:] = 0
             moves = tuple(move for move in simplify(found) if 0 not in move.sizes)
             operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *more]

@@ -67,10 +67,10 @@ class ReadBack:
             with self._lock:
                 self._compare(box, whole[tuple(slice(0, e - a) for a, e in box)], number)
             return
-        for each in {self._inner(box, False), self._inner(box, True)}:
-            inside = tuple(slice(a - low, e - low) for (a, e), (low, _) in zip(each, box, strict=True))
+        for runs in {self._inner(box, False), self._inner(box, True)}:
+            inside = tuple(slice(a - low, e - low) for (a, e), (low, _) in zip(runs, box, strict=True))
             with self._lock:
-                self._compare(each, np.ascontiguousarray(whole[inside]))
+                self._compare(runs, np.ascontiguousarray(whole[inside]))
 
     def _inner(self, box: Box, at_end: bool) -> Box:
         """The first or last chunk of a box, which may be a shard; of plain elements not more than `PLAIN` bytes."""
