@@ -30,8 +30,8 @@ def find_cases(folder: Path) -> list[Stored]:
     cases = [] if is_other else [*_cases(folder)]
     if not cases:
         raise ModelError(f"{folder} has no cases", rule=ONE_OF)
-    counts = Counter(each.name for each in cases)
-    return [each if counts[each.name] == 1 else replace(each, name=_long_name(each, folder)) for each in cases]
+    counts = Counter(case.name for case in cases)
+    return [case if counts[case.name] == 1 else replace(case, name=_long_name(case, folder)) for case in cases]
 
 
 def _long_name(stored: Stored, folder: Path) -> str:
@@ -68,6 +68,6 @@ def _cases(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Store
     elif (folder / StoredDirectml.MODEL).exists():
         yield stored_directml(folder)
     elif (real := folder.resolve()) not in above:  # a link to a folder above it would go round
-        for each in sorted(folder.iterdir()):
-            if each.is_dir() or (each.suffix == ".json" and each.name != INDEX):
-                yield from _cases(each, above | {real})
+        for path in sorted(folder.iterdir()):
+            if path.is_dir() or (path.suffix == ".json" and path.name != INDEX):
+                yield from _cases(path, above | {real})

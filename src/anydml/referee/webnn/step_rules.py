@@ -43,8 +43,8 @@ INPUTS_RANK = CallRule(
 
 def _inputs_hold(call: Call) -> bool:
     arrays = [call.node.array(k) for k in call.tensors.values()]
-    axis, ranks = call.arguments["axis"], {each.ndim for each in arrays}
-    return len(ranks) > 1 or len({(*each.shape[:axis], *each.shape[axis + 1 :]) for each in arrays}) == 1
+    axis, ranks = call.arguments["axis"], {array.ndim for array in arrays}
+    return len(ranks) > 1 or len({(*array.shape[:axis], *array.shape[axis + 1 :]) for array in arrays}) == 1
 
 
 def _inputs_broken(call: Call, draw: Draw) -> Call | None:
@@ -93,7 +93,7 @@ def ends_below_sizes(field: str) -> CallRule:
 
 
 def _paddings_hold(call: Call) -> bool:
-    return all(len(call.arguments[each]) == first_of(call).ndim for each in ("beginningPadding", "endingPadding"))
+    return all(len(call.arguments[option]) == first_of(call).ndim for option in ("beginningPadding", "endingPadding"))
 
 
 def _paddings_broken(call: Call, draw: Draw) -> Call:

@@ -222,7 +222,7 @@ RULES: Mapping[str, tuple[CallRule, ...]] = {
             "permutation",
             "If its size is not equal to input's rank, then throw a TypeError.",
             lambda permutation, x: len(permutation) == x.ndim,
-            lambda permutation, x, draw: [each for each in permutation if each] if len(permutation) > 1 else None,
+            lambda permutation, x, draw: [axis for axis in permutation if axis] if len(permutation) > 1 else None,
             name="length of permutation",
         ),
         about(
