@@ -32,11 +32,11 @@ from typing import Any, cast
 from anydml.feature_level import FeatureLevel, Support
 from anydml.operators import REGISTRY
 from anydml.operators.problem import camel, dimension_text
-from anydml.referee.directml.texts import QUESTIONS
+from anydml.referee.directml.page_sentences import QUESTIONS
 from anydml.referee.no_cases import reason_of
 from anydml.referee.operators import OPERATORS
+from anydml.referee.schema_texts import first_versions
 from anydml.referee.takers import takers
-from anydml.referee.texts import first_versions
 from anydml.tracing.numpy_words import NUMPY
 from anydml.tracing.torch_words import TORCH
 from anydml.tracing.words import Undecided, Word

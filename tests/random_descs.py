@@ -4,8 +4,8 @@ import numpy as np
 
 import anydml as dml
 from anydml.referee.directml.cutting import OPERATORS, random_desc, random_parts
-from anydml.referee.directml.descs import axis_of_parts, fill_inputs
-from anydml.referee.directml.tensors import (
+from anydml.referee.directml.random_descs import axis_of_parts, fill_inputs
+from anydml.referee.directml.random_tensors import (
     BITS_32_AND_LESS,
     BITS_64,
     INDEX_TYPES,

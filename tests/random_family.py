@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anydml.referee.directml.descs import FAMILY
+from anydml.referee.directml.random_descs import FAMILY
 
 __all__ = ["FAMILY", "fill_indices"]
 

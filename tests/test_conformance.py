@@ -20,11 +20,11 @@ from onnx import TensorProto, helper
 
 from anydml import dxdispatch
 from anydml.referee import judge
-from anydml.referee.directml.folders import StoredDirectml
-from anydml.referee.folders import ABOUT, DATA, MODEL
+from anydml.referee.case_folders import ABOUT, DATA, MODEL
+from anydml.referee.directml.model_folders import StoredDirectml
 from anydml.referee.ours import DESC
 from anydml.referee.outside import PRINTED
-from anydml.referee.texts import element_type
+from anydml.referee.schema_texts import element_type
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "conformance"
 FILES = sorted(path.name for path in FOLDER.glob("*.json"))

@@ -119,7 +119,7 @@ def test_no_modules_import_each_other():
     [
         "import anydml.cli",
         "from anydml import device",
-        "def later():\n    from anydml.torch.calls import tensor_function",
+        "def later():\n    from anydml.torch.torch_functions import tensor_function",
         "NAME = 'anydml.stores.functions'",
         "if TYPE_CHECKING:\n    from anydml.tracing.fused import Fused",
     ],

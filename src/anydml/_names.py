@@ -8,7 +8,7 @@ from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.functions.copying import copy
-from anydml.functions.finding import compress, nonzero_coordinates
+from anydml.functions.nonzero_functions import compress, nonzero_coordinates
 from anydml.graph.desc import GraphDesc
 from anydml.graph.structs import (
     ConstantDataGraphNodeDesc,

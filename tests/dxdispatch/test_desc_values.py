@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from anydml.dxdispatch.descs import parse_desc, parse_operator_type
+from anydml.dxdispatch.json_descs import parse_desc, parse_operator_type
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.operators import REGISTRY
-from anydml.operators.computing import why_refused
+from anydml.operators.unsupported import why_refused
 from anydml.tensor import DataType
 
 HERE = JsonPath("m.json", "d")

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from anydml.dxdispatch.descs import parse_desc, parse_operator_type, parse_tensor
+from anydml.dxdispatch.json_descs import parse_desc, parse_operator_type, parse_tensor
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.operators import REGISTRY, SliceOperatorDesc, SplitOperatorDesc, SplitTrainingOperatorDesc

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anydml.dxdispatch.values import array_of, fill_sequence, scalar_of
+from anydml.dxdispatch.json_numbers import array_of, fill_sequence, scalar_of
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.tensor import DataType

@@ -9,7 +9,7 @@ import pytest
 from refused import f32
 
 import anydml as dml
-from anydml.graph import host_values, rules
+from anydml.graph import graph_rules, host_values
 
 OWNED = dml.TensorFlags.OWNED_BY_DML
 
@@ -291,7 +291,7 @@ def test_broken_rule(name):
         assert list(desc.problems(needs)) == []
 
 
-@pytest.mark.parametrize("module", [rules, host_values])
+@pytest.mark.parametrize("module", [graph_rules, host_values])
 def test_no_rule_is_left_unbroken(module, monkeypatch):
     """Wherever a problem is made, one of the graphs above makes it."""
     broken = set()

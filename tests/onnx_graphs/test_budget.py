@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from anydml import ModelError
 from anydml.memory import limits
-from anydml.onnx import backend, budget, program, tensors, to_descs
+from anydml.onnx import backend, budget, program, tensor_protos, to_descs
 from anydml.onnx.budget import ARRAY_OVERHEAD, UNQUERIED_GROWTH, Budget
 from anydml.onnx.program import Program
 
@@ -190,9 +190,9 @@ def drawn(rng, kinds=5, sizes=(3, 40)):
         else:
             nodes.append(helper.make_node("Identity", [name], [new]))
             values[new] = size
-    tensors.append(numpy_helper.from_array(np.array([1, 0, 2, 0]), "pads"))
-    tensors.append(numpy_helper.from_array(np.arange(2000) % 3 == 0, "w"))
-    tensors.append(numpy_helper.from_array(np.float32(5), "k"))
+    tensor_protos.append(numpy_helper.from_array(np.array([1, 0, 2, 0]), "pads"))
+    tensor_protos.append(numpy_helper.from_array(np.arange(2000) % 3 == 0, "w"))
+    tensor_protos.append(numpy_helper.from_array(np.float32(5), "k"))
     outputs = rng.sample(sorted(values.keys() - {"x", "c"}), rng.randint(1, len(values.keys() - {"x", "c"})))
     graph = helper.make_graph(
         nodes, "g",
@@ -256,10 +256,10 @@ def test_tensors_take_no_more_than_was_asked_for(kind):
             "t", TensorProto.STRING, [count], [b"x" * 10_000, *[b"\xc3\xa9" * 3] * (count - 1)]
         ),
     }[kind]()
-    tensors.to_array(tensor, Budget())
+    tensor_protos.to_array(tensor, Budget())
     Recording.peak = 0
     tracemalloc.start()
-    array = tensors.to_array(tensor, Recording())
+    array = tensor_protos.to_array(tensor, Recording())
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert array.size == count
@@ -271,7 +271,7 @@ def test_strings_are_not_made_as_long_as_the_longest():
     texts = [b"x" * 100_000, b"a\0\0", *[b""] * 20_000]
     tensor = TensorProto(name="t", data_type=TensorProto.STRING, dims=[len(texts)], string_data=texts)
     tracemalloc.start()
-    array = tensors.to_array(tensor, Budget())
+    array = tensor_protos.to_array(tensor, Budget())
     assert tracemalloc.get_traced_memory()[1] < 10 * MIB
     tracemalloc.stop()
     assert array.tolist() == [text.decode() for text in texts]

@@ -15,7 +15,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser
 from anydml import ModelError
 from anydml.cli import main
 from anydml.onnx import backend
-from anydml.onnx.descs import describe
+from anydml.onnx.node_descs import describe
 
 LOWEST = "    DML_FEATURE_LEVEL_{} is the lowest level that allows all that were checked"
 

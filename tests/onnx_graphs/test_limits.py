@@ -11,7 +11,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper, 
 from onnx.reference import ReferenceEvaluator
 
 from anydml import ModelError
-from anydml.onnx import backend, checks, descs, folding, make_portable, to_descs
+from anydml.onnx import backend, checks, folding, make_portable, node_descs, to_descs
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.program import Program
 
@@ -170,7 +170,7 @@ def test_a_check_evaluates_nothing_but_what_decides_sizes(monkeypatch):
         ran.extend([node.name] * (found is not None))
         return found
 
-    monkeypatch.setattr(descs, "folded", folded)
+    monkeypatch.setattr(node_descs, "folded", folded)
     large = numpy_helper.from_array(np.arange(4096).reshape(1, 4096), "large")
     index = numpy_helper.from_array(np.zeros(4096, np.int64), "index")
     small = numpy_helper.from_array(np.array([1, 0, 2]), "small")

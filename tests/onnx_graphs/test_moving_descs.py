@@ -12,7 +12,7 @@ from onnx import numpy_helper, parser
 from anydml import Device
 from anydml.errors import ModelError
 from anydml.onnx import backend, to_descs
-from anydml.onnx.descs import describe
+from anydml.onnx.node_descs import describe
 
 from .random_nodes import MAKERS, model_of, non_zero
 

@@ -8,7 +8,7 @@ import pytest
 from random_descs import OPERATORS, random_desc
 
 import anydml as dml
-from anydml.operators.texts import MAX_SHOWN, Problems
+from anydml.operators.desc_text import MAX_SHOWN, Problems
 
 SPLIT = dml.SplitOperatorDesc(
     dml.TensorDesc("FLOAT32", [1, 1, 6, 2]), [dml.TensorDesc("FLOAT32", [1, 1, n, 2]) for n in (2, 1, 3)], 2

@@ -21,11 +21,11 @@ from anydml.onnx import backend
 from anydml.referee import make_cases
 from anydml.referee.cases import plain, same
 from anydml.referee.directml.cases import directml_cases, taken
-from anydml.referee.directml.folders import defined
+from anydml.referee.directml.model_folders import defined
 from anydml.referee.protos import model_of
 from anydml.referee.verdicts import as_array
 from anydml.referee.webnn.cases import test_of, webnn_cases
-from anydml.referee.webnn.running import run
+from anydml.referee.webnn.run_graphs import run
 
 
 class Outcome(NamedTuple):

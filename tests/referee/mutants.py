@@ -26,8 +26,8 @@ from typing import Any
 from anydml.referee import make_cases
 from anydml.referee.cases import Case, same
 from anydml.referee.nodes import Node, evaluate
+from anydml.referee.operator_rules import Operator
 from anydml.referee.operators import OPERATORS
-from anydml.referee.rules import Operator
 
 from ..mutants import changes
 from .equivalent_mutants import EQUIVALENT

@@ -10,15 +10,15 @@ from onnx.reference import ReferenceEvaluator
 from anydml.errors import AnydmlError, ModelError
 from anydml.onnx import backend
 from anydml.referee import find_cases, make_cases, write_cases
+from anydml.referee.case_folders import MODEL
 from anydml.referee.cases import plain, same
 from anydml.referee.coverage import Coverage
 from anydml.referee.features import reachable_of
-from anydml.referee.folders import MODEL
 from anydml.referee.nodes import Node, OptionalValue, TensorList
 from anydml.referee.operators import OPERATORS
 from anydml.referee.protos import model_of
-from anydml.referee.smaller import node_of
-from anydml.referee.texts import says, versions
+from anydml.referee.schema_texts import says, versions
+from anydml.referee.smaller_nodes import node_of
 from anydml.referee.verdicts import as_array, difference
 
 INEXACT = (

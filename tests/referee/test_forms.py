@@ -21,16 +21,16 @@ from anydml.referee.cases import same
 from anydml.referee.coverage import Coverage
 from anydml.referee.directml.cases import directml_cases, taken, write_directml
 from anydml.referee.directml.features import reachable as directml_reachable
-from anydml.referee.directml.texts import QUESTIONS, SENTENCES
+from anydml.referee.directml.page_sentences import QUESTIONS, SENTENCES
 from anydml.referee.documents import lines_of, page
 from anydml.referee.nodes import evaluate
 from anydml.referee.operators import OPERATORS
 from anydml.referee.shrinking import shrink_all
+from anydml.referee.webnn.calls_to_nodes import call_in
 from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
 from anydml.referee.webnn.cases import test_of as case_test
 from anydml.referee.webnn.features import reachable as webnn_reachable
 from anydml.referee.webnn.operators import WEBNN
-from anydml.referee.webnn.reading import call_in
 from anydml.referee.webnn.steps import RULES
 
 

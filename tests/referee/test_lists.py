@@ -14,11 +14,11 @@ import pytest
 from anydml.errors import ModelError
 from anydml.onnx.table import NODES
 from anydml.referee import make_cases
-from anydml.referee.directml.texts import QUESTIONS
+from anydml.referee.directml.page_sentences import QUESTIONS
 from anydml.referee.no_cases import REASONS, reason_of
 from anydml.referee.operators import OPERATORS
+from anydml.referee.schema_texts import LAST
 from anydml.referee.takers import readings
-from anydml.referee.texts import LAST
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -12,10 +12,10 @@ from anydml.engines import open_engine
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints import kept_answers
 from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import Axis
 from anydml.stores.checkpoints.composed import apart
 from anydml.stores.checkpoints.kept_answers import keep, kept, name_of
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.patterns import Pattern
 
 ANSWER = text_of(Answer({}, Composer("convert"), ["seven"], Axes()))

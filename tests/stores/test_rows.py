@@ -12,7 +12,7 @@ import anydml as dml
 from anydml import stores
 from anydml.stores.checkpoints import composed as picking
 from anydml.stores.planning import copies as rows
-from anydml.stores.planning import indices
+from anydml.stores.planning import known_lookups
 
 PICKS = {
     "rows": lambda x, i: x[i],
@@ -40,7 +40,7 @@ def test_many_indices_give_what_numpy_gives(tmp_path, name, memory):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_few_are_the_same_as_rows(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(indices, "MAX_SINGLE_COPIES", 0)
+    monkeypatch.setattr(known_lookups, "MAX_SINGLE_COPIES", 0)
     x = np.random.default_rng(1).integers(0, 1 << 15, (24, 30, 18)).astype("<i2")
     np.save(tmp_path / "x.npy", x)
     check(tmp_path, FUNCTIONS[name], x, 4200)
@@ -161,7 +161,7 @@ def test_rows_of_an_interval(seed):
 
 
 def test_more_rows_than_a_plan_holds_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(indices, "MAX_COPIES", 1000)
+    monkeypatch.setattr(known_lookups, "MAX_COPIES", 1000)
     np.save(tmp_path / "x.npy", np.zeros((5000, 2)))
     taken = dml.fuse(lambda x, i: x[i])
     for count, is_refused in ((900, False), (1500, True)):

@@ -126,6 +126,6 @@ def test_bad_indices_can_be_errors():
 
 
 def test_cases_cover_every_operator():
-    from anydml.torch.operators import OPERATORS
+    from anydml.torch.registration import OPERATORS
 
     assert {case.name for case in CASES} == set(OPERATORS)

@@ -108,7 +108,7 @@ def leave_to_python(monkeypatch):
     @contextlib.contextmanager
     def way():
         with monkeypatch.context() as patched, in_python():
-            patched.setattr("anydml.torch.operators.is_native", lambda x: False)
+            patched.setattr("anydml.torch.registration.is_native", lambda x: False)
             yield
 
     return way

@@ -9,7 +9,7 @@ from anydml import stores
 from anydml.cli.plan_output import array_as_json
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.remarks import about
 from anydml.stores.checkpoints.sources import is_in_pieces, read_sources
 from anydml.stores.formats.block_types import in_elements, name_of

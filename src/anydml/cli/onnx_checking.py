@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from anydml.cli.standard_input import ModelFile
     from anydml.feature_level import FeatureLevel
-    from anydml.onnx.finding import Finding
+    from anydml.onnx.translation_findings import Finding
     from anydml.operators import OperatorDesc
 
 SOUND, BROKEN, PARTLY = 0, 1, 3
@@ -159,8 +159,8 @@ def check_onnx(model: ModelFile, level: FeatureLevel, sizes: Mapping[str, int]) 
     """
 
     def findings(loaded: ModelProto) -> list[Finding]:
-        from anydml.onnx.descs import describe
         from anydml.onnx.external import load_indices
+        from anydml.onnx.node_descs import describe
 
         path = Path(model.path)
         load_indices(loaded, path, model.folder or path.parent)

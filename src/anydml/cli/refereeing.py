@@ -42,8 +42,8 @@ def cases(
     folder with model.json, whose commands write output_0.npy and so on, and expected_0.npy, with the same sizes as the
     tensor, whose strides say where its elements are in output_0.npy.
     """
+    from anydml.referee.case_folders import write_cases
     from anydml.referee.coverage import Coverage
-    from anydml.referee.folders import write_cases
 
     reachable, draw, group, write = _of_form(form)
     seen = Coverage(reachable)
@@ -59,7 +59,7 @@ def cases(
         say_json({"output": output, **counts, **features})
     tell(f"{what} written to '{output}'{ambiguous}")
     if form == "onnx":
-        from anydml.referee.texts import LAST, NEWEST
+        from anydml.referee.schema_texts import LAST, NEWEST
 
         if LAST < NEWEST:
             tell(f"the installed onnx has opsets up to {LAST}: for cases up to opset {NEWEST}, upgrade it")
@@ -81,9 +81,9 @@ def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
         from anydml.referee.directml.features import reachable
 
         return reachable, directml_cases, iter, write_directml
+    from anydml.referee.case_folders import write_case
     from anydml.referee.cases import make_cases
     from anydml.referee.features import reachable_of
-    from anydml.referee.folders import write_case
 
     return reachable_of, make_cases, iter, write_case
 
@@ -125,8 +125,8 @@ def judge(
     if not math.isfinite(seconds):
         raise click.BadParameter("must be a finite number", param_hint="'--seconds'")
     check_target("--html", html, ".html", [], overwrite)
+    from anydml.referee.case_folders import check_new
     from anydml.referee.documents import FORMS, lines_of, page
-    from anydml.referee.folders import check_new
     from anydml.referee.judging import judge as judged_by
 
     if shrink is not None:

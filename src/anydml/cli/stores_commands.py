@@ -219,7 +219,7 @@ def rechunk(
         "zarr_format": None if zarr_format is None else int(zarr_format), "dtype": dtype,
     }  # fmt: skip
     if plan_file is not None:
-        from anydml.stores.tasks import plan_tasks
+        from anydml.stores.task_plans import plan_tasks
 
         if dry_run or verify or scheduler is not None:
             raise click.UsageError("--plan takes no --dry-run, --verify or --scheduler: its tasks are run later")
@@ -240,7 +240,7 @@ def rechunk(
 
 def _run_tasks(plan_file: str | None, task: int | None, output: PlanOutput) -> int:
     """Run a task of a plan in a file, or what is left of it."""
-    from anydml.stores.tasks import finish_tasks, run_task
+    from anydml.stores.task_plans import finish_tasks, run_task
 
     context = click.get_current_context()
     of_others = [

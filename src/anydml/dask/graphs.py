@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anydml.dask.chunk_tasks import ChunkBuilder
 from anydml.dask.natural_chunks import Bounds, CoordinateMove, PickChunks, chunk_of, natural_bounds
-from anydml.dask.tasks import ChunkBuilder
 from anydml.errors import BindingError
 from anydml.moves.compose import INPUT, Composer
 from anydml.moves.value import Value

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anydml.dxdispatch.initializers import parse_data_type
-from anydml.dxdispatch.values import scalar_of
+from anydml.dxdispatch.json_numbers import scalar_of
 from anydml.files.json_path import JsonPath, names, show
 from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
 from anydml.operators.scalars import Scalar

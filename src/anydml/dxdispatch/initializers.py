@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from anydml.dxdispatch import schema
-from anydml.dxdispatch.values import Array, array_of, fill_sequence, scalar_of
+from anydml.dxdispatch.json_numbers import Array, array_of, fill_sequence, scalar_of
 from anydml.files import npy
 from anydml.files.folder import IMAGES, Folder, extension
 from anydml.files.json_path import JsonPath, show

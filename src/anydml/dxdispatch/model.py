@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from anydml.dxdispatch import jsonc, schema
-from anydml.dxdispatch.descs import parse_desc, parse_operator_type
 from anydml.dxdispatch.initializers import Initializer, parse_data_type, parse_initializer
+from anydml.dxdispatch.json_descs import parse_desc, parse_operator_type
 from anydml.dxdispatch.model_text import lines_of, read_text
 from anydml.dxdispatch.onnx_models import OnnxModel, load_onnx
 from anydml.dxdispatch.unknown import unknown_fields

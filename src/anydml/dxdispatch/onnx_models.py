@@ -134,7 +134,7 @@ def _override(model: ModelProto, names: Mapping[str, int], denotations: Mapping[
 
 
 def _tensor(value: ValueInfoProto) -> GraphTensor:
-    from anydml.onnx.tensors import directml_type, numpy_type, tensor_type, type_name
+    from anydml.onnx.tensor_protos import directml_type, numpy_type, tensor_type, type_name
 
     kind, sizes = tensor_type(value)
     dtype = numpy_type(kind)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from anydml.dxdispatch.json_numbers import Array
 from anydml.dxdispatch.model import Resource
 from anydml.dxdispatch.schedule import Schedule
 from anydml.dxdispatch.steps import DispatchStep, OnnxStep
-from anydml.dxdispatch.values import Array
 from anydml.files.json_path import JsonPath
 from anydml.moves import Access, Lookup
 

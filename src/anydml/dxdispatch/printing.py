@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anydml.dxdispatch.values import Array
+from anydml.dxdispatch.json_numbers import Array
 from anydml.text import printable
 
 CONVERTED_ELEMENTS = 1 << 14

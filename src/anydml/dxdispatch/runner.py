@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anydml.binding import has_host_values
+from anydml.dxdispatch.json_numbers import Array
 from anydml.dxdispatch.model import Dispatchable, Model, Resource
 from anydml.dxdispatch.onnx_models import OnnxModel, check_result
 from anydml.dxdispatch.onnx_steps import check_dimensions
@@ -21,7 +22,6 @@ from anydml.dxdispatch.printing import format_elements, format_verbose
 from anydml.dxdispatch.schedule import Schedule, schedule
 from anydml.dxdispatch.steps import DispatchStep, OnnxStep, PrintStep, Range, WriteStep
 from anydml.dxdispatch.timing import Timing, measure, report
-from anydml.dxdispatch.values import Array
 from anydml.errors import BindingError
 from anydml.feature_level import FeatureLevel
 from anydml.files import npy

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from anydml.dxdispatch import schema
-from anydml.dxdispatch.descs import TENSOR_FIELDS, parse_operator_type
+from anydml.dxdispatch.json_descs import TENSOR_FIELDS, parse_operator_type
 from anydml.files.json_path import MAX_KEY, JsonPath, names, show
 from anydml.operators import OperatorDesc
 from anydml.operators.problem import camel

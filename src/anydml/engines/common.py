@@ -12,9 +12,9 @@ import numpy as np
 from anydml.engines.protocol import Array
 from anydml.memory.host import window
 from anydml.memory.results import empty
-from anydml.moves.indices import outside_of
 from anydml.moves.move import Lookup
 from anydml.moves.program import FindNonzero, Formula, HostKernel, Program
+from anydml.moves.wrapped_indices import outside_of
 
 LINE, WORD = 64, np.dtype(np.uint64)
 

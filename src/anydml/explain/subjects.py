@@ -127,7 +127,7 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
     Raises:
         ModelError: the model is not valid, or `sizes` names an unknown dimension.
     """
-    from anydml.onnx.descs import describe
+    from anydml.onnx.node_descs import describe
     from anydml.onnx.scope import left_out, out_of_scope
 
     findings = list(describe(model, sizes))

@@ -21,7 +21,7 @@ from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError, DescError
 from anydml.functions.arguments import check_count, is_movable, joined_dtype
-from anydml.functions.lowering import by_numpy, lowered
+from anydml.functions.function_lowering import by_numpy, lowered
 from anydml.infer import type_name
 from anydml.memory.host import address_of
 from anydml.operators.element import Element

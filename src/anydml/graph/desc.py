@@ -39,7 +39,7 @@ class GraphDesc(Graph):
 
     def _problems(self, level: FeatureLevel) -> Iterator[Problem]:
         """Yield problems of the nodes; if there are none, of the edges; if there are none, of the connected tensors."""
-        from anydml.graph.rules import graph_problems
+        from anydml.graph.graph_rules import graph_problems
 
         return graph_problems(self, level)
 
@@ -49,7 +49,7 @@ class GraphDesc(Graph):
         Args:
             layouts: actual layouts of the graph's inputs and outputs; those of their tensors by default.
         """
-        from anydml.graph.lowering import lower_graph
+        from anydml.graph.graph_lowering import lower_graph
 
         return lower_graph(self, tuple(layouts or self.layouts()))
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from anydml.moves.constant import Computed, Constant
 from anydml.moves.fills import without_fills
-from anydml.moves.indices import resolve
 from anydml.moves.move import Access, Fill, Lookup, Move, Outside, extent, reordered, unless
 from anydml.moves.order import stages
 from anydml.moves.program import Operand, Program
 from anydml.moves.simplify import SimpleMoves, simplify
+from anydml.moves.wrapped_indices import resolve
 
 __all__ = [
     "Access",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from operator import mul
 from typing import Any, NamedTuple
 
-from anydml.moves import sequences
+from anydml.moves import number_sequences
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Lookup, Outside, new, unless
 from anydml.moves.pieces import Factor, Piece, lookup_source, on_strides
@@ -288,7 +288,9 @@ class Maker(Sizing):
 
     def count_up(self, to: Any, start: Any, delta: Any) -> None:
         """Write ``start + k · delta``, two `Element`s, to a place in row-major order."""
-        self.copy(to, self.split(self.constant(sequences.sequence(start, delta, self.count(to))), 0, self.sizes(to)))
+        self.copy(
+            to, self.split(self.constant(number_sequences.sequence(start, delta, self.count(to))), 0, self.sizes(to))
+        )
 
     def reverse(self, to: Any, x: Any, lengths: Any, axis: int) -> None:
         """Write the first elements of each row of x, as many as its length says, to a place that holds x, reversed.
@@ -297,7 +299,7 @@ class Maker(Sizing):
         """
         n = x.n[axis]
         # Window L of the table, read backwards, is L − 1 … 0, and then out of range.
-        table = self.slide(self.constant(sequences.places(n)), 0, n + 1, 1, n, 1)
+        table = self.slide(self.constant(number_sequences.places(n)), 0, n + 1, 1, n, 1)
         places = self.pick(self.cut(table, 1, n - 1, n, -1), self.at(lengths, axis, 0), 0, "clamp")
         places = self.permute(places, self.moving(places, len(places.n) - 1, axis))
         self.copy(to, self.along(x, places, axis, "skip"))

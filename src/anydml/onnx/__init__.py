@@ -18,12 +18,12 @@ if importlib.util.find_spec("onnx") is None:
 
 if TYPE_CHECKING:
     from anydml.onnx import backend as backend  # public
-    from anydml.onnx.descs import to_descs as to_descs
     from anydml.onnx.model_file import load as load
+    from anydml.onnx.node_descs import to_descs as to_descs
     from anydml.onnx.portable import make_portable as make_portable
     from anydml.onnx.reference import reference_ops as reference_ops
 
-_MODULES = {"load": "model_file", "make_portable": "portable", "reference_ops": "reference", "to_descs": "descs"}
+_MODULES = {"load": "model_file", "make_portable": "portable", "reference_ops": "reference", "to_descs": "node_descs"}
 
 __all__ = ["backend", "load", "make_portable", "reference_ops", "to_descs"]
 

@@ -24,10 +24,10 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined, reason
 from anydml.onnx.control import unrolled
 from anydml.onnx.graph import MICROSOFT
-from anydml.onnx.operators import run_node as _run_node
 from anydml.onnx.program import Program
 from anydml.onnx.read import read_node, read_nodes
-from anydml.onnx.tensors import Array
+from anydml.onnx.run_node import run_node as _run_node
+from anydml.onnx.tensor_protos import Array
 from anydml.onnx.walk import plain_domain
 from anydml.text import counted, printable
 

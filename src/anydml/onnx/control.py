@@ -13,10 +13,10 @@ from anydml.onnx.budget import UNQUERIED_GROWTH, Budget
 from anydml.onnx.checks import MAX_NODES, NODE
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Opsets, label, opsets_of
+from anydml.onnx.graph_values import MAX_SHAPE_ELEMENTS, Array, Tensor
 from anydml.onnx.read import read_node
-from anydml.onnx.tensors import tensor_shape, to_array
+from anydml.onnx.tensor_protos import tensor_shape, to_array
 from anydml.onnx.training_nodes import FreshNames
-from anydml.onnx.values import MAX_SHAPE_ELEMENTS, Array, Tensor
 from anydml.onnx.walk import plain_domain, subgraphs
 
 

@@ -18,9 +18,9 @@ from anydml.files.json_path import show
 from anydml.functions.derived import checked_arguments
 from anydml.onnx.directml.described import Described
 from anydml.onnx.graph import Entry, Node
+from anydml.onnx.graph_values import Array, Tensor
 from anydml.onnx.lowering import LoweringContext, UnknownElementsError
 from anydml.onnx.signature import Attribute, Formal, Signature
-from anydml.onnx.values import Array, Tensor
 from anydml.operators import OperatorDesc
 from anydml.operators.function import Function
 from anydml.operators.problem import camel

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath, show
-from anydml.onnx.directml.indices import INDEXED, MAX_INDICES
+from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES
 from anydml.onnx.walk import tensors
 from anydml.text import printable
 

@@ -21,8 +21,8 @@ from anydml.moves.move import Fill, Move
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import MAX_SHAPE_ELEMENTS, Array, GraphValue, Sizes, Tensor, known_array
 from anydml.onnx.lowering import LoweringContext, ShapeContext, UnknownElementsError
-from anydml.onnx.values import MAX_SHAPE_ELEMENTS, Array, GraphValue, Sizes, Tensor, known_array
 from anydml.tracing.sizes import is_open
 
 

@@ -13,8 +13,8 @@ from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, nump
 
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Opsets
-from anydml.onnx.tensors import numpy_type, tensor_shape, tensor_type, to_array
-from anydml.onnx.values import GraphValue, Held, Tensor
+from anydml.onnx.graph_values import GraphValue, Held, Tensor
+from anydml.onnx.tensor_protos import numpy_type, tensor_shape, tensor_type, to_array
 from anydml.onnx.walk import plain_domain
 
 FOLLOWED = 4096

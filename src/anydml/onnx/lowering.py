@@ -15,8 +15,8 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.tensors import check_rank
-from anydml.onnx.values import INT64, Array, GraphValue, Held, Sizes, Tensor
+from anydml.onnx.graph_values import INT64, Array, GraphValue, Held, Sizes, Tensor
+from anydml.onnx.tensor_protos import check_rank
 from anydml.tensor import Layout
 from anydml.tracing.sizes import is_open
 from anydml.tracing.trace import Trace, TracedArray

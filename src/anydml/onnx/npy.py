@@ -16,7 +16,7 @@ from anydml.files import npy
 from anydml.files.folder import write_whole
 from anydml.files.json_path import JsonPath
 from anydml.memory import limits
-from anydml.onnx.tensors import Array
+from anydml.onnx.tensor_protos import Array
 from anydml.text import bytes_text
 
 

@@ -13,14 +13,31 @@ from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
+from anydml.onnx.eager_runs import RunningContext, tensors_in
 from anydml.onnx.graph import decisive, last_use
+from anydml.onnx.graph_values import (
+    MAX_SHAPE_ELEMENTS,
+    EmptyOptional,
+    GraphValue,
+    Sizes,
+    Tensor,
+    TensorSequence,
+    known_array,
+)
 from anydml.onnx.lowering import UnknownElementsError
-from anydml.onnx.operators import flowing, stored_array
 from anydml.onnx.read import read_nodes
-from anydml.onnx.running import RunningContext, tensors_in
-from anydml.onnx.tensors import TEXT, Array, numpy_type, sequence_type, sizes_text, tensor_type, to_array, type_name
+from anydml.onnx.run_node import flowing, stored_array
+from anydml.onnx.tensor_protos import (
+    TEXT,
+    Array,
+    numpy_type,
+    sequence_type,
+    sizes_text,
+    tensor_type,
+    to_array,
+    type_name,
+)
 from anydml.onnx.tracing import TracingContext
-from anydml.onnx.values import MAX_SHAPE_ELEMENTS, EmptyOptional, GraphValue, Sizes, Tensor, TensorSequence, known_array
 from anydml.tracing.fused import Fused, fuse
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray

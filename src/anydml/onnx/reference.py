@@ -15,7 +15,7 @@ from onnx.reference.op_run import OpRun
 
 from anydml.functions import concat_training, split_training
 from anydml.onnx.graph import MICROSOFT
-from anydml.onnx.tensors import Array
+from anydml.onnx.tensor_protos import Array
 
 
 class SplitTraining(OpRun):

@@ -13,8 +13,8 @@ from anydml.engines.protocol import CompiledCall
 from anydml.moves.compose import CONSTANT, Composer
 from anydml.moves.program import Program
 from anydml.moves.value import Value
+from anydml.onnx.graph_values import Array, Held, Tensor
 from anydml.onnx.lowering import POSITION
-from anydml.onnx.values import Array, Held, Tensor
 from anydml.tracing.donating import without_last_copies
 
 MOVE_WEIGHT = 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from anydml.onnx.finding import Finding
+from anydml.onnx.translation_findings import Finding
 from anydml.text import counted
 
 WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")

@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anydml.onnx import custom
-from anydml.onnx.directml import indices as by_index
+from anydml.onnx.directml import fill_descs as as_values
+from anydml.onnx.directml import index_descs as by_index
 from anydml.onnx.directml import layouts as as_layout
 from anydml.onnx.directml import split_slice_pad as as_parts
-from anydml.onnx.directml import values as as_values
 from anydml.onnx.graph import MICROSOFT, Entry
 from anydml.onnx.nodes import (
-    blocks,
-    computing,
+    computed_nodes,
     indexing,
     making,
     padding,
+    pixel_blocks,
     resizing,
     scattering,
     sequences,
@@ -72,9 +72,9 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "Trilu"): Entry((14,), scattering.trilu, as_values.trilu, (1,)),
     ("", "Where"): Entry((9, 16), scattering.where, as_layout.where),
     # Blocks of pixels
-    ("", "DepthToSpace"): Entry((1, 11, 13, 28), blocks.depth_to_space, as_layout.depth_to_space),
+    ("", "DepthToSpace"): Entry((1, 11, 13, 28), pixel_blocks.depth_to_space, as_layout.depth_to_space),
     ("", "Resize"): Entry((10, 11, 13, 18, 19), resizing.resize, as_layout.upsample, (1, 2, 3)),
-    ("", "SpaceToDepth"): Entry((1, 13, 28), blocks.space_to_depth, as_layout.space_to_depth),
+    ("", "SpaceToDepth"): Entry((1, 13, 28), pixel_blocks.space_to_depth, as_layout.space_to_depth),
     ("", "Upsample"): Entry((1, 7, 9, 10), resizing.resize, as_layout.upsample, (1,)),
     # Values
     ("", "Constant"): Entry((1, 9, 11, 12, 13, 19, *_RECENT), making.constant),
@@ -97,18 +97,18 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "OptionalGetElement"): Entry((15, 18, 28), sequences.get_element),
     ("", "OptionalHasElement"): Entry((15, 18, 28), sequences.has_element),
     # Shape arithmetic, which is folded
-    ("", "Cast"): Entry((1, 6, 9, 13, 19, *_RECENT, 28), computing.cast, as_values.cast),
-    ("", "CastLike"): Entry((15, 19, *_RECENT), computing.cast_like, as_values.cast),
-    ("", "ReduceProd"): Entry((1, 11, 13, 18), computing.reduce_prod, None, (1,)),
-    **{("", name): Entry(_ARITHMETIC, computing.arithmetic) for name in ("Add", "Sub", "Mul", "Div")},
-    **{("", name): Entry((1, 6, 8, 12, 13), computing.arithmetic) for name in ("Min", "Max")},
-    **{("", name): Entry((1, 6, 13), computing.arithmetic) for name in ("Ceil", "Floor", "Neg", "Abs")},
-    **{("", name): Entry((7, 9, 13), computing.arithmetic) for name in ("Greater", "Less")},
-    **{("", name): Entry((7,), computing.arithmetic) for name in ("And", "Or")},
-    **{("", name): Entry((12, 16), computing.arithmetic) for name in ("GreaterOrEqual", "LessOrEqual")},
-    ("", "Equal"): Entry((7, 11, 13, 19), computing.arithmetic),
-    ("", "Mod"): Entry((10, 13, 28), computing.arithmetic),
-    ("", "Not"): Entry((1,), computing.arithmetic),
+    ("", "Cast"): Entry((1, 6, 9, 13, 19, *_RECENT, 28), computed_nodes.cast, as_values.cast),
+    ("", "CastLike"): Entry((15, 19, *_RECENT), computed_nodes.cast_like, as_values.cast),
+    ("", "ReduceProd"): Entry((1, 11, 13, 18), computed_nodes.reduce_prod, None, (1,)),
+    **{("", name): Entry(_ARITHMETIC, computed_nodes.arithmetic) for name in ("Add", "Sub", "Mul", "Div")},
+    **{("", name): Entry((1, 6, 8, 12, 13), computed_nodes.arithmetic) for name in ("Min", "Max")},
+    **{("", name): Entry((1, 6, 13), computed_nodes.arithmetic) for name in ("Ceil", "Floor", "Neg", "Abs")},
+    **{("", name): Entry((7, 9, 13), computed_nodes.arithmetic) for name in ("Greater", "Less")},
+    **{("", name): Entry((7,), computed_nodes.arithmetic) for name in ("And", "Or")},
+    **{("", name): Entry((12, 16), computed_nodes.arithmetic) for name in ("GreaterOrEqual", "LessOrEqual")},
+    ("", "Equal"): Entry((7, 11, 13, 19), computed_nodes.arithmetic),
+    ("", "Mod"): Entry((10, 13, 28), computed_nodes.arithmetic),
+    ("", "Not"): Entry((1,), computed_nodes.arithmetic),
     # The functions of the operators' files
     **custom.NODES,
 }

@@ -14,8 +14,8 @@ from anydml.moves.move import Access, every_lookup
 from anydml.moves.value import Value
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import INT64, Array, EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.onnx.lowering import MAX_FACTORS, MAX_WORK, LoweringContext, UnknownElementsError
-from anydml.onnx.values import INT64, Array, EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.tracing.refusing import refused
 from anydml.tracing.trace import Trace, TracedArray
 

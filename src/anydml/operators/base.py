@@ -21,10 +21,10 @@ from anydml.moves import Constant, Move, Operand, Program
 from anydml.moves.makers import MoveMaker
 from anydml.moves.program import Coordinate, Element, Formula, HostKernel, ReadIndex
 from anydml.moves.verbs import views_of
+from anydml.operators.desc_text import Problems
 from anydml.operators.problem import Problem, camel, dimension_text
 from anydml.operators.readers import READERS
-from anydml.operators.rules import Rules
-from anydml.operators.texts import Problems
+from anydml.operators.shared_rules import Rules
 from anydml.operators.types import Levels, support_table
 from anydml.records import ListOf, Named, record
 from anydml.tensor import MAX_BYTES, Layout, TensorDesc, tensor_problems

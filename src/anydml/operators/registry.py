@@ -33,7 +33,7 @@ from anydml.operators.resample import Resample1OperatorDesc as Resample1Operator
 from anydml.operators.unfold import UnfoldOperatorDesc as UnfoldOperatorDesc, unfold as unfold
 from anydml.operators.split_training import SplitTrainingOperatorDesc as SplitTrainingOperatorDesc, split_training as split_training
 from anydml.operators.concat_training import ConcatTrainingOperatorDesc as ConcatTrainingOperatorDesc, concat_training as concat_training
-from anydml.operators.axes import broadcast_to as broadcast_to, flip as flip, permute_dims as permute_dims, roll as roll, stack as stack
+from anydml.operators.axis_functions import broadcast_to as broadcast_to, flip as flip, permute_dims as permute_dims, roll as roll, stack as stack
 from anydml.operators.triangles import tril as tril, triu as triu
 from anydml.operators.repeating import repeat as repeat, upsample as upsample
 
@@ -60,7 +60,7 @@ def _is_desc(value: _Any, module: str) -> bool:
 for _file in sorted(_os.listdir(_os.path.dirname(__file__))):
     _stem = _file.removesuffix(".py")
     _name = f"{__package__}.{_stem}"
-    if _stem != _file and _stem[0] != "_" and _name not in _sys.modules and _stem != "computing":
+    if _stem != _file and _stem[0] != "_" and _name not in _sys.modules and _stem != "unsupported":
         globals().update({name: value for name, value in vars(_import_module(_name)).items() if _is_desc(value, _name)})
 
 DESCS: dict[str, type[_OperatorDesc]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.onnx.tensors import numpy_type
+from anydml.onnx.tensor_protos import numpy_type
 from anydml.proving.calls import Call
 from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
 from anydml.proving.layouts import PLAIN, laid_out, shared_axes

@@ -12,7 +12,7 @@ import onnx.shape_inference
 from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from anydml.onnx.budget import Budget
-from anydml.onnx.tensors import numpy_type, to_array
+from anydml.onnx.tensor_protos import numpy_type, to_array
 from anydml.onnx.walk import plain_domain
 from anydml.proving.sizes import Size
 from anydml.proving.terms import MAX_FOLLOWED_ELEMENTS, Term

@@ -16,8 +16,8 @@ from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
-from anydml.onnx.tensors import bits_of, numpy_type, tensor_shape, to_array
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
+from anydml.onnx.tensor_protos import bits_of, numpy_type, tensor_shape, to_array
 
 NUMBERS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 """Attributes of Constant that are not tensors, and their dtypes."""

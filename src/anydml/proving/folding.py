@@ -12,10 +12,10 @@ from onnx.reference import ReferenceEvaluator
 
 from anydml.errors import BindingError, DescError, ModelError
 from anydml.onnx.budget import Budget
-from anydml.onnx.operators import run_node
+from anydml.onnx.graph_values import Array
 from anydml.onnx.read import read_node
+from anydml.onnx.run_node import run_node
 from anydml.onnx.table import NODES
-from anydml.onnx.values import Array
 from anydml.onnx.walk import plain_domain
 from anydml.proving.terms import Term, Terms
 

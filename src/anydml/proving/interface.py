@@ -8,7 +8,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.onnx.tensors import sizes_text, tensor_type, type_name
+from anydml.onnx.tensor_protos import sizes_text, tensor_type, type_name
 from anydml.proving.names import show_size, size_names, unnamed_size
 from anydml.proving.sizes import Size, name
 from anydml.text import counted

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
 from anydml.proving.layouts import PLAIN, laid_out
 from anydml.proving.orders import REPEATED, Entry, aligned, numbers
 from anydml.proving.sizes import Size, Sizes, product

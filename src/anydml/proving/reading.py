@@ -15,7 +15,7 @@ from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import inlined
 from anydml.onnx.graph import opsets_of
-from anydml.onnx.tensors import numpy_type, tensor_type, to_array
+from anydml.onnx.tensor_protos import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import bodies, subgraphs
 from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from anydml.onnx.budget import Budget
-from anydml.onnx.tensors import numpy_type, to_array
+from anydml.onnx.tensor_protos import numpy_type, to_array
 from anydml.proving.calls import Call
 from anydml.proving.elementwise import permutation_of
 from anydml.proving.moving import Mover

@@ -11,7 +11,7 @@ from onnx import ModelProto, ValueInfoProto
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.onnx.checks import inlined, serialized
-from anydml.onnx.tensors import numpy_type, tensor_type
+from anydml.onnx.tensor_protos import numpy_type, tensor_type
 from anydml.proving.names import unnamed_size
 
 FIRST_SIZE = 3

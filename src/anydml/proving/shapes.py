@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
 from anydml.proving.sizes import Polynomial, differ, least, quotient
 from anydml.proving.terms import Term, Terms, elements_of
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from anydml.functions import copy
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
 from anydml.proving.bounds import Bounds
 from anydml.proving.sizes import DERIVED_NAME, Polynomial, Sizes, name
 

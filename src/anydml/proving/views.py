@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
 from anydml.proving.orders import REPEATED, Entry, Order, numbers
 from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import MAX_FOLLOWED_ELEMENTS, Term, Terms

@@ -8,9 +8,9 @@ FLOAT32 only; inputs that no output depends on may be left unbound; and a violat
 
 from __future__ import annotations
 
-from anydml.pydirectml import computing, enums, moving
+from anydml.pydirectml import computing_operators, enums, moving_operators
 from anydml.pydirectml.builder import Device, GraphBuilder, Model, input_tensor
-from anydml.pydirectml.computing import *  # noqa: F403  # all functions that compute
+from anydml.pydirectml.computing_operators import *  # noqa: F403  # all functions that compute
 from anydml.pydirectml.enums import (
     ConvolutionDirection,
     ConvolutionMode,
@@ -25,8 +25,8 @@ from anydml.pydirectml.enums import (
     TensorFlags,
 )
 from anydml.pydirectml.expressions import Binding, Expression, GRUOutputs, MaxPoolingOutputs
-from anydml.pydirectml.moving import *  # noqa: F403  # all functions that move elements
-from anydml.pydirectml.tensors import (
+from anydml.pydirectml.moving_operators import *  # noqa: F403  # all functions that move elements
+from anydml.pydirectml.tensor_descs import (
     Dimensions,
     FusedActivation,
     Size2D,
@@ -64,5 +64,5 @@ __all__ = [
     "TensorPolicy",
     "input_tensor",
 ]
-__all__ += moving.__all__
-__all__ += computing.__all__
+__all__ += moving_operators.__all__
+__all__ += computing_operators.__all__

@@ -20,7 +20,7 @@ from anydml.graph.structs import (
 )
 from anydml.operators.base import OperatorDesc
 from anydml.pydirectml.expressions import Binding, Expression, Source
-from anydml.pydirectml.tensors import TensorData, TensorDesc
+from anydml.pydirectml.tensor_descs import TensorData, TensorDesc
 from anydml.tensor import TensorDesc as BufferTensor
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from anydml.errors import BindingError, DescError, DescTypeError
-from anydml.pydirectml.tensors import TensorDesc
+from anydml.pydirectml.tensor_descs import TensorDesc
 from anydml.tensor import TensorDesc as BufferTensor
 
 COMPUTES = "anydml moves elements and does not compute"

@@ -15,10 +15,10 @@ import importlib.util
 if importlib.util.find_spec("onnx") is None:
     raise ImportError('anydml.referee needs the package onnx: pip install "anydml[onnx]"', name="onnx")
 
+from anydml.referee.case_folders import write_cases
 from anydml.referee.cases import Case, make_cases
 from anydml.referee.causes import causes_of
-from anydml.referee.finding import find_cases
-from anydml.referee.folders import write_cases
+from anydml.referee.find_cases import find_cases
 from anydml.referee.judging import Judged, judge
 from anydml.referee.verdicts import Verdict
 

@@ -13,7 +13,7 @@ from anydml.device import Device
 from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.onnx import backend
-from anydml.onnx.descs import describe
+from anydml.onnx.node_descs import describe
 from anydml.onnx.table import NODES
 from anydml.onnx.walk import plain_domain
 from anydml.operators import JoinOperatorDesc, NonzeroCoordinatesOperatorDesc, OperatorDesc

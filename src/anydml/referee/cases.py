@@ -13,10 +13,10 @@ from anydml.referee.drawing import Draw
 from anydml.referee.features import features_of, reachable
 from anydml.referee.no_cases import reason_of
 from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, evaluate
+from anydml.referee.operator_rules import Operator, Quote
 from anydml.referee.operators import OPERATORS
 from anydml.referee.reaching import reaching, with_rules
-from anydml.referee.rules import Operator, Quote
-from anydml.referee.texts import document, first_versions, says, versions
+from anydml.referee.schema_texts import document, first_versions, says, versions
 
 TRIES = 200
 """Draws in a row that may come to nothing."""

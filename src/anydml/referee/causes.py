@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from anydml.referee.folders import Stored
+from anydml.referee.case_folders import Stored
 from anydml.referee.judging import Judged
 from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, Verdict
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Coordinate, Node, Result, Source, wrapped
-from anydml.referee.rules import (
+from anydml.referee.operator_rules import (
     AXIS,
     Ambiguity,
     Operator,

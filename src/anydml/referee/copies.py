@@ -19,9 +19,9 @@ from anydml.referee.nodes import (
     ResultList,
     TensorList,
 )
-from anydml.referee.rules import LeftOut, Operator, Rule, always
-from anydml.referee.sequences import whole
-from anydml.referee.texts import element_type, result_dtypes
+from anydml.referee.operator_rules import LeftOut, Operator, Rule, always
+from anydml.referee.schema_texts import element_type, result_dtypes
+from anydml.referee.sequence_operators import whole
 
 
 def copied(node: Node, number: int = 0) -> AnyResult:

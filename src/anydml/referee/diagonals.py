@@ -9,8 +9,8 @@ from onnx import helper
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Constant, Coordinate, Node, Result, Source, zero
-from anydml.referee.rules import Operator, Rule, always, zero_of_strings
-from anydml.referee.texts import result_dtypes
+from anydml.referee.operator_rules import Operator, Rule, always, zero_of_strings
+from anydml.referee.schema_texts import result_dtypes
 
 
 def _draw_eye_like(draw: Draw) -> Node:

@@ -16,14 +16,14 @@ from onnx import numpy_helper
 from anydml._version import __version__
 from anydml.errors import AnydmlError
 from anydml.explain import Explanation
+from anydml.referee.case_folders import Stored
 from anydml.referee.causes import Cause, by_operator, causes_of, readings_of
-from anydml.referee.directml.folders import StoredDirectml
-from anydml.referee.folders import Stored
+from anydml.referee.directml.model_folders import StoredDirectml
 from anydml.referee.judging import Judged
 from anydml.referee.protos import model_of
 from anydml.referee.verdicts import AGREES, FAILURES, MISSING, NOT_RUN, REFUSES, UNREADABLE, VERDICTS
-from anydml.referee.webnn.folders import StoredWebnn
-from anydml.referee.webnn.reading import call_in
+from anydml.referee.webnn.calls_to_nodes import call_in
+from anydml.referee.webnn.test_files import StoredWebnn
 from anydml.text import counted, printable
 
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from anydml.referee.nodes import Array, OptionalValue, Sizes, TensorList, Value, count
-from anydml.referee.texts import Kind, dtypes, kinds
+from anydml.referee.schema_texts import Kind, dtypes, kinds
 
 T = TypeVar("T")
 

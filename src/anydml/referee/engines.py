@@ -17,7 +17,7 @@ from anydml.engines import ENGINES as DEVICES
 from anydml.errors import ModelError
 from anydml.referee.ours import Anydml
 from anydml.referee.outside import Command, NotRunError, Written
-from anydml.referee.texts import dtype_of, name_of
+from anydml.referee.schema_texts import dtype_of, name_of
 
 PACKED = ("int4", "uint4", "float4e2m1", "int2", "uint2")
 """Types of several elements a byte, which only some interfaces take."""

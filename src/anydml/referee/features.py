@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, tensors_of
+from anydml.referee.operator_rules import Operator
 from anydml.referee.operators import OPERATORS
-from anydml.referee.rules import Operator
-from anydml.referee.texts import Kind, kinds, name_of, schema, versions
+from anydml.referee.schema_texts import Kind, kinds, name_of, schema, versions
 
 BEYOND_SIZES = 2**31 - 1
 """A number from which on it is beyond every size."""

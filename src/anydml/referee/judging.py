@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from anydml.errors import ModelError
+from anydml.referee.case_folders import Stored
 from anydml.referee.engines import check_engine
-from anydml.referee.finding import find_cases, number_in_file
-from anydml.referee.folders import Stored
+from anydml.referee.find_cases import find_cases, number_in_file
 from anydml.referee.verdicts import (
     AGREES,
     CRASHES,

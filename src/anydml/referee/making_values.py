@@ -10,9 +10,9 @@ import numpy as np
 
 from anydml.referee.drawing import INT64_MAX, Draw
 from anydml.referee.nodes import Constant, Node, Result
-from anydml.referee.rules import LeftOut, Operator, Rule, always
+from anydml.referee.operator_rules import LeftOut, Operator, Rule, always
+from anydml.referee.schema_texts import result_dtypes
 from anydml.referee.shaping import whole
-from anydml.referee.texts import result_dtypes
 
 INT64 = np.dtype(np.int64)
 

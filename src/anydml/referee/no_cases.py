@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anydml.referee.texts import FIRST, LAST, first_versions
+from anydml.referee.schema_texts import FIRST, LAST, first_versions
 
 _BY_REASON: Mapping[str, str] = {
     "it computes numbers": """

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from anydml.referee.texts import default_of
+from anydml.referee.schema_texts import default_of
 
 Array = np.ndarray[Any, Any]
 Coordinate = tuple[int, ...]

@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anydml.referee import (
-    blocks,
     concat_split,
     copies,
     diagonals,
+    index_operators,
     making_values,
     optional_values,
     padding,
-    picking,
+    pixel_blocks,
     repeating,
     resizing,
+    sequence_operators,
     sequence_parts,
-    sequences,
     shaping,
     slicing,
     squeezing,
     writing_over,
 )
 from anydml.referee.nodes import Node, Result
-from anydml.referee.rules import Operator
+from anydml.referee.operator_rules import Operator
 
 _MODULES = (
-    shaping, squeezing, repeating, concat_split, slicing, padding, picking, writing_over, diagonals, blocks,
-    making_values, resizing, copies, sequences, sequence_parts, optional_values,
+    shaping, squeezing, repeating, concat_split, slicing, padding, index_operators, writing_over, diagonals,
+    pixel_blocks,
+    making_values, resizing, copies, sequence_operators, sequence_parts, optional_values,
 )  # fmt: skip
 
 OPERATORS: Mapping[str, Operator] = {operator.name: operator for module in _MODULES for operator in module.OPERATORS}

@@ -16,8 +16,8 @@ from anydml.referee.nodes import (
     Result,
     ResultList,
 )
-from anydml.referee.rules import Operator, Rule, always
-from anydml.referee.texts import element_type
+from anydml.referee.operator_rules import Operator, Rule, always
+from anydml.referee.schema_texts import element_type
 
 
 def _draw_optional(draw: Draw) -> Node:

@@ -86,18 +86,18 @@ class Anydml:
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
         """Run a test of WebNN."""
-        from anydml.referee.webnn import running
+        from anydml.referee.webnn import run_graphs
 
         graph = test["graph"]
         if self._device is None:
-            return running.run(graph)
+            return run_graphs.run(graph)
         from anydml.referee.by_descs import NoDescError
 
         try:
             self.way = "the steps of WebNN"
-            outputs = running.run_by_desc(self._device, test)
+            outputs = run_graphs.run_by_desc(self._device, test)
         except NoDescError as error:
             self.way = f"functions: {error}"
-            return running.run(graph)
+            return run_graphs.run(graph)
         self.way = DESC
         return outputs

@@ -70,7 +70,7 @@ class Command:
 
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
-        from anydml.referee.folders import DATA
+        from anydml.referee.case_folders import DATA
 
         with tempfile.TemporaryDirectory() as results:
             self._call(model, model.parent / DATA, Path(results))

@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, Source, zero
-from anydml.referee.rules import (
+from anydml.referee.operator_rules import (
     AXIS_IN_RANGE,
     Ambiguity,
     LeftOut,

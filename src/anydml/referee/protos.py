@@ -14,7 +14,7 @@ from onnx import OptionalProto, SequenceProto, TensorProto, helper, numpy_helper
 from anydml.errors import ModelError
 from anydml.referee.cases import plain
 from anydml.referee.nodes import Node, OptionalValue, TensorList, Value
-from anydml.referee.texts import element_type, schema
+from anydml.referee.schema_texts import element_type, schema
 
 
 def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> onnx.ModelProto:

@@ -6,7 +6,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Coordinate, Node, Result, Sizes, Source
-from anydml.referee.rules import Operator, Rule, always
+from anydml.referee.operator_rules import Operator, Rule, always
 from anydml.referee.shaping import whole
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, Source
-from anydml.referee.rules import Ambiguity, LeftOut, Operator, Reading, Rule, always, axis_twice, has
+from anydml.referee.operator_rules import Ambiguity, LeftOut, Operator, Reading, Rule, always, axis_twice, has
 
 HALF = Fraction(1, 2)
 ROUNDINGS: dict[str, Callable[[Any], int]] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Coordinate, Node, Result, ResultList, Source, TensorList, wrapped
-from anydml.referee.rules import (
+from anydml.referee.operator_rules import (
     AXIS,
     Ambiguity,
     LeftOut,
@@ -18,7 +18,7 @@ from anydml.referee.rules import (
     always,
     attribute_between,
 )
-from anydml.referee.sequences import FIRST
+from anydml.referee.sequence_operators import FIRST
 
 
 def _draw_split(draw: Draw) -> Node:

@@ -6,7 +6,7 @@ from typing import Any
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, count, number, place, wrapped
-from anydml.referee.rules import LeftOut, Operator, Rule, always, attribute_between, rank_of
+from anydml.referee.operator_rules import LeftOut, Operator, Rule, always, attribute_between, rank_of
 
 
 def whole(draw: Draw, max_rank: int = 5, min_rank: int = 0, parameter: str = "data") -> Array:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
-from anydml.referee import smaller
+from anydml.referee import smaller_nodes
+from anydml.referee.case_folders import Stored, check_new, write_case
 from anydml.referee.causes import Cause, causes_of
-from anydml.referee.directml import smaller as smaller_descs
-from anydml.referee.finding import find_cases
-from anydml.referee.folders import Stored, check_new, write_case
+from anydml.referee.directml import smaller_descs
+from anydml.referee.find_cases import find_cases
 from anydml.referee.judging import MEMORY, SECONDS, Judged, Worker
 from anydml.referee.verdicts import ACCEPTS, NOT_RUN, REFUSES, Verdict, difference
-from anydml.referee.webnn import smaller as smaller_calls
+from anydml.referee.webnn import smaller_calls
 
 MAX_PROBES = 400
 """Cases that are tried for one cause, at most."""
@@ -44,7 +44,7 @@ def _write_case(case: Any, folder: Path) -> Path:
 
 
 SHRINKERS: Mapping[str, Shrinker] = {
-    "onnx": Shrinker(smaller.case_of, smaller.smaller, _write_case, smaller.lines_of),
+    "onnx": Shrinker(smaller_nodes.case_of, smaller_nodes.smaller, _write_case, smaller_nodes.lines_of),
     "webnn": Shrinker(smaller_calls.case_of, smaller_calls.smaller, smaller_calls.write_alone, smaller_calls.lines_of),
     "dxdispatch": Shrinker(
         smaller_descs.case_of, smaller_descs.smaller, smaller_descs.write_alone, smaller_descs.lines_of
@@ -164,9 +164,9 @@ def _is_readable(shrinker: Shrinker, stored: Stored) -> bool:
 def as_lines(case: Any, described: Iterable[str], engine: str, verdict: Verdict) -> str:
     """A case as lines to paste into an issue."""
     lines = [*described]
-    lines += [f"expected: {smaller.shown(value)}" for value in case.outputs]
+    lines += [f"expected: {smaller_nodes.shown(value)}" for value in case.outputs]
     for other in getattr(case, "alternatives", ()):
-        said = "; ".join(map(smaller.shown, other.outputs)) if other.outputs is not None else "an error"
+        said = "; ".join(map(smaller_nodes.shown, other.outputs)) if other.outputs is not None else "an error"
         lines.append(f"or, if read as {other.words}: {said}")
     lines.append(f"{engine} {verdict.verdict}: {' '.join(verdict.detail.split())[:300]}")
     lines.append(f"{case.document}: {case.sentence}")

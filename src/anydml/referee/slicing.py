@@ -8,7 +8,16 @@ import numpy as np
 
 from anydml.referee.drawing import BEYOND_SIZES, Draw
 from anydml.referee.nodes import Array, Coordinate, Node, Result, Source
-from anydml.referee.rules import AXIS_IN_RANGE, Ambiguity, Operator, Reading, Rule, always, axis_twice, input_between
+from anydml.referee.operator_rules import (
+    AXIS_IN_RANGE,
+    Ambiguity,
+    Operator,
+    Reading,
+    Rule,
+    always,
+    axis_twice,
+    input_between,
+)
 from anydml.referee.shaping import whole
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Node, Result, wrapped
-from anydml.referee.rules import Operator, Quote, Rule, always, axis_twice
+from anydml.referee.operator_rules import Operator, Quote, Rule, always, axis_twice
 from anydml.referee.shaping import reordered, whole
 
 

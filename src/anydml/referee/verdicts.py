@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import ModelError
+from anydml.referee.case_folders import Stored
 from anydml.referee.cases import same
 from anydml.referee.engines import Engine
-from anydml.referee.folders import Stored
 from anydml.referee.outside import CrashError, MissingError, NotRunError, OutputError, OutsideError
-from anydml.referee.texts import name_of
+from anydml.referee.schema_texts import name_of
 from anydml.text import counted
 
 AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN = (

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from anydml.errors import AnydmlError, ModelError
 from anydml.referee.engines import opened
-from anydml.referee.finding import find_case
+from anydml.referee.find_cases import find_case
 from anydml.referee.verdicts import unreadable, verdict_of
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from anydml.referee.drawing import Draw
+from anydml.referee.index_operators import OUT_OF_BOUNDS, along_axis, tuple_bounds
 from anydml.referee.nodes import Coordinate, Node, Result, Source, count, place, wrapped
-from anydml.referee.picking import OUT_OF_BOUNDS, along_axis, tuple_bounds
-from anydml.referee.rules import (
+from anydml.referee.operator_rules import (
     AXIS,
     REDUCTIONS,
     LeftOut,

@@ -17,11 +17,11 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, opsets_of
+from anydml.onnx.graph_values import Array, Sizes, Tensor
 from anydml.onnx.inference import FOLLOWED, declared, inferred, initial
 from anydml.onnx.lowering import MAX_BYTES, ShapeContext, UnknownElementsError
 from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
-from anydml.onnx.values import Array, Sizes, Tensor
 from anydml.onnx.walk import plain_domain
 from anydml.proving.names import unnamed_size
 from anydml.slim.composing import MAX_PIECES, CompositionContext, has_open_end

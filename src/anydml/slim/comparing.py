@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from anydml.functions import copy
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
 from anydml.proving.mixing import Marks, NoFingerprintError
 from anydml.proving.names import small_sizes
 from anydml.slim.analysis import MOVEMENT, Analysis

@@ -15,8 +15,8 @@ from anydml.moves.pieces import NotComposableError
 from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Array, Tensor
 from anydml.onnx.lowering import ShapeContext
-from anydml.onnx.values import Array, Tensor
 from anydml.proving.calls import OPEN_ENDS
 from anydml.slim.pieces import Digit, Window, sliced_axes
 

@@ -15,8 +15,8 @@ from anydml.files.folder import Folder, check_replaceable, write_whole
 from anydml.files.json_path import JsonPath
 from anydml.onnx.checks import check, serialized
 from anydml.onnx.external import external_files
-from anydml.onnx.tensors import bits_of
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
+from anydml.onnx.tensor_protos import bits_of
 from anydml.paths import path_text
 from anydml.slim.slimming import Slimmed
 

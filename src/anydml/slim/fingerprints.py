@@ -17,8 +17,8 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import last_use
-from anydml.onnx.operators import run_node
-from anydml.onnx.values import Tensor
+from anydml.onnx.graph_values import Tensor
+from anydml.onnx.run_node import run_node
 from anydml.proving.elementwise import ELEMENTWISE
 from anydml.proving.mixing import (
     Marks,

@@ -7,8 +7,8 @@ from collections.abc import Hashable
 import numpy as np
 import onnx.defs
 
-from anydml.onnx.tensors import bits_of
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
+from anydml.onnx.tensor_protos import bits_of
 from anydml.proving.calls import Call
 from anydml.proving.elementwise import permutation_of
 from anydml.proving.folding import EXACT

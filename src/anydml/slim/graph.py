@@ -10,8 +10,8 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from anydml.files.folder import Folder
 from anydml.onnx.graph import opsets_of
+from anydml.onnx.graph_values import Array
 from anydml.onnx.training_nodes import FreshNames
-from anydml.onnx.values import Array
 from anydml.onnx.walk import bodies, plain_domain, subgraphs
 from anydml.proving.constants import NUMBERS, Constants
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
 from anydml.slim.pieces import Digit, FlatPiece, tidy
 from anydml.tensor import packed_strides
 

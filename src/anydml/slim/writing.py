@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from anydml.onnx.budget import Budget
-from anydml.onnx.operators import run_node
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
+from anydml.onnx.run_node import run_node
 from anydml.slim.expressions import Expr
 from anydml.slim.graph import Graph, Op
 from anydml.slim.planning import Plan

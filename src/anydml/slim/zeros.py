@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anydml.onnx.tensors import numpy_type
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
+from anydml.onnx.tensor_protos import numpy_type
 from anydml.proving.moving import filled
 from anydml.proving.terms import Term
 from anydml.slim.analysis import MOVEMENT

@@ -32,7 +32,7 @@ from anydml.stores.manifests import manifest
 from anydml.stores.plans import Plan
 from anydml.stores.rechunking import rechunk
 from anydml.stores.resharding import reshard
-from anydml.stores.tasks import finish_tasks, plan_tasks, run_task
+from anydml.stores.task_plans import finish_tasks, plan_tasks, run_task
 from anydml.stores.verifying import compare, verify
 
 __all__ = [

@@ -12,10 +12,10 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.paths import path_text
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensors
 from anydml.stores.checkpoints.model_layouts import asked
 from anydml.stores.checkpoints.output_files import Change, plan_checkpoint
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.placements import Placement
 from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.formats.block_types import is_of_blocks

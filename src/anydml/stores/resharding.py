@@ -14,11 +14,11 @@ from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.paths import path_text
 from anydml.stores.checkpoints.apply_rules import apply_rule
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensors, MadeTensors, described, program_of
+from anydml.stores.checkpoints.layout_rules import read_layout
 from anydml.stores.checkpoints.output_files import Change, outputs_of, plan_checkpoint
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.placements import Placement
-from anydml.stores.checkpoints.rules import read_layout
 from anydml.stores.checkpoints.rules_in_python import apply_python, read_python
 from anydml.stores.checkpoints.selecting import Selection, Texts
 from anydml.stores.checkpoints.shards import OutputFile, index_of

@@ -20,13 +20,13 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 from anydml.operators.registry import FUNCTIONS
-from anydml.torch import batching, generic, gradients, operators, picking, shapes, transforms
-from anydml.torch.calls import tensor_function
+from anydml.torch import batching, gather_gradient, generic, gradients, registration, shapes, transforms
+from anydml.torch.torch_functions import tensor_function
 
-for _name, _operator in operators.OPERATORS.items():
-    _function = operators.REGISTERED[_name]
-    if _name == picking.NAME:
-        _rules = picking.RULES
+for _name, _operator in registration.OPERATORS.items():
+    _function = registration.REGISTERED[_name]
+    if _name == gather_gradient.NAME:
+        _rules = gather_gradient.RULES
     elif _name in gradients.SETUP:
         _backward, _batch = getattr(gradients, f"{_name}_backward"), getattr(batching, _name)
         _rules = transforms.Rules(gradients.SETUP[_name], _backward, _batch)
@@ -35,7 +35,7 @@ for _name, _operator in operators.OPERATORS.items():
     _operator.register_fake(shapes.fake(_function))
     _operator.register_autograd(_rules.backward, setup_context=_rules.setup)
     _operator.register_vmap(_rules.batch)
-    operators.register_fast_path(_function)
+    registration.register_fast_path(_function)
     transforms.RULES[_name], transforms.FUNCTIONS[_name] = _rules, _function
 
 if TYPE_CHECKING:

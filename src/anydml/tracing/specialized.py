@@ -16,7 +16,7 @@ from anydml.engines.protocol import CompiledCall
 from anydml.errors import BindingError
 from anydml.functions.calling import check_size
 from anydml.moves import Program
-from anydml.moves.indices import as_signed
+from anydml.moves.wrapped_indices import as_signed
 from anydml.tracing.donating import Pairs, donated
 from anydml.tracing.results import Known, Result, TracedFunction
 from anydml.tracing.structure import paired, rebuilt

@@ -12,9 +12,9 @@ import numpy as np
 from anydml.engines.common import index_error
 from anydml.engines.protocol import Array
 from anydml.memory.host import window
-from anydml.moves.indices import are_inside, is_outside, resolve
 from anydml.moves.move import Access, Lookup, Move, every_lookup, extent
 from anydml.moves.program import Program, may_write_twice
+from anydml.moves.wrapped_indices import are_inside, is_outside, resolve
 
 CHUNK = 1 << 16
 CHUNK_BYTES = 512 << 10

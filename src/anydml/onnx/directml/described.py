@@ -9,9 +9,9 @@ from onnx import helper
 
 from anydml.errors import ModelError
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import GraphValue, Sizes, Tensor
 from anydml.onnx.lowering import ShapeContext
-from anydml.onnx.tensors import directml_type, type_name
-from anydml.onnx.values import GraphValue, Sizes, Tensor
+from anydml.onnx.tensor_protos import directml_type, type_name
 from anydml.tensor import OF_4_BITS, TYPES_OF_4_BITS, DataType, TensorDesc
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from anydml.onnx.directml.described import Described, filled_up
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import UnknownElementsError
-from anydml.onnx.nodes.blocks import block_order
+from anydml.onnx.nodes.pixel_blocks import block_order
 from anydml.onnx.nodes.resizing import (
     WHOLE,
     Scaled,
@@ -21,7 +22,6 @@ from anydml.onnx.nodes.resizing import (
     whole_scales,
 )
 from anydml.onnx.nodes.shaping import permutation
-from anydml.onnx.values import Sizes, Tensor
 from anydml.operators import (
     DepthToSpace1OperatorDesc,
     ElementWiseIdentityOperatorDesc,

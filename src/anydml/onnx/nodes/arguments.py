@@ -7,8 +7,8 @@ from typing import Any
 
 from anydml.moves.move import Outside
 from anydml.onnx.graph import Node, are
+from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.values import Sizes, Tensor
 
 INDEX_BYTES = 48
 """Upper bound of the memory in bytes for creating an index."""

@@ -6,9 +6,9 @@ import numpy as np
 
 from anydml.infer import picked_axis
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import INDEX_BYTES, check_range, outside
-from anydml.onnx.values import Sizes, Tensor
 from anydml.text import counted
 from anydml.tracing import picking
 from anydml.tracing.axes import ravel

@@ -9,10 +9,10 @@ from onnx import TensorProto
 
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Array, Tensor, integers
 from anydml.onnx.lowering import LoweringContext, UnknownElementsError, check_bytes
 from anydml.onnx.nodes.arguments import elements_of, scalar, sizes_of
-from anydml.onnx.tensors import TEXT, VALUE, numpy_type, tensor_shape, to_array, type_name
-from anydml.onnx.values import Array, Tensor, integers
+from anydml.onnx.tensor_protos import TEXT, VALUE, numpy_type, tensor_shape, to_array, type_name
 from anydml.text import printable
 
 ELEMENTS = {"int": TensorProto.INT64, "float": TensorProto.FLOAT, "string": TensorProto.STRING}

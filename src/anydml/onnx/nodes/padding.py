@@ -9,9 +9,9 @@ import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Array, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
-from anydml.onnx.values import Array, Tensor
 from anydml.text import counted
 from anydml.tracing.padding import extend
 from anydml.tracing.trace import TracedArray

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Array, Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import INDEX_BYTES, axes_of, elements_of, sizes_of
 from anydml.onnx.nodes.padding import padded
-from anydml.onnx.values import Array, Sizes, Tensor
 from anydml.text import counted
 from anydml.tracing.parts import repeat_each
 from anydml.tracing.picking import pick

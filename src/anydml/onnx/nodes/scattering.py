@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import check_range, outside, scalar
 from anydml.onnx.nodes.indexing import check_elements, check_tuples
 from anydml.onnx.nodes.shaping import broadcast_sizes
-from anydml.onnx.tensors import numpy_type
-from anydml.onnx.values import Sizes, Tensor
+from anydml.onnx.tensor_protos import numpy_type
 from anydml.tracing.indexing import indexed
 from anydml.tracing.parts import unstack
 from anydml.tracing.putting import Along, At, choose, put, triangle

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import elements_of, scalar
 from anydml.onnx.nodes.split_slice_concat import joined_axis
-from anydml.onnx.tensors import numpy_type
-from anydml.onnx.values import EmptyOptional, GraphValue, Tensor, TensorSequence
+from anydml.onnx.tensor_protos import numpy_type
 from anydml.tracing.verbs import join, parts_of, reshape, resized
 
 MAX_PARTS = 1 << 16

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import GraphValue, Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import axes_of, elements_of, scalar, sizes_of
-from anydml.onnx.tensors import bits_of, check_rank, numpy_type, type_name
-from anydml.onnx.values import GraphValue, Sizes, Tensor
+from anydml.onnx.tensor_protos import bits_of, check_rank, numpy_type, type_name
 from anydml.text import counted
 from anydml.tracing import parts, verbs
 from anydml.tracing.verbs import broadcast, permute

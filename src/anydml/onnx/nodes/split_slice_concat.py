@@ -12,9 +12,9 @@ from typing import NamedTuple
 from anydml.functions.arguments import all_parts
 from anydml.infer import part_sizes
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Sizes, Tensor, integers
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of
-from anydml.onnx.values import Sizes, Tensor, integers
 from anydml.operators.join import joined_axis as operators_axis
 from anydml.operators.split_training import known_sizes
 from anydml.text import counted

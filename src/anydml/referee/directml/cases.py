@@ -21,10 +21,10 @@ from anydml.operators.enums import NamedEnum, Size2D
 from anydml.operators.problem import camel
 from anydml.referee.directml.breaking import broken
 from anydml.referee.directml.contents import fill, is_decided
-from anydml.referee.directml.descs import DRAWS
 from anydml.referee.directml.features import EDGES, features_of, levels_of, of_indices, reachable
-from anydml.referee.directml.tensors import collides
-from anydml.referee.directml.texts import SENTENCES, document, questions, sentence
+from anydml.referee.directml.page_sentences import SENTENCES, document, questions, sentence
+from anydml.referee.directml.random_descs import DRAWS
+from anydml.referee.directml.random_tensors import collides
 from anydml.referee.outside import WRITTEN
 from anydml.referee.reaching import reaching
 from anydml.tensor import DataType, TensorDesc, TensorFlags

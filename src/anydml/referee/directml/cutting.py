@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from anydml import operators
 from anydml.operators import OperatorDesc
-from anydml.referee.directml.tensors import BITS_32_AND_LESS, INDEX_TYPES, random_sizes, random_tensor
+from anydml.referee.directml.random_tensors import BITS_32_AND_LESS, INDEX_TYPES, random_sizes, random_tensor
 from anydml.tensor import DataType, TensorDesc
 
 OPERATORS = ("split", "join", "slice", "slice1", "gather", "split_training", "concat_training")

@@ -13,7 +13,7 @@ from anydml.feature_level import FeatureLevel, row_at
 from anydml.operators import OperatorDesc
 from anydml.operators.enums import NamedEnum
 from anydml.operators.problem import camel
-from anydml.referee.directml.descs import DRAWS
+from anydml.referee.directml.random_descs import DRAWS
 
 NOT_DRAWN = ("WRAP", "LINEAR", "LINEAR_INTERPOLATION")
 """Members of enumerations whose results the documents leave open, or compute."""

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from anydml import operators
 from anydml.operators import OperatorDesc
 from anydml.operators.enums import Size2D
-from anydml.referee.directml.tensors import (
+from anydml.referee.directml.random_tensors import (
     BITS_32_AND_LESS,
     DATA_TYPES,
     INDEX_TYPES,

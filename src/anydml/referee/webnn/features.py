@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from anydml.referee.nodes import Array
+from anydml.referee.webnn.call_rules import INDICES
 from anydml.referee.webnn.operators import RESAMPLED, TYPES, WEBNN, Call
-from anydml.referee.webnn.rules import INDICES
 
 MAX_RANK = 4
 """Ranks that the cases must reach; some have more."""

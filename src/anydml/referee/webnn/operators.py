@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.referee.drawing import INT64_MIN, Draw
+from anydml.referee.index_operators import drawn_indices
 from anydml.referee.nodes import Node, wrapped
 from anydml.referee.operators import OPERATORS, results_of
-from anydml.referee.picking import drawn_indices
 from anydml.referee.shaping import whole
 
 OPSET = 24

@@ -9,8 +9,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array
-from anydml.referee.webnn.operators import Call
-from anydml.referee.webnn.rules import (
+from anydml.referee.webnn.call_rules import (
     CallRule,
     changed_at,
     first_of,
@@ -23,6 +22,7 @@ from anydml.referee.webnn.rules import (
     with_tensor,
     with_value,
 )
+from anydml.referee.webnn.operators import Call
 
 SHAPE_OF_INDICES = "If indices's shape is not equal to indicesShapeExpected, then throw a TypeError."
 INPUTS_TYPE = CallRule(

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from anydml.referee.webnn.operators import RESAMPLED
-from anydml.referee.webnn.rules import (
+from anydml.referee.webnn.call_rules import (
     CallRule,
     about,
     axis_below,
@@ -22,6 +21,7 @@ from anydml.referee.webnn.rules import (
     tensor_of,
     type_of_indices,
 )
+from anydml.referee.webnn.operators import RESAMPLED
 from anydml.referee.webnn.step_rules import (
     COORDINATES,
     INPUTS_RANK,

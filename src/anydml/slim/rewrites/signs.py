@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anydml.onnx.values import Array
+from anydml.onnx.graph_values import Array
 from anydml.slim.graph import Op
 from anydml.slim.rewrites.rewrite import Rewrite
 

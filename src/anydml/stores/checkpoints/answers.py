@@ -14,9 +14,9 @@ from anydml.moves.move import Lookup
 from anydml.moves.pieces import Factor, Piece
 from anydml.moves.program import Operand
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import Axis
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.patterns import Pattern
 
 

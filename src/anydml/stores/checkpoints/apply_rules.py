@@ -12,8 +12,8 @@ from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, picked, put, sliced, together
+from anydml.stores.checkpoints.layout_rules import Action, Rule
 from anydml.stores.checkpoints.patterns import Pattern
-from anydml.stores.checkpoints.rules import Action, Rule
 from anydml.stores.formats.block_types import elements_of
 
 MAX_SEARCHED_NAMES = 200

@@ -12,10 +12,10 @@ from typing import Any
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import ALL, AxisIntervals, AxisSection
 from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
 from anydml.stores.checkpoints.known_axes import Model
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.sharded import Alike, tensor_of
 from anydml.stores.formats.completeness import PARTS
 from anydml.stores.formats.open_files import OpenFiles

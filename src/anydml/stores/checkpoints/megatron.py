@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names, show
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import joined
 from anydml.stores.checkpoints.known_axes import Model
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.formats.pickle_reader import fields_of
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.torch_save import TorchDict, read_torch_dict

@@ -19,8 +19,8 @@ from anydml.errors import AnydmlError, ModelError
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.checkpoints import experts, kept_answers
 from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
 from anydml.stores.checkpoints.transformers_mapping import Architecture
 from anydml.text import counted

@@ -18,11 +18,11 @@ from anydml.files.located import located
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.paths import path_text
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensors, Parts, described, program_of
 from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for, said_of
 from anydml.stores.checkpoints.model_config import config_beside
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.shards import OutputFile, check_shards, files_of_shards, index_of

@@ -15,12 +15,12 @@ from anydml.errors import ModelError
 from anydml.files.json_path import names, show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import AxisIntervals
 from anydml.stores.checkpoints.companions import Looks, depends_on
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, MadeTensors, Parts, sliced
 from anydml.stores.checkpoints.known_axes import Model, weight_of
 from anydml.stores.checkpoints.model_config import ModelConfig
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.formats.store import Numbers
 from anydml.text import counted
 

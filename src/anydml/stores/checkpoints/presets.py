@@ -13,13 +13,13 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.apply_rules import apply_rule
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import ALL, Axis
 from anydml.stores.checkpoints.composed import ComposedTensors
 from anydml.stores.checkpoints.experts import projections_of
 from anydml.stores.checkpoints.known_axes import projection_of
+from anydml.stores.checkpoints.layout_rules import LayoutRules, parse_layout
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.patterns import Pattern
-from anydml.stores.checkpoints.rules import LayoutRules, parse_layout
 
 VLLM = """
 rules = [

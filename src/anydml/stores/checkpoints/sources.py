@@ -16,11 +16,11 @@ from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, show
 from anydml.files.located import located, real_path
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import joined, parts_of
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.model_config import config_beside
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.remarks import OWN_KEYS, beside_index, check_ends, different_metadata, left_out
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of

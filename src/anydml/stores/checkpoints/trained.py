@@ -10,12 +10,12 @@ from typing import NamedTuple
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import joined
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.megatron import FILES, megatron_folder, read_megatron
 from anydml.stores.checkpoints.model_config import config_beside
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.formats.deepspeed import is_model_file, of_one_rank, read_zero, zero_folder
 from anydml.stores.formats.opening import opened_file

@@ -20,7 +20,7 @@ from anydml.stores.planning.block_list import MORE_MEMORY, Block, BlockList, che
 from anydml.stores.planning.block_shapes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
 from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, THREADS, Blocking, Summary, Totals
 from anydml.stores.planning.covered import ChunkCount
-from anydml.stores.planning.indices import reader_of
+from anydml.stores.planning.known_lookups import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
 from anydml.tensor import Layout
 from anydml.text import bytes_text, counted

@@ -17,9 +17,9 @@ from anydml.stores.formats.targets import Targets
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.blocks import MoveGroup
 from anydml.stores.planning.copies import RunCopies
-from anydml.stores.planning.indices import reader_of, resolved
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.joining import joined
+from anydml.stores.planning.known_lookups import reader_of, resolved
 
 MAX_SHARED_OUTPUT = 1 << 20
 """Maximum size in bytes of an output that shares blocks with others."""

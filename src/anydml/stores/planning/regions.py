@@ -17,7 +17,7 @@ from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.block_shapes import offset_of, size_of
 from anydml.stores.planning.cutting import boxes_in, part_of, split_dimension
-from anydml.stores.planning.indices import ReadOperand, pick_of, runs_of
+from anydml.stores.planning.known_lookups import ReadOperand, pick_of, runs_of
 from anydml.stores.planning.picks import CellOf, Pick, PickedBox, box_between, reach
 from anydml.tensor import Layout
 

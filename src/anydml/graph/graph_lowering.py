@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from anydml.graph.composer import GraphComposer
+from anydml.graph.graph_rules import order
 from anydml.graph.nodes import Node
 from anydml.graph.reinterpret import is_same_view, reinterpret
-from anydml.graph.rules import order
 from anydml.graph.structs import (
     NAME,
     ConstantDataGraphNodeDesc,

@@ -15,10 +15,10 @@ from anydml.onnx import backend
 from anydml.referee.by_descs import NoDescError, outputs_by_desc
 from anydml.referee.nodes import Node
 from anydml.referee.protos import model_of
-from anydml.referee.webnn.folders import array_of, given_to, outputs_of
+from anydml.referee.webnn.calls_to_nodes import NODES, call_in
 from anydml.referee.webnn.operators import OPSET, Call
-from anydml.referee.webnn.reading import NODES, call_in
 from anydml.referee.webnn.steps import RULES
+from anydml.referee.webnn.test_files import array_of, given_to, outputs_of
 from anydml.text import counted
 
 Values = Mapping[str, Any]

@@ -11,14 +11,27 @@ from numpy.random import Generator
 
 from anydml import operators
 from anydml.operators import OperatorDesc
-from anydml.referee.directml import cutting, filling, moving
+from anydml.referee.directml import cutting, filling, moving_descs
 
 FAMILY: Mapping[str, Callable[[Generator], OperatorDesc]] = {
     make.__name__: make
     for make in (
-        *(moving.tile, moving.padding, moving.padding1, moving.gather_elements, moving.gather_nd, moving.gather_nd1),
-        *(moving.scatter, moving.scatter_nd, moving.slice_grad, moving.space_to_depth, moving.space_to_depth1),
-        *(moving.depth_to_space, moving.depth_to_space1, filling.diagonal_matrix, filling.diagonal_matrix1),
+        *(
+            moving_descs.tile,
+            moving_descs.padding,
+            moving_descs.padding1,
+            moving_descs.gather_elements,
+            moving_descs.gather_nd,
+            moving_descs.gather_nd1,
+        ),
+        *(
+            moving_descs.scatter,
+            moving_descs.scatter_nd,
+            moving_descs.slice_grad,
+            moving_descs.space_to_depth,
+            moving_descs.space_to_depth1,
+        ),
+        *(moving_descs.depth_to_space, moving_descs.depth_to_space1, filling.diagonal_matrix, filling.diagonal_matrix1),
         *(filling.fill_value_constant, filling.fill_value_sequence, filling.element_wise_identity),
         *(filling.reverse_subsequences, filling.one_hot, filling.element_wise_if, filling.upsample_2d),
         *(filling.resample, filling.resample1, filling.resample2, filling.resample3, filling.unfold),

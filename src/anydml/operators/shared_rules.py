@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from anydml.operators.desc_text import Printed
 from anydml.operators.enums import InterpolationMode
 from anydml.operators.problem import Problem, camel
 from anydml.operators.scalars import Scalar, scalar_problem
-from anydml.operators.texts import Printed
 from anydml.operators.types import INDEX_TYPES
 from anydml.tensor import UINT_MAX, DataType, TensorDesc
 from anydml.text import a, counted

@@ -14,11 +14,11 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import MAX_SHAPE_ELEMENTS, Array, Tensor
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of
 from anydml.onnx.nodes.shaping import broadcast_sizes
-from anydml.onnx.tensors import TEXT, numpy_type, type_name
-from anydml.onnx.values import MAX_SHAPE_ELEMENTS, Array, Tensor
+from anydml.onnx.tensor_protos import TEXT, numpy_type, type_name
 
 CAST_BYTES = 24
 """Temporary memory in bytes per element of a cast: intermediate floats, and masks for saturation."""

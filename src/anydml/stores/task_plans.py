@@ -22,7 +22,7 @@ from anydml.stores.planning.block_shapes import size_of
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.plans import Plan
 from anydml.stores.rechunking import rechunk
-from anydml.stores.running.tasks import begin, finish, finished_tasks, write_task
+from anydml.stores.running.task_runs import begin, finish, finished_tasks, write_task
 from anydml.text import counted
 
 TASK_BYTES = 256 << 20

@@ -11,9 +11,9 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
+from anydml.onnx.eager_runs import RunningContext
 from anydml.onnx.graph import Node
-from anydml.onnx.running import RunningContext
-from anydml.onnx.values import Array, EmptyOptional, GraphValue, Tensor, TensorSequence
+from anydml.onnx.graph_values import Array, EmptyOptional, GraphValue, Tensor, TensorSequence
 
 
 def run_node(node: Node, inputs: Sequence[Any], budget: Budget) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from anydml.operators.upsample_2d import Upsample2dOperatorDesc
 from anydml.pydirectml.builder import GraphBuilder
 from anydml.pydirectml.enums import TensorDataType
 from anydml.pydirectml.expressions import Expression
-from anydml.pydirectml.tensors import Size2D
+from anydml.pydirectml.tensor_descs import Size2D
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 __all__ = [

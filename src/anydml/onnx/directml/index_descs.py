@@ -9,7 +9,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.onnx.directml.described import Described
 from anydml.onnx.graph import Node
-from anydml.onnx.values import GraphValue, Tensor
+from anydml.onnx.graph_values import GraphValue, Tensor
 from anydml.operators import (
     GatherElementsOperatorDesc,
     GatherNd1OperatorDesc,

@@ -15,8 +15,8 @@ from anydml.dxdispatch.model_text import read_text
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
+from anydml.referee.case_folders import Stored, read_about
 from anydml.referee.directml.cases import EXPECTED, MODEL, taken
-from anydml.referee.folders import Stored, read_about
 from anydml.referee.outside import PRINTED, WRITTEN, OutputError, read_npy, runs
 
 LINE = re.compile(r"Resource '.*':|\[ *\d+\] ")

@@ -9,8 +9,8 @@ import numpy as np
 
 from anydml.referee.drawing import INT64_MIN
 from anydml.referee.nodes import Array, Node
-from anydml.referee.webnn.folders import array_of, given_to
 from anydml.referee.webnn.operators import OPSET, Call
+from anydml.referee.webnn.test_files import array_of, given_to
 
 Values = Mapping[str, Any]
 

@@ -12,13 +12,13 @@ from anydml.errors import AnydmlError
 from anydml.referee.cases import same
 from anydml.referee.nodes import Array
 from anydml.referee.operators import OPERATORS
-from anydml.referee.smaller import cuts, shown
+from anydml.referee.smaller_nodes import cuts, shown
+from anydml.referee.webnn.calls_to_nodes import call_in, call_of
 from anydml.referee.webnn.cases import WebnnCase, test_of, valid_case, write_webnn
-from anydml.referee.webnn.folders import StoredWebnn
 from anydml.referee.webnn.operators import Call
-from anydml.referee.webnn.reading import call_in, call_of
-from anydml.referee.webnn.running import run
+from anydml.referee.webnn.run_graphs import run
 from anydml.referee.webnn.steps import RULES
+from anydml.referee.webnn.test_files import StoredWebnn
 
 
 def case_of(stored: StoredWebnn) -> WebnnCase:

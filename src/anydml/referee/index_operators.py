@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, place, wrapped
-from anydml.referee.rules import AXIS, Operator, Quote, Rule, always, input_between, one_of
+from anydml.referee.operator_rules import AXIS, Operator, Quote, Rule, always, input_between, one_of
 
 OUT_OF_BOUNDS: Quote = (
     "It is an error if any of the index values are out of bounds.",

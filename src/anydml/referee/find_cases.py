@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from anydml.errors import ModelError
-from anydml.referee.directml.folders import StoredDirectml, stored_directml
-from anydml.referee.folders import INDEX, MODEL, Stored, stored_onnx
-from anydml.referee.webnn.folders import StoredWebnn, tests_of
+from anydml.referee.case_folders import INDEX, MODEL, Stored, stored_onnx
+from anydml.referee.directml.model_folders import StoredDirectml, stored_directml
+from anydml.referee.webnn.test_files import StoredWebnn, tests_of
 
 ONE_OF = (
     "a case is a folder with model.onnx and test_data_set_0, one with model.json, or a test of WebNN in a .json file"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.referee.folders import Stored, describes_case
+from anydml.referee.case_folders import Stored, describes_case
 from anydml.referee.outside import runs
 
 RULE = 'a file of WebNN\'s tests has "tests", each with a "name" and a "graph" of inputs, operators, expectedOutputs'

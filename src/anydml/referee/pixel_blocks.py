@@ -6,7 +6,7 @@ from typing import Any
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Coordinate, Node, Result, Source, place
-from anydml.referee.rules import Operator, always, has
+from anydml.referee.operator_rules import Operator, always, has
 
 
 def _draw_depth_to_space(draw: Draw) -> Node:

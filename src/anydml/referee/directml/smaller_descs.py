@@ -18,8 +18,8 @@ from anydml.operators.problem import camel
 from anydml.referee.cases import same
 from anydml.referee.directml.cases import DirectmlCase, desc_of, made, taken, write_directml
 from anydml.referee.directml.contents import are_decided, is_decided
-from anydml.referee.directml.folders import StoredDirectml, defined
-from anydml.referee.smaller import part_of, shown
+from anydml.referee.directml.model_folders import StoredDirectml, defined
+from anydml.referee.smaller_nodes import part_of, shown
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 Arrays = list[Any]

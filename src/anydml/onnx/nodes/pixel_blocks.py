@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Tensor
 from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.values import Tensor
 from anydml.text import counted
 from anydml.tracing.images import pixel_shuffle, pixel_unshuffle
 

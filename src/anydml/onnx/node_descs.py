@@ -18,16 +18,16 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
-from anydml.onnx.directml.indices import INDEXED, MAX_INDICES, indices_of, outside
-from anydml.onnx.finding import MOVING, NO_ELEMENTS, ON_THE_CPU, Finding, apart, movement_in
+from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES, indices_of, outside
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, read_as_data
+from anydml.onnx.graph_values import GraphValue, Held, Tensor
 from anydml.onnx.inference import FOLLOWED, Unknown, declared, inferred, initial
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
-from anydml.onnx.nodes.computing import ARITHMETIC
+from anydml.onnx.nodes.computed_nodes import ARITHMETIC
 from anydml.onnx.read import named, read_node
-from anydml.onnx.tensors import numpy_type, sizes_text, tensor_type, type_name
-from anydml.onnx.values import GraphValue, Held, Tensor
+from anydml.onnx.tensor_protos import numpy_type, sizes_text, tensor_type, type_name
+from anydml.onnx.translation_findings import MOVING, NO_ELEMENTS, ON_THE_CPU, Finding, apart, movement_in
 from anydml.onnx.walk import plain_domain
 from anydml.operators import OperatorDesc
 from anydml.text import printable

@@ -15,9 +15,9 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import UNQUERIED_GROWTH, Budget
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
+from anydml.onnx.graph_values import Array, GraphValue, Held, Sizes, Tensor, TensorSequence
 from anydml.onnx.lowering import MAX_FACTORS, MAX_WORK, POSITION, LoweringContext, moved_type
 from anydml.onnx.region import Region
-from anydml.onnx.values import Array, GraphValue, Held, Sizes, Tensor, TensorSequence
 from anydml.tracing.trace import TracedArray
 
 MAX_NODES = 256

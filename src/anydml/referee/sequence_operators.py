@@ -9,14 +9,14 @@ from onnx import helper
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, ResultList, Source, TensorList, wrapped
-from anydml.referee.rules import (
+from anydml.referee.operator_rules import (
     Operator,
     Quote,
     Rule,
     always,
     input_between,
 )
-from anydml.referee.texts import element_type, result_dtypes
+from anydml.referee.schema_texts import element_type, result_dtypes
 
 INT64 = np.dtype(np.int64)
 FIRST = "input_sequence"

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from anydml import operators
 from anydml.operators import OperatorDesc
 from anydml.operators.enums import DepthSpaceOrder
-from anydml.referee.directml.tensors import (
+from anydml.referee.directml.random_tensors import (
     DATA_TYPES,
     INDEX_TYPES,
     a_number,

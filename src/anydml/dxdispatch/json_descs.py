@@ -24,10 +24,10 @@ from anydml.dxdispatch.initializers import parse_data_type
 from anydml.errors import DescError
 from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import REGISTRY, OperatorDesc
-from anydml.operators.computing import why_refused
 from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
 from anydml.operators.problem import camel
 from anydml.operators.scalars import Scalar
+from anydml.operators.unsupported import why_refused
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 from anydml.text import counted, did_you_mean
 

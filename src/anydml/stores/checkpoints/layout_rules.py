@@ -14,8 +14,8 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names, show
-from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import Axis
+from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.patterns import Pattern
 
 MAX_BYTES = 16 << 20
