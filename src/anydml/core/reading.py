@@ -183,7 +183,7 @@ def item(make, x, value):
 def integer(make, field, number):
     """Read an integer."""
     value: int64_t
-    if read_int(number, cython.address(value)) or not -INT_LIMIT < value < PYTHON_INTEGERS:
+    if read_int(number, cython.address(value)) or not -INT_LIMIT < value < INT_LIMIT:
         raise REFUSED
     return value
 
@@ -196,7 +196,7 @@ def integers_or_symbols(make, field, items):
     if values.count > MAX_ITEMS or read_ints(items, values.at, cython.cast(cython.int, values.count)) != values.count:
         raise REFUSED
     for k in range(values.count):
-        if not -INT_LIMIT < values.at[k] < PYTHON_INTEGERS:
+        if not -INT_LIMIT < values.at[k] < INT_LIMIT:
             raise REFUSED
     return values
 
@@ -212,7 +212,7 @@ def one_or_more(make, field, items):
     number: int64_t
     if read_single_int(items, cython.address(number)):
         return integers_or_symbols(make, field, items)
-    if not -INT_LIMIT < number < PYTHON_INTEGERS:
+    if not -INT_LIMIT < number < INT_LIMIT:
         raise REFUSED
     values = numbers(make, 1)
     values.at[0] = number
