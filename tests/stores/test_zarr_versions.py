@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import warnings
 from itertools import permutations
 
 import numpy as np
@@ -337,3 +338,18 @@ def test_strings_of_any_length_are_refused_alone_and_copied_in_a_group(tmp_path)
     found = zarr.open_group(str(tmp_path / "y"), mode="r")
     assert [*found["texts"][...]] == [*texts]
     np.testing.assert_array_equal(found["temp"][...], array())
+
+
+def test_warnings_of_zarr_python_escape_from_no_thread(tmp_path):
+    x = np.arange(4096, dtype="i4").reshape(64, 64)
+    with warnings.catch_warnings(action="ignore"):
+        filters = [zarr.codecs.numcodecs.Delta(dtype="<i4")]
+        codecs = [zarr.codecs.numcodecs.LZMA(preset=1)]
+        written(tmp_path / "x", x, chunks=(4, 4), filters=filters, compressors=codecs)
+    with warnings.catch_warnings(action="error"):
+        before = [*warnings.filters]
+        for number in range(4):
+            stores.rechunk(tmp_path / "x", tmp_path / f"out{number}", (8, 8)).run()
+        assert warnings.filters == before
+    with warnings.catch_warnings(action="ignore"):
+        np.testing.assert_array_equal(read(tmp_path / "out3")[...], x)

@@ -33,6 +33,7 @@ from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
 from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, is_turned, readable
 from anydml.stores.formats.zarr_shards import SHARDING, check_shards
 from anydml.stores.formats.zarr_unsupported import unsupported
+from anydml.stores.formats.zarr_warnings import unwarned
 
 MAX_BYTES = 1 << 62
 """Upper bound of the bytes of an array, and of a chunk, so that file offsets fit 64 bits."""
@@ -119,7 +120,8 @@ class ZarrStore(ZarrFolder):
         try:
             if self.layout.is_alone:
                 return self._by_chunks()
-            elements: Array = np.asarray(bounded(zarr_array(self.path, self.metadata))[...])
+            with unwarned():
+                elements: Array = np.asarray(bounded(zarr_array(self.path, self.metadata))[...])
         except (OSError, ValueError, RuntimeError) as error:
             raise_if_short(error)
             raise JsonPath(str(self.path)).error(f"cannot be read: {error}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -12,11 +11,12 @@ import numpy as np
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.zarr_codecs import bounded
 from anydml.stores.formats.zarr_shards import without_transposes
+from anydml.stores.formats.zarr_warnings import unwarned
 
 
 def opened(function: Any, store: Any, mode: str) -> Any:
     """Open an array with zarr-python, without its warnings about metadata."""
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
+    with unwarned():
         return function(store, mode=mode)
 
 
@@ -46,7 +46,8 @@ def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) ->
         data: its bytes.
     """
     files, name, order = _alone(metadata, sizes)
-    elements: Array = np.asarray(bounded(in_memory({**files, name: data}))[...])
+    with unwarned():
+        elements: Array = np.asarray(bounded(in_memory({**files, name: data}))[...])
     return elements.transpose(np.argsort(order))
 
 
@@ -58,9 +59,10 @@ def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     """
     files, name, order = _alone(metadata, elements.shape)
     held = dict[str, Any]()
-    array = in_memory(files, held).with_config({"write_empty_chunks": True})
-    # Also fields of records get the byte order that the array has them in.
-    array[...] = np.asarray(elements.transpose(order), array.dtype, order="C")
+    with unwarned():
+        array = in_memory(files, held).with_config({"write_empty_chunks": True})
+        # Also fields of records get the byte order that the array has them in.
+        array[...] = np.asarray(elements.transpose(order), array.dtype, order="C")
     data: bytes = held[name].to_bytes()
     return data
 

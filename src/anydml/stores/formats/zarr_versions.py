@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from anydml.stores.formats.zarr_codecs import SHUFFLES, as_stored, coder_of
 from anydml.stores.formats.zarr_in_memory import in_memory
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 from anydml.stores.formats.zarr_shards import Json, flat
+from anydml.stores.formats.zarr_warnings import unwarned
 
 
 def in_version(metadata: Mapping[str, bytes], version: int, with_compressors: bool = True) -> dict[str, bytes]:
@@ -47,7 +47,7 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
         said["fill_value"] = kind.to_json_scalar(kind.default_scalar(), zarr_format=2)
         whole = in_memory({**metadata, ".zarray": json.dumps(said).encode()})
     files: dict[str, Any] = {}
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
+    with unwarned():
         migrate_v2_to_v3(input_store=whole.store, output_store=zarr.storage.MemoryStore(files))
     document = json.loads(files["zarr.json"].to_bytes())
     place = 1 + next(k for k, codec in enumerate(document["codecs"]) if codec["name"] == "bytes") if of_bytes else 0
@@ -111,7 +111,7 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
         attributes[DIMENSIONS] = names
     files: dict[str, Any] = {}
     dtype = as_stored(array.dtype, [codec for codec in codecs if codec["name"] == "bytes"] or codecs)
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
+    with unwarned():
         zarr.create_array(
             store=zarr.storage.MemoryStore(files), shape=array.shape, chunks=tuple(max(1, size) for size in chunks),
             dtype=dtype, zarr_format=2, order=order, filters=filters or None, compressors=compressors or None,

@@ -24,6 +24,7 @@ from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_
 from anydml.stores.formats.zarr_in_memory import decoded, encoded
 from anydml.stores.formats.zarr_metadata import has_fill_value
 from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.formats.zarr_warnings import unwarned
 from anydml.stores.planning.block_shapes import cut_first, offset_of, parts, word
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.files import PlainFile, Task, open_file
@@ -64,7 +65,8 @@ class ChunkReader:
         self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
         self._metadata = store.metadata if isinstance(store, ZarrStore) else {}
         self._is_whole = self.layout.is_own or self.layout.is_alone
-        self._array: Any = None if self._is_whole else bounded(_array_of(store))
+        with unwarned():
+            self._array: Any = None if self._is_whole else bounded(_array_of(store))
         self._counts = self.layout.counts
         self._shards = None if self.layout.shard is None else ShardReader(store.path, self.layout)
         self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
@@ -228,7 +230,8 @@ class ChunkReader:
     def _elements(self, box: Box) -> Array:
         """A box, read by zarr-python."""
         try:
-            elements = np.asarray(self._array[tuple(slice(a, e) for a, e in box)])
+            with unwarned():
+                elements = np.asarray(self._array[tuple(slice(a, e) for a, e in box)])
         except Exception as error:
             # Codecs raise any error of their libraries.
             raise_if_short(error)

@@ -1,0 +1,32 @@
+"""zarr-python without its warnings about metadata, in as many threads as there are."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+_lock = threading.Lock()
+_inside = [0]
+_filters = ExitStack()
+
+
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Leave out warnings of zarr-python, such as those that name codecs which the specification does not have.
+
+    Python's filters of warnings are those of all threads: each thread that put back what it found would put back those
+    of another one. The first thread inside changes them, and the last one to leave puts them back.
+    """
+    with _lock:
+        if not _inside[0]:
+            _filters.enter_context(warnings.catch_warnings(action="ignore", category=UserWarning))
+        _inside[0] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside[0] -= 1
+            if not _inside[0]:
+                _filters.close()
