@@ -1,7 +1,8 @@
-"""Checkpoints converted by PyTorch's own tools and by anydml: ``python -m benchmarks.checkpoint_tools [--rounds 3]``.
+"""Checkpoints converted by other tools and by anydml: ``python -m benchmarks.checkpoint_tools [--rounds 3]``.
 
-1 GB of bfloat16 in 8 shards. Each run is a process of its own: seconds without imports, until all is on the disk, and
-the MiB by which the process grew, without the page cache. What comes out is compared bit for bit before it is timed.
+PyTorch's own take part, and NeMo Automodel's where it is installed (``pip install --no-deps nemo-automodel``). 1 GB of
+bfloat16 in 8 shards. Each run is a process of its own: seconds without imports, until all is on the disk, and the MiB
+by which the process grew, without the page cache. What comes out is compared bit for bit before it is timed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.checkpoints import Case, synced, tensors_of, write_shards
@@ -20,11 +22,17 @@ from benchmarks.measure import machine
 
 CASE = Case("tools", ((4096, 14336),) * 9, 0)
 
+NEMO = "nemo_automodel.components.checkpoint._backports.consolidate_hf_safetensors"
+
 RUNS = {
     "HuggingFaceStorageWriter's shards to one file": {
         "consolidate_safetensors_files_on_every_rank": (
             "from torch.distributed.checkpoint import _consolidate_hf_safetensors as m",
             "m.consolidate_safetensors_files_on_every_rank('hf', 'out', dict.fromkeys(NAMES, 1))",
+        ),
+        "NeMo Automodel's function of that name": (
+            f"from {NEMO} import consolidate_safetensors_files_on_every_rank as f",
+            "f('hf', 'out', dict.fromkeys(NAMES, 1))",
         ),
         "anydml reshard": ("from anydml import stores", "stores.reshard(['hf'], 'out/model.safetensors').run()"),
     },
@@ -109,9 +117,12 @@ def main() -> None:
         for each in ("hf", "dcp"):
             synced(folder / each)
         for task, tools in RUNS.items():
-            found: dict[str, list[tuple[float, float]]] = {name: [] for name in tools}
+            here = {
+                name: tool for name, tool in tools.items() if NEMO not in tool[0] or find_spec(NEMO.partition(".")[0])
+            }
+            found: dict[str, list[tuple[float, float]]] = {name: [] for name in here}
             for number in range(rounds + 1):
-                for name, (imports, call) in tools.items():
+                for name, (imports, call) in here.items():
                     one = run(folder, imports, call, [*tensors])
                     if number:
                         found[name].append(one)

@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--folder", help="where the files lie (default: the system's folder for temporary files)")
     parser.add_argument("--json", metavar="FILE", help="keep the figures there; cases that it has already stay")
     arguments = parser.parse_args()
-    print(", ".join(f"{key} {value}" for key, value in machine().items()))
+    print(", ".join(f"{key} {value}" for key, value in machine("transformers").items()))
     kept: dict[str, Any] = {}
     for name in arguments.case or CASES:
         kind, config = CASES[name]
@@ -242,7 +242,7 @@ def main() -> None:
         path = Path(arguments.json)
         before = json.loads(path.read_text())["cases"] if path.exists() else {}
         now = datetime.datetime.now(datetime.UTC).date().isoformat()
-        whole = {"date": now, "command": "python -m benchmarks.converting", "machine": machine()}
+        whole = {"date": now, "command": "python -m benchmarks.converting", "machine": machine("transformers")}
         path.write_text(json.dumps({**whole, "cases": {**before, **kept}}, indent=1) + "\n")
 
 

@@ -50,7 +50,7 @@ class Covered:
             first = starts.item()
             self._single.append((first, first + lengths.item()))
         else:
-            self._runs.append(united(starts, starts + lengths)[:2])
+            self._runs.append((starts, starts + lengths))
         self._waiting += starts.size
         if self._waiting > self._most:
             self._runs, self._single = [self._union()], []
