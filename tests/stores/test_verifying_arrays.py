@@ -1,6 +1,7 @@
 """`verify` of arrays and groups, and `rechunk --verify`: equal however they are chunked, and each change is found."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -317,3 +318,21 @@ def test_other_slices_of_groups_are_refused(tmp_path, slices, said):
     with pytest.raises((BindingError, ModelError), match=said):
         stores.rechunk(tmp_path / "a", tmp_path / "b", slices=slices)
     assert not Path(tmp_path / "b").exists()
+
+
+def test_records_whose_fields_have_other_byte_orders_are_compared(tmp_path):
+    dtype = np.dtype([("a", "<i2"), ("b", ">f4")])
+    x = np.zeros(10, dtype)
+    x["a"], x["b"] = np.arange(10), np.arange(10) / 3
+    with warnings.catch_warnings(action="ignore"):
+        zarr.create_array(tmp_path / "two", data=x, chunks=(4,), zarr_format=2)
+        plan = stores.rechunk(tmp_path / "two", tmp_path / "three", zarr_format=3)
+        plan.run()
+        assert plan.verify() is None
+        assert stores.verify(tmp_path / "two", tmp_path / "three") is None
+        again = zarr.open_array(tmp_path / "three", mode="r+")
+        np.testing.assert_array_equal(again[...], x)
+        changed = x[7:8].copy()
+        changed["b"] = 8
+        again[7:8] = changed
+        assert "differs at [7]" in str(stores.verify(tmp_path / "two", tmp_path / "three"))
