@@ -13,7 +13,7 @@ from anydml.proving.calls import Call
 from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
 from anydml.proving.layouts import PLAIN, laid_out, shared_axes
 from anydml.proving.moving import Mover, filled
-from anydml.proving.real import in_order, scaled, times
+from anydml.proving.real import SIGNS, in_order, scaled, times
 from anydml.proving.rows import ALONG_AXIS, along_axis, reduction
 from anydml.proving.shapes import computed
 from anydml.proving.sizes import Size, Sizes, broadcast, fit
@@ -107,7 +107,7 @@ def _thin(mover: Mover, term: Term) -> Term:
         if size > 1 and thin.take([1], axis).tobytes() == first.tobytes():
             is_repeated = np.ascontiguousarray(np.broadcast_to(first, thin.shape)).tobytes() == thin.tobytes()
             thin = first if is_repeated else thin
-    return term if thin.shape == array.shape else mover.terms.constant(thin)
+    return term if thin.shape == array.shape else mover.terms.constant(thin, dtype=term.dtype)
 
 
 def _broadcast(terms: Sequence[Term | None]) -> Sizes:
@@ -145,8 +145,8 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
         wanted = np.asarray(0 if operator == "Add" and element.dtype.kind in "iu" else _NEUTRAL[operator])
         if element.dtype.kind in "fiu" and element.tobytes() == wanted.astype(element.dtype).tobytes():
             return rest
-        if mover.is_real and operator == "Add" and element == 0:
-            mover.rounded.add("0 is added, which makes 0 of −0")
+        if not mover.has_signs and operator == "Add" and element == 0:
+            mover.rounded.add(SIGNS)
             return rest
     return None
 

@@ -71,7 +71,9 @@ class Evaluator:
             inputs: constants; None for those that are left out.
             max_elements: number of elements of all results.
         """
-        arrays = [None if term is None else term.array for term in inputs]
+        arrays = [
+            None if term is None or term.array is None else term.array.astype(term.dtype, copy=False) for term in inputs
+        ]
         size = sum(array.size for array in arrays if array is not None)
         if max(max_elements, size) > MAX_CONSTANT_ELEMENTS or any(
             term is not None and not term.is_constant for term in inputs

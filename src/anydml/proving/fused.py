@@ -10,6 +10,7 @@ import numpy as np
 from onnx import ModelProto
 
 from anydml.proving.calls import Call
+from anydml.proving.sizes import Size
 from anydml.proving.terms import Term, Terms
 
 DOMAIN = "com.microsoft"
@@ -138,6 +139,51 @@ def _simply_normalised(apply: Apply, terms: Terms, call: Call) -> Sequence[Term]
 _AXES_ARE_INPUTS = 18
 """First opset in which ReduceMean takes its axes as an input."""
 
+
+def _attention(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+    """Return what heads attend to, side by side, where nothing is masked, kept from before, rotated or added."""
+    x, weights, bias = (call.term(k) for k in range(3))
+    count = _get(call, "num_heads", 0)
+    is_plain = not any(_get(call, name, 0) for name in ("unidirectional", "do_rotary", "past_present_share_buffer"))
+    if not is_plain or len(call.inputs) > _PLAIN_INPUTS or any(call.proto.output[1:]):
+        return None
+    if x is None or x.shape is None or len(x.shape) != _PLAIN_INPUTS or weights is None or weights.shape is None:
+        return None
+    arrays = [None if term is None or not term.is_constant else term.array for term in (weights, bias)]
+    width, parts = weights.shape[-1], len(_HEADS)
+    if arrays[0] is None or not isinstance(width, int) or not count or width % (parts * count):
+        return None
+    if bias is not None and arrays[1] is None:
+        return None
+    size = width // parts
+    if _get(call, "qkv_hidden_sizes", []) not in ([], [size] * parts):
+        return None
+    heads = list[Term]()
+    for k, perm in enumerate(_HEADS):
+        part = slice(k * size, (k + 1) * size)
+        value = apply("MatMul", x, terms.constant(arrays[0][:, part]))
+        value = value if arrays[1] is None else apply("Add", value, terms.constant(arrays[1][part]))
+        split = _sizes(terms, [*x.shape[:2], count, size // count])
+        heads.append(apply("Transpose", apply("Reshape", value, split), perm=perm))
+    scale = _number(terms, x, _get(call, "scale", 0.0) or 1 / math.sqrt(size // count))
+    scores = apply("Softmax", apply("Mul", apply("MatMul", heads[0], heads[1]), scale), axis=-1)
+    result = apply("Transpose", apply("MatMul", scores, heads[2]), perm=[0, 2, 1, 3])
+    return [apply("Reshape", result, _sizes(terms, [*x.shape[:2], size]))]
+
+
+_PLAIN_INPUTS = 3
+"""An input, weights and a bias; and the rank of the input."""
+
+_HEADS = [0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]
+"""How the axes of queries, keys and values lie: batch, head, place and element."""
+
+
+def _sizes(terms: Terms, sizes: Sequence[Size]) -> Term:
+    elements = np.empty(len(sizes), object)
+    elements[:] = sizes
+    return terms.known(elements, np.dtype(np.int64))
+
+
 _ACTIVATIONS: Mapping[str, Sequence[str]] = {
     "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Relu": (), "Sigmoid": (), "Tanh": ()
 }  # fmt: skip
@@ -162,8 +208,8 @@ def _conv(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
 
 
 DEFINITIONS: Mapping[str, Definition] = {
-    "BiasGelu": _gelu, "FastGelu": _fast_gelu, "FusedConv": _conv, "FusedMatMul": _matmul, "Gelu": _gelu,
-    "QuickGelu": _quick_gelu, "SimplifiedLayerNormalization": _simply_normalised,
+    "Attention": _attention, "BiasGelu": _gelu, "FastGelu": _fast_gelu, "FusedConv": _conv, "FusedMatMul": _matmul,
+    "Gelu": _gelu, "QuickGelu": _quick_gelu, "SimplifiedLayerNormalization": _simply_normalised,
     "SkipLayerNormalization": _skip_normalised, "TransposeMatMul": _matmul,
 }  # fmt: skip
 """Definitions by operator."""

@@ -33,12 +33,13 @@ MAX_MARKS = 1 << 27
 """Maximum number of elements of all values."""
 
 
-def marked(outputs: Iterable[Term], batch: Batch) -> dict[int, Marks | None]:
+def marked(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dict[int, Marks | None]:
     """Return the fingerprints of terms by number; None for those that have none.
 
     Args:
         outputs: terms.
         batch: a size of theirs, along which they have one fingerprint.
+        is_real: whether sums of real numbers are meant, which have one fingerprint in whichever order they are added.
 
     Raises:
         NoFingerprintError: there are too many elements.
@@ -50,13 +51,14 @@ def marked(outputs: Iterable[Term], batch: Batch) -> dict[int, Marks | None]:
                 left -= int(np.prod(sizes, dtype=np.int64))
             if left < 0:
                 raise NoFingerprintError("there are too many elements")
-            marks_of[term.number] = _marks(term, marks_of, batch)
+            marks_of[term.number] = _marks(term, marks_of, batch, is_real)
     return marks_of
 
 
-def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch) -> Marks | None:
+def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_real: bool) -> Marks | None:
     sizes = None if term.shape is None else batch.inner(term.shape)
-    if sizes is None or (term.dtype is not None and term.dtype.hasobject):
+    # A kernel that is larger than an image leaves less than nothing: a runtime refuses it.
+    if sizes is None or min(sizes, default=0) < 0 or (term.dtype is not None and term.dtype.hasobject):
         return None
     if term.is_constant and term.array is not None:
         return of_array(term.array)
@@ -73,7 +75,9 @@ def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch) -> Ma
         return moved
     if operator == "Neg":
         return of_negative(marks[0])
-    if operator == "Mul":
+    if is_real and term.kind in ("Add@", "Sub@"):
+        return np.broadcast_to(marks[0] + (marks[1] if term.kind == "Add@" else of_negative(marks[1])), sizes)
+    if term.kind == "Mul@":
         return np.broadcast_to(of_product(seed_of("Mul"), *marks), sizes)
     if operator in ELEMENTWISE and term.kind.endswith("@"):
         return _element_by_element(term, operator, known_marks, marks, sizes)

@@ -6,6 +6,7 @@ What is taken or joined is so in its source's order; the result is a view of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -24,22 +25,30 @@ Again = Callable[["Mover", Term, Sequence[Term | None], Sequence[int]], Term | N
 """Returns what a term's node computes of other inputs, and where its axes now are; None if it is not such a node."""
 
 
+Form = Literal["floats", "zeros", "real", "merged"]
+"""What is one term: what is equal bit for bit; but for signs of zeros; for real numbers; with numbers in weights."""
+
+
 class Mover(Viewer):
     """Makes terms of movement.
 
     Args:
         terms: makes terms.
-        is_real: whether terms that are equal for real numbers, but not for floats, are one.
+        form: which terms are one.
         again: computes what a term does of other inputs; slices are taken of inputs instead of results where it does.
 
     Attributes:
+        has_signs: whether 0 and −0 differ.
+        is_real: whether terms that are equal for real numbers, but not for floats, are one.
+        merges: whether numbers that results are multiplied by are merged into weights.
         rounded: what was taken for equal that floats may round otherwise.
         assumed: sizes that are taken for no larger than a number, and that number.
     """
 
-    def __init__(self, terms: Terms, is_real: bool = False, again: Again | None = None) -> None:
+    def __init__(self, terms: Terms, form: Form = "floats", again: Again | None = None) -> None:
         super().__init__(terms)
-        self.is_real, self._again = is_real, again
+        self.has_signs, self.is_real, self.merges = form == "floats", form in ("real", "merged"), form == "merged"
+        self.again = again
         self._depth = 0
         self._passed: dict[Hashable, Term | None] = {}
         self.rounded: set[str] = set()
@@ -59,7 +68,11 @@ class Mover(Viewer):
             for k in range(0, len(known), 4):
                 axis, start, length, by = known[k : k + 4]
                 array = array.take(start + np.arange(length) * by, axis)
-            return self.terms.constant(array) if term.is_constant else self.terms.known(array, term.dtype)
+            return (
+                self.terms.constant(array, dtype=term.dtype)
+                if term.is_constant
+                else self.terms.known(array, term.dtype)
+            )
         source, factors, axes = self.along(term)
         parts = by_factor(axes, taken)
         if parts is None:
@@ -111,7 +124,7 @@ class Mover(Viewer):
 
     def _computed_again(self, term: Term, factors: Sizes, windows: dict[int, tuple[Size, Size, int]]) -> Term | None:
         has_axes = term.kind in ("concat", "dot") or term.kind.endswith("@")
-        split = aligned(factors, term.sizes) if self._again is not None and has_axes else None
+        split = aligned(factors, term.sizes) if self.again is not None and has_axes else None
         if split is None or any(len(parts) > 1 for parts in split[0]):
             return None
         # Factors of size 1 are on no axis.
@@ -144,9 +157,9 @@ class Mover(Viewer):
                         part_windows.append((len(shape), *windows[k]))
                     shape.append(factors[k] if is_whole else size)
             inputs.append(self.slice(self.reshape(part_source, tuple(shape)), part_windows))
-        assert self._again is not None, "it is there"
+        assert self.again is not None, "it is there"
         counts = [1 if axis in added else len(groups[places.index(axis)]) for axis in range(rank)]
-        recomputed = self._again(self, term, inputs, [sum(counts[:axis]) for axis in range(rank)])
+        recomputed = self.again(self, term, inputs, [sum(counts[:axis]) for axis in range(rank)])
         if recomputed is None:
             return None
         return self.reshape(
@@ -166,7 +179,8 @@ class Mover(Viewer):
         shape[axis] = sum((term.sizes[axis] for term in flat[1:]), flat[0].sizes[axis])
         if all(term.array is not None for term in flat) and flat[0].dtype is not None:
             if all(term.is_constant for term in flat):
-                return self.terms.constant(np.concatenate([np.asarray(term.array) for term in flat], axis))
+                whole = np.concatenate([np.asarray(term.array) for term in flat], axis)
+                return self.terms.constant(whole, dtype=flat[0].dtype)
             elements = [elements_of(term) for term in flat]
             if all(element is not None for element in elements):
                 return self.terms.known(
@@ -230,7 +244,8 @@ class Mover(Viewer):
     def _joined(self, first: Term, second: Term, axis: int) -> Term | None:
         """Return two constants, repeats of one value, or slices that are side by side, as one; None for others."""
         if first.is_constant and second.is_constant:
-            return self.terms.constant(np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis))
+            both = np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis)
+            return self.terms.constant(both, dtype=first.dtype)
         (one, factors, axes), (other, others, more) = self.along(first), self.along(second)
         rest = [k for k in range(len(axes)) if k != axis]
         if one is other and factors == others and all(axes[k] == more[k] for k in rest):
@@ -284,7 +299,7 @@ class Mover(Viewer):
                 taken = self.slice(term, [(axis, int(flat[0]), flat.size, step)])
                 return self.reshape(taken, shape)
             if term.is_constant and term.array is not None:
-                return self.terms.constant(term.array.take(flat.reshape(array.shape), axis))
+                return self.terms.constant(term.array.take(flat.reshape(array.shape), axis), dtype=term.dtype)
             indices = self.terms.constant(flat.reshape(array.shape).astype(np.int64))
         elif indices.dtype is not None and indices.dtype != np.int64 and indices.is_constant and array is not None:
             indices = self.terms.constant(array.astype(np.int64))

@@ -17,15 +17,21 @@ from anydml.proving.fused import placed
 from anydml.proving.interface import differences, names_in_both
 from anydml.proving.marks import marked
 from anydml.proving.mixing import NoFingerprintError
+from anydml.proving.moving import Form
 from anydml.proving.names import size_names, small_sizes
 from anydml.proving.parting import Parting, parting, same
 from anydml.proving.reading import Read, Reader
+from anydml.proving.real import ORDER
+from anydml.proving.refusing import windows_of
 from anydml.proving.sizes import Size, at
 from anydml.proving.terms import Term, Weights
 from anydml.proving.trying import Shown, tried
 from anydml.text import counted
 
 Verdict = Literal["proved", "rounded", "different", "undecided"]
+
+FORMS: Sequence[Form] = ("floats", "zeros", "real", "merged")
+"""Forms in which models are compared, one after the other."""
 
 Folders = tuple[Folder | None, Folder | None]
 
@@ -98,16 +104,16 @@ def prove(
         proof.verdict = "different"
         return proof
     known = names_in_both(first, second, given)
-    for is_real in (False, True):
-        reader, a, b = _read(models, folders, known, is_real, weights)
+    for form in FORMS:
+        reader, a, b = _read(models, folders, known, form, weights)
         proof.outputs, marks = marked_outputs(a, b, proof.names, proof.reasons)
         if all(proof.outputs.values()):
             if refused := may_refuse(a, b, marks):
                 proof.reasons = [f"B may refuse inputs that A takes, at {output}" for output in refused]
                 break
-            proof.rounding = [*reader.rounding()]
+            proof.rounding = _rounding(reader, a, b)
             proof.where = [f"{size} ≤ {limit}" for size, limit in reader.mover.assumed.items()]
-            proof.verdict = "rounded" if is_real else "proved"
+            proof.verdict = "proved" if form == "floats" else "rounded"
             proof.reasons = [*_COMPARED[weights]] + [_own(reader.own)] * bool(reader.own)
             return proof
         wrong = next(key for key, is_same in proof.outputs.items() if not is_same)
@@ -122,14 +128,21 @@ def prove(
 
 
 def _read(
-    models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, is_real: bool, weights: Weights
+    models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, form: Form, weights: Weights
 ) -> tuple[Reader, Read, Read]:
-    reader = Reader(is_real, weights=weights)
+    reader = Reader(form, weights=weights)
     a, b = (
         reader.read(model, Constants(model, folder), sizes)
         for model, folder, sizes in zip(models, folders, known, strict=True)
     )
     return reader, a, b
+
+
+def _rounding(reader: Reader, a: Read, b: Read) -> list[str]:
+    """Return what was taken for equal that a runtime may round otherwise, a text each."""
+    if reader.mover.is_real and not all(equal_outputs(a, b).values()):
+        reader.mover.rounded.add(ORDER)
+    return [*reader.rounding()]
 
 
 def _own(operators: set[str]) -> str:
@@ -159,9 +172,9 @@ def marked_outputs(
     ):
         return outputs, {}
     try:
-        marks = marked([read.outputs[key] for read in (a, b) for key in wrong], batch)
+        marks = marked([read.outputs[key] for read in (a, b) for key in wrong], batch, a.is_real)
     except NoFingerprintError as error:
-        reasons.append(str(error))
+        reasons += [str(error)] * (str(error) not in reasons)
         return outputs, {}
     return {**outputs, **{key: same(a.outputs[key], b.outputs[key], marks) for key in wrong}}, marks
 
@@ -181,8 +194,9 @@ def may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
         return None if mark is None or not mark.size else (term.kind, np.sort(mark, axis=None).tobytes())
 
     known = {element for term in a.refusing.values() if (element := elements(term)) is not None}
+    known_windows = {windows for term in a.refusing.values() if (windows := windows_of(term)) is not None}
     left = (term for number, term in b.refusing.items() if number not in a.refusing)
-    return [b.node(term) for term in left if elements(term) not in known]
+    return [b.node(term) for term in left if elements(term) not in known and windows_of(term) not in known_windows]
 
 
 _COMPARED: Mapping[Weights, Sequence[str]] = {
@@ -199,11 +213,11 @@ def _sample(
     rounding: set[str] = set()
     for values in small_sizes(proof.names):
         numbered = [{key: at(size, values) or 0 for key, size in outputs.items()} for outputs in known]
-        for is_real in (False, True):
-            reader, a, b = _read(models, folders, (numbered[0], numbered[1]), is_real, weights)
+        for form in FORMS:
+            reader, a, b = _read(models, folders, (numbered[0], numbered[1]), form, weights)
             outputs, marks = marked_outputs(a, b, (), proof.reasons)
             if all(outputs.values()) and not may_refuse(a, b, marks):
-                rounding.update(reader.rounding())
+                rounding.update(_rounding(reader, a, b))
                 proof.samples.append(dict(values))
                 break
         else:

@@ -17,6 +17,7 @@ from anydml.onnx.checks import inlined
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensor_protos import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import bodies, subgraphs
+from anydml.proving.apart import taken_apart
 from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.calls import UNKNOWN, Call, Type
@@ -24,10 +25,11 @@ from anydml.proving.constants import Constants
 from anydml.proving.convolving import sized, spare, unbiased
 from anydml.proving.folding import MAX_CONSTANT_ELEMENTS, Evaluator
 from anydml.proving.fused import defined
-from anydml.proving.moving import Mover
+from anydml.proving.moving import Form, Mover
 from anydml.proving.names import unnamed_size
 from anydml.proving.needs import by_need
 from anydml.proving.orders import numbers
+from anydml.proving.real import SIGNS
 from anydml.proving.refusing import never_fits, refuses
 from anydml.proving.rules import RULES
 from anydml.proving.sizes import Size, Sizes, name
@@ -50,6 +52,7 @@ class Read:
         nodes: by a term's number, the nodes that compute it: operator and name.
         refusing: by their numbers, terms of all its values that some inputs may be refused for.
         inner: terms of all values in the bodies of a node by name, by the first name that the node makes.
+        is_real: whether terms that are equal for real numbers, but not for floats, are one.
     """
 
     outputs: dict[str, Term] = field(default_factory=dict)
@@ -57,6 +60,7 @@ class Read:
     nodes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
     refusing: dict[int, Term] = field(default_factory=dict)
     inner: dict[str, list[dict[str, Term | None]]] = field(default_factory=dict)
+    is_real: bool = False
 
     def node(self, term: Term) -> str:
         """Return the first node that computes a term, as messages name it; empty if none does."""
@@ -79,7 +83,7 @@ class Reader:
     """Reads models as terms that are compared with each other.
 
     Args:
-        is_real: whether what is equal for real numbers, but not for floats, counts as equal.
+        form: what counts as equal.
         reads_files: whether to read constants in other files; else they are taken for what only their names tell.
         weights: how constants are compared.
 
@@ -88,14 +92,15 @@ class Reader:
         own: operators that ONNX does not define.
     """
 
-    def __init__(self, is_real: bool = False, reads_files: bool = True, weights: Weights = "bits") -> None:
+    def __init__(self, form: Form = "floats", reads_files: bool = True, weights: Weights = "bits") -> None:
         self._reads_files = reads_files
         self.terms = Terms(weights)
-        self.evaluator = Evaluator(self.terms, is_real)
-        self.mover = Mover(self.terms, is_real, computed_again)
+        self.mover = Mover(self.terms, form, computed_again)
+        self.evaluator = Evaluator(self.terms, self.mover.is_real)
         self.own: set[str] = set()
         self._constants: dict[tuple[Constants, str], Term] = {}
-        self._called: dict[Hashable, Sequence[Term]] = {}
+        self._called: dict[Hashable, tuple[Sequence[Term], Sequence[Term]]] = {}
+        self._applied_within: list[Term] = []
         self._is_first = True
 
     def read(self, model: ModelProto, constants: Constants, sizes: Mapping[str, Size]) -> Read:
@@ -110,7 +115,7 @@ class Reader:
             ModelError: its constants cannot be read.
         """
         model = inlined(model)
-        read = Read()
+        read = Read(is_real=self.mover.is_real)
         values = read.values
         for value in model.graph.input:
             values[value.name] = self._input(value, sizes, constants if value.name in constants else None)
@@ -133,7 +138,7 @@ class Reader:
     def rounding(self) -> Iterator[str]:
         """Yield what was taken for equal that a runtime may round otherwise, a text each."""
         yield from sorted(self.mover.rounded)
-        merged = self.evaluator.merged
+        merged = [*self.evaluator.merged, *self.terms.off]
         if merged:
             yield f"{counted(len(merged), 'computed constant')} off by up to {max(merged):.0f} units in the last place"
 
@@ -173,15 +178,17 @@ class Reader:
             # Graphs that are rewritten step by step have most nodes in common.
             numbers = tuple([None if term is None else term.number for term in inputs])
             key = node.SerializeToString(deterministic=True), numbers, versions
-            terms = self._called.get(key)
-            if terms is None:
-                call = Call(node, opsets, inputs)
-                terms = self._terms(call, values, read, level)
+            called = self._called.get(key)
+            if called is None:
+                call, self._applied_within = Call(node, opsets, inputs), []
+                called = self._terms(call, values, read, level), self._applied_within
                 if self._is_function(call):
-                    self._called[key] = terms
+                    self._called[key] = called
                 if self._is_first and place < live:
                     # What the first model refuses need not be computed alike.
                     self.terms.bounds.note(spare(call))
+            terms, within = called
+            read.refusing.update((term.number, term) for term in within if refuses(term))
             label = node.name or next((name for name in node.output if name), "")
             for k, output in enumerate(node.output):
                 term = terms[k] if k < len(terms) else self.terms.unique(call.kind, *UNKNOWN)
@@ -209,12 +216,15 @@ class Reader:
 
     def _computed(self, call: Call) -> Sequence[Term]:
         """Return the terms of a node without subgraphs, which depend on its inputs alone."""
-        if self.mover.is_real and (plain := unbiased(call)) is not call:
-            self.mover.rounded.add("0 is added, which makes 0 of −0")
+        if not self.mover.has_signs and (plain := unbiased(call)) is not call:
+            self.mover.rounded.add(SIGNS)
             call = plain
-        if self.mover.is_real and (fused := defined(partial(self._applied, call.opsets), self.terms, call)) is not None:
+        apply = partial(self._applied, call.opsets)
+        if self.mover.is_real and (fused := defined(apply, self.terms, call)) is not None:
             self.mover.rounded.add(f"{call.operator} of com.microsoft is taken for its definition")
             return fused
+        if self.mover.merges and (apart := taken_apart(apply, self.mover, call)) is not None:
+            return apart
         if not call.is_defined:
             return self._outputs(call, call.inputs, call.attributes(), [UNKNOWN] * len(call.proto.output))
         rule = RULES.get((call.domain, call.operator))
@@ -241,7 +251,9 @@ class Reader:
     def _applied(self, opsets: Mapping[str, int], operator: str, *inputs: Term | None, **attributes: Any) -> Term:
         """Return the first result of an operator."""
         names = ["" if term is None else f"i{k}" for k, term in enumerate(inputs)]
-        return self._computed(Call(helper.make_node(operator, names, ["o"], **attributes), opsets, inputs))[0]
+        result = self._computed(Call(helper.make_node(operator, names, ["o"], **attributes), opsets, inputs))[0]
+        self._applied_within.append(result)
+        return result
 
     def _outputs(self, call: Call, inputs: Sequence[Term | None], detail: object, types: Sequence[Type]) -> list[Term]:
         """Return the terms of a node of which nothing more is known."""

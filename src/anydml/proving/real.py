@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from anydml.proving.merging import multiplied
 from anydml.proving.moving import Mover, filled
 from anydml.proving.sizes import Sizes
 from anydml.proving.terms import Term
@@ -15,6 +16,12 @@ MAX_ORDERED_TERMS = 64
 
 DIGITS = {2: 3, 4: 7, 8: 15}
 """By the bytes of a float: decimal digits in which numbers that values are multiplied by are compared."""
+
+SIGNS = "0 is added, which makes 0 of −0"
+"""What is said where that is left out."""
+
+ORDER = "sums are added up in another order"
+"""What is said where they may be."""
 
 _CUBE = 3
 
@@ -64,6 +71,8 @@ def scaled(mover: Mover, term: Term) -> tuple[float, Term | None]:
 def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
     """Return a value that is multiplied by a number, rounded to the digits that are compared; None if it has none."""
     assert term.dtype is not None, "it is of floats"
+    if mover.merges and number != 1 and (merged := multiplied(mover, term, np.array(number))) is not None:
+        return merged
     known = float(f"{number:.{DIGITS[term.dtype.itemsize] - 1}e}")
     info = np.finfo(term.dtype)
     if known == 1:
@@ -82,8 +91,20 @@ def _multiplied(mover: Mover, terms: Sequence[Term], shape: Sizes, number: float
         rest += [] if left is None else [left]
     if not rest:
         return None
-    product = plain("Mul", rest) if len(rest) > 1 else rest[0]
+    product = _by_constant(mover, rest, shape)
+    if product is None:
+        product = plain("Mul", rest) if len(rest) > 1 else rest[0]
     return times(mover, product, number, plain) if product is not None and product.shape == shape else None
+
+
+def _by_constant(mover: Mover, terms: Sequence[Term], shape: Sizes) -> Term | None:
+    """Return the product of a value and a constant that is merged into weights; None where there are no such two."""
+    constants = [term for term in terms if term.is_constant]
+    values = [term for term in terms if not term.is_constant]
+    if not mover.merges or len(constants) != 1 or len(values) != 1 or values[0].shape != shape:
+        return None
+    array = constants[0].array
+    return None if array is None else multiplied(mover, values[0], array)
 
 
 def _power(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
@@ -101,14 +122,25 @@ def _added(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> T
     parts = [summand for term in terms for summand in _summands(mover, term)]
     if not len(terms) < len(parts) <= MAX_ORDERED_TERMS:
         return None
+    if mover.merges:
+        parts = _with_one_constant(mover, parts)
     parts.sort(key=lambda term: term.number)
     total: Term | None = parts[0]
     for part in parts[1:]:
         total = None if total is None else plain("Add", [total, part])
     if total is None or total.shape != shape:
         return None
-    mover.rounded.add("sums are added up in another order")
+    mover.rounded.add(ORDER)
     return total
+
+
+def _with_one_constant(mover: Mover, parts: Sequence[Term]) -> list[Term]:
+    """Return summands of which no more than one is a constant."""
+    arrays = [part.array.astype(np.float64) for part in parts if part.is_constant and part.array is not None]
+    if len(arrays) < 2 or any(part.is_constant and part.array is None for part in parts):
+        return [*parts]
+    total = mover.terms.constant(np.asarray(sum(arrays[1:], arrays[0])), dtype=parts[0].dtype)
+    return [*(part for part in parts if not part.is_constant), total]
 
 
 def _summands(mover: Mover, term: Term) -> list[Term]:
@@ -119,6 +151,10 @@ def _summands(mover: Mover, term: Term) -> list[Term]:
     summands = list[Term]()
     for source_input in source.inputs:
         assert source_input is not None, "it is added"
+        if mover.merges and source_input.is_constant and source is term:
+            # As thin as it is, so that it is added to other constants.
+            summands.append(source_input)
+            continue
         wide = mover.expand(source_input, source.sizes)
         if wide.kind == "expand":
             return [term]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from anydml.proving.sizes import never_fit, surely_fit
 from anydml.proving.terms import Term
 
@@ -22,6 +24,14 @@ def refuses(term: Term) -> bool:
     elif not term.kind.endswith("@"):
         return not (term.kind in _TAKING or (term.kind.startswith("Reduce") and "@" not in term.kind))
     return not all(surely_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
+
+
+def windows_of(term: Term) -> Hashable:
+    """Return what decides whether a convolution refuses what it is given: sizes alone; None for other nodes."""
+    if not term.kind.startswith("Conv@"):
+        return None
+    shapes = [None if term_input is None else term_input.shape for term_input in term.inputs[:2]]
+    return None if None in shapes else (term.kind, *shapes, term.detail)
 
 
 def never_fits(term: Term) -> bool:

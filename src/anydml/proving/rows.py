@@ -90,6 +90,9 @@ def along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
     axes = shared_axes(terms, term.shape)
     if axes is None:
         return None
+    if mover.is_real and call.operator == "Softmax" and all(term.shape[k] == 1 for k in range(axis, last)):
+        mover.rounded.add("a Softmax of one element is 1, also where that is not finite")
+        return [mover.expand(mover.terms.constant(np.array(1, term.dtype)), term.shape)]
     layout = laid_out(mover, terms, axes, term.shape, kinds, (0,))
     normalised = tuple(k for k, kind in enumerate(layout.kinds) if kind)
     normalised_term = mover.terms.make(call.operator, layout.inputs, (normalised, more), term.dtype, layout.sizes)

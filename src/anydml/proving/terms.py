@@ -30,7 +30,7 @@ class Term:
         detail: what else it depends on, such as attributes; hashable.
         dtype: its dtype; None if it is not known, or the value is not a tensor.
         shape: its sizes; None if not even their number is known.
-        array: its elements, if it is a constant, or made of few sizes.
+        array: its elements, if it is a constant, or made of few sizes; in 64 bits where a product is not rounded.
     """
 
     __slots__ = ("array", "detail", "dtype", "inputs", "kind", "number", "shape")
@@ -73,12 +73,16 @@ class Terms:
     Attributes:
         all: the terms by number.
         bounds: what is known of sizes.
+        off: by how many units in the last place constants were off that equal a product which is not rounded.
     """
 
     def __init__(self, weights: Weights = "bits") -> None:
         self._weights = weights
         self.all: list[Term] = []
         self.bounds = Bounds()
+        self.off: list[float] = []
+        self._constants: dict[Hashable, list[Term]] = {}
+        self._equal: dict[int, Term] = {}
         self._made: dict[Hashable, Term] = {}
 
     def make(
@@ -110,12 +114,13 @@ class Terms:
         """Return a term that equals no other."""
         return self.make(kind, (), len(self.all), dtype, shape)
 
-    def constant(self, array: Array, like: Term | None = None) -> Term:
+    def constant(self, array: Array, like: Term | None = None, dtype: np.dtype[Any] | None = None) -> Term:
         """Return a constant, which equals those with the same bytes, dtype and shape.
 
         Args:
             array: its elements.
             like: a constant with the same elements in this order, perhaps of another shape.
+            dtype: its dtype, if its elements are in 64 bits, not rounded to it: it equals one that is rounded.
         """
         packed = _packed(array)
         content: Hashable
@@ -131,7 +136,23 @@ class Terms:
             content = tuple(packed.reshape(-1).tolist())
         else:
             content = hashlib.sha256(packed.reshape(-1).view(np.uint8).data).digest()
-        return self.make("constant", (), (packed.dtype.name, packed.shape, content), packed.dtype, packed.shape, packed)
+        dtype = packed.dtype if dtype is None else dtype
+        is_rounded, count = packed.dtype == dtype, len(self.all)
+        key = packed.dtype.name, packed.shape, content
+        term = self.make("constant", (), key if is_rounded else (*key, dtype.name), dtype, packed.shape, packed)
+        if dtype.kind == "f" and term.number == count:
+            self._note(term, is_rounded)
+        return self._equal.get(term.number, term)
+
+    def _note(self, term: Term, is_rounded: bool) -> None:
+        """Note a new constant, and another one that it equals where one of them is a product that is not rounded."""
+        for other in self._constants.get((term.dtype, term.shape, not is_rounded), ()):
+            off = _off(term, other)
+            if off <= 1:
+                self.off.append(off)
+                self._equal[term.number] = other
+                return
+        self._constants.setdefault((term.dtype, term.shape, is_rounded), []).append(term)
 
     def known(self, elements: Array, dtype: np.dtype[Any]) -> Term:
         """Return a tensor of integers, some of which may be polynomials."""
@@ -139,6 +160,19 @@ class Terms:
             return self.constant(elements.astype(dtype))
         detail = dtype.name, elements.shape, tuple(elements.flat)
         return self.make("sizes", (), detail, dtype, elements.shape, elements)
+
+
+def _off(first: Term, second: Term) -> float:
+    """Return by how many units in its last place an element of a constant is off another's."""
+    assert first.array is not None, "it is a constant"
+    assert second.array is not None, "it is a constant"
+    assert first.dtype is not None, "it is a constant"
+    one, other = (array.astype(np.float64) for array in (first.array, second.array))
+    info = np.finfo(first.dtype)
+    unit = np.maximum(np.abs(one), np.abs(other)) * float(info.eps) + float(info.smallest_subnormal)
+    with np.errstate(invalid="ignore"):
+        off = float((np.abs(one - other) / unit).max(initial=0))
+    return off if np.isfinite(off) else np.inf
 
 
 def _packed(array: Array) -> Array:

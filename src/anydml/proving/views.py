@@ -54,7 +54,7 @@ class Viewer:
             array = moved(source.array, order).reshape(known)
             if not source.is_constant:
                 return self.terms.known(array, source.dtype)
-            return self.terms.constant(array, source if order.is_plain else None)
+            return self.terms.constant(array, source if order.is_plain else None, source.dtype)
         return self.terms.make("moved", [source], (None if order.is_plain else order, shape), source.dtype, shape)
 
     def source(self, term: Term) -> tuple[Term, Order]:

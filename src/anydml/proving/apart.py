@@ -1,0 +1,66 @@
+"""Convolutions and normalisations by what they add and multiply, where numbers are merged into weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from anydml.proving.calls import Call
+from anydml.proving.fused import Apply
+from anydml.proving.moving import Mover
+from anydml.proving.real import scaled
+from anydml.proving.terms import Term
+
+
+def taken_apart(apply: Apply, mover: Mover, call: Call) -> Sequence[Term] | None:
+    """Return what a node computes, by simpler nodes; None where it is as simple as it can be.
+
+    Args:
+        apply: computes nodes.
+        mover: makes terms.
+        call: a node.
+    """
+    x = call.term(0)
+    if call.domain or x is None or x.shape is None or x.dtype is None or x.dtype.kind != "f" or x.is_constant:
+        return None
+    match call.operator:
+        case "Conv":
+            return _convolution(apply, mover, call, x)
+        case "BatchNormalization":
+            return _normalised(apply, mover, call, x)
+    return None
+
+
+def _convolution(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Term] | None:
+    """Return a convolution without a bias, which is added, of what is not multiplied by a number."""
+    weights, bias = call.term(1), call.term(2)
+    if weights is None or not weights.is_constant or (bias is not None and not bias.is_constant):
+        return None
+    attributes = {attribute.name: call.get(attribute.name) for attribute in call.proto.attribute}
+    if bias is not None:
+        shape = (-1, *[1] * (len(x.sizes) - 2))
+        result = apply("Conv", x, weights, **attributes)
+        return [apply("Add", result, mover.reshape(bias, (*bias.sizes, *shape[1:])))]
+    number, rest = scaled(mover, x)
+    if number == 1 or rest is None:
+        return None
+    factor = mover.terms.constant(np.array(number, x.dtype))
+    return [apply("Conv", rest, apply("Mul", weights, factor), **attributes)]
+
+
+def _normalised(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Term] | None:
+    """Return x · scale / √(variance + epsilon) + (shift − mean · scale / √(variance + epsilon)), by channels."""
+    arrays = [None if term is None or not term.is_constant else term.array for term in call.inputs[1:5]]
+    known = [array.astype(np.float64) for array in arrays if array is not None]
+    is_training = call.get("training_mode", 0) or any([*call.proto.output][1:]) or call.version < _BY_CHANNEL
+    if len(known) != 4 or is_training or len(x.sizes) < 2:
+        return None
+    scale, shift, mean, variance = (array.reshape(-1, *[1] * (len(x.sizes) - 2)) for array in known)
+    factor = scale / np.sqrt(variance + call.get("epsilon", 1e-5))
+    by, more = (mover.terms.constant(array, dtype=x.dtype) for array in (factor, shift - mean * factor))
+    return [apply("Add", apply("Mul", x, by), more)]
+
+
+_BY_CHANNEL = 9
+"""First opset in which BatchNormalization is by channels, and without further results where it is not for training."""
