@@ -274,3 +274,20 @@ def test_different_metadata_of_files_are_said(tmp_path, capsys):
         stores.create(tmp_path / "z.safetensors", like=stores.open(tmp_path / "m"))
     (tmp_path / "m/c.safetensors").unlink()
     assert stores.reshard([tmp_path / "m"], out, overwrite=True).remarks == said[:1]
+
+
+def test_beginnings_of_names_are_said_whole_and_counted(tmp_path):
+    left = ["", "new\nline", "with space", "a/b", *(f"n{k}.w" for k in range(8))]
+    save_file({name: np.zeros(1, np.float32) for name in ["kept", *left]}, tmp_path / "x.safetensors")
+    plan = stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", only=["kept"])
+    (remark,) = [each for each in plan.remarks if each.startswith("leaves out")]
+    assert "\n" not in remark
+    assert remark.endswith(" and 2 more beginnings")
+    few = stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", drop=left[:4])
+    (remark,) = [each for each in few.remarks if each.startswith("leaves out")]
+    assert {part.removeprefix("1 of ") for part in remark.split("say: ")[1].split(", ")} == {
+        '""',
+        '"new\\nline"',
+        '"with space"',
+        '"a/b"',
+    }

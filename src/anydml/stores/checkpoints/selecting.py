@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -78,7 +79,8 @@ class Selection(NamedTuple):
             if more:
                 said.append(f"{counted(more, 'object')} that {'is not a tensor' if more == 1 else 'are not tensors'}")
             groups = Counter(key.partition(".")[0] for key in left)
-            some = ", ".join(f"{count} of {beginning}" for beginning, count in groups.most_common(10))
+            some = ", ".join(f"{count} of {_told(beginning)}" for beginning, count in groups.most_common(10))
+            some += f" and {len(groups) - 10} more beginnings" if len(groups) > 10 else ""
             remarks.append(f"leaves out {' and '.join(said)}, as only and drop say{f': {some}' if some else ''}")
         for prefix in self.strip:
             taken, stripped = _stripped(name, prefix, taken)
@@ -167,3 +169,8 @@ def _renamed(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[st
     if not count:
         raise ModelError(f"{name}: rename is {show(old)}, which no tensor is called{_nearest(old, tensors)}")
     return renamed
+
+
+def _told(beginning: str) -> str:
+    """The beginning of names, in quotes where it could not be told from the text around it."""
+    return beginning if re.fullmatch(r"[\w-]+", beginning) else show(beginning)
