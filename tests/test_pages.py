@@ -11,11 +11,11 @@ from anydml.cli.command import all_commands
 DOCS = Path(__file__).parents[1] / "docs"
 GENERATED = {"ambiguities.md", "gallery.md", "reference.md", "supported-functions.md"}
 """Pages of tables and pictures that are made of the code."""
-MOST_PAGES = 25
+MAX_PAGES = 25
 
 
 def test_there_are_few_pages_beside_stories_and_operators():
-    assert len({path.name for path in DOCS.glob("*.md")} - GENERATED) <= MOST_PAGES
+    assert len({path.name for path in DOCS.glob("*.md")} - GENERATED) <= MAX_PAGES
 
 
 def test_one_table_has_the_exit_codes_of_every_command():
@@ -23,6 +23,11 @@ def test_one_table_has_the_exit_codes_of_every_command():
     rows = re.findall(r"^\| `anydml ([a-z ]+?)(?= [A-Z-]|`).*\| (.*?) \|$", text, re.MULTILINE)
     assert sorted(name for name, _ in rows) == sorted(" ".join(path) for path, _ in all_commands(anydml))
     assert all(codes.startswith("0") for _, codes in rows)
+
+
+def test_help_lists_every_command_once():
+    listed = [name for names in anydml.sections.values() for name in names]
+    assert sorted(listed) == sorted(anydml.commands)
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.relative_to(DOCS).as_posix())

@@ -134,7 +134,7 @@ def test_the_first_screen_says_what_it_is_how_to_start_and_when_not_to_use_it():
         " reshard ",
         "<img ",
         "```python",
-        "| fastest alternative |",
+        "| median × |",
         "\n**When not",
         "\n## ",
     )
@@ -148,15 +148,18 @@ def results(name):
     return json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
 
 
-def test_the_checkpoint_is_the_one_that_was_measured():
-    kept = results("checkpoints")
-    case = kept["cases"]["C2"]
-    seconds = case["seconds"]
-    assert f"{case['bytes'] / 1e6:.0f} MB" == "940 MB"
-    assert f"{seconds['anydml']:.2f} s, 75 MB of memory at most |" in TEXT
-    assert case["grown_mib"] * 2**20 <= 75e6
-    assert f"| {seconds['torch']:.1f} s (PyTorch's tool; `cp` takes {seconds['cp']:.1f} s) |" in TEXT
-    assert f"`python -m benchmarks.checkpoints` on {kept['date']}." in TEXT
+def test_the_headlines_are_those_of_the_kept_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import headlines
+
+    assert headlines.with_table(TEXT) == TEXT, "run python -m benchmarks.headlines --write"
+    assert all(
+        f"| {work} |" in TEXT for name, work in headlines.GRIDS.items() if (headlines.RESULTS / f"{name}.json").exists()
+    )
+    kept = {"cases": {"C1": {"about": "a", "seconds": {"anydml": 2.0, "cp": 1.0, "b": 8.0, "c": 6.0}}}}
+    assert headlines.ratios(kept) == {"C1: a": 3.0}
+    streams = {"streams": [{"case": "pad", "size": 256, "door": "numpy", "anydml": 2.0, "numpy": 1.0}]}
+    assert headlines.ratios(streams) == {"0: pad of 256 bytes": 0.5}
 
 
 def test_the_steady_figures_are_those_of_the_chart_on_the_same_day_and_machine():

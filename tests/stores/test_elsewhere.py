@@ -241,7 +241,7 @@ def test_no_traceback(s3, local, capsys):
     for name, wrong in {
         f"{s3.folder}/none": "does not exist",
         f"{s3.folder}/none.npy": "does not exist",
-        f"{s3.folder}/x.txt": "is none of .npy",
+        f"{s3.folder}/x.txt": "is not a file that anydml reads: expected .npy",
         f"{s3.folder}/b.npy": "is not a .npy file",
         "s3://nobucket/x": "404",
         "s3://name:secret@bucket/x": "has a name or password",

@@ -75,7 +75,7 @@ def test_they_stay_behind_where_that_is_asked_for_or_there_is_no_folder(tmp_path
     # What is not written again is not replaced.
     assert anydml(capsys, "reshard", source, tmp_path / "with", "-q")[0] == 0
     code, _, err = anydml(capsys, "reshard", source, tmp_path / "with", "--no-extras", "--overwrite")
-    assert (code, "beside files of tensors; it is not replaced" in err) == (2, True)
+    assert (code, "beside files of tensors, so the folder is not replaced" in err) == (2, True)
 
 
 @pytest.mark.parametrize("moment", ["before", "meanwhile"])

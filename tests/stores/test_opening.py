@@ -220,7 +220,7 @@ def test_a_file_that_was_cut_off_says_how_many_bytes_are_missing(tmp_path):
 
 def test_a_header_that_no_library_reads_is_not_written(tmp_path):
     long = {f"{k}{'x' * 1_000_000}": (1,) for k in range(100)}
-    with pytest.raises(dml.ModelError, match=r"header of \d+ bytes; 100000000 are the most"):
+    with pytest.raises(dml.ModelError, match=r"header of \d+ bytes; the maximum is 100000000"):
         stores.create(tmp_path / "x.safetensors", shape=long, dtype="f4")
     with pytest.raises(dml.ModelError, match="has a name of 70000 bytes; a zip file has at most 65531"):
         stores.create(tmp_path / "x.npz", shape={"x" * 70000: (1,)}, dtype="f4")
@@ -332,7 +332,7 @@ def zipped_zarr(path):
         (lambda f: None, "is an empty folder"),
         (lambda f: [(f / n).write_bytes(b"") for n in ("a.pt", "b.txt")], 'name one of "a.pt" in it'),
         (lambda f: np.savez(f / "a.npz", x=1), 'name one of "a.npz" in it'),
-        (lambda f: (f / "b.txt").write_text(""), 'has "b.txt", which is none of a Zarr array'),
+        (lambda f: (f / "b.txt").write_text(""), 'has "b.txt", but a Zarr array, an index, .npy or'),
         (lambda f: [(f / n).mkdir() for n in ("snapshots", "manifests", "refs")], "is a repository of Icechunk"),
         (lambda f: zipped_zarr(f / "x.zip"), 'name one of "x.zip" in it'),
         (lambda f: (f / ".zmetadata").write_text("{}"), "as references of kerchunk in Parquet"),
@@ -361,14 +361,14 @@ def test_zarr_metadata_that_lack_a_key_are_told_which(tmp_path, key):
 @pytest.mark.parametrize("name", ["x.zip", "x.zarr.zip", "x.zarr"])
 def test_a_zip_store_with_broken_metadata_is_refused(tmp_path, name):
     zipped_zarr(tmp_path / name)
-    with pytest.raises(dml.ModelError, match=r"has a zarr\.json whose node_type is neither"):
+    with pytest.raises(dml.ModelError, match=r"has a zarr\.json whose node_type must be"):
         stores.open(tmp_path / name)
 
 
 def test_a_store_is_not_read_by_accident(tmp_path):
     np.save(tmp_path / "x.npy", np.arange(6))
     x = stores.open(tmp_path / "x.npy")
-    with pytest.raises(dml.BindingError, match="read by accident"):
+    with pytest.raises(dml.BindingError, match="not converted implicitly"):
         np.asarray(x)
     for call in (lambda store: dml.split(store, 2), dml.copy):
         with pytest.raises(dml.DescError, match="x is <store"):

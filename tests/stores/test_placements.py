@@ -179,7 +179,7 @@ def test_copies_that_differ_are_refused(tmp_path):
         ({"cp": 2}, 'ranks have "cp", where pp, fsdp, ep, tp are known'),
         ({"tp": 0}, "tp is 0, where 1 to 4096"),
         ({"tp": 4096, "pp": 2}, "8192 ranks are asked for"),
-        ({"tp": 5}, "parts do not divide|cannot share evenly"),
+        ({"tp": 5}, "not a multiple of|cannot share evenly"),
     ],
 )
 def test_placements_that_do_not_fit_are_refused(ranks, error, tmp_path):

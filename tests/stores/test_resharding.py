@@ -302,7 +302,7 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
     ("text", "said"),
     [
         ("x = 1", "x: is not known"),
-        ("[[rules]]\n", "rules[0]: has no action, where one of rename"),
+        ("[[rules]]\n", "rules[0]: has no action: each rule must have exactly one of rename"),
         ('[[rules]]\nmatch = "a"\ndrop = true\nrename = "b"', "rules[0]: has both rename and drop"),
         ('[[rules]]\nmatch = "q"\ndrop = true', "is for no tensor"),
         ('[[rules]]\nmatch = "{n}.weigth"\ndrop = true', 'the nearest name is "m.0.weight"'),
@@ -325,9 +325,9 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
         ('[[rules]]\nstack = "{n}"\nto = "all"', 'which is "a"'),
         ('[[rules]]\nmatch = "{"\ndrop = true', "is not a pattern"),
         ('[[rules]]\nmatch = "*"\ndrop = true', "would have no tensor"),
-        ('[[rules]]\nmatch = "a"\ndrop = false', "where true is expected"),
-        ("[[axes]]\nmatch = 1", "where a pattern"),
-        ('[[axes]]\nmatch = "a"\naxis = 0\nheads = 0', "count from 1"),
+        ('[[rules]]\nmatch = "a"\ndrop = false', "but must be true"),
+        ("[[axes]]\nmatch = 1", "must be a pattern"),
+        ('[[axes]]\nmatch = "a"\naxis = 0\nheads = 0', "number of heads from 1 on"),
         ("= 1", "is not TOML"),
     ],
 )  # fmt: skip
@@ -346,7 +346,7 @@ def test_ranks_that_cannot_share_are_refused(tmp_path):
         reshard([source], tmp_path / "out", ranks=2)
     layout = tmp_path / "layout.toml"
     layout.write_text('[[axes]]\nmatch = "strange"\nreplicate = true')
-    with pytest.raises(dml.ModelError, match="axis 0 3 ranks cannot share evenly"):
+    with pytest.raises(dml.ModelError, match="3 ranks cannot share evenly its axis 0"):
         reshard([source], tmp_path / "out", layout, ranks=3)
     layout.write_text('[[rules]]\nmatch = "strange"\nreplicate = true\n[[axes]]\nmatch = "*"\naxis = 0\nheads = 4')
     with pytest.raises(dml.ModelError, match="4 heads, which 6 ranks cannot share"):

@@ -127,19 +127,19 @@ def test_random_names_are_taken_as_their_definition_says():
         if outside := {name: k for name, k in given.items() if name not in inside}:
             assert Selection.of((), text, (), ()).apply("t", given, [])[0] == outside
         else:
-            with pytest.raises(ModelError, match="only and drop leave none"):
+            with pytest.raises(ModelError, match="only and drop leave out all"):
                 Selection.of((), text, (), ()).apply("t", given, [])
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"only": "modle"}, 'only is "modle", which no tensor has; the nearest is "model"'),
-        ({"drop": "optim*"}, 'drop is "optim.", which no tensor has'),
+        ({"only": "modle"}, 'only is "modle", but no tensor has this name or beginning; the nearest is "model"'),
+        ({"drop": "optim*"}, 'drop is "optim.", but no tensor has this name'),
         ({"only": "a{"}, 'only: "a{" is not a pattern'),
-        ({"strip": "module."}, 'strip is "module.", with which no name begins; the nearest is "model"'),
+        ({"strip": "module."}, 'strip is "module.", but no name begins so; the nearest is "model"'),
         ({"strip": ["model.", "ema."]}, 'strip "ema." makes a second tensor of the name "a.weight"'),
-        ({"rename": {"*.gamma": "*.weight"}}, 'rename is ".*.gamma", which no tensor is called'),
+        ({"rename": {"*.gamma": "*.weight"}}, 'rename is ".*.gamma", but no tensor has this name'),
         ({"rename": {"*.weight": "w"}}, 'rename "..weight" makes a second tensor of the name "w"'),
         ({"rename": {"model.*": "*.*"}}, r'rename "model..": "..." has 2 times \*, but the pattern .* 1 times'),
         ({"rename": {"model.*": "{n}.*"}}, 'rename "model..": "{n}..* has {n}, which the matched pattern'),

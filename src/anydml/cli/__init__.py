@@ -211,3 +211,12 @@ def ops(as_json: bool) -> None:
         say_json({"operators": rows_of_operators()})
     else:
         say(operator_table(sys.stdout.isatty()).rstrip())
+
+
+anydml.sections = {
+    "Checkpoints": ("stores", "reshard", "convert", "verify", "manifest"),
+    "Zarr arrays, and .npy files": ("rechunk",),
+    "ONNX models": ("slim", "prove", "onnx"),
+    "Model files of ONNX and DirectML": ("run", "check", "explain", "ops"),
+    "Engines and this machine": ("cases", "judge", "doctor"),
+}

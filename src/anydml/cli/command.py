@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -67,9 +67,24 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group of such commands."""
+    """A group of such commands.
+
+    Attributes:
+        sections: the names of its commands by a heading of `--help`; all under one heading if there are none.
+    """
 
     command_class = Command
+    sections: Mapping[str, Sequence[str]] = {}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, each section under its heading."""
+        if not self.sections:
+            super().format_commands(ctx, formatter)
+        for heading, listed in self.sections.items():
+            limit = formatter.width - 6 - max(map(len, self.commands))
+            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in listed]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
 
 def all_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -36,7 +36,7 @@ class Folder:
             path = Path.cwd() / _portable(written)
         if not os.path.isfile(path):
             what = "is not a file" if os.path.exists(path) else "does not exist"
-            raise place.error(f"{show(written)} {what}, looked for at {path}")
+            raise place.error(f"{show(written)} {what}: it was looked for at {path}")
         return path
 
     def target(self, written: str, place: JsonPath) -> Path:

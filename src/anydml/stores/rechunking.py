@@ -97,26 +97,31 @@ def rechunk(
     _check_target(output, placed("rechunk", target))
     if is_zarr_group(path):
         if dtype is not None:
-            raise place.error("is a group, whose dtypes stay: dtype is for .npy files")
+            raise place.error("is a group: dtype can only change a .npy file, so leave it out")
         if permute is not None or flip or output.suffix.lower() in (".npy", *OF_OTHERS):
             raise place.error(
-                "is a group, whose arrays can have other chunks and codecs in another group, and slices of axes that "
-                "have names, and no more"
+                "is a group, of which chunks, shards, codecs and slices of named axes can change: name a group as "
+                "OUT, and take arrays one by one for permute and flip"
             )
         check_packed(output, zarr_format or (3 if (path / "zarr.json").is_file() else 2), JsonPath(str(output)))
         named = None if slices is None else _named(slices, place)
         return rechunk_group(path, output, chunks, shards, codec, memory, overwrite, zarr_format, named)
     store = open_store(path)
     if isinstance(chunks, Mapping):
-        raise place.error("is not a group: give its chunks without names")
+        raise place.error(
+            "is one array, but chunks are given by name, which is for groups: write chunks without a name"
+        )
     if isinstance(store, Checkpoint):
-        raise place.error("is a checkpoint, which anydml reshard writes again")
+        raise place.error("is a checkpoint, but rechunk takes arrays: use anydml reshard")
     store, casts = (store, []) if dtype is None else array_as("rechunk", store, dtype)
     index = _index(_by_axes(slices, store, place), store.shape, place)
     flipped = [_axis(axis, store.ndim, "flip", place) for axis in flip]
     output_axes = [k for k, entry in enumerate(index) if isinstance(entry, slice)]
     if any(axis not in output_axes for axis in flipped):
-        raise BindingError(f"rechunk: {place}: an axis that one number is taken of cannot be turned round")
+        raise BindingError(
+            f"rechunk: {place}: flip names an axis from which slice takes one element, and which OUT does not have: "
+            "leave it out of flip"
+        )
     flips = tuple(slice(None, None, -1) if axis in flipped else slice(None) for axis in output_axes)
     order = (
         [*range(len(output_axes))]
@@ -223,8 +228,8 @@ def _named(slices: str, place: JsonPath) -> dict[str, slice]:
             or name in index_slices
         ):
             raise BindingError(
-                f"rechunk: {place}: slice {text[:40]!r} by the name of an axis must be one such as time=0:10, each "
-                "axis once; a single element is such as time=5:6; an array, and no group, takes one slice per axis, too"
+                f"rechunk: {place}: slice is {text[:40]!r}, but must be such as time=0:10, or time=5:6 for one "
+                "element, with each axis once; for a single array, such as 0:10,::2 with a slice for each axis, too"
             )
         index_slices[name] = _slice(match)
     return index_slices

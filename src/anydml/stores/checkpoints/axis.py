@@ -67,16 +67,17 @@ class Axis:
         if size % total or size % heads:
             what = "heads" if self.heads else "parts"
             raise ModelError(
-                f"{show(name)} has {counted(size, 'row')} along axis {self.axis}, which {heads} {what} do not divide"
+                f"{show(name)} has {counted(size, 'row')} along axis {self.axis}, which is "
+                f"not a multiple of {heads} {what}: correct {what} in [[axes]] of the layout"
             )
         intervals, start = list[tuple[int, int]](), 0
         for whole, _, copies in sections:
             whole *= size // total  # noqa: PLW2901
             if whole % (ranks // copies):
                 raise ModelError(
-                    f"{show(name)} has shape {[*shape]}, whose axis {self.axis} {counted(ranks // copies, 'rank')} "
-                    "cannot share evenly: in a layout, slice it to a multiple of the ranks, or replicate gives all "
-                    "of it to each"
+                    f"{show(name)} has shape {[*shape]}, and {counted(ranks // copies, 'rank')} cannot share evenly "
+                    f"its axis {self.axis}: in a layout, slice it to a multiple of the ranks, or give all of it "
+                    "to each by replicate = true"
                 )
             rank_size = whole // (ranks // copies)
             intervals.append((start + rank // copies * rank_size, rank_size))

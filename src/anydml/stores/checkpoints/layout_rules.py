@@ -152,13 +152,13 @@ def parse_layout(text: str, place: JsonPath) -> LayoutRules:
 def _tables(content: Mapping[str, Any], key: str, place: JsonPath) -> list[tuple[dict[str, Any], JsonPath]]:
     tables = content.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise (place / key).error(f"{_said(tables)}, where tables are expected: write [[{key}]]")
+        raise (place / key).error(f"{_said(tables)}, but must be tables: write [[{key}]]")
     return [(table, place / key / k) for k, table in enumerate(tables)]
 
 
 def _pattern(text: Any, place: JsonPath) -> Pattern:
     if not isinstance(text, str):
-        raise place.error(f"{_said(text)}, where a pattern of names is expected")
+        raise place.error(f"{_said(text)}, but must be a pattern of names")
     try:
         return Pattern(text)
     except ModelError as error:
@@ -172,11 +172,11 @@ def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
         rule = (
             f"both {' and '.join(actions)}" if actions else f"no action, but {names(other)}" if other else "no action"
         )
-        raise place.error(f"has {rule}, where one of {', '.join(ACTIONS)} is expected")
+        raise place.error(f"has {rule}: each rule must have exactly one of {', '.join(ACTIONS)}")
     action = actions[0]
     check, what, fields, needed = ACTIONS[action]
     if not check(said[action]):
-        raise (place / action).error(f"{_said(said[action])}, where {what} is expected")
+        raise (place / action).error(f"{_said(said[action])}, but must be {what}")
     options = {key: value for key, value in said.items() if key not in (action, "match")}
     for key, value in options.items():
         if key not in fields:
@@ -209,13 +209,15 @@ def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
         return match, Axis(None)
     heads, parts = said.get("heads"), said.get("parts", 1)
     if not _is_integer(said.get("axis")):
-        raise (place / "axis").error(f"{_said(said.get('axis'))}, where an integer is expected")
+        raise (place / "axis").error(f"{_said(said.get('axis'))}, but must be an integer")
     counts: list[Any] = heads if isinstance(heads, list) and heads else [heads]
     for count in counts:
         if count is not None and (not _is_integer(count) or count < 1):
-            raise (place / "heads").error(f"{_said(heads)}, where a count from 1, or several, are expected")
+            raise (place / "heads").error(
+                f"{_said(heads)}, but must be a number of heads from 1 on, or a list of such numbers"
+            )
     if not _is_integer(parts) or parts < 1 or (heads is not None and parts > 1):
-        raise (place / "parts").error(f"{_said(parts)}, where a count from 1 is expected, and no heads")
+        raise (place / "parts").error(f"{_said(parts)}, but must be an integer from 1 on, and excludes heads")
     return match, Axis(said["axis"], tuple(heads) if isinstance(heads, list) else heads, parts)
 
 

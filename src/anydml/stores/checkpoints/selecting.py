@@ -71,7 +71,7 @@ class Selection(NamedTuple):
             taken = {key: tensor for key, tensor in taken.items() if key not in gone}
             remaining_others = [key for key in remaining_others if key not in gone]
         if not taken and tensors:
-            raise ModelError(f"{name}: only and drop leave none of {counted(len(tensors), 'tensor')}")
+            raise ModelError(f"{name}: only and drop leave out all of {counted(len(tensors), 'tensor')}: name fewer")
         left = [key for key in tensors if key not in taken]
         more = len(others) - len(remaining_others)
         if left or more:
@@ -101,7 +101,10 @@ class Selection(NamedTuple):
                 pattern = _pattern(name, what, text)
                 matching = [key for key in all_names if pattern.match(key) is not None]
             if not matching:
-                raise ModelError(f"{name}: {what} is {show(text)}, which no tensor has{_nearest(text, all_names)}")
+                raise ModelError(
+                    f"{name}: {what} is {show(text)}, but no tensor has this name or beginning"
+                    f"{_nearest(text, all_names)}"
+                )
             selected.update(matching)
         return selected
 
@@ -149,7 +152,7 @@ def _stripped(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[st
             others.append(key)
             _put(name, stripped, key, tensor, f"strip {show(prefix)}")
     if len(others) == len(tensors):
-        raise ModelError(f"{name}: strip is {show(prefix)}, with which no name begins{_nearest(prefix, tensors)}")
+        raise ModelError(f"{name}: strip is {show(prefix)}, but no name begins so{_nearest(prefix, tensors)}")
     said = f"keeps the names of {counted(len(others), 'tensor')} that do not begin with {show(beginning)}"
     return stripped, [f"{said}: {names(others)}"] if others else []
 
@@ -167,7 +170,7 @@ def _renamed(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[st
             raise ModelError(f"{name}: rename {show(old)}: {error}") from None
         _put(name, renamed, new_name, tensor, f"rename {show(old)}")
     if not count:
-        raise ModelError(f"{name}: rename is {show(old)}, which no tensor is called{_nearest(old, tensors)}")
+        raise ModelError(f"{name}: rename is {show(old)}, but no tensor has this name{_nearest(old, tensors)}")
     return renamed
 
 

@@ -86,7 +86,9 @@ def _most_of(name: str, sizes: Sequence[int], count: int) -> int:
         ModelError: there are fewer tensors than files.
     """
     if len(sizes) < count:
-        raise ModelError(f"{name}: shards is {count}, but there {_are(len(sizes))}: a file has one at least")
+        raise ModelError(
+            f"{name}: shards is {count}, but there {_are(len(sizes))}: ask for at most one file for each tensor"
+        )
     ends = list(accumulate(sizes))
     low, high = max(sizes), ends[-1]
     while low < high:

@@ -112,7 +112,7 @@ class _Reader:
         """A text."""
         size = self.number("Q")
         if size > MAX_TEXT:
-            raise self._place.error(f"has a text of {size} bytes; {MAX_TEXT} are the most")
+            raise self._place.error(f"has a text of {size} bytes; the maximum is {MAX_TEXT}")
         return self.take(size).decode("utf-8", "replace")
 
     def value(self, kind: int, depth: int = 0) -> Any:
@@ -163,7 +163,7 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
             value = metadata[key] = reader.value(reader.number("I"))
             length = file.tell() - first
             if length > MAX_VALUE:
-                raise (place / key).error(f"has {length} bytes; {MAX_VALUE} are the most")
+                raise (place / key).error(f"has {length} bytes; the maximum is {MAX_VALUE}")
             file.seek(first)
             texts[key] = KeyText.of(value, file.read(length))
         listed = []
@@ -171,7 +171,7 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
             name = reader.text()
             rank = reader.number("I")
             if rank > MAX_DIMENSIONS:
-                raise (place / name).error(f"has {rank} dimensions; {MAX_DIMENSIONS} are the most")
+                raise (place / name).error(f"has {rank} dimensions; the maximum is {MAX_DIMENSIONS}")
             shape = tuple(reader.number("Q") for _ in range(rank))[::-1]
             listed.append((name, shape, reader.number("I"), reader.number("Q")))
         alignment = metadata.get("general.alignment", ALIGNMENT)

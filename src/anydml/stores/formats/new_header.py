@@ -132,7 +132,7 @@ def make_header(
         length, count = length + len(said.encode()) + (ranks.size + 1 if ranks else 0) + 1, count + 1
     length += max(0, count - 1) + len("{}")
     if length > MAX_HEADER - PAGE:
-        raise place.error(f"would have a header of {length} bytes; {MAX_HEADER} are the most: write several files")
+        raise place.error(f"would have a header of {length} bytes; the maximum is {MAX_HEADER}: write several files")
     length += -(8 + length) % PAGE
     offsets = np.empty(order.size, np.int64)
     offsets[order] = 8 + length + starts

@@ -92,7 +92,7 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
         with path.open("rb") as whole, zipfile.ZipFile(file := Part(whole, start, size)) as archive:
             listed = archive.infolist()
             if len(listed) > MAX_ENTRIES:
-                raise place.error(f"has {len(listed)} entries; {MAX_ENTRIES} are the most")
+                raise place.error(f"has {len(listed)} entries; the maximum is {MAX_ENTRIES}")
             for entry in listed:
                 # Not by is_dir(), which takes no empty name.
                 if entry.filename.endswith("/"):
@@ -133,7 +133,7 @@ def read_npz(path: Path, place: JsonPath) -> FileContent:
     stores, refused = dict[str, Store](), dict[str, ModelError]()
     for name, entry in entries(path, place, may_be_packed=True).items():
         if not name.endswith(".npy"):
-            raise (place / name).error("is no .npy file, which all entries of a .npz file are")
+            raise (place / name).error("is not a .npy file, but every entry of a .npz file must be one")
         first = None
         if entry.packed is not None:
             first = bytearray(min(entry.size, npy.MAX_START))

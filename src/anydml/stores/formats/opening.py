@@ -85,7 +85,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     if located_path.name.endswith((INDEX, BIN_INDEX)):
         return _indexed(located_path, place)
     raise place.error(
-        f"is none of .npy, {', '.join(READERS)} and {INDEX[1:]}: other files are to be written as one of these"
+        f"is not a file that anydml reads: expected .npy, {', '.join(READERS)} or {INDEX[1:]}; write it as one of these"
     )
 
 
@@ -109,7 +109,10 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
         if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
             raise place.error(f"cannot be read: it {why}")
         if path.is_file():
-            raise place.error(f"is none of .npy, {', '.join(READERS)} and {INDEX[1:]}")
+            raise place.error(
+                f"is not a file that anydml reads: expected .npy, {', '.join(READERS)} or {INDEX[1:]}; "
+                "write it as one of these"
+            )
         if not path.exists():
             raise place.error("does not exist")
         if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
@@ -165,8 +168,8 @@ def _what_is_in(entries: Sequence[Path]) -> str:
     if known:
         return f"has no index that says which files belong to one checkpoint: name one of {names(known)} in it"
     return (
-        f"has {names(entry.name for entry in entries)}, which is none of a Zarr array, an index, "
-        f".npy and {', '.join(READERS)}: name a file, or a folder that has some"
+        f"has {names(entry.name for entry in entries)}, but a Zarr array, an index, .npy or "
+        f"one of {', '.join(READERS)} is expected: name a file, or a folder that has some"
     )
 
 
@@ -188,7 +191,7 @@ def opened_file(path: Path) -> Checkpoint:
     """
     place = JsonPath(str(path))
     if path.suffix.lower() not in READERS:
-        raise place.error(f"is none of {', '.join(READERS)}")
+        raise place.error(f"is not a file of tensors: expected one of {', '.join(READERS)}")
     with place.reading():
         seen = seen_at(path)
         checkpoint = READERS[path.suffix.lower()](path, place)

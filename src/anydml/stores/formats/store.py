@@ -221,7 +221,7 @@ class Store(StoredArray):
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise BindingError(
-            f"{self!r} lies in a file, and is not read by accident: take its .read(), or move it by a plan"
+            f"{self!r} is an array in a file, and is not converted implicitly: call .read(), or pass it to a plan"
         )
 
     def __repr__(self) -> str:

@@ -139,7 +139,7 @@ class ZarrStore(ZarrFolder):
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise BindingError(
-            f"{self!r} lies in a folder, and is not read by accident: take its .read(), or move it by a plan"
+            f"{self!r} is an array in a folder, and is not converted implicitly: call .read(), or pass it to a plan"
         )
 
     def __repr__(self) -> str:
@@ -219,11 +219,11 @@ def open_zarr(path: Path) -> ZarrStore:
                 layout = layout.of_several(edges)
             return ZarrStore(path, layout, files)
         if not is_zarr_group(path):
-            raise place.error('has a zarr.json whose node_type is neither "array" nor "group"')
+            raise place.error('has a zarr.json whose node_type must be "array" or "group", and is neither')
     with place.reading():
         inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_zarr(entry))
     hint = f": name one of {names(inside)} in it" if inside else ""
-    raise place.error(f"is a group, and no array{hint}")
+    raise place.error(f"is a Zarr group, but an array is expected{hint}")
 
 
 def metadata_of(path: Path) -> dict[str, bytes]:
@@ -247,12 +247,15 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
     dtype = np.dtype(array.dtype)
     if dtype.hasobject or dtype.kind == "T":
         raise ModelError(
-            f"{path}: is of dtype {dtype}, whose elements are references and no plain bytes: rewrite it by "
+            f"{path}: is of dtype {dtype}, whose elements are references to Python objects: rewrite it by "
             "zarr-python; in a group it is copied as it is, unless an option names it"
         )
     refused = next((name for name in names_of(metadata) if name in OF_OBJECTS), None)
     if refused is not None:
-        raise ModelError(f"{path}: has codec {refused}, which makes Python objects and no plain bytes")
+        raise ModelError(
+            f"{path}: has codec {refused}, which makes Python objects instead of bytes: rewrite the array by "
+            "zarr-python with another codec"
+        )
     version = int(metadata["zarr_format"])
     codec, is_own = (codec_of_v2 if version == 2 else codec_of_v3)(metadata)
     shape, inner = tuple(map(int, array.shape)), tuple(map(int, array.chunks))

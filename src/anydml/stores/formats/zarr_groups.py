@@ -189,7 +189,9 @@ def _member(path: Path) -> ZarrMember:
     named = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
     axes = said.get("dimension_names") or named or ()
     if not (isinstance(said.get("shape"), list) and isinstance(attributes, dict) and isinstance(axes, list | tuple)):
-        raise JsonPath(str(path)).error("has metadata that are none of an array")
+        raise JsonPath(str(path)).error(
+            "has metadata that are not those of an array: they must have shape, attributes and names of axes"
+        )
     return ZarrMember(len(said["shape"]), tuple(axes), attributes)
 
 

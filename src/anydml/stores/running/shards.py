@@ -79,7 +79,7 @@ class ShardReader:
         if at == size == EMPTY:
             return None
         if at + size > MAX_BYTES:
-            raise ValueError(f"its index says {size} bytes from {at} on, which no file has")
+            raise ValueError(f"its index says {size} bytes from {at} on, which is beyond any file: the shard is broken")
         return at, size
 
     def _keep(self, file: Number, entries: Entries | None) -> None:
@@ -157,11 +157,13 @@ class ShardReader:
             with path.open("rb") as file:
                 # No more memory than the file has bytes.
                 if at + size > file.seek(0, os.SEEK_END):
-                    raise ValueError(f"its index says {size} bytes from {at} on, where the file has fewer")
+                    raise ValueError(
+                        f"its index says {size} bytes from {at} on, but the file is shorter: it is truncated"
+                    )
                 file.seek(at)
                 data = file.read(size)
         if len(data) != size:
-            raise ValueError(f"it is {len(data)} bytes, where its index says {size}")
+            raise ValueError(f"it has {len(data)} bytes, but its index says {size}")
         return data
 
 

@@ -127,7 +127,7 @@ class Staging:
                 raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
             if final not in self._folders:
                 if not final.is_file():
-                    raise place.error("is not a file, and is not replaced")
+                    raise place.error("is neither a file nor a folder, and is not replaced: name another")
             elif self._is_of_arrays and is_packed(final):
                 check_replaced(final, OF_ARRAY, place)
             elif self._is_of_arrays:
@@ -307,7 +307,7 @@ class Staging:
 def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> None:
     """Refuse to replace a folder that has more than files of tensors and those that are written."""
     if not folder.is_dir() or folder.is_symlink():
-        raise place.error("is not a folder, and is not replaced")
+        raise place.error("is not a folder of tensors, and is not replaced: name another, or remove it first")
     suffixes = (".safetensors", ".safetensors.index.json", ".distcp")
     other = [
         entry.name
@@ -315,16 +315,21 @@ def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> Non
         if entry.name not in own_names and not (entry.is_file() and entry.name.endswith(suffixes))
     ]
     if other:
-        raise place.error(f"has {names(sorted(other))} beside files of tensors; it is not replaced: move those")
+        raise place.error(
+            f"has {names(sorted(other))} beside files of tensors, so the folder is not replaced: "
+            "move them, or name another folder"
+        )
 
 
 def _check_array(folder: Path, place: JsonPath) -> None:
-    """Refuse to replace a folder that is not a Zarr array, or has files that none has."""
+    """Refuse to replace a folder that is not a Zarr array, or has files that no Zarr array has."""
     if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
-        raise place.error("is not a Zarr array, and is not replaced")
+        raise place.error("is not a Zarr array, and is not replaced: name another, or remove it first")
     other = next((name for name in _inside(folder) if not OF_ARRAY.fullmatch(name)), None)
     if other is not None:
-        raise place.error(f"has {names([other])} beside its chunks; it is not replaced: move that")
+        raise place.error(
+            f"has {names([other])} beside its chunks, so the array is not replaced: move that, or name another folder"
+        )
 
 
 def _allocate(descriptor: int, size: int) -> None:

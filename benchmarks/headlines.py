@@ -1,0 +1,93 @@
+"""The table of README's first screen, from the kept results: ``python -m benchmarks.headlines [--write]``.
+
+Each row is the median, over all cases of a grid, of the time of the fastest alternative divided by anydml's, beside the
+least. A plain copy of files (`cp`) is not an alternative. ``--write`` puts the table into README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+BEGIN, END = "<!-- headlines -->\n", "<!-- end of headlines -->\n"
+GRIDS = {
+    "checkpoints": "shards of a checkpoint joined, 0.74 to 0.94 GB",
+    "cpu": "arrays of one shape, bound once and moved again and again",
+    "sizes": "each function and operator, 256 bytes to 64 MiB, in cache",
+    "permutations": "axes of an array in another order",
+    "streams": "single functions, a different shape in every call",
+    "images": "images cropped, mirrored, padded, and channels moved",
+}
+"""What a grid of `results` measures, by the name of its file."""
+NOT_ALTERNATIVES = {"anydml", "cp"}
+
+
+def ratios(kept: dict[str, Any]) -> dict[str, float]:
+    """How many times as long the fastest alternative takes, by case."""
+    if "streams" in kept:
+        names = {"case", "size", "door"}
+        kept = {"cells": [
+            {
+                "about": f"{stream['case']} of {stream['size']} bytes",
+                "seconds": {way: seconds for way, seconds in stream.items() if way not in names},
+            }
+            for stream in kept["streams"]
+        ]}  # fmt: skip
+    cases = kept.get("cases") or kept["cells"]
+    named = cases.items() if isinstance(cases, dict) else ((str(number), case) for number, case in enumerate(cases))
+    by_case = {}
+    for name, case in named:
+        others = [seconds for way, seconds in case["seconds"].items() if way not in NOT_ALTERNATIVES]
+        if others and case.get("state", "hot") == "hot":
+            by_case[f"{name}: {case['about']}"] = min(others) / case["seconds"]["anydml"]
+    return by_case
+
+
+def row(name: str) -> str:
+    """The row of a grid."""
+    kept = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    by_case = ratios(kept)
+    least = min(by_case, key=by_case.__getitem__)
+    run = kept["runs"][0] if "runs" in kept else {"command": f"python -m benchmarks.{name}", **kept}
+    machine = kept["machine"]
+    processor = machine["processor"].replace("(R)", "").removesuffix(" Processor")
+    libraries = {"numpy": "NumPy", "torch": "PyTorch"}
+    versions = ", ".join(f"{libraries[key]} {machine[key].partition('+')[0]}" for key in libraries if key in machine)
+    cells = (
+        GRIDS[name], str(len(by_case)), f"{statistics.median(by_case.values()):.2f}",
+        f"{by_case[least]:.2f} ({least.partition(': ')[2]})", f"{run['date']}, {processor}, {versions}",
+        f"`{run['command']}`",
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |\n"
+
+
+def table() -> str:
+    """The table."""
+    head = "| work | cases | median × | least × | measured | command |\n|---|--:|--:|---|---|---|\n"
+    return head + "".join(row(name) for name in GRIDS if (RESULTS / f"{name}.json").exists())
+
+
+def with_table(readme: str) -> str:
+    """README with the table of today's results."""
+    before, _, rest = readme.partition(BEGIN)
+    return f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}"
+
+
+def main() -> None:
+    """Print the table, or put it into README.md."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.headlines", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="put the table into README.md")
+    readme = ROOT / "README.md"
+    if parser.parse_args().write:
+        readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    else:
+        print(table(), end="")
+
+
+if __name__ == "__main__":
+    main()
