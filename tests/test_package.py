@@ -31,6 +31,20 @@ def test_importing_brings_nothing_heavy():
     assert not loaded & {*HEAVY, "ml_dtypes"}
 
 
+def test_importing_and_calls_on_arrays_bring_no_devices_nor_dataclasses():
+    code = "import numpy as np, anydml as dml; dml.split(np.arange(4), 2); dml.copy(np.arange(4)[::-1])"
+    unwanted = "{'anydml.device', 'anydml.graph', 'anydml.functions.general', 'dataclasses'} & {*sys.modules}"
+    assert modules_after(f"import sys; {code}; assert not {unwanted}, {unwanted}")
+
+
+def test_threads_may_be_the_first_to_need_what_is_imported_later():
+    uses = "lambda: dml.Device, lambda: dml.GraphDesc, lambda: dml.flip([1, 2]), lambda: dml.fuse, lambda: dml.stores"
+    edge = "lambda: dml.InputGraphEdgeDesc(0, 0, 0)"
+    pool = "from concurrent.futures import ThreadPoolExecutor as Pool"
+    run = "with Pool(16) as threads: [done.result() for done in [threads.submit(use) for use in uses * 4]]"
+    assert modules_after(f"import anydml as dml\n{pool}\nuses = [{uses}, {edge}]\n{run}")
+
+
 def test_the_command_brings_nothing_that_its_help_does_not_need():
     loaded = modules_after("import sys; sys.argv = ['anydml']; import anydml.cli")
     assert "click" in loaded

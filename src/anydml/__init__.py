@@ -18,8 +18,11 @@ from anydml import _loading  # noqa: F401  # registers functions of higher packa
 from anydml._version import __version__ as __version__  # public
 
 _FOLDERS = __path__
+_MODULES = ("anydml._names", "anydml._later_names")
+"""The modules that have the public names, but for `fuse` and packages."""
 
 if TYPE_CHECKING:
+    from anydml._later_names import *  # noqa: F403
     from anydml._names import *  # noqa: F403
     from anydml.operators.registry import *  # noqa: F403
     from anydml.tracing import fuse as fuse  # public
@@ -29,7 +32,7 @@ else:
         from anydml._names import *  # noqa: F403
 
     def __getattr__(name: str) -> Any:
-        """Import `fuse` or a package when it is first used; in the command, which needs few of them, any name."""
+        """Import what few programs use when it is first used: `fuse`, devices, packages; in the command, any name."""
         globals()[name] = attribute = _found(name)
         return attribute
 
@@ -42,9 +45,9 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if PathFinder.find_spec(f"{__name__}.{name}", _FOLDERS):
             return import_module(f"{__name__}.{name}")
-        names = import_module("anydml._names")
-        if name in names.__all__:
-            return getattr(names, name)
+        for module in map(import_module, _MODULES):
+            if name in module.__all__:
+                return getattr(module, name)
         from pkgutil import iter_modules
 
         from anydml.elsewhere import unknown
@@ -53,4 +56,4 @@ else:
         raise AttributeError(unknown(__name__, name, known))
 
     def __dir__() -> list[str]:
-        return sorted(["__version__", "fuse", *import_module("anydml._names").__all__])
+        return sorted({"__version__", "fuse"}.union(*[import_module(name).__all__ for name in _MODULES]))

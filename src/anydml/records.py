@@ -1,15 +1,13 @@
 """Records: frozen dataclasses with slots that share their methods instead of generating them at import.
 
 There are about fifty of them, and `dataclasses` takes half a millisecond for each, nearly all of it to generate
-identical methods. Fields, `dataclasses.replace` and `match` work as for any dataclass.
+identical methods; it is imported when a record's fields are first asked for. Fields, `dataclasses.replace` and `match`
+work as for any dataclass.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import inspect
-import re
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar, dataclass_transform
@@ -34,21 +32,27 @@ class Record:
         return hash(_values(self))
 
     def __repr__(self) -> str:
+        import dataclasses
+
         shown = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr]  # type: ignore[arg-type]
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        from dataclasses import FrozenInstanceError
+
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        from dataclasses import FrozenInstanceError
+
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __getstate__(self) -> tuple[Any, ...]:
         return _values(self)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for field, value in zip(dataclasses.fields(self), state, strict=True):  # type: ignore[arg-type]
-            object.__setattr__(self, field.name, value)
+        for name, value in zip(_names(type(self)), state, strict=True):
+            object.__setattr__(self, name, value)
 
 
 class Given(Generic[Taken, Kept]):
@@ -67,25 +71,76 @@ ListOf: TypeAlias = Given[Sequence[Item], tuple[Item, ...]]
 Named: TypeAlias = Given[Item | str, Item]
 """A field that takes a member of an enumeration, or its name."""
 
-_STORED_TYPES = ((r"ListOf\[(.*)\]", r"tuple[\1, ...]"), (r"Named\[(.*)\]", r"\1"), (r"Given\[.*, (\w+)\]", r"\1"))
-"""The types of kept values, by the annotations of fields."""
+
+class _Fields:
+    """Descriptor that makes the fields of each record class when `dataclasses` reads them."""
+
+    def __get__(self, instance: Any, owner: Any) -> dict[str, Any]:
+        fields: dict[str, Any] = _dataclass(owner).__dataclass_fields__
+        return fields
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+@functools.cache
+def _dataclass(kind: Any) -> Any:
+    """Return a dataclass with the fields of a record class."""
+    import dataclasses
+
+    fields = {name: field for base in reversed(kind.__mro__) for name, *field in vars(base).get("_FIELDS", ())}
+    namespace = {"__post_init__": kind.__post_init__} if hasattr(kind, "__post_init__") else {}
+    listed = [(name, *field) for name, field in fields.items()]
+    make = dataclasses.make_dataclass
+    made: Any = make(kind.__name__, listed, namespace=namespace, frozen=True, eq=False, repr=False)
+    made.__init__.__qualname__ = f"{kind.__qualname__}.__init__"
+    return made
+
+
+def _init_of(kind: Any) -> Callable[..., None]:
+    """Return an ``__init__`` for a record class, which is replaced by the dataclass's when the first record is made."""
+
+    def init(self: Any, *values: Any, **named: Any) -> None:
+        kind.__init__ = made = _dataclass(kind).__init__
+        made(self, *values, **named)
+
+    return init
+
+
+@dataclass_transform(frozen_default=True)
 def record(kind: type[Kind]) -> type[Kind]:
     """Class decorator: make a record, with slots for its fields, and an ``__init__`` if the class defines none.
 
     Args:
         kind: the class, with annotations as for a dataclass.
     """
-    for name, text in inspect.get_annotations(kind).items():
-        if text.endswith("]"):
-            for pattern, replacement in _STORED_TYPES:
-                text = re.sub(f"^{pattern}$", replacement, text)  # noqa: PLW2901
-            kind.__annotations__[name] = text
-    # A frozen dataclass's generated `__init__` bypasses `__setattr__`.
-    makes = kind.__init__ is object.__init__
-    return dataclasses.dataclass(init=makes, frozen=makes, eq=False, repr=False, slots=True)(kind)
+    namespace = {name: value for name, value in vars(kind).items() if name not in ("__dict__", "__weakref__")}
+    inherited: tuple[str, ...] = _names(kind)
+    fields: list[tuple[Any, ...]] = []
+    for name, text in kind.__annotations__.items():
+        if not text.startswith("ClassVar["):
+            kind.__annotations__[name] = kept = _kept(text)
+            fields.append((name, kept, namespace.pop(name)) if name in namespace else (name, kept))
+    own = tuple(name for name, *_ in fields if name not in inherited)
+    namespace |= {"__slots__": own, "__match_args__": inherited + own, "_FIELDS": fields}
+    namespace["__dataclass_fields__"] = _Fields()
+    meta: Any = type(kind)
+    made: type[Kind] = meta(kind.__name__, kind.__bases__, namespace)
+    made.__qualname__ = kind.__qualname__
+    if kind.__init__ is object.__init__:
+        made.__init__ = _init_of(made)  # type: ignore[method-assign]
+    return made
+
+
+def _kept(text: str) -> str:
+    """Return the type of what a field keeps, by its annotation."""
+    outer, _, inner = text.removesuffix("]").partition("[")
+    if outer == "ListOf":
+        return f"tuple[{inner}, ...]"
+    return inner if outer == "Named" else inner.rpartition(", ")[2] if outer == "Given" else text
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    """Return the names of a record class's fields, in order."""
+    names: tuple[str, ...] = getattr(kind, "__match_args__", ())
+    return names
 
 
 def _values(instance: Any) -> tuple[Any, ...]:
@@ -96,7 +151,7 @@ def _values(instance: Any) -> tuple[Any, ...]:
 @functools.cache
 def _getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
     """Return a function that reads all fields of a record class."""
-    names = [field.name for field in dataclasses.fields(kind)]
+    names = _names(kind)
     if len(names) > 1:
         return attrgetter(*names)
     return lambda instance: tuple(getattr(instance, name) for name in names)

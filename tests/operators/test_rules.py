@@ -8,8 +8,8 @@ from drawn_calls import DRAW
 
 import anydml as dml
 from anydml.engines.numpy.engine import NumpyEngine
-from anydml.functions.derived import checked_arguments
 from anydml.functions.function_lowering import lowered
+from anydml.functions.general import checked_arguments
 from anydml.moves.compose import Composer
 from anydml.moves.value_maker import Lazy, ValueMaker
 from anydml.operators.registry import FUNCTIONS

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import find_spec
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
 from typing import Any
+
+_FINDERS = [FileFinder(folder, (ExtensionFileLoader, EXTENSION_SUFFIXES)) for folder in __path__]
 
 
 def _compiled(name: str) -> Any:
-    spec = find_spec(f"{__name__}.{name}")
-    if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
-        # The source is found too, but cannot run uncompiled.
+    # An import would find the source, too, which cannot run uncompiled.
+    if not any(finder.find_spec(name) for finder in _FINDERS):
         return None
     try:
         return import_module(f"{__name__}.{name}")

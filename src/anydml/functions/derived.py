@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial, update_wrapper
 from types import FunctionType
 from typing import Any
 
-import numpy as np
 from numpy import ndarray
 
 from anydml import core
-from anydml.arrays import read_argument, read_arrays
 from anydml.arrays.quick import are_native, is_native
-from anydml.fields import items_of
-from anydml.functions import arguments as checks
-from anydml.functions.calling import call
-from anydml.functions.traced import all_copied_to, copied_to, fused_functions, registered_for
 from anydml.operators.function import Function
 
 
@@ -83,82 +77,7 @@ def derived(function: Function) -> Callable[..., Any]:
 
 
 def general(function: Function, *values: Any) -> Any:
-    """Run a call that the native call declined, or raise an error if it breaks a rule.
+    """Run a call that the native call declined; what that takes is imported by the first one."""
+    from anydml.functions.general import general as run
 
-    Args:
-        function: the function's rules.
-        values: all arguments in order, `out` last.
-    """
-    label, out = function.label, values[-1]
-    by_name = {parameter.name: value for parameter, value in zip(function.parameters, values, strict=False)}
-    # The first array determines the library and dtype of the results.
-    first, *others = function.arrays
-    if function.is_of_lists:
-        by_name[first.name] = items_of(label, first.name, by_name[first.name], "a list of arrays")
-    x = by_name[first.name]
-    all_arrays = [*(x if function.is_of_lists else [x]), *[by_name[parameter.name] for parameter in others]]
-    registered = fused_functions(*all_arrays)
-    if registered is None and all_arrays:
-        registered = registered_for(all_arrays[0])
-    if registered is not None:
-        return _call_traced(function, registered, by_name, out)
-    if function.is_of_lists:
-        x, adapter = read_arrays(label, x)
-        inputs = x
-    else:
-        x, adapter = read_argument(label, x, first.name)
-        inputs = (
-            x,
-            *[checks.secondary_array(label, parameter, by_name[parameter.name], x, adapter) for parameter in others],
-        )
-    count = function.data_count(len(inputs))
-    arguments = checked_arguments(function, by_name, x, inputs[count:])
-    if not function.is_of_lists:
-        checks.check_data(label, [parameter.name for parameter in function.arrays[:count]], inputs[:count])
-    if function.has_parts:
-        checks.check_out_list(label, out)
-        return call(label, function, inputs, arguments, out, adapter)
-    (result,) = call(label, function, inputs, arguments, None if out is None else (out,), adapter)
-    if function.lengths is None:
-        return result
-    lengths = np.array(function.lengths(label, [array.shape for array in inputs], *arguments), np.int64)
-    return result, lengths if adapter is None else adapter.from_lengths(lengths)
-
-
-def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], out: Any) -> Any:
-    """Run a function on traced or lazy arrays."""
-    count, label = function.stub.__code__.co_argcount, function.label
-    names = [parameter.name for parameter in function.parameters]
-    named = {name: by_name[name] for name in names[count:]}
-    results = getattr(registered, function.name)(*[by_name[name] for name in names[:count]], **named)
-    if out is None:
-        return [*results] if function.has_parts else results
-    if check_out := getattr(registered, "check_out", None):
-        check_out(label, out)
-    if function.has_parts:
-        return all_copied_to(label, results, out)
-    if function.lengths is not None:
-        joined, lengths = results
-        return copied_to(label, "out", joined, out), lengths
-    return copied_to(label, "out", results, out)
-
-
-def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:
-    """Return the arguments of `Function.infer`: those that are not arrays, as Python's own types; the indices' dtypes.
-
-    Args:
-        function: the function.
-        by_name: all arguments.
-        x: the first array.
-        indices: the indices and masks.
-
-    Raises:
-        DescError, TypeError: an argument has another type.
-    """
-    dtype = None if function.is_of_lists else x.dtype
-    checked = [
-        checks.converted(function.label, parameter, by_name[parameter.name], dtype)
-        for parameter in function.parameters
-        if not parameter.is_array
-    ]
-    return (*checked, *[array.dtype for array in indices])
+    return run(function, *values)

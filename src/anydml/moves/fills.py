@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,11 +62,8 @@ def without_fills(program: Program) -> Program:
             moves += _rows(new_move, first + number, blocks[number].size)
         else:
             moves.append(new_move)
-    return replace(
-        program,
-        operands=(*program.operands[:first], *constants, *program.operands[first:]),
-        moves=tuple(moves),
-    )
+    operands = (*program.operands[:first], *constants, *program.operands[first:])
+    return Program(program.name, operands, tuple(moves), program.formula, program.host_kernel)
 
 
 def _block(pattern: bytes, min_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -7,7 +7,6 @@ from which the moves are made that engines run, and `element`, the formula of it
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import itertools
@@ -50,6 +49,8 @@ def _readers(kind: Any) -> dict[str, Callable[[str, str, Any], Any]]:
 @functools.cache
 def _signature(kind: Any) -> inspect.Signature:
     """Return the signature of a desc class: its fields, in order."""
+    import dataclasses
+
     required = inspect.Parameter.empty
     return inspect.Signature(
         [
@@ -122,7 +123,8 @@ class OperatorDesc(Rules, metaclass=_DescType):
             tensors = [*dict.fromkeys(name for name in named if name.endswith(("tensor", "tensors")))]
             cls.INPUTS = tuple(name for name in tensors if not name.startswith("output"))
             cls.OUTPUTS = tuple(name for name in tensors if name.startswith("output"))
-        if "LEVELS" in vars(cls):
+        # Once for a record, whose class is made twice: without slots, and with them.
+        if "LEVELS" in vars(cls) and "SUPPORT" not in vars(cls):
             cls.SUPPORT = support_table(cls.LEVELS, [*map(camel, (*cls.INPUTS, *cls.OUTPUTS))], cls.SELECTING)
 
     @classmethod

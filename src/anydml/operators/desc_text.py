@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -97,9 +96,9 @@ def _long_text(desc: _Desc) -> str:
 
 
 def _other_fields(desc: _Desc) -> Iterator[tuple[str, Any]]:
-    for field in dataclasses.fields(cast(Any, desc)):
-        if field.name not in (*desc.INPUTS, *desc.OUTPUTS):
-            yield field.name, getattr(desc, field.name)
+    for name in cast(Any, desc).__match_args__:
+        if name not in (*desc.INPUTS, *desc.OUTPUTS):
+            yield name, getattr(desc, name)
 
 
 def _tensors_text(values: Sequence[TensorDesc | tuple[TensorDesc, ...] | None]) -> str:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from anydml.moves import Outside
@@ -129,7 +128,6 @@ class _SizesMaker(Maker):
         raise _InferredError
 
 
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Function:
     """The description of a function on arrays: its stub, the check of a call, and its rule.
 
@@ -146,13 +144,25 @@ class Function:
         may_update: whether `out` may be the first array, which is updated in place then.
     """
 
-    stub: Callable[..., Any]
-    label: str
-    parameters: tuple[Parameter, ...]
-    checking: Callable[..., Parameters]
-    rule: Callable[..., None]
-    lengths: Callable[..., Sizes] | None = None
-    may_update: bool = False
+    __slots__ = ("checking", "label", "lengths", "may_update", "parameters", "rule", "stub")
+
+    def __init__(
+        self,
+        stub: Callable[..., Any],
+        label: str,
+        parameters: tuple[Parameter, ...],
+        checking: Callable[..., Parameters],
+        rule: Callable[..., None],
+        lengths: Callable[..., Sizes] | None = None,
+        may_update: bool = False,
+    ) -> None:
+        self.stub = stub
+        self.label = label
+        self.parameters = parameters
+        self.checking = checking
+        self.rule = rule
+        self.lengths = lengths
+        self.may_update = may_update
 
     @property
     def name(self) -> str:

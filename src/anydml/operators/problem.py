@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import re
 
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel
@@ -36,7 +34,11 @@ class Problem(Record):
     message: str
     rule: str
     needs: FeatureLevel | None = None
-    is_of_level: bool = dataclasses.field(default=False, repr=False)
+    is_of_level: bool = False
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={getattr(self, name)!r}" for name in self.__match_args__ if name != "is_of_level"]
+        return f"Problem({', '.join(shown)})"
 
     def __str__(self) -> str:
         message = self.message if self.is_of_level else with_rule(self.message, self.rule)
@@ -50,7 +52,7 @@ class Problem(Record):
 @functools.lru_cache(4096)
 def camel(field: str) -> str:
     """Convert a field's name to DirectML's spelling: ``input_tensor`` to ``InputTensor``."""
-    return re.sub(r"(?:^|_)(\w)", lambda match: match[1].upper(), field)
+    return "".join(word[:1].upper() + word[1:] for word in field.split("_"))
 
 
 def dimension_text(low: int, high: int) -> str:
