@@ -41,16 +41,16 @@ def number_of(leaf: Any) -> Any:
 
 def with_numbers(arguments: tuple[Any, ...], keywords: dict[str, Any], places: Iterable[Place]) -> Arguments | None:
     """Replace the arrays in some arguments by their numbers; return None if there are none in them."""
-    given, named, is_other = [*arguments], {**keywords}, False
+    positional, named, is_other = [*arguments], {**keywords}, False
     for place in places:
         if isinstance(place, int):
-            if place < len(given):
-                given[place] = _numbers(before := given[place])
-                is_other = is_other or given[place] is not before
+            if place < len(positional):
+                positional[place] = _numbers(before := positional[place])
+                is_other = is_other or positional[place] is not before
         elif place in named:
             named[place] = _numbers(before := named[place])
             is_other = is_other or named[place] is not before
-    return (tuple(given), named) if is_other else None
+    return (tuple(positional), named) if is_other else None
 
 
 def _numbers(tree: Any) -> Any:
@@ -63,8 +63,8 @@ def _numbers(tree: Any) -> Any:
             return items
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, dict):
-        found = {name: _numbers(item) for name, item in tree.items()}
-        return tree if all(map(operator.is_, found.values(), tree.values())) else found
+        by_name = {name: _numbers(item) for name, item in tree.items()}
+        return tree if all(map(operator.is_, by_name.values(), tree.values())) else by_name
     number = number_of(tree)
     return tree if number is None else number
 

@@ -63,13 +63,13 @@ def _constant(x: TracedArray, value: Any) -> TracedArray:
     return cast(x, value)
 
 
-def array_of(trace: Any, given: Any) -> TracedArray:
+def array_of(trace: Any, source: Any) -> TracedArray:
     """Convert nested lists with traced arrays in them to one array, as `numpy.array` does."""
-    if not isinstance(given, (list, tuple)):
-        return trace.array(given)  # type: ignore[no-any-return]
+    if not isinstance(source, (list, tuple)):
+        return trace.array(source)  # type: ignore[no-any-return]
     from anydml.tracing.parts import stack
 
-    items = [array_of(trace, each) if isinstance(each, (list, tuple)) else each for each in given]
+    items = [array_of(trace, each) if isinstance(each, (list, tuple)) else each for each in source]
     return stack(arrays_of(trace, items))
 
 

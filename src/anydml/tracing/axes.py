@@ -81,10 +81,10 @@ def unflatten(x: TracedArray, dim: int, sizes: Sequence[int]) -> TracedArray:
 def transpose(x: TracedArray, axes: Any = None) -> TracedArray:
     """Permute axes; reverse them by default."""
     rank = len(x.value.sizes)
-    found = axes_of(x, axes) if axes is not None else range(rank)[::-1]
-    if len(found) != rank:
+    order = axes_of(x, axes) if axes is not None else range(rank)[::-1]
+    if len(order) != rank:
         raise broken(f"axes {axes} do not match {x!r}")
-    return permute(x, found)
+    return permute(x, order)
 
 
 def swapaxes(x: TracedArray, axis1: int, axis2: int) -> TracedArray:
@@ -173,8 +173,8 @@ def at_least(x: TracedArray, rank: int) -> TracedArray:
 def atleast(arrays: Sequence[Any], rank: int) -> Any:
     """Apply `at_least` to one array, several, or a list of them."""
     is_list = len(arrays) == 1 and isinstance(arrays[0], (list, tuple))
-    found = tuple(at_least(array, rank) for array in (arrays[0] if is_list else arrays))
-    return found if is_list or len(found) != 1 else found[0]
+    raised = tuple(at_least(array, rank) for array in (arrays[0] if is_list else arrays))
+    return raised if is_list or len(raised) != 1 else raised[0]
 
 
 def flip(x: TracedArray, axis: Any = None) -> TracedArray:

@@ -40,5 +40,5 @@ def _given(results: Any, like: Any) -> Any:
     if type(results) is np.ndarray:
         return give([results], like)[0]
     arrays = [leaf for leaf in leaves(results) if type(leaf) is np.ndarray]
-    given = iter(give(arrays, like))
-    return rebuilt(results, lambda leaf, _: next(given) if type(leaf) is np.ndarray else leaf, "")
+    passed = iter(give(arrays, like))
+    return rebuilt(results, lambda leaf, _: next(passed) if type(leaf) is np.ndarray else leaf, "")

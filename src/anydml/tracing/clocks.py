@@ -49,9 +49,9 @@ def _reading(function: Any) -> str | None:
         return _CLOCKS[function]
     for module, names in _CHANCE.items():
         if module in sys.modules:
-            own = getattr(function, "__name__", "")
-            if own.startswith(names) and getattr(sys.modules[module], own, None) == function:
-                return f"{module}.{own}"
+            function_name = getattr(function, "__name__", "")
+            if function_name.startswith(names) and getattr(sys.modules[module], function_name, None) == function:
+                return f"{module}.{function_name}"
     return None
 
 

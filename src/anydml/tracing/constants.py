@@ -93,8 +93,8 @@ def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]
     if array.size and (int(array.min()) < -size or int(array.max()) >= size):
         outside = int(array.min()) if int(array.min()) < -size else int(array.max())
         raise broken(f"index {outside} is out of range for an axis of size {size}", FuseIndexError)
-    found = array.astype(np.int64)
-    return np.where(found < 0, found + size, found)
+    wide = array.astype(np.int64)
+    return np.where(wide < 0, wide + size, wide)
 
 
 def traced_or_known(given: Any) -> Any:

@@ -67,7 +67,7 @@ class _Array(tuple[Any, int]):
 
 def _leaves_of(function: Callable[..., Any], selected: Selecting) -> dict[str, str]:
     """Return the same by the arguments' names, in words."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     def note(tree: Any, path: str) -> None:
         if type(tree) is list:
@@ -77,14 +77,14 @@ def _leaves_of(function: Callable[..., Any], selected: Selecting) -> dict[str, s
             for name, item in tree.items():
                 note(item, f"{path}[{name!r}]")
         elif type(tree) is _Array:
-            found[path] = f"{tree[0]} of {counted(tree[1], 'dimension')}"
+            texts[path] = f"{tree[0]} of {counted(tree[1], 'dimension')}"
         else:
-            found[path] = "an integer" if tree is int else tree
+            texts[path] = "an integer" if tree is int else tree
 
     positions, named = selected
     for path, tree in (*zip(argument_names(function, len(positions)), positions, strict=True), *named):
         note(tree, path)
-    return found
+    return texts
 
 
 def difference(function: Callable[..., Any], one: Selecting, other: Selecting) -> str | None:

@@ -25,8 +25,8 @@ CONVERTING = frozenset((np.array, np.asarray, np.asanyarray, np.ascontiguousarra
 
 def _converted(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords: Any) -> Any:
     """Convert traced arrays and lists of them; anything else is left to NumPy."""
-    given = [each for each in leaves(a) if isinstance(each, TracedArray)]
-    if not given or isinstance(given[0], TracedTensor):
+    traced = [each for each in leaves(a) if isinstance(each, TracedArray)]
+    if not traced or isinstance(traced[0], TracedTensor):
         return function(a, *arguments, **keywords)
     keywords.pop("like", None)
     return called(trace, function, (a, *arguments), keywords)
@@ -48,8 +48,8 @@ def _full(
     device: Any = None,
     like: Any = None,
 ) -> Any:
-    own = fill_value.element if isinstance(fill_value, TracedArray) else np.asarray(exact(fill_value)).dtype
-    return created(trace, shape, own if dtype is None else dtype, fill_value)
+    number_dtype = fill_value.element if isinstance(fill_value, TracedArray) else np.asarray(exact(fill_value)).dtype
+    return created(trace, shape, number_dtype if dtype is None else dtype, fill_value)
 
 
 CREATING: dict[Any, Callable[..., Any]] = {
@@ -123,9 +123,9 @@ class _Numpy(types.ModuleType):
         self._given = trace, is_creating
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(np, name)
+        attribute = getattr(np, name)
         trace, is_creating = self._given
-        return creating(trace, found, is_creating) if name in NAMES else found
+        return creating(trace, attribute, is_creating) if name in NAMES else attribute
 
 
 class _Torch(types.ModuleType):

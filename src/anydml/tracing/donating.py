@@ -85,10 +85,10 @@ def without_last_copies(program: Program) -> Program:
         numbers = {each: to.operand if each == source.operand else each for each in range(len(operands))}
         moves = [renumbered(each, numbers) for each in (*moves[:k], *moves[k + 1 :])]
     touched = set().union(*map(_touched, moves))
-    kept = [n for n, operand in enumerate(operands) if operand.role != "scratch" or n in touched]
-    numbers = {n: new for new, n in enumerate(kept)}
+    remaining = [n for n, operand in enumerate(operands) if operand.role != "scratch" or n in touched]
+    numbers = {n: new for new, n in enumerate(remaining)}
     moves = [renumbered(each, numbers) for each in moves]
-    return replace(program, operands=tuple(operands[n] for n in kept), moves=tuple(moves))
+    return replace(program, operands=tuple(operands[n] for n in remaining), moves=tuple(moves))
 
 
 def _touched(move: Move) -> set[int]:

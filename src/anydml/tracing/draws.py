@@ -125,22 +125,22 @@ def _shared(known: Container[int], is_any: bool) -> Iterator[_Source]:
         known: what the function reaches by names.
         is_any: whether it may draw from others.
     """
-    own = random.random.__self__  # type: ignore[attr-defined]
-    if id(own) not in known and (is_any or id(random) in known):
-        yield _Source("random", own.getstate)
+    generator = random.random.__self__  # type: ignore[attr-defined]
+    if id(generator) not in known and (is_any or id(random) in known):
+        yield _Source("random", generator.getstate)
     if (numpys := sys.modules.get("numpy.random")) is not None:
-        own = numpys.random.__self__
+        generator = numpys.random.__self__
         if id(numpys) in known:
-            yield _Source("numpy.random", partial(_numpys, own))
-        elif is_any and id(own) not in known and isinstance(bits := numpys.get_bit_generator(), numpys.MT19937):
+            yield _Source("numpy.random", partial(_numpys, generator))
+        elif is_any and id(generator) not in known and isinstance(bits := numpys.get_bit_generator(), numpys.MT19937):
             # A copy of 624 numbers as Python's would take as long as a trace.
             place = bits.ctypes.state_address
             yield _Source("numpy.random", partial(ctypes.string_at, place, 625 * 4))
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "default_generator") and (is_any or id(torch) in known):
         yield _Source("torch", partial(_torchs, torch.default_generator))
-        for number, own in enumerate(torch.cuda.default_generators if torch.cuda.is_initialized() else ()):
-            yield _Source(f"torch.cuda, device {number}", partial(_torchs, own))
+        for number, generator in enumerate(torch.cuda.default_generators if torch.cuda.is_initialized() else ()):
+            yield _Source(f"torch.cuda, device {number}", partial(_torchs, generator))
 
 
 def _numpys(generator: Any) -> bytes:

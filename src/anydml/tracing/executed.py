@@ -228,10 +228,10 @@ def _place(places: dict[int, int], offset: int) -> int:
 
 
 def _closure(roots: list[int], following: list[list[int]]) -> set[int]:
-    found, waiting = set(roots), [*roots]
+    reached, waiting = set(roots), [*roots]
     while waiting:
         for each in following[waiting.pop()]:
-            if each not in found:
-                found.add(each)
+            if each not in reached:
+                reached.add(each)
                 waiting.append(each)
-    return found
+    return reached

@@ -196,11 +196,11 @@ class Fused(Calls, Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """Pickle and copy like a function: by its name, if its module has it under that name."""
-        found: Any = sys.modules.get(self.__module__)
+        named: Any = sys.modules.get(self.__module__)
         name = getattr(self, "__qualname__", "")
         for part in name.split("."):
-            found = getattr(found, part, None)
-        return name if found is self else (Fused, (self._function,))
+            named = getattr(named, part, None)
+        return name if named is self else (Fused, (self._function,))
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
         """Return the program of a call with these arguments."""
@@ -280,8 +280,8 @@ class Fused(Calls, Generic[P, R]):
     def _note_number(self, arguments: Any, keywords: dict[str, Any], error: FuseError) -> None:
         """Note that the numbers of an argument's arrays are needed, or raise the error, which says so."""
         place = error.argument
-        found = None if place is None else with_numbers(arguments, keywords, [place])
-        if place is None or found is None or not has_others(found):
+        replaced = None if place is None else with_numbers(arguments, keywords, [place])
+        if place is None or replaced is None or not has_others(replaced):
             raise error
         if place not in self._numbers:
             self._numbers.append(place)
@@ -359,8 +359,8 @@ class Fused(Calls, Generic[P, R]):
         if self._latest is None:
             return "nothing was traced"
         plan, before = self._latest
-        found = difference(self._function, before, selecting(arguments, keywords))
-        return found or plan.refusal(call.numbers) or "its trace was dropped for others"
+        differing = difference(self._function, before, selecting(arguments, keywords))
+        return differing or plan.refusal(call.numbers) or "its trace was dropped for others"
 
     def _warn(self, arguments: Any, keywords: dict[str, Any]) -> None:
         call = Call(self._name)

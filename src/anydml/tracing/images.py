@@ -25,11 +25,13 @@ def pixel_shuffle(x: TracedArray, upscale_factor: int, is_depth_last: bool = Fal
     *batch, channels, height, width = _image(x)
     if by <= 0 or channels % (by * by):
         raise broken(f"{channels} channels are not divisible by {by} · {by}")
-    rank, kept = len(batch), channels // (by * by)
-    blocks, order = ((by, by, kept), (2, 3, 0, 4, 1)) if is_depth_last else ((kept, by, by), (0, 3, 1, 4, 2))
+    rank, channels_left = len(batch), channels // (by * by)
+    blocks, order = (
+        ((by, by, channels_left), (2, 3, 0, 4, 1)) if is_depth_last else ((channels_left, by, by), (0, 3, 1, 4, 2))
+    )
     apart = reshape(x, (*batch, *blocks, height, width))
     turned = permute(apart, [*range(rank), *(rank + k for k in order)])
-    return reshape(turned, (*batch, kept, height * by, width * by))
+    return reshape(turned, (*batch, channels_left, height * by, width * by))
 
 
 def pixel_unshuffle(x: TracedArray, downscale_factor: int, is_depth_last: bool = False) -> TracedArray:
@@ -106,10 +108,10 @@ def interpolate(
         if scales and recompute_scale_factor:
             wanted, scales = [math.floor(n * by) for n, by in zip(positions.shape[2:], scales, strict=True)], None
         try:
-            found = torch.nn.functional.interpolate(positions, wanted, scales, mode)
+            chosen = torch.nn.functional.interpolate(positions, wanted, scales, mode)
         except RuntimeError as error:
             raise broken(f"interpolate: {error}") from None
-        table = found.reshape(-1).numpy().astype(np.int64)
+        table = chosen.reshape(-1).numpy().astype(np.int64)
         times = len(table) // x.shape[axis]
         if times and np.array_equal(table, np.repeat(np.arange(x.shape[axis]), times)):
             x = repeat_each(x, times, axis)

@@ -85,7 +85,7 @@ def _known_items(item: Any) -> list[Any]:
     if array.dtype == bool:
         if not array.ndim:
             raise broken("a single bool is not an index", FuseIndexError)
-        return [_MaskAxis(found, size) for found, size in zip(array.nonzero(), array.shape, strict=True)]
+        return [_MaskAxis(places, size) for places, size in zip(array.nonzero(), array.shape, strict=True)]
     if not array.ndim:
         return [operator.index(array.item())]
     return [array.astype(np.int64) if not array.size and not isinstance(item, np.ndarray) else array]

@@ -25,17 +25,17 @@ class Joinable(ElementsAlone):
     __slots__ = ()
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
-        own = _OWN.get(function)
-        found = None if own is None or keywords.keys() - {"axis"} else _joined(own, *arguments, **keywords)
-        if found is not None:
-            return found.view(Joinable)
+        joining = _OWN.get(function)
+        joined = None if joining is None or keywords.keys() - {"axis"} else _joined(joining, *arguments, **keywords)
+        if joined is not None:
+            return joined.view(Joinable)
         return super().__array_function__(function, types, arguments, keywords)
 
 
 _OWN: dict[Any, Callable[..., Any]] = {np.stack: stack, np.concatenate: join}
 
 
-def _joined(own: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others: Any) -> Any:
+def _joined(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others: Any) -> Any:
     """Join arrays of one dtype; return None if NumPy must, or must say what is wrong."""
     if others or type(axis) is not int or type(arrays) not in (list, tuple) or not arrays:
         return None
@@ -46,7 +46,7 @@ def _joined(own: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others:
     if any(type(part) is not np.ndarray or part.dtype != dtype for part in parts):
         return None
     try:
-        return own(parts, axis)
+        return function(parts, axis)
     except AnydmlError:
         return None
 
@@ -71,11 +71,11 @@ _NUMBERS = frozenset((int, bool, float, type(None)))
 def _viewed(leaf: Any, is_joined: bool, is_writeable: bool) -> Any:
     if type(leaf) is not np.ndarray:
         return leaf
-    found = leaf.view(Joinable) if is_joined and leaf.nbytes >= JOINED_FROM else leaf
+    view = leaf.view(Joinable) if is_joined and leaf.nbytes >= JOINED_FROM else leaf
     if not is_writeable:
-        found = found.view()
-        found.flags.writeable = False
-    return found
+        view = view.view()
+        view.flags.writeable = False
+    return view
 
 
 def plain(array: Any) -> Any:

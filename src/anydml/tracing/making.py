@@ -37,8 +37,8 @@ def converted(a: Any, dtype: Any = None, ndmin: int = 0, ndmax: int = 0) -> Trac
     """Convert a traced array, or nested lists with traced arrays in them, which are stacked."""
     if ndmax:
         raise broken(f"ndmax={ndmax}, which makes an array of objects")
-    found = astype(array_of(trace_of(leaves(a)), a), dtype)
-    return at_least(found, ndmin)
+    array = astype(array_of(trace_of(leaves(a)), a), dtype)
+    return at_least(array, ndmin)
 
 
 def retype(x: TracedArray, dtype: Any) -> TracedArray:

@@ -38,8 +38,8 @@ class TracedNdarray(TracedArray):
         return (self[k] for k in range(self.shape[0]))
 
     def __getitem__(self, key: Any) -> TracedArray:
-        found: TracedArray = unwatched(indexed, self, key)
-        return found
+        indexed_array: TracedArray = unwatched(indexed, self, key)
+        return indexed_array
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
         return called(self.trace, function, arguments, named)

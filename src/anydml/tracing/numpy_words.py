@@ -28,9 +28,9 @@ def called(trace: Trace, function: Any, arguments: Sequence[Any], keywords: dict
     Raises:
         FuseError: the function computes, or its arguments do not fit.
     """
-    module, own = getattr(function, "__module__", "numpy"), getattr(function, "__name__", str(function))
-    key = f"{module}.{own}".removeprefix("numpy.")
-    return call_word(NUMPY, key, f"{module}.{own}", trace, arguments, keywords)
+    module, function_name = getattr(function, "__module__", "numpy"), getattr(function, "__name__", str(function))
+    key = f"{module}.{function_name}".removeprefix("numpy.")
+    return call_word(NUMPY, key, f"{module}.{function_name}", trace, arguments, keywords)
 
 
 def _size(x: TracedArray, axis: Any = None) -> int:

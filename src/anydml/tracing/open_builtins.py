@@ -43,8 +43,8 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
     values = [*arguments[0]] if len(arguments) == 1 else [*arguments]
     if len(values) > 1 and all(type(value) is Short for value in values) and len({each.kind for each in values}) == 1:
         first: Short = values[0]
-        found = first.size.scope.extreme([each.size for each in values], is_least=function is min)
-        return Short(found, first.kind) if type(found) is Size else first
+        extreme = first.size.scope.extreme([each.size for each in values], is_least=function is min)
+        return Short(extreme, first.kind) if type(extreme) is Size else first
     if len(values) > 1 and all(type(value) in (int, Size) for value in values):
         size = next((value for value in values if type(value) is Size), None)
         if size is not None:
@@ -121,8 +121,8 @@ class Opening:
         if inspect.ismethod(function):
             return types.MethodType(self.opened(function.__func__, trace), function.__self__)
         self._trace = trace
-        found: Callable[..., Any] = self._opened(function, _package(function), set())
-        return found
+        copied: Callable[..., Any] = self._opened(function, _package(function), set())
+        return copied
 
     def _opened(self, function: Any, package: str, callers: set[Any]) -> Any:
         if type(function) is not types.FunctionType or function in callers or _package(function) != package:
@@ -144,26 +144,26 @@ class Opening:
             return function
         code, defaults = function.__code__, function.__defaults__
         globals_ = {**function.__globals__, **changed, "__builtins__": _OPEN}
-        found = types.FunctionType(code, globals_, function.__name__, defaults, cells)
-        found.__kwdefaults__ = function.__kwdefaults__
-        return found
+        copied = types.FunctionType(code, globals_, function.__name__, defaults, cells)
+        copied.__kwdefaults__ = function.__kwdefaults__
+        return copied
 
     def _replaced(self, value: Any, names: set[str]) -> Any:
         """Return what a function that uses such names gets in place of a value."""
         if type(value) is types.ModuleType and value.__name__ in ("numpy", "torch") and names.isdisjoint(NAMES):
             return value
         is_creating = self._is_creating and self._trace.is_assigning
-        found = creating(self._trace, value, is_creating)
-        self.has_created |= is_creating and found is not value
-        return found if found is not value else self._watched(value)
+        replacement = creating(self._trace, value, is_creating)
+        self.has_created |= is_creating and replacement is not value
+        return replacement if replacement is not value else self._watched(value)
 
     def _opened_cell(self, cell: types.CellType, names: set[str], package: str, callers: set[Any]) -> types.CellType:
         try:
             value = cell.cell_contents
         except ValueError:  # a variable that has no value yet
             return cell
-        found = self._opened(self._replaced(value, names), package, callers)
-        return cell if found is value else types.CellType(found)
+        replacement = self._opened(self._replaced(value, names), package, callers)
+        return cell if replacement is value else types.CellType(replacement)
 
 
 def attempting(is_kept: bool) -> Callable[[Callable[Concatenate[Opening, P], T]], Callable[P, T]]:
@@ -210,11 +210,11 @@ _WRITING = frozenset(("copyto", "fill", "copy_", "fill_", "zero_", *CREATED))
 def _used(code: types.CodeType) -> set[int]:
     """Return the instructions of a code object and of functions inside it."""
     # Every other byte is an instruction, or a cache's.
-    found = {*code.co_code[::2]}
+    opcodes = {*code.co_code[::2]}
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
-            found |= _used(each)
-    return found
+            opcodes |= _used(each)
+    return opcodes
 
 
 def _names(code: types.CodeType) -> list[str]:

@@ -129,18 +129,18 @@ def kinds(trace: Any) -> tuple[Any, ...]:
     return _TENSORS if issubclass(trace.kind, TracedTensor) else _NDARRAYS
 
 
-def _is_view(found: TracedArray, key: Any) -> bool:
+def _is_view(result: TracedArray, key: Any) -> bool:
     """Whether what a key selects shares memory with the array: a single element of NumPy's does not."""
-    if found.ndim or found.LEAST_RANK or not is_basic(key):
+    if result.ndim or result.LEAST_RANK or not is_basic(key):
         return is_basic(key)
     return any(each is ... for each in (key if isinstance(key, tuple) else (key,)))
 
 
 def own(x: TracedArray) -> TracedArray:
     """Return a new array of the same elements, which can be assigned into."""
-    found = kinds(x.trace)[0](x.trace, x.value, x.element, x.like)
-    found.shared, found.parts, found.slabs = [], [], []
-    return found  # type: ignore[no-any-return]
+    array = kinds(x.trace)[0](x.trace, x.value, x.element, x.like)
+    array.shared, array.parts, array.slabs = [], [], []
+    return array  # type: ignore[no-any-return]
 
 
 def root(x: Any) -> Any:
@@ -152,14 +152,14 @@ def root(x: Any) -> Any:
 
 def roots_of(given: Any) -> list[Any]:
     """Return the own arrays whose memory arguments may share."""
-    found: dict[int, Any] = {}
+    roots: dict[int, Any] = {}
     for each in leaves(given):
         if isinstance(each, _Own):
             whole = root(each)
-            found[id(whole)] = whole
+            roots[id(whole)] = whole
         elif isinstance(each, _Shared):
-            found |= {id(whole): whole for whole in each.roots}
-    return [*found.values()]
+            roots |= {id(whole): whole for whole in each.roots}
+    return [*roots.values()]
 
 
 def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
@@ -176,12 +176,14 @@ def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[s
         name in ("astype", "array") and keywords.get("copy", len(arguments) < _POSITION_OF_COPY or arguments[-1])
     ):
         return own(result) if isinstance(result, TracedArray) else result
-    given = [*arguments, *keywords.values()]
-    roots = roots_of(given)
+    inputs = [*arguments, *keywords.values()]
+    roots = roots_of(inputs)
     if not roots:
         return result
     # A view of a whole array is as good as the array itself; of a part, NumPy may make a copy.
-    same = {id(each) for each in leaves(given) if name in _SAME or each is root(each)} if name not in _COPIES else set()
+    same = (
+        {id(each) for each in leaves(inputs) if name in _SAME or each is root(each)} if name not in _COPIES else set()
+    )
 
     def sharing(each: Any) -> Any:
         if isinstance(each, (list, tuple)):
@@ -189,11 +191,11 @@ def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[s
             return [*items] if isinstance(each, list) else tuple(items)
         if not isinstance(each, TracedArray) or id(each) in same:
             return each
-        found = kinds(each.trace)[2](each.trace, each.value, each.element, each.like)
-        found.roots = roots
+        array = kinds(each.trace)[2](each.trace, each.value, each.element, each.like)
+        array.roots = roots
         for whole in roots:
-            whole.shared.append((weakref.ref(found), name))
-        return found
+            whole.shared.append((weakref.ref(array), name))
+        return array
 
     return sharing(result)
 

@@ -47,8 +47,8 @@ def __getattr__(name: str) -> Any:
 
 def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     """Call a function: compose its results."""
-    given = {**dict(zip([each.name for each in function.parameters], arguments, strict=False)), **named}
-    values = [given.get(each.name, each.default) for each in function.parameters]
+    by_name = {**dict(zip([each.name for each in function.parameters], arguments, strict=False)), **named}
+    values = [by_name.get(each.name, each.default) for each in function.parameters]
     label = function.label
     trace, arrays, indices = _inputs(function, values)
     rest: list[Any] = []
@@ -60,12 +60,12 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
         rest.append(own_arguments.converted(label, each, value, arrays[0].element))
     rest += [np.dtype(each.dtype) for each in indices]
     shapes = [*[each.shape for each in arrays], *[each.n for each in indices]]
-    own = arrays[0].element
+    dtype = arrays[0].element
     with refusing.named(label):
         parameters = function.checked(label, shapes, tuple(rest))
-        make = _TracedMaker(function, trace, own)
+        make = _TracedMaker(function, trace, dtype)
         function.apply(make, [Lazy(each.value) for each in arrays] + indices, parameters)
-        results = [_own(trace.made(value, own, _like(arrays))) for value in make.values()]
+        results = [_own(trace.made(value, dtype, _like(arrays))) for value in make.values()]
     if function.lengths is not None:
         return results[0], np.array(function.lengths(label, shapes, *parameters), np.int64)
     return results if function.has_parts else results[0]
@@ -107,10 +107,10 @@ class _TracedMaker(ValueMaker):
         return Lazy(pick(self._trace.made(x.value, self._dtype), indices.numbers, axis, outside).value)
 
     def check_refused(self, indices: Lazy, is_place: bool) -> None:
-        """Check that indices that may be refused are an argument, as it is if they say places.
+        """Check that indices that may be refused are an argument; those that say places to write are always one.
 
         Raises:
-            FuseError: they would have to move first.
+            FuseError: they are made of an argument, and would have to move first.
         """
         pieces = indices.value.pieces
         plain = [piece.source for piece in pieces if isinstance(piece.source, Access) and not is_counting(piece.source)]
@@ -135,17 +135,17 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     """Return the trace, the data arrays, and the indices and masks of a call."""
     by_name = {each.name: value for each, value in zip(function.parameters, values, strict=True)}
     names = [each.name for each in function.arrays]
-    every = [by_name[name] for name in names]
-    every = [*every[0]] if function.is_of_lists else every
-    trace = trace_of(every)
-    label, count = function.label, function.data_count(len(every))
+    inputs = [by_name[name] for name in names]
+    inputs = [*inputs[0]] if function.is_of_lists else inputs
+    trace = trace_of(inputs)
+    label, count = function.label, function.data_count(len(inputs))
     with refusing.named(label):
-        arrays = [trace.array(each) for each in every[:count]]
+        arrays = [trace.array(each) for each in inputs[:count]]
         indices = [
             _mask(trace, label, parameter.name, each)
             if parameter.kind == "Mask"
             else _indices(trace, function, parameter.name, each)
-            for parameter, each in zip((p for p in function.arrays if p.is_index), every[count:], strict=True)
+            for parameter, each in zip((p for p in function.arrays if p.is_index), inputs[count:], strict=True)
         ]
     fields = [f"{function.arrays[0].name}[{k}]" for k in range(count)] if function.is_of_lists else names
     own_arguments.check_data(label, fields[:count], arrays)
@@ -201,8 +201,8 @@ def nonzero_coordinates(x: TracedArray) -> NoReturn:
 
 def copy(x: TracedArray) -> TracedArray:
     """Return an array of the same elements: results of a fused function are copies anyway."""
-    found = x.trace.array(x)
-    return _own(found.made(found.value))
+    array = x.trace.array(x)
+    return _own(array.made(array.value))
 
 
 def _own(x: TracedArray) -> TracedArray:

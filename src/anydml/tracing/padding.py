@@ -45,10 +45,10 @@ def pad(
     _check_unused(mode, of_reflections, of_constants, end_values, stat_length)
     values, are_same = [(0, 0)] * x.ndim, True
     if constant_values is not None:
-        given = np.asarray(constant_values)
-        spread = np.broadcast_to(given, (x.ndim, 2))
+        constants = np.asarray(constant_values)
+        spread = np.broadcast_to(constants, (x.ndim, 2))
         # As NumPy, which casts its own numbers, and not Python's.
-        values, are_same = spread.tolist() if given.size > 2 else [*spread], bool((spread == spread[:1, :1]).all())
+        values, are_same = spread.tolist() if constants.size > 2 else [*spread], bool((spread == spread[:1, :1]).all())
     pairs = [*enumerate(counts)]
     if mode not in MODES and are_same:
         # Outer fills of whole rows are longer than those of what the inner ones leave; else they overwrite corners.
@@ -72,16 +72,16 @@ def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
         for axis, width in pad_width.items():
             pairs[range(rank)[axis]] = width
     else:
-        given = pad_width.tolist() if isinstance(pad_width, np.ndarray) else pad_width
+        widths = pad_width.tolist() if isinstance(pad_width, np.ndarray) else pad_width
         # One pair for all axes, or one per axis.
-        pairs = [*given] if is_list(given) and any(map(is_list, given)) else [given]
+        pairs = [*widths] if is_list(widths) and any(map(is_list, widths)) else [widths]
         pairs = pairs * rank if len(pairs) == 1 else pairs
     counts = []
     for pair in pairs:
-        found = wholes(pair)
-        if not 1 <= len(found) <= 2:
+        numbers = wholes(pair)
+        if not 1 <= len(numbers) <= 2:
             break
-        counts.append((found[0], found[-1]))
+        counts.append((numbers[0], numbers[-1]))
     if not len(counts) == len(pairs) == rank:
         raise broken(f"pad_width is {pad_width}, but must have two counts for each of {rank} axes, or for all of them")
     for before, after in counts:
@@ -115,8 +115,8 @@ def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: 
         if mode == "constant":
             x = surround(x, axis, before, after, [value or 0] * 2)
         elif before or after:
-            size, most = x.shape[axis], max(before, after)
-            if not size or most > {"replicate": most, "reflect": size - 1, "circular": size}[mode]:
+            size, width = x.shape[axis], max(before, after)
+            if not size or width > {"replicate": width, "reflect": size - 1, "circular": size}[mode]:
                 raise broken(f"pad of {before} and {after} in mode {mode!r} around {size} elements")
             x = extend(x, axis, before, after, _TORCH_MODES[mode])
     return x

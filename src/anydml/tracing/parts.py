@@ -74,8 +74,8 @@ def append(arr: Any, values: Any, axis: Any = None) -> TracedArray:
 
 def block(arrays: Any) -> TracedArray:
     """Join nested lists of arrays: the innermost lists along the last axis."""
-    depth, every = _depth(arrays), leaves(arrays)
-    trace, rank = trace_of(every), max(depth, *(np.ndim(each) for each in every))
+    depth, arrays_given = _depth(arrays), leaves(arrays)
+    trace, rank = trace_of(arrays_given), max(depth, *(np.ndim(each) for each in arrays_given))
 
     def joined(tree: Any, axis: int) -> TracedArray:
         if isinstance(tree, list):
@@ -114,9 +114,9 @@ def chunk_cat(tensors: Sequence[TracedArray], dim: int, num_chunks: int) -> Trac
     for tensor in tensors:
         axis = axis_of(tensor, dim)
         size, rest = tensor.shape[axis], tensor.shape[axis + 1 :]
-        most = -(-size // num_chunks)
-        padded = join([tensor, fill(tensor, resized(tensor, axis, most * num_chunks - size))], axis)
-        rows.append(reshape(padded, (*tensor.shape[:axis], num_chunks, most * math.prod(rest))))
+        chunk_size = -(-size // num_chunks)
+        padded = join([tensor, fill(tensor, resized(tensor, axis, chunk_size * num_chunks - size))], axis)
+        rows.append(reshape(padded, (*tensor.shape[:axis], num_chunks, chunk_size * math.prod(rest))))
     return join(rows, -1)
 
 
@@ -152,9 +152,9 @@ def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = l
 
 def split_along(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
     """Like `split` along axis 0, 1 or 2, which x must have; arrays of one dimension have columns, too."""
-    least = (2, 1, 3)[axis]
-    if x.ndim < least:
-        raise broken(f"{'vhd'[axis]}split only works on arrays of {least} or more dimensions")
+    least_rank = (2, 1, 3)[axis]
+    if x.ndim < least_rank:
+        raise broken(f"{'vhd'[axis]}split only works on arrays of {least_rank} or more dimensions")
     return split(x, indices_or_sections, 0 if axis == 1 and x.ndim == 1 else axis, kind)
 
 
@@ -175,16 +175,16 @@ def chunk(x: TracedArray, chunks: int, dim: int = 0) -> tuple[TracedArray, ...]:
 def split_sizes(x: TracedArray, sizes: Any, dim: int = 0) -> tuple[TracedArray, ...]:
     """Split a dimension into parts of given sizes, or of one size, of which the last part may have less."""
     axis = axis_of(x, dim)
-    total, given = x.shape[axis], wholes(sizes)
+    total, part_sizes = x.shape[axis], wholes(sizes)
     if not is_list(sizes):
-        size = given[0]
+        size = part_sizes[0]
         if size < 0 or (total and size == 0):
             raise broken(f"a part cannot have {size} elements")
         count = -(-total // size) if total else 1
-        given = [*[size] * (count - 1), total - size * (count - 1)]
-    if any(part < 0 for part in given) or sum(given) != total:
-        raise broken(f"sizes {given} do not add up to {total}")
-    return tuple(parts_of(x, axis, given))
+        part_sizes = [*[size] * (count - 1), total - size * (count - 1)]
+    if any(part < 0 for part in part_sizes) or sum(part_sizes) != total:
+        raise broken(f"sizes {part_sizes} do not add up to {total}")
+    return tuple(parts_of(x, axis, part_sizes))
 
 
 def tile(x: TracedArray, reps: Any) -> TracedArray:

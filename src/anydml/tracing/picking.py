@@ -55,8 +55,8 @@ def _by_runs(x: TracedArray, indices: Indices, axis: int) -> TracedArray:
 
 def _is_whole(x: TracedArray, axis: int) -> bool:
     """Whether an axis supports lookups: every piece covers it by one factor."""
-    own = [(piece.start[axis], [f[1:] for f in piece.factors if f.axis == axis]) for piece in x.value.pieces]
-    return all(not start and factors == [(x.shape[axis], 1)] for start, factors in own)
+    covered = [(piece.start[axis], [f[1:] for f in piece.factors if f.axis == axis]) for piece in x.value.pieces]
+    return all(not start and factors == [(x.shape[axis], 1)] for start, factors in covered)
 
 
 def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside: Outside = "refuse") -> TracedArray:

@@ -102,8 +102,8 @@ def _check(place: At, size: int) -> None:
     check_dtype_of(place.indices)
     if not size:
         raise broken("an axis is empty, but there are indices", FuseIndexError)
-    own = strided(place.indices.value)
-    if place.outside == "refuse" and (own is None or own[0].operand >= SCRATCH):
+    destination = strided(place.indices.value)
+    if place.outside == "refuse" and (destination is None or destination[0].operand >= SCRATCH):
         hint = "pass them as an argument"
         raise broken(f"indices are checked before anything moves, but these would have to move first: {hint}")
 
@@ -120,8 +120,8 @@ def put_at(x: TracedArray, indices: Mapping[int, Any], values: TracedArray) -> T
     first, behind = min(indices), x.ndim - max(indices) - 1
     sizes = [*x.shape[:first], *shape, *x.shape[x.ndim - behind :]]
     places: list[Any] = [*map(Along, range(first))]
-    for axis, given in indices.items():
-        index, is_checked = index_array(x, given, x.shape[axis])
+    for axis, indices_at in indices.items():
+        index, is_checked = index_array(x, indices_at, x.shape[axis])
         fitted = reshape(index, (*index.shape, *(1,) * behind))
         places.append(At(broadcast(fitted, sizes), "skip" if is_checked else "refuse"))
     places += [Along(len(sizes) - behind + k) for k in range(behind)]

@@ -1,4 +1,4 @@
-"""What code can read, by the names in it, and of which sort objects are that it reaches."""
+"""The names in code, which say what it can read, and the sorts of objects that it reaches."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def unsteady_call(code: types.CodeType) -> str | None:
 def asked_for_by_text(code: types.CodeType) -> frozenset[str]:
     """Return the names of attributes in texts of code and of functions inside it, which need not be there."""
     inner = [asked_for_by_text(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    own = [each for each in _texts(code) if each.isidentifier()] if reads_by_text(code) else []
-    return frozenset(own).union(*inner)
+    texts = [each for each in _texts(code) if each.isidentifier()] if reads_by_text(code) else []
+    return frozenset(texts).union(*inner)
 
 
 def reads_by_text(code: types.CodeType) -> bool:
@@ -70,19 +70,19 @@ def makes_generators(function: Any) -> bool:
 _SEEN: dict[int, tuple[types.CodeType, tuple[frozenset[str], tuple[str, ...], str | None]]] = {}
 """What `_named` returned for code, by its identity, since hashing it would take long."""
 
-MOST_SEEN = 4096
+MOST_CODES_READ = 4096
 
 
 def _named(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], str | None]:
     known = _SEEN.get(id(code))
     if known is not None:
         return known[1]
-    if len(_SEEN) >= MOST_SEEN:
+    if len(_SEEN) >= MOST_CODES_READ:
         _SEEN.clear()
-    found = _names_in(code)
+    names = _names_in(code)
     # The code is kept, so that no other one gets its identity.
-    _SEEN[id(code)] = code, found
-    return found
+    _SEEN[id(code)] = code, names
+    return names
 
 
 def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], str | None]:
@@ -117,8 +117,8 @@ def _computes_names(code: types.CodeType) -> bool:
     asked = sum(step.argval in ("getattr", "hasattr") for step in steps)
     calls = [(k, step.arg) for k, step in enumerate(steps) if step.opname == "CALL" and step.arg in (2, 3)]
     # The name is the second argument, before a default that is one instruction.
-    given = [steps[k - (arg or 0) + 1] for k, arg in calls]
-    return asked > sum(each.opname.startswith("LOAD_CONST") and type(each.argval) is str for each in given)
+    name_steps = [steps[k - (arg or 0) + 1] for k, arg in calls]
+    return asked > sum(each.opname.startswith("LOAD_CONST") and type(each.argval) is str for each in name_steps)
 
 
 def _steps(code: types.CodeType) -> list[dis.Instruction]:

@@ -30,14 +30,14 @@ class Remembered:
 
     def forget(self, changed: str) -> None:
         """Forget what has this name and is no longer what it was."""
-        kept = [entry for entry in self._entries if entry.changed() != changed]
+        remaining = [entry for entry in self._entries if entry.changed() != changed]
         for entry in self._entries:
             others = [k for k, name in enumerate(entry.names) if entry.label + name != changed]
             if others and len(others) < len(entry.names):
                 names = [entry.names[k] for k in others]
                 read, expected = partial(map, entry.read.args[0], names), [entry.expected[k] for k in others]
-                kept.append(entry._replace(read=read, expected=expected, names=names))
-        self._entries = kept
+                remaining.append(entry._replace(read=read, expected=expected, names=names))
+        self._entries = remaining
 
     def note(self, read: partial[Any], label: str, names: Sequence[str] = (), whole: Any = None) -> None:
         """Note what is there now.

@@ -43,12 +43,12 @@ def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) 
     by, total, part = by.reshape(by.shape or (1,)), at_least(x, 1), cast(x, src)
     within(total, by.shape, axis)
     if part.ndim:
-        if part.ndim != by.ndim or any(n > own for n, own in zip(by.shape, part.shape, strict=True)):
+        if part.ndim != by.ndim or any(n > part_size for n, part_size in zip(by.shape, part.shape, strict=True)):
             raise broken(f"indices of shape {tuple(by.shape)} are larger than src, of shape {part.shape}")
         for k, size in enumerate(by.shape):
             part = cut(part, k, 0, size)
-    found, is_checked = index_array(x, from_zero(by), total.shape[axis])
-    at = At(found, "skip" if is_checked else "refuse")
+    indices, is_checked = index_array(x, from_zero(by), total.shape[axis])
+    at = At(indices, "skip" if is_checked else "refuse")
     places = [at if k == axis else Along(k) for k in range(total.ndim)]
     return reshape(put(total, broadcast(part, by.shape), places), x.shape)
 
@@ -78,7 +78,7 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
     """``x[indices] = values``; a traced mask fills with one value."""
     if accumulate:
         raise refused("index_put with accumulate")
-    found: list[Any] = []
+    indices_found: list[Any] = []
     for by in map(traced_or_known, indices):
         is_mask = getattr(by, "element", by.dtype) in (np.bool_, np.uint8)
         if is_mask and isinstance(by, TracedArray):
@@ -86,8 +86,8 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
                 raise refused("index_put by a traced mask", "the places of elements would depend on elements")
             mask = reshape(by, (*by.shape, *(1,) * (x.ndim - by.ndim)))
             return choose(mask, reshape(values, ()), x)
-        found += by.nonzero() if is_mask else [by]
-    return put_at(x, dict(enumerate(found)), values)
+        indices_found += by.nonzero() if is_mask else [by]
+    return put_at(x, dict(enumerate(indices_found)), values)
 
 
 def masked_scatter(x: TracedArray, mask: Any, source: TracedArray) -> TracedArray:
@@ -135,8 +135,8 @@ def diagonal_scatter(x: TracedArray, src: TracedArray, offset: int = 0, dim1: in
     row, column, size = diagonal_at(ordered.shape[-2], ordered.shape[-1], offset)
     _check_src(src, (*ordered.shape[:-2], size))
     lead = x.ndim - 2
-    found = put(ordered, src, [*map(Along, range(lead)), Along(lead, row), Along(lead, column)])
-    return moveaxis(found, (-2, -1), (dim1, dim2))
+    replaced = put(ordered, src, [*map(Along, range(lead)), Along(lead, row), Along(lead, column)])
+    return moveaxis(replaced, (-2, -1), (dim1, dim2))
 
 
 def _check_src(src: TracedArray, shape: Sequence[int]) -> None:

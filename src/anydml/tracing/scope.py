@@ -183,18 +183,18 @@ class Scope:
 
     def is_negative(self, size: Size) -> bool:
         """Whether a size is negative; adds a guard if this does not hold for all calls."""
-        register, most = size.register, -size.plus - 1
+        register, negative_up_to = size.register, -size.plus - 1
         low, high = self._low.get(register), self._high.get(register)
-        if high is not None and high <= most:
+        if high is not None and high <= negative_up_to:
             return True
-        if low is not None and low > most:
+        if low is not None and low > negative_up_to:
             return False
         if size.value < 0:
-            self.tape.step(AT_MOST, register, most)
-            self._high[register] = most
+            self.tape.step(AT_MOST, register, negative_up_to)
+            self._high[register] = negative_up_to
             return True
-        self.tape.step(AT_LEAST, register, most + 1)
-        self._low[register] = most + 1
+        self.tape.step(AT_LEAST, register, negative_up_to + 1)
+        self._low[register] = negative_up_to + 1
         return False
 
     def is_known(self, size: Size) -> bool:

@@ -68,8 +68,8 @@ def select_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
     if max(x.ndim, 1) != max(by.ndim, 1):
         raise broken(f"indices of {counted(by.ndim, 'dimension')} pick from {x.ndim}")
     by, x = by.reshape(shape or (1,)), within(at_least(x, 1), shape or (1,), axis)
-    found, is_checked = index_array(x, from_zero(by), x.shape[axis])
-    return reshape(pick_along(x, found, axis, "clamp" if is_checked else "refuse"), shape)
+    indices, is_checked = index_array(x, from_zero(by), x.shape[axis])
+    return reshape(pick_along(x, indices, axis, "clamp" if is_checked else "refuse"), shape)
 
 
 def within(x: TracedArray, sizes: Sequence[int], axis: int) -> TracedArray:
@@ -91,8 +91,8 @@ def index_select(x: TracedArray, dim: int, index: Any) -> TracedArray:
     by = from_zero(index)
     if by.ndim > 1:
         raise broken("index must have one dimension")
-    found = pick(at_least(x, 1), by.reshape(-1), axis_of(x, dim))
-    return found if x.ndim else reshape(found, ())
+    picked = pick(at_least(x, 1), by.reshape(-1), axis_of(x, dim))
+    return picked if x.ndim else reshape(picked, ())
 
 
 def embedding(input: Any, weight: TracedArray, padding_idx: Any = None, max_norm: Any = None) -> TracedArray:
@@ -112,8 +112,8 @@ def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
         # A traced start indexes the windows of this length.
         if not 0 <= size <= total:
             raise broken(f"length {size} exceeds a dimension of size {total}")
-        found = at(verbs.windows(x, axis, size, 1), axis, from_zero(start).reshape(()))
-        return moveaxis(found, -1, axis)
+        narrowed = at(verbs.windows(x, axis, size, 1), axis, from_zero(start).reshape(()))
+        return moveaxis(narrowed, -1, axis)
     first = whole(start)
     if not -total <= first <= total:
         raise broken(f"start {first} is out of range for a dimension of size {total}", FuseIndexError)
@@ -192,11 +192,11 @@ def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: An
     conditions = [trace.array(each) for each in condlist]
     if any(each.element.kind != "b" for each in conditions):
         raise broken("conditions must be arrays of bools")
-    *choices, found = map(verbs.native, arrays_of(trace, (*choicelist, default), is_weak=True))
-    shape = common_shape([each.shape for each in (*conditions, *choices, found)])
+    *choices, chosen = map(verbs.native, arrays_of(trace, (*choicelist, default), is_weak=True))
+    shape = common_shape([each.shape for each in (*conditions, *choices, chosen)])
     for condition, choice in [*zip(conditions, choices, strict=True)][::-1]:
-        found = choose(condition, choice, found)
-    return broadcast(found, shape)
+        chosen = choose(condition, choice, chosen)
+    return broadcast(chosen, shape)
 
 
 def choose_from(a: Any, choices: Any, mode: str = "raise") -> TracedArray:

@@ -47,8 +47,8 @@ class Short:
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """NumPy's type, so that `isinstance` checks of users pass."""
-        found: type = self.kind
-        return found
+        kind: type = self.kind
+        return kind
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -124,16 +124,16 @@ def combined(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
     for each in numbers:
         if type(each) in (int, Size):
             _check(each, kind)
-    found = function(plain(one), plain(other))
+    result = function(plain(one), plain(other))
     if kind.type not in KINDS:
         if kind != np.int64:
             raise OverflowError(f"a result of {kind}")
-        return found
-    _check(found, kind)
-    if type(found) is not Size:
+        return result
+    _check(result, kind)
+    if type(result) is not Size:
         open_one = next(plain(each) for each in numbers if type(each) in (Size, Short))
-        found = open_one.scope.constant(found)
-    return Short(found, kind.type)
+        result = open_one.scope.constant(result)
+    return Short(result, kind.type)
 
 
 def _binary(function: Callable[[Any, Any], Any], is_open: bool) -> tuple[Any, Any]:

@@ -59,20 +59,20 @@ class SpecializedProgram:
     @property
     def weight(self) -> int:
         """Approximate size in bytes."""
-        kept: int = FIXED_WEIGHT + MOVE_WEIGHT * len(self.program.moves) + self.program.constant_bytes
-        return kept + (self.compiled.weight if self.compiled else 0)
+        weight_bytes: int = FIXED_WEIGHT + MOVE_WEIGHT * len(self.program.moves) + self.program.constant_bytes
+        return weight_bytes + (self.compiled.weight if self.compiled else 0)
 
     def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
         """Run the program; return new arrays."""
-        given, operands = [], []
+        new_arrays, operands = [], []
         for result, (shape, dtype) in zip(self._traced.results, self.shapes, strict=True):
             source, adapter = inputs[result.like or 0], adapters[result.like or 0]
             (new,), places = self._engine.results(self.name, source, [shape], dtype, adapter)
-            given.append((adapter, new))
+            new_arrays.append((adapter, new))
             operands += places
         self._dispatch((*inputs, *operands))
-        found = [new if adapter is None else adapter.to_library(new) for adapter, new in given]
-        return self._structured(found, adapters[0])
+        results = [new if adapter is None else adapter.to_library(new) for adapter, new in new_arrays]
+        return self._structured(results, adapters[0])
 
     def run_to(
         self,
@@ -99,7 +99,7 @@ class SpecializedProgram:
             raise BindingError(
                 message, self.name, "out", "out must have one array per result, in the same structure"
             ) from None
-        fields, given, targets = [], [], []
+        fields, written, targets = [], [], []
         for leaf, field, target in pairs:
             adapter, is_alike = adapters[leaf.like or 0], leaf.like is not None
             array = target_array(self.name, field, target, adapter, is_alike)
@@ -111,7 +111,7 @@ class SpecializedProgram:
             check_strides(self.name, field, operand)
             check_writeable(self.name, field, operand)
             fields.append(field)
-            given.append((adapter, target))
+            written.append((adapter, target))
             targets.append(operand)
         donations = donated(inputs, targets)
         given_away = {number for number, _ in donations}
@@ -122,7 +122,7 @@ class SpecializedProgram:
         if donations or not all(target.flags.c_contiguous for target in targets):
             fixed = strided([target.strides for target in targets], donations)
         fixed._dispatch((*inputs, *targets))
-        for adapter, target in given:
+        for adapter, target in written:
             if adapter is not None:
                 type(adapter)(target).mark_written()
         return out

@@ -192,9 +192,9 @@ class Surroundings:
 
     def _visit_librarys(self, each: Any, label: str) -> None:
         # Of another fused function, its own function.
-        own = getattr(each, "__dict__", {}).get("__wrapped__")
-        if own is not None and not is_of_a_library(own):
-            self._waiting.append((own, label))
+        wrapped = getattr(each, "__dict__", {}).get("__wrapped__")
+        if wrapped is not None and not is_of_a_library(wrapped):
+            self._waiting.append((wrapped, label))
 
     def _visit_object(self, each: Any, label: str) -> None:
         kind = type(each)
@@ -242,8 +242,10 @@ class Surroundings:
             elif isinstance(each, types.ModuleType):
                 inner = {key: vars(each)[key] for key in names if key in vars(each)}
                 self._waiting += [(item, f"{name}.{key}") for key, item in inner.items() if watched(item) is item]
-        given = function.__defaults__ or ()
-        self._waiting += zip(given, code.co_varnames[code.co_argcount - len(given) : code.co_argcount], strict=True)
+        defaults = function.__defaults__ or ()
+        self._waiting += zip(
+            defaults, code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], strict=True
+        )
         self._waiting += [(each, name) for name, each in (function.__kwdefaults__ or {}).items()]
         imported = modules_of(code)
         self.is_whole &= None not in imported
@@ -276,14 +278,14 @@ class Surroundings:
         """Note and visit the attributes of an object, or the variables of a module, with such names."""
         mapping, label = holder.mapping, holder.label
         is_any = ANY in names and len(mapping) <= MOST_ITEMS and not isinstance(holder.each, types.ModuleType)
-        found = [*mapping] if is_any else [*(mapping.keys() & names)]
+        reached = [*mapping] if is_any else [*(mapping.keys() & names)]
         if is_any and holder.is_noted:
             self._note(partial(iter, ()), label, whole=mapping)
-        self._waiting += [(mapping[name], f"{label}.{name}") for name in found]
+        self._waiting += [(mapping[name], f"{label}.{name}") for name in reached]
         for kind in holder.classes:
-            own = vars(kind)
-            for name in own.keys() if is_any else own.keys() & names:
-                value = own[name]
+            attributes = vars(kind)
+            for name in attributes.keys() if is_any else attributes.keys() & names:
+                value = attributes[name]
                 if type(value) is types.MemberDescriptorType:
                     if not isinstance(holder.each, type):
                         self._note(partial(_of_slot, value, holder.each), f"{label}.{name}")
@@ -292,9 +294,9 @@ class Surroundings:
                 self._waiting.append((value, f"{label}.{name}"))
                 if not isinstance(value, (types.FunctionType, property, classmethod, staticmethod)):
                     self._note(partial(_of_class, kind, name), f"{label}.{name}")
-                    found += [name] if name not in mapping else []
+                    reached += [name] if name not in mapping else []
         if holder.is_noted:
-            self._note_names(mapping, found, label)
+            self._note_names(mapping, reached, label)
 
 
 _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
@@ -312,7 +314,16 @@ _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
 
 
 class _Holder(NamedTuple):
-    """Something with attributes: it, its own, its classes, its name, whether they are watched, and names looked for."""
+    """Something with attributes.
+
+    Attributes:
+        each: the object.
+        mapping: its attributes by name.
+        classes: the classes whose attributes it has, too.
+        label: its name in messages.
+        is_noted: whether changes of its attributes are noticed.
+        names: the names that were looked for.
+    """
 
     each: Any
     mapping: Mapping[str, Any]

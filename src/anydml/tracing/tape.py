@@ -32,11 +32,11 @@ class Tape:
     def step(self, kind: int, a: int, b: int) -> int:
         """Return the register of a step; equal steps share one."""
         key = kind, a, b
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = self.given + len(self.steps)
+        register = self._found.get(key)
+        if register is None:
+            register = self._found[key] = self.given + len(self.steps)
             self.steps.append(key)
-        return found
+        return register
 
     def of(self, register: int) -> Step:
         """Return the step of a register, which is `GIVEN` for the numbers of a call."""

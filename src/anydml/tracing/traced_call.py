@@ -105,18 +105,18 @@ def traced_call(
         return trace.made(value, array.dtype, place)
 
     fields = argument_names(function, len(arguments))
-    given, named = [], {}
+    positional, named = [], {}
     for argument, (tree, path) in enumerate(zip(arguments, fields, strict=True)):  # noqa: B007  # `traced` reads it
-        given.append(rebuilt(tree, traced, path))
+        positional.append(rebuilt(tree, traced, path))
     for argument, tree in keywords.items():
         named[argument] = rebuilt(tree, traced, argument)
     engine = array_engine(name, inputs)
     _offer_to_einops()
     try:
         with none_drawn(name, surroundings):
-            own = opening.opened(function, trace)
+            opened = opening.opened(function, trace)
             with watched():
-                returned = own(*given, **named)
+                returned = opened(*positional, **named)
         tree, results = results_of(trace, returned, adapters, inputs)
     finally:
         trace.is_over = True

@@ -29,8 +29,8 @@ class TracedFields:
 
     def made(self, value: Value) -> Self:
         """Create an array of the same trace and dtype."""
-        found: Self = self.trace.kind(self.trace, value, self.element, self.like)
-        return found
+        array: Self = self.trace.kind(self.trace, value, self.element, self.like)
+        return array
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -79,16 +79,16 @@ class TracedProgram:
 
     def registers(self, numbers: Sequence[int]) -> list[int] | None:
         """Run the tape on the numbers of a call's arguments; return the registers, or None if a guard fails."""
-        found = [*numbers]
-        return found if self._tape.run(found, self._tape.steps[: self._first]) else None
+        registers = [*numbers]
+        return registers if self._tape.run(registers, self._tape.steps[: self._first]) else None
 
     def refusal(self, numbers: Sequence[int]) -> str | None:
         """Return what is behind the first guard that a call fails; None if none fails."""
         if changed := self.remembered.change():
             return f"{changed} has changed"
-        found = [*numbers]
+        registers = [*numbers]
         for step in self._tape.steps[: self._first]:
-            if not self._tape.run(found, [step]):
+            if not self._tape.run(registers, [step]):
                 kind, register, by = step
                 # Of a division, the divisor is 0.
                 number = self._behind(by if kind == FLOOR else register)
@@ -102,8 +102,8 @@ class TracedProgram:
         kind, one, other = self._tape.of(register)
         if kind in (CONSTANT, GIVEN):
             return None
-        found = self._behind(one)
-        return self._behind(other) if found is None else found
+        number = self._behind(one)
+        return self._behind(other) if number is None else number
 
     def _path(self, number: int) -> str:
         first, path, rank = next(each for each in reversed(self._paths) if each[0] <= number)
@@ -123,20 +123,21 @@ class TracedProgram:
         Raises:
             BindingError: such a result would overwrite elements that are read later.
         """
-        found = [*registers]
-        shapes = [tuple(found[n] for n in shape) for shape in self._shapes]
+        numbers = [*registers]
+        shapes = [tuple(numbers[n] for n in shape) for shape in self._shapes]
         if strides is None:
             strides = [
                 Layout.packed(shape, result.array.itemsize).strides
                 for shape, result in zip(shapes, self.traced.results, strict=True)
             ]
-        found += [step for steps in strides for step in steps]
-        self._tape.run(found, self._tape.steps[len(found) - self._tape.given :])
+        numbers += [step for steps in strides for step in steps]
+        self._tape.run(numbers, self._tape.steps[len(numbers) - self._tape.given :])
         sizes = iter(self._scratch)
         operands = [
-            each._replace(size=found[next(sizes)]) if each.role == "scratch" else each for each in self.program.operands
+            each._replace(size=numbers[next(sizes)]) if each.role == "scratch" else each
+            for each in self.program.operands
         ]
-        moves = [with_numbers(move, lambda size: found[self._register(size)]) for move in self.program.moves]
+        moves = [with_numbers(move, lambda size: numbers[self._register(size)]) for move in self.program.moves]
         program = Program(self.traced.name, tuple(operands), simplify(moves))
         if donations:
             outputs = [f"out[{k}]" if len(self.traced.results) > 1 else "out" for k in range(len(self.traced.results))]
@@ -207,9 +208,9 @@ class TracedProgram:
             packed = Layout.packed(sizes, element).strides
             size = math.prod(sizes) * element
             wanted = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
-            found = [*map(register, (*sizes, *to.strides, *source.strides, to.offset, source.offset))]
+            present = [*map(register, (*sizes, *to.strides, *source.strides, to.offset, source.offset))]
             # Of larger scratch, a result would have room for the beginning alone.
-            return number if found == wanted and register(operands[scratch].size) == register(size) else -1
+            return number if present == wanted and register(operands[scratch].size) == register(size) else -1
 
         return tuple([result_of(number) for number, each in enumerate(operands) if each.role == "scratch"])
 

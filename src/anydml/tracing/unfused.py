@@ -73,7 +73,7 @@ class Unfused:
         try:
             with self.executed.restricted():
                 returned = [self._function(*views(arguments), **views(keywords))]
-            found = _own(returned, (arguments, keywords))
+            result = _own(returned, (arguments, keywords))
         except (Exception, NotTracedError):
             if is_unsteady:
                 raise
@@ -81,7 +81,7 @@ class Unfused:
             return MISSED
         self._seconds[form] = spent + perf_counter() - start
         self.calls += 1
-        return found
+        return result
 
     def note(self, is_assigning: bool, is_naming: bool) -> None:
         """Note what a trace did: from the first one with names on, forms without these say nothing."""
@@ -120,8 +120,12 @@ def _own(returned: list[Any], arguments: Any) -> Any:
     if torch is not None and not _is_tensor(_first_array(arguments)):
         torch = None
     # Of NumPy's arrays, few results need what was given.
-    given = partial(leaves, arguments)
-    used = {leaf.untyped_storage().data_ptr() for leaf in given() if _is_tensor(leaf)} if torch is not None else set()
+    arrays_given = partial(leaves, arguments)
+    used = (
+        {leaf.untyped_storage().data_ptr() for leaf in arrays_given() if _is_tensor(leaf)}
+        if torch is not None
+        else set()
+    )
 
     def own(place: Any, key: Any) -> Any:
         item = place[key]
@@ -139,9 +143,9 @@ def _own(returned: list[Any], arguments: Any) -> Any:
             return item if is_new else item.clone(memory_format=torch.contiguous_format)
         if torch is None and kind in (np.ndarray, Joinable):
             is_new = item.flags.c_contiguous and sys.getrefcount(item) <= _NAMED and _is_owned(item)
-            found = plain(item) if kind is Joinable else item
-            return found if is_new else copy(found)
-        if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in given()):
+            array = plain(item) if kind is Joinable else item
+            return array if is_new else copy(array)
+        if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in arrays_given()):
             return np.array(item)
         if isinstance(item, PLAIN):
             return item
@@ -156,8 +160,8 @@ def _first_array(tree: Any) -> Any:
         return tree
     items = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ()
     for item in items:
-        if (found := _first_array(item)) is not None:
-            return found
+        if (array := _first_array(item)) is not None:
+            return array
     return None
 
 

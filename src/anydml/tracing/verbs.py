@@ -97,9 +97,9 @@ def broadcast(x: TracedArray, shape: Any) -> TracedArray:
         DescError: the result exceeds the address space.
     """
     sizes = sizes_of(shape)
-    found = spread(x, sizes)
+    spread_array = spread(x, sizes)
     check_size(x.trace.name, sizes, x.element)
-    return found
+    return spread_array
 
 
 def spread(x: TracedArray, sizes: tuple[int, ...]) -> TracedArray:
@@ -109,7 +109,7 @@ def spread(x: TracedArray, sizes: tuple[int, ...]) -> TracedArray:
         FuseError: x does not broadcast to this shape.
     """
     new = len(sizes) - x.ndim
-    if new < 0 or not all(_is_wide(own, n) for own, n in zip(x.shape, sizes[new:], strict=True)):
+    if new < 0 or not all(_is_wide(size, n) for size, n in zip(x.shape, sizes[new:], strict=True)):
         raise broken(f"{x!r} does not broadcast to {sizes}")
     return x.made(x.trace.composer.broadcast(x.value, sizes))
 
@@ -131,16 +131,16 @@ def common_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     Raises:
         FuseError: they do not broadcast.
     """
-    found: list[int] = []
+    shape_so_far: list[int] = []
     for shape in shapes:
-        found[:0] = [1] * (len(shape) - len(found))
+        shape_so_far[:0] = [1] * (len(shape) - len(shape_so_far))
         for k, size in enumerate(reversed(shape), 1):
-            if _is_wide(size, found[-k]):
+            if _is_wide(size, shape_so_far[-k]):
                 continue
-            if not _is_wide(found[-k], size):
+            if not _is_wide(shape_so_far[-k], size):
                 raise broken(f"shapes {', '.join(map(str, shapes))} do not broadcast to each other")
-            found[-k] = size
-    return tuple(found)
+            shape_so_far[-k] = size
+    return tuple(shape_so_far)
 
 
 def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
@@ -180,8 +180,8 @@ def native(x: TracedArray) -> TracedArray:
         places = [(*x.element.fields[name][:2], dtype.fields[name][0]) for name in dtype.names or ()]
         if any(field != packed for field, _, packed in places):
             raise refused(f"{x!r} in the machine's byte order", f"pass it as {dtype}")
-        every = in_parts(x.value, 1)
-        packed = composer.join([composer.cut(every, rank, at, field.itemsize, 1) for field, at, _ in places], rank)
+        elements = in_parts(x.value, 1)
+        packed = composer.join([composer.cut(elements, rank, at, field.itemsize, 1) for field, at, _ in places], rank)
         number, strides = composer.begun(packed, "the gaps of records are left out")
     else:
         unit = {"c": x.itemsize // 2, "U": 4}.get(x.element.kind, x.itemsize)
@@ -206,19 +206,19 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
         number: a constant, or a traced scalar of the result's dtype; None is NumPy's zero.
         dtype: a dtype of NumPy or PyTorch; by default x's.
     """
-    sizes, found = x.shape if shape is None else sizes_of(shape), dtype_of(x, dtype)
+    sizes, element = x.shape if shape is None else sizes_of(shape), dtype_of(x, dtype)
     if isinstance(number, TracedArray):
-        if number.element != found:
-            raise refused(f"{number!r} as {found}")
+        if number.element != element:
+            raise refused(f"{number!r} as {element}")
         return broadcast(number, sizes)
     # NumPy's zero of strings is the empty string, not "0".
-    pattern = np.zeros((), found) if number is None else _element(x, number, found)
-    if found.type is np.void and not found.names and pattern.any() and np.asarray(number).dtype != found:
-        raise broken(f"{number} as {found}, of which NumPy knows only the size: pad with 0, or join an array")
+    pattern = np.zeros((), element) if number is None else _element(x, number, element)
+    if element.type is np.void and not element.names and pattern.any() and np.asarray(number).dtype != element:
+        raise broken(f"{number} as {element}, of which NumPy knows only the size: pad with 0, or join an array")
     if pattern.size != 1:
         raise broken(f"the fill value must be one number, not {pattern.size}")
     value = Value.filled(sizes, x.trace.pattern(pattern))
-    return x.trace.made(value, found, x.like if found == x.element else None)
+    return x.trace.made(value, element, x.like if element == x.element else None)
 
 
 def _element(x: TracedArray, number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -229,9 +229,9 @@ def _element(x: TracedArray, number: Any, dtype: np.dtype[Any]) -> np.ndarray[An
     if dtype.kind == "u" and type(number) is int and number < 0 and x.trace.device is not None:
         # PyTorch counts negative numbers from the end.
         number += 1 << 8 * dtype.itemsize
-    found = np.empty((), dtype)
-    found[...] = number
-    return found
+    scalar = np.empty((), dtype)
+    scalar[...] = number
+    return scalar
 
 
 def cast(x: TracedArray, value: Any) -> TracedArray:
@@ -259,8 +259,8 @@ def windows(x: TracedArray, axis: int, size: Any, step: int) -> TracedArray:
     """Return the windows of an axis that has at least one dimension; their elements become the last axis."""
     if not x.ndim:
         # A scalar is one window of one element.
-        found = windows(reshape(x, (1,)), axis, size, step)
-        return reshape(found, found.shape[1:])
+        rows = windows(reshape(x, (1,)), axis, size, step)
+        return reshape(rows, rows.shape[1:])
     axis, length = axis_of(x, axis), whole(size)
     if not 0 <= length <= x.shape[axis] or step < 1:
         raise broken(f"windows of {size} by {step} along axis {axis} of {x!r}")

@@ -72,20 +72,20 @@ class Word:
 
     @cached_property
     def _parsed(self) -> list[_Parameter]:
-        found = []
+        parsed = []
         for text in self.parameters.split():
             name, equals, default = text.partition("=")
             kind = name[: len(name) - len(name.lstrip("@*-"))]
-            given = ast.literal_eval(default) if equals else None if kind == "-" else _ABSENT
-            found.append(_Parameter(name[len(kind) :].split("|"), kind, given))
-        return found
+            default_value = ast.literal_eval(default) if equals else None if kind == "-" else _ABSENT
+            parsed.append(_Parameter(name[len(kind) :].split("|"), kind, default_value))
+        return parsed
 
     @property
     def signature(self) -> str:
         """The supported parameters, as Python text."""
-        kept = [each.partition("=") for each in self.parameters.split() if not each.startswith("-")]
-        names = ["*" * ("*" in name) + name.lstrip("@*").partition("|")[0] for name, _, _ in kept]
-        return ", ".join(name + equals + default for name, (_, equals, default) in zip(names, kept, strict=True))
+        shown = [each.partition("=") for each in self.parameters.split() if not each.startswith("-")]
+        names = ["*" * ("*" in name) + name.lstrip("@*").partition("|")[0] for name, _, _ in shown]
+        return ", ".join(name + equals + default for name, (_, equals, default) in zip(names, shown, strict=True))
 
     def call(self, trace: Trace, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Call the operation.
@@ -112,8 +112,8 @@ class Word:
             elif kind == "@@":
                 values.append(arrays_of(trace, value))
             elif kind in ("*", "@*"):
-                found = [*value] if isinstance(value, (list, tuple)) else [value]
-                values.append(arrays_of(trace, found) if kind == "@*" else None if value is None else found)
+                items = [*value] if isinstance(value, (list, tuple)) else [value]
+                values.append(arrays_of(trace, items) if kind == "@*" else None if value is None else items)
             else:
                 values.append(value)
         if by_name:

@@ -15,19 +15,19 @@ _ADDING = frozenset(("append", "appendleft", "add", "extend", "update", "insert"
 
 def is_only_written(name: str, codes: Iterable[types.CodeType]) -> bool:
     """Whether code, and functions inside it, reads nothing of this name but to assign it anew or to add to it."""
-    every = [*codes]
-    for code in every:
-        every += [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    found = False
-    for code in every:
+    nested = [*codes]
+    for code in nested:
+        nested += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    is_mentioned = False
+    for code in nested:
         steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG")]
         places = [k for k, step in enumerate(steps) if _mentions(step, name)]
         if reads_by_text(code) and name in code.co_consts:
             return False
         if not all(_writes(steps, k) for k in places if "LOAD" in steps[k].opname):
             return False
-        found = found or bool(places)
-    return found
+        is_mentioned = is_mentioned or bool(places)
+    return is_mentioned
 
 
 _NAMING = frozenset(("LOAD_CLOSURE", "MAKE_CELL", "IMPORT_NAME"))
