@@ -19,6 +19,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+from numpy.random import SeedSequence
 from numpy.random import randint as numpys_randint
 
 import anydml as dml
@@ -198,6 +199,130 @@ def test_draws_behind_objects_of_libraries_are_refused(name, monkeypatch):
     for _ in range(2):
         with pytest.raises(dml.FuseError, match=r"drew random numbers from .*: pass them as arguments"):
             dml.fuse(lambda x: (draw(x), x[1:])[1])(X)
+
+
+class Loaded(int):
+    """A number whose sums are drawn."""
+
+    def __add__(self, other):
+        return random.randrange(6)
+
+
+class Announced:
+    """A class that draws when it is derived from."""
+
+    def __init_subclass__(cls):
+        cls.start = random.randrange(6)
+
+
+class Shown:
+    """An array of another library, whose elements are drawn."""
+
+    @property
+    def __array_interface__(self):
+        self.elements = np.full(1, random.randrange(6))
+        return self.elements.__array_interface__
+
+
+def derived(x):
+    class Derived(Announced):
+        pass
+
+    return x[Derived.start :]
+
+
+LOADED, SHOWN = Loaded(1), Shown()
+UNNAMED = {
+    **{name: lambda x, draw=draw: x[int(abs(draw(x)) * 6) :] for name, draw in BEHIND.items()},
+    "a sum": lambda x: x[LOADED + 1 :],
+    "a class that is derived from": derived,
+    "an interface": lambda x: x[int(np.asarray(SHOWN)[0]) :],
+    "a module by its text": lambda x: x[sys.modules["ran" + "dom"].randrange(6) :],
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* is not fused")
+@pytest.mark.parametrize("name", UNNAMED)
+def test_draws_that_no_name_leads_to_are_not_frozen_where_other_threads_run(name):
+    is_over = threading.Event()
+    thread = threading.Thread(target=is_over.wait)
+    thread.start()
+    try:
+        function = dml.fuse(UNNAMED[name])
+        results = set()
+        for _ in range(60):
+            try:
+                results.add(len(function(X)))
+            except dml.FuseError:
+                return
+    finally:
+        is_over.set()
+        thread.join()
+    assert len(results) > 1
+
+
+class Seeded(random.Random):
+    """A generator of another class."""
+
+
+make_numpys, make_pythons, make_bits, make_seeds = np.random.default_rng, random.Random, np.random.PCG64, SeedSequence
+MAKERS, PARTIAL = {"pythons": random.Random}, functools.partial(random.Random)
+NUMBERS, SEEDED = types.SimpleNamespace(seed=2), Seeded(3)
+
+
+def local_maker(x):
+    make = random.Random
+    return x[make().randrange(30) :]
+
+
+def imported_maker(x):
+    from random import Random as Make
+
+    return x[Make().randrange(30) :]
+
+
+def optional_seed(x, seed=None):
+    return x[np.random.default_rng(seed).integers(30) :]
+
+
+MADE = {
+    "by a name": lambda x: x[make_pythons().randrange(30) :],
+    "NumPy's by a name": lambda x: x[make_numpys().integers(30) :],
+    "bits by a name": lambda x: x[np.random.Generator(make_bits()).integers(30) :],
+    "a seed by a name": lambda x: x[make_seeds().entropy % 30 :],
+    "of a derived class": lambda x: x[Seeded().randrange(30) :],
+    "of a table": lambda x: x[MAKERS["pythons"]().randrange(30) :],
+    "of a partial": lambda x: x[PARTIAL().randrange(30) :],
+    "of another's class": lambda x: x[type(PYTHONS)().randrange(30) :],
+    "of no seed": lambda x: x[random.Random(None).randrange(30) :],
+    "of a seed that is not given": optional_seed,
+    "of a variable": local_maker,
+    "of an import": imported_maker,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* is not fused")
+@pytest.mark.parametrize("name", MADE)
+def test_what_generators_draw_that_are_made_without_a_seed_is_not_frozen(name):
+    function = dml.fuse(MADE[name])
+    assert len({len(function(X)) for _ in range(40)}) > 1
+
+
+STEADY = {
+    "a seeded generator": lambda x: x[random.Random(3).randrange(30) :],
+    "NumPy's, seeded": lambda x: x[np.random.default_rng(5).integers(30) :],
+    "an attribute named seed": lambda x: x[NUMBERS.seed :],
+    "a check of a class": lambda x: x[1:] if isinstance(x, random.Random) else x[2:],
+    "a generator of a derived class": lambda x: x[2:] if SEEDED is not None else x,
+}
+
+
+@pytest.mark.parametrize("name", STEADY)
+def test_what_is_not_drawn_from_chance_is_traced_once(name):
+    function = dml.fuse(STEADY[name])
+    results = [function(X).tolist() for _ in range(5)]
+    assert results == results[:1] * 5
+    assert function.counts.traces == 1
 
 
 @pytest.mark.parametrize("generator", [GENERATOR, STATE, PYTHONS], ids=["Generator", "RandomState", "Random"])

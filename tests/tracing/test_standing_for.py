@@ -213,3 +213,23 @@ def test_matrices_are_no_arrays_to_functions():
     with pytest.raises(dml.FuseError, match=r"pass numpy\.asarray"):
         dml.fuse(lambda x: x[0])(np.matrix([[1, 2], [3, 4]]))
     same(dml.split(np.matrix([[1, 2], [3, 4]]), 2)[0], np.array([[1, 2]]))
+
+
+class Backwards(np.ndarray):
+    """An array whose rows are counted from its end."""
+
+    def __getitem__(self, index):
+        return np.ndarray.__getitem__(self, -1 - index)
+
+
+def test_arrays_of_classes_that_index_otherwise_are_refused():
+    for x in (np.arange(4).view(Backwards), np.char.array(["a ", "b "])):
+        with pytest.raises(dml.FuseError, match=r"indexes otherwise: pass numpy\.asarray"):
+            dml.fuse(lambda x: x[0:2])(x)
+
+
+def test_arrays_of_classes_that_index_as_numpys_are_not_refused(tmp_path):
+    records = np.rec.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")])
+    mapped = np.memmap(tmp_path / "x", "i4", "w+", shape=(2,))
+    for x in (records, mapped):
+        assert dml.fuse(lambda x: x[::-1])(x).tolist() == x[::-1].tolist()

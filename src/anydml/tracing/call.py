@@ -87,9 +87,10 @@ class Call:
                 return static_key(item)
             except TypeError:
                 raise broken(f"{self.name}: a {type(item).__name__} is neither an array nor hashable") from None
-        if isinstance(item, np.matrix):
-            raise broken(f"{self.name}: {field} is a numpy.matrix, which indexes otherwise: pass numpy.asarray of it")
         view, _ = read_argument(self.name, adapter or item, field)
+        if isinstance(item, np.ndarray) and indexes_otherwise(type(item)):
+            kind = f"{type(item).__module__}.{type(item).__qualname__}"
+            raise broken(f"{self.name}: {field} is a {kind}, which indexes otherwise: pass numpy.asarray of it")
         if adapter is None:
             return self._layout(view), view.dtype
         dtype = getattr(adapter.array, "dtype", None)
@@ -101,6 +102,15 @@ class Call:
         self.numbers += array.shape
         self.numbers += strides_of(array)
         return array.ndim
+
+
+def indexes_otherwise(kind: Any) -> bool:
+    """Whether a class of arrays gives other elements or shapes for an index than NumPy's arrays."""
+    # Those of NumPy's that are not matrices return what `numpy.ndarray` would, of another class.
+    return issubclass(kind, np.matrix) or (
+        kind.__getitem__ is not np.ndarray.__getitem__
+        and kind.__getitem__ not in (np.memmap.__getitem__, np.recarray.__getitem__)
+    )
 
 
 def strides_of(array: Array) -> tuple[int, ...]:

@@ -29,7 +29,10 @@ _BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals
 ANY = "*"
 """Stands for all names among those of code that reads attributes whose names are not in it."""
 
-_SEEDED = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "MT19937", "Philox", "SFC64", "seed"}
+_MAKERS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
+"""Names of what makes a generator of random numbers, from chance of the system if it is called without a seed."""
+
+_SEEDED = {*_MAKERS, "seed"}
 """Names of what takes chance from the system if it is called without a seed."""
 
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.dtype, np.generic)
@@ -40,9 +43,9 @@ def names_of(code: types.CodeType) -> frozenset[str]:
     return _named(code)[0]
 
 
-def modules_of(code: types.CodeType) -> list[types.ModuleType | None]:
-    """Return the modules that code imports when it runs; None for each that is not loaded."""
-    return [sys.modules.get(name) for name in _named(code)[1]]
+def modules_of(code: types.CodeType) -> list[types.ModuleType]:
+    """Return the modules that code imports when it runs, as far as they are loaded."""
+    return [sys.modules[name] for name in _named(code)[1] if name in sys.modules]
 
 
 def unsteady_call(code: types.CodeType) -> str | None:
@@ -131,10 +134,34 @@ def _texts(code: types.CodeType) -> list[str]:
 
 
 def _unseeded(code: types.CodeType) -> Iterator[str]:
-    """Yield the names of makers of generators that are called without arguments."""
+    """Yield the names of makers of generators that are not called at once with a constant, as a seed may be None."""
     for step, after in pairwise(_steps(code)):
-        if step.argval in _SEEDED and after.opname == "CALL" and not after.arg:
-            yield step.argval
+        is_call = after.opname == "CALL"
+        if step.argval == "seed":
+            if is_call and not after.arg:
+                yield step.argval
+        elif step.argval in _MAKERS and not step.opname.startswith("STORE"):
+            is_check = is_call and after.arg == 2 and "isinstance" in code.co_names
+            is_import = step.opname == "IMPORT_FROM" and after.argval == step.argval
+            is_constant = after.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT")) and after.argval is not None
+            if not (is_check or is_import or is_constant):
+                yield step.argval
+
+
+def makes_a_generator(each: Any, name: str) -> bool:
+    """Whether an object makes generators of random numbers, under a name that code does not show.
+
+    Args:
+        each: the object.
+        name: what code calls it.
+    """
+    if name.rpartition(".")[2] in _MAKERS:
+        return False
+    numpys = sys.modules.get("numpy.random")
+    if isinstance(each, type):
+        kinds = () if numpys is None else (numpys.RandomState, numpys.BitGenerator, numpys.SeedSequence)
+        return issubclass(each, (random.Random, *kinds))
+    return numpys is not None and each is numpys.default_rng
 
 
 def sort_of(kind: type) -> str:

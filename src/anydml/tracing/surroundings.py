@@ -24,6 +24,7 @@ from anydml.tracing.reading import (
     called_by_syntax,
     classes_of,
     is_of_a_library,
+    makes_a_generator,
     makes_generators,
     modules_of,
     names_of,
@@ -54,22 +55,19 @@ class Surroundings:
 
     Attributes:
         objects: what was visited, by identity.
-        names: the names in the code that was visited.
-        is_whole: whether everything was visited that the function can reach by these names.
         unsteady: the name of something that may differ whenever it is read; None if there is nothing.
         remembered: everything else that was visited.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
         self.objects: dict[int, Any] = {}
-        self.names: set[str] = set()
-        self.is_whole = True
         self.unsteady: str | None = None
         self.remembered = Remembered()
         self._note = self.remembered.note
         # Arrays keep the elements that they had when the function was traced.
         self._constants = Remembered()
         self._noted: set[tuple[int, str]] = set()
+        self._names: set[str] = set()
         self._asked: set[str] = set()
         self._codes: list[types.CodeType] = []
         self._functions: list[types.FunctionType] = []
@@ -123,10 +121,8 @@ class Surroundings:
                 waiting += each.values() if isinstance(each, dict) else each
                 if kind is not dict:
                     self._hold(each, f"a {kind.__name__} among the arguments", classes_of(kind))
-            elif (sort := sort_of(kind)) not in ("plain", "array", "tensor", "library"):
+            elif sort_of(kind) not in ("plain", "array", "tensor", "library"):
                 self._waiting.append((each, f"a {kind.__name__} among the arguments"))
-            elif sort != "plain":
-                self.is_whole = False
 
     def _visit_all(self) -> None:
         while len(self.objects) < MOST_VISITED:
@@ -138,15 +134,18 @@ class Surroundings:
                 elif sort != "plain":
                     self.objects[id(each)] = each
                     self._visit(each, label, sort)
-            behind = [holder for holder in self._holders if len(holder.names) < len(self.names)]
+            behind = [holder for holder in self._holders if len(holder.names) < len(self._names)]
             if not behind:
                 self._note_absent()
+                if not self._names.isdisjoint(("type", "__class__")):
+                    # The class of a generator makes another one, from chance.
+                    makers = [each for each in self.objects.values() if sort_of(type(each)) == "generator"]
+                    self.unsteady = f"the class of a {type(makers[0]).__name__}" if makers else self.unsteady
                 return
             for holder in behind:
-                fresh = self.names - holder.names
+                fresh = self._names - holder.names
                 holder.names.update(fresh)
                 self._scan(holder, fresh)
-        self.is_whole = False
 
     def _note_absent(self) -> None:
         """Note which attributes that code asks for, as by `hasattr`, objects do not have."""
@@ -155,7 +154,7 @@ class Surroundings:
                 self._note_names(holder.mapping, sorted(self._asked - holder.mapping.keys()), holder.label)
 
     def _visit(self, each: Any, label: str, sort: str) -> None:
-        if sort == "unsteady" or differs_by_time(each):
+        if sort == "unsteady" or differs_by_time(each) or makes_a_generator(each, label):
             self.unsteady = label
         elif differs_by_process(each):
             self._note(partial(_result, each), label)
@@ -222,7 +221,7 @@ class Surroundings:
         code, variables = function.__code__, function.__globals__
         self._functions.append(function)
         names = names_of(code)
-        self.names |= names
+        self._names |= names
         self._asked |= asked_for_by_text(code)
         self._codes.append(code)
         self.unsteady = unsteady_call(code) or self.unsteady
@@ -247,9 +246,7 @@ class Surroundings:
             defaults, code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], strict=True
         )
         self._waiting += [(each, name) for name, each in (function.__kwdefaults__ or {}).items()]
-        imported = modules_of(code)
-        self.is_whole &= None not in imported
-        self._waiting += [(each, each.__name__) for each in imported if each is not None]
+        self._waiting += [(each, each.__name__) for each in modules_of(code)]
         if function.__dict__:
             self._holders.append(_Holder(function, function.__dict__, (), function.__name__, True, set()))
 
@@ -259,8 +256,6 @@ class Surroundings:
         self._containers[id(each)] = label
         if len(each) <= MOST_ITEMS:
             self._waiting += [(item, f"{label}[…]") for item in items]
-        else:
-            self.is_whole = False
         if not isinstance(each, (tuple, frozenset)):
             read = partial(chain, each, items) if is_dict else partial(iter, each)
             self._note(read if len(each) <= MOST_ITEMS else partial(iter, ()), label, whole=each)
