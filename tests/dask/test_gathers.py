@@ -41,6 +41,16 @@ def test_many_indices_make_few_chunks(shape, chunks, axis, count):
         np.testing.assert_array_equal(result.compute(scheduler="sync"), wanted)
 
 
+@pytest.mark.parametrize("before", [lambda x: np.roll(x, 15), lambda x: np.concatenate([x, x])], ids=["roll", "join"])
+def test_gathers_of_several_pieces_make_few_chunks(before):
+    array = np.arange(300)
+    x, index = da.from_array(array, chunks=((76, 22, 90, 112),)), np.repeat(np.arange(33) * 83 % 300, 3)
+    function = lambda x: np.take(before(x), index)  # noqa: E731
+    result = dml.fuse(function)(x)
+    assert result.npartitions <= 8
+    np.testing.assert_array_equal(result.compute(scheduler="sync"), function(array))
+
+
 @pytest.mark.parametrize("axis, shape", [(0, (777, 40)), (1, (600, 90))], ids=str)
 @pytest.mark.parametrize("change", [lambda x: x, lambda x: x[::-1, 1:]], ids=["whole", "cut"])
 def test_many_indices_of_each_element_make_few_chunks(axis, shape, change):

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.moves import Access, Move
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.picks import Pick, reach
-from anydml.stores.planning.regions import FEW_MOVES, RegionMap, located
+from anydml.stores.planning.regions import RegionMap, located
 from anydml.tensor import Layout
 
 MAX_GROWTH = 8
@@ -185,8 +185,8 @@ def natural_bounds(
 ) -> Bounds:
     """Chunk an axis of the result so that each chunk reads as few chunks of the inputs as possible.
 
-    Where indices are so mixed that this would take more than twice as many chunks as the input has for as many
-    coordinates, chunks are as wide as the input's.
+    Where indices are so mixed, or moves so many, that this would take more than about twice as many chunks as the
+    inputs have for as many coordinates, chunks are as wide as the inputs'.
     """
     left = {*range(len(parts))}
     cuts, unmoved = {0, size}, list[CoordinateMove]()
@@ -205,7 +205,7 @@ def natural_bounds(
         cuts |= grid
     part_cuts, known, widest = _cuts([*(parts[k] for k in sorted(left)), *unmoved], axis, bounds)
     part_cuts = {cut for cut in part_cuts if 0 <= cut <= size}
-    if len(part_cuts) > 2 * known + 16 and len(parts) > FEW_MOVES:
+    if len(part_cuts) > 2 * max(known, -(-size // widest)) + 2:
         part_cuts = {*range(0, size, widest)}
     return tuple(sorted(cuts | part_cuts)) if size else (0,)
 
@@ -216,9 +216,15 @@ def _cuts(
     """Where moves begin and end along an axis of the result, or go on in other chunks.
 
     Returns:
-        These places, the number of bounds that the inputs have there, and the size of their widest chunk.
+        These places, the number of chunks that the inputs have there, and the size of their widest one.
     """
-    cuts, known, widest = set[int](), 0, 1
+    cuts = set[int]()
+    # Moves of an element each lead along the axes of the input along which they begin at several places.
+    begins: dict[tuple[int, int], set[int]] = {}
+    for part in parts:
+        for input_axis, at in enumerate(part.first):
+            begins.setdefault((part.operand, input_axis), set()).add(at)
+    along = {key for key, places in begins.items() if len(places) > 1}
     for part in parts:
         axis_runs = [run for run in part.runs if run.axis == axis]
         start = part.start[axis]
@@ -231,10 +237,10 @@ def _cuts(
             if not step:
                 continue
             starts, first = bounds[part.operand][input_axis], part.first[input_axis]
-            known += len(starts)
-            widest = max(widest, _widest(starts))
+            along.add((part.operand, input_axis))
             for bound in starts[1:-1]:
                 digit = -((first - bound) // step) if step > 0 else (first - bound) // -step + 1
                 if 0 < digit < outer.size:
                     cuts.add(start + digit * outer.step)
-    return cuts, known, widest
+    chunks = [bounds[operand][input_axis] for operand, input_axis in along]
+    return cuts, sum(len(starts) - 1 for starts in chunks), max(map(_widest, chunks), default=1)
