@@ -261,6 +261,26 @@ def test_draws_that_no_name_leads_to_are_not_frozen_where_other_threads_run(name
     assert len(results) > 1
 
 
+def test_a_function_is_traced_again_where_another_thread_may_have_drawn(monkeypatch):
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    drawn = []
+
+    class Other:
+        """Draws at first, as another thread may."""
+
+        @property
+        def __array_interface__(self):
+            if len(drawn) < 5:
+                drawn.append(random.random())
+            return X.__array_interface__
+
+    other = Other()
+    function = dml.fuse(lambda x: np.concatenate([x[1:], np.asarray(other)]))
+    for _ in range(20):
+        assert function(X).tolist() == [*X[1:], *X]
+    assert function.counts.fused >= 14
+
+
 class Seeded(random.Random):
     """A generator of another class."""
 

@@ -54,7 +54,7 @@ def none_drawn(name: str, surroundings: Surroundings) -> Iterator[None]:
             continue
         if source.is_its_own:
             raise broken(f"{name} drew random numbers from {source.name} while it was traced, {INSTEAD}")
-        surroundings.unsteady = f"random numbers of {source.name}, unless another thread does"
+        surroundings.doubt(f"random numbers of {source.name}, unless another thread does")
 
 
 def libraries_that_draw() -> list[str]:

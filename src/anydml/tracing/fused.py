@@ -48,6 +48,9 @@ NAMED = 4
 NOTICED = 10
 """After how many calls without a trace there is a warning."""
 
+DOUBTED = 8
+"""After how many traces during which another thread may have drawn random numbers there are no more."""
+
 MOST_PLANS, MOST_BYTES = 64, 32 << 20
 """Most cached traces per key of a call, and approximate bytes of all traces of a function."""
 
@@ -123,6 +126,7 @@ class Fused(Calls, Generic[P, R]):
         self._unfused = Unfused(function)
         self._hits_before = self._traces = 0
         self._unsteady: str | None = None
+        self._min_traces, self._doubts = 1, 0
         self._has_warned = False
         self._numbers: list[Place] = []
         self._latest: tuple[TracedProgram, Selecting] | None = None
@@ -174,7 +178,7 @@ class Fused(Calls, Generic[P, R]):
         """Run the function as it stands; return `UNTRACED` if the call must be traced, or use a trace."""
         is_unsteady = self._unsteady is not None
         # What changes something at first, such as a cache of the function's own, is traced a second time.
-        if self._traces <= is_unsteady or not self._unfused.executed.is_known:
+        if self._traces < self._min_traces or not self._unfused.executed.is_known:
             return UNTRACED
         naming = 2 if self._unfused.is_naming else int(self._traces < NAMED)
         form = self.form_without_trace(arguments, keywords, naming)
@@ -312,6 +316,9 @@ class Fused(Calls, Generic[P, R]):
                 plan, surroundings = self._plan(arguments, keywords, call, is_clamped=bool(plans))
             self._unfused.note(plan.is_assigning, plan.is_naming)
             self._unsteady = surroundings.change()
+            self._doubts += surroundings.is_doubted
+            is_tried_again = surroundings.is_doubted and self._doubts < DOUBTED
+            self._min_traces = self._traces + 2 if is_tried_again else 1 + (self._unsteady is not None)
             if self._unsteady is None:
                 self._keep_trace(key, plan, call, arguments, keywords)
             forms = [self.form(arguments, keywords, n) for n in ((2,) if self._unfused.is_naming else (0, 1))]

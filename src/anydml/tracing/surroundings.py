@@ -56,12 +56,14 @@ class Surroundings:
     Attributes:
         objects: what was visited, by identity.
         unsteady: the name of something that may differ whenever it is read; None if there is nothing.
+        is_doubted: whether this is not known: another trace may find nothing.
         remembered: everything else that was visited.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
         self.objects: dict[int, Any] = {}
         self.unsteady: str | None = None
+        self.is_doubted = False
         self.remembered = Remembered()
         self._note = self.remembered.note
         # Arrays keep the elements that they had when the function was traced.
@@ -123,6 +125,11 @@ class Surroundings:
                     self._hold(each, f"a {kind.__name__} among the arguments", classes_of(kind))
             elif sort_of(kind) not in ("plain", "array", "tensor", "library"):
                 self._waiting.append((each, f"a {kind.__name__} among the arguments"))
+
+    def doubt(self, what: str) -> None:
+        """Note what may differ whenever it is read, unless something else explains what was noticed."""
+        if self.unsteady is None:
+            self.unsteady, self.is_doubted = what, True
 
     def _visit_all(self) -> None:
         while len(self.objects) < MOST_VISITED:
