@@ -304,11 +304,11 @@ def test_a_group_is_sliced_by_names_of_axes(tmp_path, version):
 @pytest.mark.parametrize(
     "slices, said",
     [
-        ("3:4", "by the name of an axis must be one such as time=0:10"),
-        ("t=3", "a single element is such as time=5:6"),
+        ("3:4", "slice is .3:4., but must be such as time=0:10"),
+        ("t=3", "or time=5:6 for one element"),
         ("t=1:2,t=1:3", "each axis once"),
         ("t=1:2, t=1:3", "each axis once"),
-        ("t=::0", "must be one such as"),
+        ("t=::0", "slice is .t=::0., but must be such as"),
         ("q=1:2", 'has no axis "q"; it has "t", "x"'),
         ("t=9:3", 'slices take nothing of "t"'),
     ],
