@@ -190,9 +190,9 @@ def drawn(rng, kinds=5, sizes=(3, 40)):
         else:
             nodes.append(helper.make_node("Identity", [name], [new]))
             values[new] = size
-    tensor_protos.append(numpy_helper.from_array(np.array([1, 0, 2, 0]), "pads"))
-    tensor_protos.append(numpy_helper.from_array(np.arange(2000) % 3 == 0, "w"))
-    tensor_protos.append(numpy_helper.from_array(np.float32(5), "k"))
+    tensors.append(numpy_helper.from_array(np.array([1, 0, 2, 0]), "pads"))
+    tensors.append(numpy_helper.from_array(np.arange(2000) % 3 == 0, "w"))
+    tensors.append(numpy_helper.from_array(np.float32(5), "k"))
     outputs = rng.sample(sorted(values.keys() - {"x", "c"}), rng.randint(1, len(values.keys() - {"x", "c"})))
     graph = helper.make_graph(
         nodes, "g",

@@ -20,13 +20,13 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 from anydml.operators.registry import FUNCTIONS
-from anydml.torch import batching, gather_gradient, generic, gradients, registration, shapes, transforms
+from anydml.torch import batching, generic, gradient_of_picks, gradients, registration, shapes, transforms
 from anydml.torch.torch_functions import tensor_function
 
 for _name, _operator in registration.OPERATORS.items():
     _function = registration.REGISTERED[_name]
-    if _name == gather_gradient.NAME:
-        _rules = gather_gradient.RULES
+    if _name == gradient_of_picks.NAME:
+        _rules = gradient_of_picks.RULES
     elif _name in gradients.SETUP:
         _backward, _batch = getattr(gradients, f"{_name}_backward"), getattr(batching, _name)
         _rules = transforms.Rules(gradients.SETUP[_name], _backward, _batch)

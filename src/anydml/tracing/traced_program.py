@@ -152,7 +152,8 @@ class TracedProgram:
         """
         traced = self.traced
         if (
-            self._form is None
+            fusing is None
+            or self._form is None
             or not traced.engine.is_numpys
             or any(isinstance(leaf, Known) for leaf in leaves(traced.tree))
         ):
