@@ -171,7 +171,8 @@ def _off(first: Term, second: Term) -> float:
     info = np.finfo(first.dtype)
     unit = np.maximum(np.abs(one), np.abs(other)) * float(info.eps) + float(info.smallest_subnormal)
     with np.errstate(invalid="ignore"):
-        off = float((np.abs(one - other) / unit).max(initial=0))
+        units = np.abs(one - other) / unit
+    off = float(units.max()) if units.size else 0.0
     return off if np.isfinite(off) else np.inf
 
 
