@@ -172,7 +172,7 @@ def _off(first: Term, second: Term) -> float:
     unit = np.maximum(np.abs(one), np.abs(other)) * float(info.eps) + float(info.smallest_subnormal)
     with np.errstate(invalid="ignore"):
         units = np.abs(one - other) / unit
-    off = float(units.max()) if units.size else 0.0
+    off = float(np.max(units)) if units.size else 0.0
     return off if np.isfinite(off) else np.inf
 
 

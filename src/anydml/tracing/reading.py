@@ -148,7 +148,7 @@ def _unseeded(code: types.CodeType) -> Iterator[str]:
                 yield step.argval
 
 
-def makes_a_generator(each: Any, name: str) -> bool:
+def is_maker(each: Any, name: str) -> bool:
     """Whether an object makes generators of random numbers, under a name that code does not show.
 
     Args:

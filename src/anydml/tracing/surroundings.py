@@ -23,8 +23,8 @@ from anydml.tracing.reading import (
     asked_for_by_text,
     called_by_syntax,
     classes_of,
+    is_maker,
     is_of_a_library,
-    makes_a_generator,
     makes_generators,
     modules_of,
     names_of,
@@ -161,7 +161,7 @@ class Surroundings:
                 self._note_names(holder.mapping, sorted(self._asked - holder.mapping.keys()), holder.label)
 
     def _visit(self, each: Any, label: str, sort: str) -> None:
-        if sort == "unsteady" or differs_by_time(each) or makes_a_generator(each, label):
+        if sort == "unsteady" or differs_by_time(each) or is_maker(each, label):
             self.unsteady = label
         elif differs_by_process(each):
             self._note(partial(_result, each), label)
