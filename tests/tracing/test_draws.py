@@ -290,6 +290,10 @@ MAKERS, PARTIAL = {"pythons": random.Random}, functools.partial(random.Random)
 NUMBERS, SEEDED = types.SimpleNamespace(seed=2), Seeded(3)
 
 
+def called(make, _):
+    return make()
+
+
 def local_maker(x):
     make = random.Random
     return x[make().randrange(30) :]
@@ -312,6 +316,8 @@ MADE = {
     "a seed by a name": lambda x: x[make_seeds().entropy % 30 :],
     "of a derived class": lambda x: x[Seeded().randrange(30) :],
     "of a table": lambda x: x[MAKERS["pythons"]().randrange(30) :],
+    "of a list before a number": lambda x: x[[random.Random, 3][0]().randrange(30) :],
+    "beside a number": lambda x: x[called(random.Random, 3).randrange(30) :],
     "of a partial": lambda x: x[PARTIAL().randrange(30) :],
     "of another's class": lambda x: x[type(PYTHONS)().randrange(30) :],
     "of no seed": lambda x: x[random.Random(None).randrange(30) :],
@@ -331,6 +337,7 @@ def test_what_generators_draw_that_are_made_without_a_seed_is_not_frozen(name):
 STEADY = {
     "a seeded generator": lambda x: x[random.Random(3).randrange(30) :],
     "NumPy's, seeded": lambda x: x[np.random.default_rng(5).integers(30) :],
+    "NumPy's, seeded by a keyword": lambda x: x[np.random.default_rng(seed=5).integers(30) :],
     "an attribute named seed": lambda x: x[NUMBERS.seed :],
     "a check of a class": lambda x: x[1:] if isinstance(x, random.Random) else x[2:],
     "a generator of a derived class": lambda x: x[2:] if SEEDED is not None else x,

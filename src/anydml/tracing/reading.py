@@ -15,7 +15,6 @@ import types
 import weakref
 from collections.abc import Iterator
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -135,17 +134,27 @@ def _texts(code: types.CodeType) -> list[str]:
 
 def _unseeded(code: types.CodeType) -> Iterator[str]:
     """Yield the names of makers of generators that are not called at once with a constant, as a seed may be None."""
-    for step, after in pairwise(_steps(code)):
-        is_call = after.opname == "CALL"
+    steps = _steps(code)
+    for k, step in enumerate(steps):
+        after = steps[k + 1 : k + 4]
+        is_call = after[:1] and after[0].opname == "CALL"
         if step.argval == "seed":
-            if is_call and not after.arg:
+            if is_call and not after[0].arg:
                 yield step.argval
         elif step.argval in _MAKERS and not step.opname.startswith("STORE"):
-            is_check = is_call and after.arg == 2 and "isinstance" in code.co_names
-            is_import = step.opname == "IMPORT_FROM" and after.argval == step.argval
-            is_constant = after.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT")) and after.argval is not None
-            if not (is_check or is_import or is_constant):
+            is_check = is_call and after[0].arg == 2 and "isinstance" in code.co_names
+            is_import = step.opname == "IMPORT_FROM" and after[0].argval == step.argval
+            if not (is_check or is_import or _calls_with_a_constant(after)):
                 yield step.argval
+
+
+def _calls_with_a_constant(steps: list[dis.Instruction]) -> bool:
+    """Whether instructions after a function's name begin with a call with one argument, a constant but None."""
+    constant, *others = steps
+    is_constant = constant.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT")) and constant.argval is not None
+    # A keyword's name is an instruction of its own.
+    calls = [each for each in others if each.opname not in ("KW_NAMES", "LOAD_CONST")][:1]
+    return is_constant and any(call.opname in ("CALL", "CALL_KW") and call.arg == 1 for call in calls)
 
 
 def is_maker(each: Any, name: str) -> bool:
