@@ -5,11 +5,13 @@
 
 import os
 import shlex
+import subprocess
 import sys
 import sysconfig
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 from setuptools import Extension, setup
@@ -85,8 +87,14 @@ class Build(build_ext):
             options = {"build_dir": self.build_temp, "force": self.force}
             # In this process, whose start takes Cython as long as most of its work, one after another: C compilers
             # run meanwhile.
-            self.lock, self.cythonize = Lock(), partial(cythonize, include_path=["src"], **options)
+            self.lock, self.cythonize = Lock(), partial(cythonize, include_path=["src"], quiet=True, **options)
+            self.compiled = 0
+            print(
+                f"anydml: looks at {len(self.extensions)} modules, and compiles by {compiler[0]} what is not up to date"
+            )
+            begin = monotonic()
             super().build_extensions()
+            print(f"anydml: {self.compiled} modules compiled in {monotonic() - begin:.0f} s", flush=True)
         except Exception as error:  # Cython's, compilers', or that something is not there
             raise SystemExit(f"error: anydml's core was not compiled: {error}. {building.HINT}") from None
 
@@ -98,7 +106,11 @@ class Build(build_ext):
         made = Path(self.get_ext_fullpath(ext.name))
         if self.force or newer_group([*ext.sources, *ext.depends], made):
             made.parent.mkdir(parents=True, exist_ok=True)
-            self.spawn([*self.compile, *ext.sources, "-o", str(made), *self.link])
+            begin = monotonic()
+            subprocess.run([*self.compile, *ext.sources, "-o", str(made), *self.link], check=True)
+            with self.lock:
+                self.compiled += 1
+                print(f"anydml: {ext.name} compiled in {monotonic() - begin:.0f} s", flush=True)
 
     def copy_file(self, infile: str, outfile: str, *args: Any, **options: Any) -> tuple[str, bool]:
         """Copy beside the target, then rename: processes that run may have loaded what is there."""

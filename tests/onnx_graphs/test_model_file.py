@@ -68,7 +68,7 @@ def test_an_empty_file_is_called_one(written):
 def test_no_file_and_no_regular_file(tmp_path):
     with pytest.raises(ModelError, match="there is no such file"):
         load(tmp_path / "none.onnx")
-    with pytest.raises(ModelError, match="is not a file"):
+    with pytest.raises(ModelError, match="is a folder, not a model file"):
         load(tmp_path)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +51,28 @@ def test_writes_the_model_and_says_what_is_less(anydml):
     page = Path("page.html").read_text("utf-8")
     assert "96 B by Transpose × 2; now 0 B by no node" in page
     assert "<svg" in page
+
+
+def test_a_dry_run_says_what_would_be_written_or_refused(anydml):
+    save(PAIR)
+    code, out, err = anydml("model.onnx", "out.onnx", "--dry-run", "--html", "page.html")
+    assert (code, err) == (0, "")
+    assert out.startswith("model.onnx: 96 B moved by 2 nodes before, 0 B by 0 after\n")
+    assert [path.name for path in Path().iterdir()] == ["model.onnx"]
+    code, out, _ = anydml("model.onnx", "model.onnx", "--dry-run", "--json")
+    document = json.loads(out)
+    assert (code, document["written"]) == (0, False)
+    assert document["refused"] == "model.onnx: is the file that is read: write to another one"
+
+
+def test_a_model_may_be_piped(anydml, monkeypatch):
+    save(PAIR)
+    data = Path("model.onnx").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    code, out, err = anydml("-", "out.onnx")
+    assert (code, err) == (0, "")
+    assert out.startswith("-: 96 B moved by 2 nodes before, 0 B by 0 after, written to 'out.onnx'\n")
+    assert [node.op_type for node in onnx.load("out.onnx").graph.node] == ["Relu"]
 
 
 def test_exact_is_an_option(anydml):
@@ -107,8 +132,8 @@ def test_external_data_stays_external_and_what_moves_goes_beside_it(anydml, tmp_
     ("arguments", "expected"),
     [
         (["none.onnx", "-o", "out.onnx"], "none.onnx: there is no such file"),
-        (["model.onnx", "-o", "none/out.onnx"], "OUT.onnx none/out.onnx: there is no folder none"),
-        (["model.onnx", "-o", "out.txt"], "OUT.onnx out.txt: its name must end in .onnx"),
+        (["model.onnx", "-o", "none/out.onnx"], "none/out.onnx: there is no folder none"),
+        (["model.onnx", "-o", "out.txt"], "out.txt: its name must end in .onnx"),
         (["model.onnx", "-o", "out.onnx", "--html", "page.txt"], "--html page.txt: its name must end in .html"),
         (["broken.onnx", "-o", "out.onnx"], "broken.onnx: is not an ONNX model, or is truncated"),
         (["cycle.onnx", "-o", "out.onnx"], "cycle.onnx: the model breaks a rule of ONNX"),
@@ -144,10 +169,10 @@ def test_nothing_that_exists_is_replaced_unless_asked(anydml, tmp_path):
                 (tmp_path / name).symlink_to("model.onnx")
             code, out, err = anydml("model.onnx", "-o", name, *options)
             assert (code, out) == (2, "")
-            assert err == f"anydml: OUT.onnx {name}: is the file that is read: write to another one\n"
-    for option, name in (("OUT.onnx", "out.onnx"), ("--html", "page.html")):
+            assert err == f"anydml: {name}: is the file that is read: write to another one\n"
+    for option, name in (("", "out.onnx"), ("--html", "page.html")):
         (tmp_path / name).write_text("kept")
-        arguments = (name,) if option == "OUT.onnx" else (option, name, "-o", "other.onnx")
+        arguments = (name,) if not option else (option, name, "-o", "other.onnx")
         code, out, err = anydml("model.onnx", *arguments)
         assert (code, out) == (2, "")
         assert f"{option} {name}: exists already: name another, or let it be replaced by --overwrite" in err

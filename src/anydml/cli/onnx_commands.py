@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from anydml.cli.command import Group
-from anydml.cli.output import LocalPath, overwrites, quiet_option, tell
+from anydml.cli.options import dry_run_option
+from anydml.cli.output import LocalPath, overwrites, quiet_option, say, tell
 from anydml.cli.plan_output import json_option, say_json, values_as_json
+from anydml.cli.standard_input import ModelFile, model_file
 from anydml.errors import ModelError
 from anydml.paths import path_text
 from anydml.text import printable
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-    from anydml.cli.standard_input import ModelFile
 
 MAX_PRINTED_ELEMENTS = 100
 """Elements printed of an output that is not written to a file."""
@@ -161,17 +161,18 @@ def onnx_group() -> None:
 
 
 @onnx_group.command(short_help="Replace training operators by standard ones.")
-@click.argument("source", metavar="IN.onnx", type=LocalPath(is_read=True))
+@click.argument("source", metavar="IN.onnx", type=LocalPath(is_read=True, reads_input=True))
 @click.argument("output", metavar="OUT.onnx", type=LocalPath())
 @overwrites
+@dry_run_option
 @json_option
 @quiet_option
-def portable(source: str, output: str, overwrite: bool, as_json: bool, quiet: bool) -> None:
+def portable(source: str, output: str, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool) -> None:
     """Rewrite IN.onnx for runtimes without SplitTraining and ConcatTraining.
 
     The two operators are replaced by standard Split, Concat and shape arithmetic. Nothing else changes; a model without
     them is copied. External data is neither read nor copied: if there is any, OUT.onnx must be in the folder of
-    IN.onnx.
+    IN.onnx, which is a file, or - for standard input.
     """
     _need_onnx()
     from anydml.files.folder import check_replaceable, write_whole
@@ -181,20 +182,33 @@ def portable(source: str, output: str, overwrite: bool, as_json: bool, quiet: bo
     from anydml.onnx.external import external_files, external_tensors
     from anydml.onnx.portable import training_nodes
 
-    place, out = JsonPath(source), Path(output)
-    model = load(source, external_data=False)
-    check_replaceable(out, [Path(source), *external_files(model, Path(source).parent)], overwrite, JsonPath(output))
-    count = len(training_nodes(model))
-    _placed(place, lambda: check(model))
-    if external_tensors(model) and out.resolve().parent != Path(source).resolve().parent:
-        raise place.error(f"has external data beside it; write {output} into the same folder")
-    result = _placed(place, lambda: make_portable(model))
-    data = Path(source).read_bytes() if result is model else _placed(place, lambda: serialized(result))
-    write_whole(out, lambda file: file.write(data), JsonPath(output), [Path(source)])
+    out, refusal = Path(output), None
+    with model_file(source) as read:
+        place, path = JsonPath(read.path), Path(read.path)
+        folder = read.folder or path.resolve().parent
+        model = load(path, external_data=False)
+        try:
+            check_replaceable(out, [path, *external_files(model, folder)], overwrite, JsonPath(output))
+        except ModelError as error:
+            if not dry_run:
+                raise
+            refusal = str(error)
+        count = len(training_nodes(model))
+        _placed(place, lambda: check(model))
+        if external_tensors(model) and out.resolve().parent != folder:
+            raise place.error(f"has external data beside it; write {output} into the same folder")
+        result = _placed(place, lambda: make_portable(model))
+        data = path.read_bytes() if result is model else _placed(place, lambda: serialized(result))
+        if not dry_run:
+            write_whole(out, lambda file: file.write(data), JsonPath(output), [path])
     what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
     if as_json:
-        say_json({"model": source, "output": output, "nodes_rewritten": count})
-    tell(printable(f"{source}: {what}, written to '{output}'"))
+        done = {"written": not dry_run, **({"refused": refusal} if dry_run else {})}
+        say_json({"model": source, "output": output, "nodes_rewritten": count, **done})
+    tell(printable(f"{source}: {what}" + ("" if dry_run else f", written to '{output}'")))
+    if refusal is not None and not as_json:
+        # Also said if quiet, for it is an error of the command that writes.
+        say(printable(f"would be refused: {refusal}"))
 
 
 def _need_onnx() -> None:

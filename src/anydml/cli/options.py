@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -15,13 +16,29 @@ def feature_level(function: F) -> F:
     """Add the option --feature-level."""
     text = "Feature level to check against, such as 2_1; the newest one by default."
     names = ("--feature-level", "--dml-feature-level")
-    return click.option(*names, "feature_level", metavar="LEVEL", default="latest", help=text)(function)
+    option = click.option(
+        *names, "feature_level", metavar="LEVEL", default="latest", shell_complete=_matching_levels, help=text
+    )
+    return option(function)
+
+
+def _matching_levels(context: click.Context, parameter: click.Parameter, beginning: str) -> list[CompletionItem]:
+    """Return the feature levels that a shell offers for what was typed, such as 2."""
+    from anydml.feature_level import FeatureLevel
+
+    names = (level.name.removeprefix("LEVEL_") for level in FeatureLevel)
+    return [CompletionItem(name) for name in names if name.startswith(beginning)]
 
 
 def allow_outside(function: F) -> F:
     """Add the option --allow-outside."""
     text = "Let sourcePath and targetPath leave the model's folder."
     return click.option("--allow-outside", is_flag=True, help=text)(function)
+
+
+def dry_run_option(function: F) -> F:
+    """Add the option --dry-run of commands that write one file."""
+    return click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")(function)
 
 
 def exclude(*names: str, why: str = "") -> None:

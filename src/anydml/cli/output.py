@@ -170,7 +170,14 @@ def overwrites(command: F) -> F:
 
 
 def check_target(option: str, path: str | None, suffix: str, sources: Iterable[str | Path], overwrite: bool) -> None:
-    """Check the name of a file that an option asks to write, that its folder exists, and that nothing is lost.
+    """Check the name of a file to write, that its folder exists, and that nothing is lost.
+
+    Args:
+        option: the option that names it, for errors; empty for an argument.
+        path: the name; None if the option is not given.
+        suffix: how the name must end.
+        sources: the files that are read.
+        overwrite: whether an existing file may be replaced.
 
     Raises:
         ClickException: the name has another suffix, or there is no such folder.
@@ -181,7 +188,7 @@ def check_target(option: str, path: str | None, suffix: str, sources: Iterable[s
     from anydml.files.folder import check_replaceable
     from anydml.files.json_path import JsonPath
 
-    named = f"{option} {path}"
+    named = f"{option} {path}".lstrip()
     if Path(path).suffix.lower() != suffix:
         raise click.ClickException(f"{named}: its name must end in {suffix}")
     if not Path(path).parent.is_dir():

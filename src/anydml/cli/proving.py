@@ -16,6 +16,8 @@ from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.options import exclude
 from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say
 from anydml.cli.plan_output import say_json
+from anydml.cli.standard_input import STANDARD_INPUT, model_file
+from anydml.errors import ModelError
 from anydml.text import counted, printable
 
 if TYPE_CHECKING:
@@ -27,8 +29,8 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 
 
 @click.command(cls=Command, short_help="Prove that two ONNX models compute the same.")
-@click.argument("first", metavar="A.onnx", type=LocalPath(is_read=True))
-@click.argument("second", metavar="B.onnx", type=LocalPath(is_read=True))
+@click.argument("first", metavar="A.onnx", type=LocalPath(is_read=True, reads_input=True))
+@click.argument("second", metavar="B.onnx", type=LocalPath(is_read=True, reads_input=True))
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Prove it for this value of a symbolic size.")
 @click.option("--rounding", is_flag=True, help="Allow what is equal for real numbers, but may be rounded otherwise.")
 @click.option(
@@ -52,23 +54,29 @@ def prove(
 
     Without --size, it is proved for all sizes from 1 on that A's inputs may have. Constants are compared bit for bit;
     sums of products may be added up in another order. What is not proved is run on ONNX Runtime, if it is installed.
+    One of the models may be -, standard input.
 
     The exit code is 0 if it is proved, 1 if they differ, 2 if a file cannot be read, and 3 if neither is known, or if
     numbers may be rounded otherwise and --rounding is not given.
     """
     exclude("as_json", "as_junit")
-    for model in (first, second):
-        if not is_onnx(model):
-            raise click.ClickException(f"{model}: its name must end in .onnx")
+    if first == second == STANDARD_INPUT:
+        raise click.UsageError("standard input, -, is read once", click.get_current_context())
     check_target("--input", shown, ".npz", [first, second], overwrite)
     size_values = read_sizes(sizes)
 
     from anydml.files.folder import Folder
     from anydml.proving import prove as work
 
-    folders = [Folder(Path(model).resolve().parent, allow_outside) for model in (first, second)]
-    a, b = load_onnx(first, lambda model: model), load_onnx(second, lambda model: model)
-    proof = work(a, b, size_values, (folders[0], folders[1]), not no_run, weights)
+    with model_file(first) as a_file, model_file(second) as b_file:
+        for file in (a_file, b_file):
+            if not is_onnx(file.path):
+                raise ModelError(f"{file.path}: its name must end in .onnx")
+        a, b = (load_onnx(file.path, lambda model: model) for file in (a_file, b_file))
+        a_folder, b_folder = (
+            Folder(file.folder or Path(file.path).resolve().parent, allow_outside) for file in (a_file, b_file)
+        )
+        proof = work(a, b, size_values, (a_folder, b_folder), not no_run, weights)
     if shown is not None and proof.verdict == "different" and proof.shown is not None:
         import numpy as np
 

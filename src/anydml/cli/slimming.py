@@ -10,8 +10,11 @@ import click
 
 from anydml.cli.command import Command
 from anydml.cli.onnx_commands import is_onnx, load_onnx
-from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, tell
+from anydml.cli.options import dry_run_option
+from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say, tell
 from anydml.cli.plan_output import json_option, say_json
+from anydml.cli.standard_input import ModelFile, model_file
+from anydml.errors import ModelError
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ MAX_LISTED_REGIONS = 20
 
 
 @click.command(cls=Command, short_help="Rewrite an ONNX model to move fewer bytes.")
-@click.argument("model", metavar="MODEL.onnx", type=LocalPath(is_read=True))
+@click.argument("model", metavar="MODEL.onnx", type=LocalPath(is_read=True, reads_input=True))
 @click.argument("output", metavar="OUT.onnx", type=LocalPath())
 @click.option(
     "--exact",
@@ -36,11 +39,12 @@ MAX_LISTED_REGIONS = 20
 @click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with bytes and pictures.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the model's folder.")
 @overwrites
+@dry_run_option
 @json_option
 @quiet_option
 def slim(
     model: str, output: str, exact: bool, prove: bool, html: str | None, allow_outside: bool, overwrite: bool,
-    as_json: bool, quiet: bool,
+    dry_run: bool, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write MODEL.onnx as OUT.onnx with its data movement composed: fewer bytes, fewer nodes, the same results.
 
@@ -48,33 +52,48 @@ def slim(
     equivalent standard nodes. Some nodes that compute are rewritten for another order of axes, if that moves fewer
     bytes. For products by constant matrices this may change the last bits, and without sums with 0, zeros may differ in
     their signs; --exact prevents both. The names of inputs and outputs are unchanged.
-    """
-    if not is_onnx(model):
-        raise click.ClickException(f"{model}: its name must end in .onnx")
-    check_target("OUT.onnx", output, ".onnx", [model], overwrite)
-    check_target("--html", html, ".html", [model], overwrite)
 
-    def work(loaded: ModelProto) -> list[str]:
+    MODEL.onnx is a file, or - for standard input.
+    """
+    refusal = None
+    try:
+        check_target("", output, ".onnx", [model], overwrite)
+        check_target("--html", html, ".html", [model], overwrite)
+    except ModelError as error:
+        if not dry_run:
+            raise
+        refusal = str(error)
+
+    def work(loaded: ModelProto, file: ModelFile) -> list[str]:
         from anydml.files.folder import Folder
         from anydml.slim import slim, total, write
 
-        folder = Folder(Path(model).resolve().parent, allow_outside)
+        folder = Folder(file.folder or Path(model).resolve().parent, allow_outside)
         # What is proved is proved for every bit, where sums keep their order.
         slimmed = slim(loaded, folder, exact, keeps_signs=prove)
         proof = _proof(loaded, slimmed, folder) if prove else []
-        write(loaded, slimmed, Path(output), folder, overwrite, [Path(model)])
-        lines = [f"{model}: {total(slimmed)}, written to '{output}'", *_lines(slimmed), *proof]
-        if html is not None:
+        if not dry_run:
+            write(loaded, slimmed, Path(output), folder, overwrite, [Path(file.path)])
+        written = "" if dry_run else f", written to '{output}'"
+        lines = [f"{model}: {total(slimmed)}{written}", *_lines(slimmed), *proof]
+        if html is not None and not dry_run:
             from anydml.slim.report import report
 
             report(model, slimmed).save(html)
             lines.append(f"'{model}' is explained in '{html}'")
         if as_json:
-            say_json({"model": model, "output": output, "html": html, **_document(slimmed), "proof": proof})
+            done = {"written": not dry_run, **({"refused": refusal} if dry_run else {})}
+            say_json({"model": model, "output": output, "html": html, **done, **_document(slimmed), "proof": proof})
         return lines
 
-    for line in load_onnx(model, work):
-        tell(printable(line))
+    with model_file(model) as file:
+        if not is_onnx(file.path):
+            raise ModelError(f"{file.path}: its name must end in .onnx")
+        for line in load_onnx(file.path, lambda loaded: work(loaded, file)):
+            tell(printable(line))
+    if refusal is not None and not as_json:
+        # Also said if quiet, for it is an error of the command that writes.
+        say(printable(f"would be refused: {refusal}"))
 
 
 def _document(slimmed: Slimmed) -> dict[str, Any]:
