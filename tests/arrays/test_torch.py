@@ -74,6 +74,17 @@ def test_gradients_are_never_lost_in_silence(dtype):
     assert type(dml.split(torch.nn.Parameter(x.detach(), requires_grad=False), 2)[0]) is torch.Tensor
 
 
+def test_values_are_numbers_or_tensors_of_one_that_need_no_gradient():
+    x = torch.zeros(2, dtype=torch.bfloat16)
+    assert dml.fill(x, torch.tensor(1.5, dtype=torch.bfloat16)).tolist() == [1.5, 1.5]
+    with pytest.raises(dml.DescError, match=r"requires grad: pass its detach\(\), or a number"):
+        dml.fill(x, torch.tensor(1.5, requires_grad=True))
+    with torch.no_grad():
+        assert dml.fill(x, torch.tensor(1.5, requires_grad=True)).tolist() == [1.5, 1.5]
+    with pytest.raises(dml.DescError, match="has 1 dimension: pass one element of it"):
+        dml.pad(x, [1, 1], value=torch.ones(1))
+
+
 def test_autograd_sees_what_out_overwrites():
     x = torch.ones(3, requires_grad=True)
     factor = torch.full((3,), 2.0)

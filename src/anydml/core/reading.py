@@ -163,8 +163,13 @@ def read_all(make, arrays):
     return 0
 
 
+_NUMBERS = {int, float, complex, bool, *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG")}
+
+
 def item(make, x, value):
-    """Convert a value to an element of an array's dtype, which is to be read after it: its methods may change that."""
+    """Convert a number to an element of an array's dtype, which is to be read after it: its methods may change that."""
+    if type(value) not in _NUMBERS:
+        raise REFUSED
     c: cython.pointer(Call) = make.call
     if begin(c, x):
         raise REFUSED

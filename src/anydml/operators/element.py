@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class Element:
                 raise DescError(message, name, field, f"{field} must be an element of x")
             return cls(one.tobytes(), None, dtype)
         try:
-            one[()] = value
+            one[()] = _scalar(value, dtype)
         except (OverflowError, RuntimeError, TypeError, ValueError) as error:
             message = f"{name}: {field} is {value!r}, which is not an element of {dtype}: {error}"
             raise DescError(message, name, field, f"{field} must be an element of x") from None
@@ -61,6 +62,26 @@ class Element:
 
     def __hash__(self) -> int:
         return hash(self.pattern)
+
+
+def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a value, or a tensor's only element.
+
+    Raises:
+        TypeError: NumPy would convert it, but it is not a number, and the elements are.
+        ValueError: it has dimensions, or requires grad.
+    """
+    if type(value) in (int, float, complex, bool) or dtype.kind == "O":
+        return value
+    if rank := getattr(value, "ndim", 0):
+        raise ValueError(f"it has {rank} dimension{'s' * (rank > 1)}: pass one element of it")
+    if getattr(value, "requires_grad", False) and sys.modules["torch"].is_grad_enabled():
+        raise ValueError("it requires grad: pass its detach(), or a number")
+    has_numbers = dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if has_numbers and (value is None or isinstance(value, (str, bytes)) or kind in ("S", "U", "T", "M", "m")):
+        raise TypeError("pass a number")
+    return value.item() if hasattr(value, "requires_grad") else value
 
 
 ZERO = Element(bytes(8))
