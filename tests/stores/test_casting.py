@@ -6,6 +6,7 @@ import ml_dtypes  # noqa: F401 (NumPy knows bfloat16 by it)
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from stores.test_commands import anydml
 
 from anydml import stores
 from anydml.errors import ModelError
@@ -120,3 +121,27 @@ def test_what_means_nothing_is_refused(tmp_path):
     with pytest.raises(ModelError, match=r'dtype is "int8", where one of float64, .* is expected'):
         stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", dtype="int8")
     assert not (tmp_path / "y.safetensors").exists()
+
+
+def test_scales_of_quantised_weights_keep_their_dtypes(tmp_path, capsys):
+    floats = np.linspace(0, 1, 8, dtype="f4")
+    kept = {
+        "gptq.qweight": np.ones((4, 8), "i4"), "gptq.qzeros": np.ones((1, 1), "i4"), "gptq.scales": floats[None],
+        "int8.weight": np.ones((8, 4), "i1"), "int8.SCB": floats, "packed.weight_packed": np.ones((8, 1), "i4"),
+        "packed.weight_scale": floats[:, None], "nf4.weight": np.ones((16, 1), "u1"), "nf4.weight.absmax": floats,
+        "nf4.weight.nested_quant_map": floats, "norm.num_batches_tracked": np.array(3),
+    }  # fmt: skip
+    cast = dict.fromkeys(("gptq.bias", "nf4.bias", "norm.running_mean", "nf4.lora_A.weight", "weight"), floats)
+    save_file({**kept, **cast}, tmp_path / "in.safetensors")
+    plan = stores.reshard(tmp_path / "in.safetensors", tmp_path / "out.safetensors", dtype="bf16")
+    said = next(
+        each for each in plan.remarks if each.startswith("keeps the dtypes of 5 tensors of quantised weights: ")
+    )
+    assert all(name in said for name in ("gptq.scales", "int8.SCB", "nf4.weight.absmax", "packed.weight_scale"))
+    plan.run()
+    found = stores.open(tmp_path / "out.safetensors")
+    assert {name: found[name].dtype for name in kept} == {name: each.dtype for name, each in kept.items()}
+    assert {str(found[name].dtype) for name in cast} == {"bfloat16"}
+    assert (
+        anydml(capsys, "verify", tmp_path / "in.safetensors", tmp_path / "out.safetensors", "--dtype", "bf16")[0] == 0
+    )

@@ -9,6 +9,7 @@ import shutil
 import warnings
 
 import pytest
+from stores.test_commands import anydml
 
 import anydml as dml
 from anydml import stores
@@ -509,3 +510,24 @@ def test_signs_are_set_in_arrays_of_chunks(tmp_path):
     target = stores.create(tmp_path / "x.zarr", (10, 6), "float32", chunks=(4, 5))
     dml.fuse(lambda x: x.T).plan(stores.open(tmp_path / "in.pt")["x"], target, memory="64kB").run()
     assert (zarr.open(tmp_path / "x.zarr")[:] == x.resolve_neg().T.numpy()).all()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("model", "consolidated"), ("model", "adapter_model"), ("model.fp16", "model.ema"), ("stage", "pytorch_model"),
+        ("model-00001-of-00001", "extra"), ("a-00001-of-00001", "b-00001-of-00001"),
+    ],
+)  # fmt: skip
+def test_several_checkpoints_in_one_folder_are_not_mixed(files, tmp_path, capsys):
+    for number, name in enumerate(files):
+        safetensors.save_file({f"{number}.weight": torch.zeros(3)}, tmp_path / f"{name}.safetensors")
+    for command in (["stores", tmp_path], ["reshard", tmp_path, tmp_path / "out"], ["verify", tmp_path, tmp_path]):
+        code, _, error = anydml(capsys, *command)
+        assert code == 2
+        assert "which may be several checkpoints" in error
+    paths = [tmp_path / f"{name}.safetensors" for name in files]
+    plan = stores.reshard(paths, tmp_path / "out")
+    assert "takes 2 inputs as parts of one checkpoint, for no tensor is in two of them" in plan.remarks
+    plan.run()
+    assert {*stores.open(tmp_path / "out")} == {"0.weight", "1.weight"}

@@ -157,3 +157,32 @@ def test_shards_that_are_links_out_of_their_folder(tmp_path, capsys, kind):
     (tmp_path / "in" / "model.safetensors").unlink()
     (tmp_path / "in" / "model.safetensors").symlink_to("there.hidden")
     assert anydml(capsys, "stores", tmp_path / "in", "--no-follow")[0] == 0
+
+
+@pytest.mark.parametrize("stem", ["adapter_model", "diffusion_pytorch_model", "model", "other"])
+def test_files_keep_the_names_that_peft_and_diffusers_look_for(tmp_path, tensors, stem):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (written(tmp_path / "one.safetensors", tensors)).rename(folder / f"{stem}.safetensors")
+    kept = "model" if stem == "other" else stem
+    reshard(folder, tmp_path / "one").run()
+    assert [each.name for each in (tmp_path / "one").iterdir()] == [f"{kept}.safetensors"]
+    reshard(folder, tmp_path / "ranks", ranks={"fsdp": 2}).run()
+    reshard(tmp_path / "ranks", tmp_path / "back").run()
+    assert [each.name for each in (tmp_path / "back").iterdir()] == [f"{kept}.safetensors"]
+    if stem == "adapter_model":
+        with pytest.raises(ModelError, match="would get 2 files, of which PEFT reads none"):
+            reshard(folder, tmp_path / "two", shards=2)
+        return
+    reshard(folder, tmp_path / "two", shards=2).run()
+    names = {f"{kept}-0000{k}-of-00002.safetensors" for k in (1, 2)} | {f"{kept}.safetensors.index.json"}
+    assert {each.name for each in (tmp_path / "two").iterdir()} == names
+    assert_equal(stores.open(tmp_path / "two"), tensors)
+
+
+def test_files_that_name_the_last_step_are_left_behind(tmp_path, tensors):
+    folder = hugging_face(tmp_path / "in", tensors)
+    for name in ("latest", "latest_checkpointed_iteration.txt"):
+        (folder / name).write_text("1")
+    plan = reshard(folder, tmp_path / "out")
+    assert any(each.startswith('leaves behind "latest", "latest_checkpointed_iteration.txt"') for each in plan.remarks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
+from anydml.files.json_path import names as names_of
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.formats.safetensors import DTYPES, NAMES, is_own_dtype, parse_json, unique
 from anydml.stores.formats.store import Store
@@ -34,6 +35,9 @@ SHORT = {
     "f8_e5m2": "F8_E5M2", "e5m2": "F8_E5M2",
 }  # fmt: skip
 """Other names of dtypes; as in PyTorch, float has 32 bits."""
+
+_PACKED = ("qweight", "weight_packed", "W_q", "codes", "B")
+"""Last parts of names of integers into which GPTQ, AWQ, HQQ, AQLM and Marlin pack numbers of a weight."""
 
 _QUANTISED = re.compile(r"(i?q|tq|u?int|nf|fp|mxfp|nvfp|w)\d+.*|awq|gptq|gguf|bnb.*", re.IGNORECASE)
 """Names of what an unquantised model is quantised to."""
@@ -135,6 +139,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
     """
     counts, kinds = Counter[int](), dict[str, np.dtype[Any]]()
+    modules, kept = _quantised(tensors), list[str]()
     # By id, because hashing a dtype is slow.
     known = {id(tensor.dtype): tensor.dtype for tensor in tensors.values()}
     names = {number: NAMES.get(old.newbyteorder("<"), "") for number, old in known.items() if old != dtype}
@@ -142,7 +147,9 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         said = names.get(id(tensor.dtype), "")
         if said.startswith("F8"):
             raise ModelError(f"{name}: {show(key)} is {tensor.dtype}, whose scales are other tensors: it is not cast")
-        if said in FROM:
+        if said in FROM and modules and _is_of(modules, key):
+            kept.append(key)
+        elif said in FROM:
             counts[id(tensor.dtype)] += 1
             kinds[key] = dtype
     by = "NumPy" if is_own_dtype(dtype) else "ml_dtypes"
@@ -154,9 +161,28 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         for old, n in texts.items()
         if old != dtype
     ]
+    if kept:
+        remarks.append(f"keeps the dtypes of {counted(len(kept), 'tensor')} of quantised weights: {names_of(kept)}")
     if swapped := texts[dtype]:
         remarks.append(f"swaps the bytes of {counted(swapped, 'big-endian tensor')}")
     return _read_as(tensors, kinds), remarks
+
+
+def _quantised(tensors: StoredTensors) -> set[str]:
+    """The modules whose weights are integers, which mean numbers together with scales beside them."""
+    integers = {id(tensor.dtype): tensor.dtype for tensor in tensors.values() if tensor.dtype.kind in "iu"}
+    modules = set[str]()
+    for key in (key for key, tensor in tensors.items() if id(tensor.dtype) in integers) if integers else ():
+        module, _, last = key.rpartition(".")
+        if last in _PACKED or (last == "weight" and tensors[key].dtype.itemsize == 1):
+            modules.add(module)
+    return modules
+
+
+def _is_of(modules: Set[str], name: str) -> bool:
+    """Whether a tensor is one of a quantised weight, such as its scales; biases are not."""
+    module, _, last = name.rpartition(".")
+    return last != "bias" and (module in modules or (module.endswith(".weight") and module[:-7] in modules))
 
 
 def _lost(before: np.dtype[Any], after: np.dtype[Any]) -> str:

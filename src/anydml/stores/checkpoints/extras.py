@@ -13,6 +13,8 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import located
 from anydml.stores.checkpoints.casting import config_of
+from anydml.stores.checkpoints.megatron import TRACKER
+from anydml.stores.formats.deepspeed import LATEST
 from anydml.stores.formats.opening import INDEX, inside
 from anydml.stores.formats.target import Content
 from anydml.text import bytes_text
@@ -54,7 +56,9 @@ def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
                 continue
             if entry.is_dir():
                 left.append(f"{entry.name}/")
-            elif entry.name.lower().endswith(WEIGHTS) or not _is_small(folder, entry):
+            elif (
+                entry.name in (TRACKER, LATEST) or entry.name.lower().endswith(WEIGHTS) or not _is_small(folder, entry)
+            ):
                 left.append(entry.name)
             else:
                 copied.append(entry)

@@ -25,7 +25,7 @@ from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
-from anydml.stores.checkpoints.shards import OutputFile, check_shards, files_of_shards, index_of
+from anydml.stores.checkpoints.shards import OutputFile, check_shards, files_of_shards, index_of, stem_of
 from anydml.stores.checkpoints.sources import check_apart, read_sources
 from anydml.stores.checkpoints.vocabulary import without_padding
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS
@@ -96,9 +96,9 @@ def plan_checkpoint(
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
     check_shards(name, shards, out, is_whole=not (is_file or dcp or placement is not None))
     check_extras(name, extras, out, is_file)
-    beside = inputs[0] if isinstance(extras, bool) else extras
-    to = None if dtype is None else dtype_of(name, dtype)
+    beside, to = inputs[0] if isinstance(extras, bool) else extras, None if dtype is None else dtype_of(name, dtype)
     tensors, metadata, remarks = read_sources(inputs, axes, follow, selection, name)
+    stem = stem_of(tensors)
     tensors, casts = changed_dtypes(name, tensors, to, out.suffix.lower() != ".npz")
     remarks += casts
     composed = without_padding(composer, described(tensors), vocab_size)
@@ -118,13 +118,13 @@ def plan_checkpoint(
         metadata, said_of_keys = _metadata_for(out, metadata, bool(extras), to)
         remarks += said_of_keys
         if placement is not None:
-            files = [*_ranks(composer, placed, out, metadata)]
+            files = [*_ranks(composer, placed, out / stem, metadata)]
         elif is_file:
             files = [OutputFile(out, placed.made.wholes, metadata)]
         else:
-            files = [*files_of_shards(name, placed.made.wholes, out, metadata, max_bytes, shards)]
+            files = [*files_of_shards(name, placed.made.wholes, out, stem, metadata, max_bytes, shards)]
             if len(files) > 1:
-                others[out / f"model{INDEX}"] = index_of(files)
+                others[out / f"{stem}{INDEX}"] = index_of(files)
         targets, parts = outputs_of(files), [file.parts for file in files]
     program, stores = program_of(composer, parts)
     plan_remarks = remarks + placed.remarks
@@ -212,7 +212,7 @@ def check_output(name: str, out: Path, is_for_ranks: bool, inputs: Sequence[str 
     return is_file
 
 
-def _ranks(composer: Composer, placed: Placed, out: Path, metadata: Mapping[str, str]) -> Iterator[OutputFile]:
+def _ranks(composer: Composer, placed: Placed, stem: Path, metadata: Mapping[str, str]) -> Iterator[OutputFile]:
     """One file per rank."""
     count = placed.placement.ranks
     for rank in range(count):
@@ -222,7 +222,8 @@ def _ranks(composer: Composer, placed: Placed, out: Path, metadata: Mapping[str,
         part_of_value[[*cuts]] = np.arange(len(cuts))
         texts = [json.dumps(cut) for cut in cuts.values()]
         intervals = RankParts(PARTS, parts.made.names, parts.tensor, texts, part_of_value[parts.value])
-        yield OutputFile(out / f"model-rank-{rank:05}-of-{count:05}.safetensors", parts, said, intervals)
+        path = stem.with_name(f"{stem.name}-rank-{rank:05}-of-{count:05}.safetensors")
+        yield OutputFile(path, parts, said, intervals)
 
 
 def _pieces(composer: Composer, placed: Placed) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:

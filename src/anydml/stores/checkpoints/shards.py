@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -11,9 +12,21 @@ from typing import NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.stores.checkpoints.composed import Parts
+from anydml.stores.checkpoints.composed import Parts, StoredTensors
 from anydml.stores.formats.new_header import RankParts
+from anydml.stores.formats.store import Store
 from anydml.text import counted
+
+_STEM = re.compile(r"(adapter_model|diffusion_pytorch_model)[-.]")
+
+
+def stem_of(tensors: StoredTensors) -> str:
+    """How the names of files begin that are made of tensors: as those of the inputs, if PEFT or diffusers read them."""
+    stores = (tensor if isinstance(tensor, Store) else tensor.pieces[0].store for tensor in tensors.values())
+    # By id, because hashing a path is slow.
+    files = {id(store.path): store.path for store in stores}
+    stems = {match[1] if (match := _STEM.match(file.name)) else "model" for file in files.values()}
+    return stems.pop() if len(stems) == 1 else "model"
 
 
 class OutputFile(NamedTuple):
@@ -53,7 +66,7 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
 
 
 def files_of_shards(
-    name: str, parts: Parts, out: Path, metadata: dict[str, str], max_bytes: int, count: int | None
+    name: str, parts: Parts, out: Path, stem: str, metadata: dict[str, str], max_bytes: int, count: int | None
 ) -> Iterator[OutputFile]:
     """Files of whole tensors, in order, with the names of Hugging Face.
 
@@ -61,9 +74,13 @@ def files_of_shards(
         name: of the command, for errors.
         parts: the tensors.
         out: the folder.
+        stem: how their names begin.
         metadata: of each file.
         max_bytes: of a file, unless `count` is given; a larger tensor gets a file of its own.
         count: of files, of about equal size.
+
+    Raises:
+        ModelError: there are fewer tensors than files, or PEFT would read only one of them.
     """
     sizes = parts.sizes.tolist()
     max_bytes = max_bytes if count is None else _most_of(name, sizes, count)
@@ -74,8 +91,13 @@ def files_of_shards(
             firsts.append(number)
             size = 0
         size += numbers
+    if stem == "adapter_model" and len(firsts) > 1:
+        raise ModelError(
+            f"{name}: {out} would get {counted(len(firsts), 'file')}, of which PEFT reads none: write one, without "
+            "shards, and with a larger shard_size"
+        )
     for k, (first, last) in enumerate(pairwise([*firsts, len(sizes)])):
-        file = "model.safetensors" if len(firsts) == 1 else f"model-{k + 1:05}-of-{len(firsts):05}.safetensors"
+        file = f"{stem}.safetensors" if len(firsts) == 1 else f"{stem}-{k + 1:05}-of-{len(firsts):05}.safetensors"
         yield OutputFile(out / file, parts.some(slice(first, last)), metadata)
 
 

@@ -25,7 +25,7 @@ from anydml.stores.checkpoints.remarks import OWN_KEYS, beside_index, check_ends
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.checkpoints.trained import is_trained, read_trained, said_of_rank
-from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, is_one_of, ranks_in_order
+from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, check_one, is_one_of, ranks_in_order
 from anydml.stores.formats.joined_metadata import last_values
 from anydml.stores.formats.opening import BIN_INDEX, INDEX, WHOLE_BIN, open, opened_file, safetensors_of, united
 from anydml.stores.formats.safetensors import parse_json
@@ -84,6 +84,8 @@ def read_sources(
         check_numbers(files, place)
         opened = [*map(opened_file, files)]
         is_sharded = any(key in checkpoint.metadata for checkpoint in opened for key in (RANK, SHARDING))
+        if not is_sharded:
+            check_one(files, place)
         return sources_of(opened if is_sharded else [united(path, opened, place)], axes, selection, name)
     said = said_of_rank(path) if path.is_file() else None
     sources = sources_of([_checkpoint(path, follow)], axes, selection, name)

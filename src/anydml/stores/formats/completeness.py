@@ -22,6 +22,9 @@ _NUMBERED = re.compile(
 )
 """Names such as ``model-00001-of-00003.safetensors`` and ``model_00001_of_00003.fp16.safetensors``."""
 
+_WHOLE = re.compile(r"(model|(adapter|pytorch|diffusion_pytorch)_model|consolidated)(\.[\w-]+)+", re.IGNORECASE)
+"""Names of files that hold a checkpoint of their own."""
+
 _SHARD = re.compile(r"shard-(?P<number>\d{1,18})-")
 """How names of the files of ``HuggingFaceStorageWriter`` begin."""
 
@@ -60,6 +63,24 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
     # The number of shards stands nowhere, but their numbers have no gaps.
     if gaps := sorted({*range(1, max(shards, default=0))} - shards):
         raise place.error(f"has files of shard {max(shards)}, but none of {', '.join(map(str, gaps[:10]))}")
+
+
+def check_one(files: Iterable[Path], place: JsonPath) -> None:
+    """Check that the files of a folder without an index are not those of several checkpoints, as their names tell.
+
+    Raises:
+        ModelError: one is a whole checkpoint, or of a counted set, and there are others.
+    """
+    sets = dict[tuple[str, ...], Path]()
+    for file in files:
+        sets.setdefault(set_of(file), file)
+    whole = next((file for key, file in sets.items() if len(key) > 1 or _WHOLE.fullmatch(file.name)), None)
+    if len(sets) > 1 and whole is not None:
+        others = [file.name for file in sets.values() if file != whole]
+        raise place.error(
+            f"has {show(whole.name)} beside {names(others)}, which may be several checkpoints, and no index that says "
+            "what belongs together: name the files of one, in any order"
+        )
 
 
 def is_one_of(file: Path) -> int:

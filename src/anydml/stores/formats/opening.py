@@ -11,7 +11,15 @@ from anydml.errors import ModelError
 from anydml.files import npy
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
-from anydml.stores.formats.completeness import RANK, check_numbers, is_one_of, ranks_in_order, set_of
+from anydml.stores.formats.completeness import (
+    RANK,
+    SHARDING,
+    check_numbers,
+    check_one,
+    is_one_of,
+    ranks_in_order,
+    set_of,
+)
 from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.inside_files import Inside, placed
 from anydml.stores.formats.joined_metadata import JoinedMetadata
@@ -146,6 +154,8 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
         raise place.error(_what_is_in(entries))
     check_numbers(files, place)
     opened = [*map(opened_file, files)]
+    if not any(key in checkpoint.metadata for checkpoint in opened for key in (RANK, SHARDING)):
+        check_one(files, place)
     merged = united(path, opened, place)
     if any(RANK in checkpoint.metadata for checkpoint in opened):
         ranks_in_order(opened, place)
