@@ -49,6 +49,8 @@ def _kinds(model):
     [
         ("float[3] a = {1, 2, 3}, float[3] b = {4, 5, 6}", "c = Mul (a, b) d = Sqrt (c) y = Add (x, d)", "Add"),
         ("int64[3] a = {1, 2, 3}", "c = Cast <to = 1> (a) y = Mul (c, x)", "Mul"),
+        ("float a = {64}, float b = {0.5}", "c = Pow (a, b) y = Mul (c, x)", "Mul"),
+        ("float[3] a = {3, -2, 0}, float b = {3}", "c = Pow (a, b) y = Add (c, x)", "Add"),
         ("float a = {0}, float b = {3}, float c = {1}", "r = Range (a, b, c) y = Add (x, r)", "Add"),
         ("", "c = Cast <to = 1> (x) y = Relu (c)", "Relu"),
         ("float one = {1}", "c = Mul (one, x) d = Div (c, one) y = Relu (d)", "Relu"),
@@ -77,6 +79,10 @@ def test_integers_are_added_to_0():
         "a = Gemm (x, w, bias) y = Neg (a)",
         # Runtimes have an exponential of their own.
         "a = Exp (bias) y = Add (x, a)",
+        # So have they powers, which are rounded.
+        "a = Pow (w, half) b = MatMul (x, a) y = Neg (b)",
+        "a = Pow (third, half) b = Add (x, a) y = Neg (b)",
+        "a = Pow (half, minus) b = Add (x, a) y = Neg (b)",
         # These are drawn anew.
         "a = RandomNormalLike (x) b = RandomNormalLike (x) c = Sub (a, b) d = Mul (c, zero) y = Add (x, d)",
         # Sums may be added up in another order.
@@ -85,7 +91,8 @@ def test_integers_are_added_to_0():
 )
 def test_what_may_differ_in_a_bit_stays(nodes):
     text = """g (float[2,3] x) => (float[2,3] y)
-    <float zero = {0}, float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float[3] bias = {0, 0, 0}>"""
+    <float zero = {0}, float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float[3] bias = {0, 0, 0},
+     float half = {0.5}, float third = {0.3}, float minus = {-1}>"""
     before = parser.parse_model(f"{HEAD} {text} {{ {nodes} }}")
     assert _kinds(slim(before, exact=True).model) == _kinds(before)
 

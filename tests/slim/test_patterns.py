@@ -148,6 +148,33 @@ def test_pattern(name):
     assert kinds(text) == expected
 
 
+@pytest.mark.parametrize("opset", [11, 12, 13, 18])
+@pytest.mark.parametrize(
+    ("sizes", "perm", "left"),
+    [
+        ("A,B,1,4", [0, 2, 1, 3], ["Squeeze", "Unsqueeze", "Relu"]),
+        ("A,1,B", [1, 0, 2], ["Squeeze", "Unsqueeze", "Relu"]),
+        ("1,1,A,B", [2, 0, 3, 1], ["Squeeze", "Unsqueeze", "Relu"]),
+        ("A,1,B,1", [1, 0, 2, 3], ["Squeeze", "Unsqueeze", "Relu"]),
+    ],
+)
+def test_axes_of_1_beside_sizes_with_names_need_no_transposition(sizes, perm, left, opset):
+    named = ",".join("KLMN"[: len(perm)])
+    before = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": {opset}]> g (float[{sizes}] x) => (float[{named}] z) '
+        f"{{ a = Transpose <perm = {perm}> (x) z = Relu (a) }}"
+    )
+    after = slim(before).model
+    onnx.checker.check_model(after, full_check=True)
+    assert [node.op_type for node in after.graph.node] == left
+    proved(before, after)
+    for a, b in ((0, 2), (3, 0), (1, 1), (2, 3)):
+        shape = [{"A": a, "B": b, "1": 1, "4": 4}[size] for size in sizes.split(",")]
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        expected, found = (ReferenceEvaluator(each).run(None, {"x": x})[0] for each in (before, after))
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_initializers_are_moved_once_and_those_shared_stay_shared():
     before = model("""g (float[2,3] x) => (float[2,2] y, float[2,2] z)
         <float[2,3] w = {1, 2, 3, 4, 5, 6}> {

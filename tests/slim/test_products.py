@@ -114,6 +114,25 @@ def test_products_stay_where_sizes_are_not_known():
     assert LAID not in whats(slim(model(text, **weights)))
 
 
+def test_products_are_computed_by_heads_whatever_the_batch():
+    text = ATTENTION.replace("float[1,64,", "float[N,64,")
+    before = model(text, **{**WEIGHTS, "n": [0, 64, 4, 16], "nz": [-1, 64, 64]})
+    found = slimmed(before)
+    assert whats(found) == [LAID]
+    assert kinds(found).count("Transpose") == 2, "keys and the result are transposed"
+    for batch in (0, 1, 2, 7):
+        x = {"x": np.random.default_rng(2).integers(-3, 4, (batch, 64, 32)).astype(np.float32)}
+        for expected, other in zip(run(before, x), run(found.model, x), strict=True):
+            np.testing.assert_array_equal(other, expected)
+
+
+@pytest.mark.parametrize("rows", [63, 64])
+def test_products_are_laid_where_rows_are_known_to_be_enough(rows):
+    text = ATTENTION.replace("float[1,64,", f"float[N,{rows},").replace("32] x", "128] x")
+    weights = {**WEIGHTS, **dict.fromkeys(("wq", "wk", "wv"), (128, 64)), "n": [0, rows, 4, 16], "nz": [0, rows, 64]}
+    assert (LAID in whats(slimmed(model(text, **weights)))) is (rows == 64)
+
+
 def test_products_of_few_rows_stay():
     text = ATTENTION.replace("float[1,64,", "float[1,8,")
     weights = {**WEIGHTS, "n": [1, 8, 4, 16], "nz": [1, 8, 64]}

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from anydml.slim.costs import NOTHING, Cost, movement
+from anydml.slim.costs import NOTHING, RESHAPES, Cost, movement
 from anydml.slim.graph import Op
 from anydml.slim.pieces import Window
 from anydml.slim.sizes import StandIns
 
 LAST = 2**63 - 1
 """End of a Slice that takes an axis up to its end."""
+
+OPSET_OF_AXES = 13
+"""First opset in which Squeeze and Unsqueeze take their axes as an input."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +55,11 @@ class Builder:
 
     Args:
         stand_ins: primes that stand for symbolic sizes.
+        opset: opset of the graph.
     """
 
-    def __init__(self, stand_ins: StandIns) -> None:
-        self._stand_ins = stand_ins
+    def __init__(self, stand_ins: StandIns, opset: int) -> None:
+        self._stand_ins, self._opset = stand_ins, opset
         self._built: dict[Hashable, Expr] = {}
         self._costs: dict[int, Cost] = {}
 
@@ -79,8 +83,8 @@ class Builder:
         return self._build(Expr("Constant", (), tuple(sizes), detail=name))
 
     def reshape(self, expr: Expr, sizes: Sequence[int]) -> Expr | None:
-        """Reshape; None if the shape cannot be written with its symbolic sizes."""
-        while expr.kind in ("Flatten", "Reshape"):
+        """Reshape, or what else changes the shape; None if it cannot be written with its symbolic sizes."""
+        while expr.kind in RESHAPES:
             (expr,) = expr.inputs
         if expr.sizes == tuple(sizes):
             return expr
@@ -90,7 +94,25 @@ class Builder:
         ends = [math.prod(expr.sizes[:axis]) for axis in range(len(expr.sizes) + 1)]
         if len(sizes) == 2 and sizes[0] in ends:
             return self._move("Flatten", expr, sizes, 0, axis=ends.index(sizes[0]))
+        if [size for size in expr.sizes if size != 1] == [size for size in sizes if size != 1]:
+            return self._with_other_ones(expr, sizes)
         return None
+
+    def _with_other_ones(self, expr: Expr, sizes: Sequence[int]) -> Expr:
+        """Squeeze and Unsqueeze, which need no shape, to a shape that differs in axes of size 1 alone."""
+        old, new = _ones(expr.sizes), _ones(sizes)
+        removed, added = list[int](), list[int]()
+        for before, after in zip(old, new, strict=True):
+            common = min(len(before), len(after))
+            removed += before[common:]
+            added += after[common:]
+        left = [size for axis, size in enumerate(expr.sizes) if axis not in removed]
+        for kind, axes, shape in (("Squeeze", removed, left), ("Unsqueeze", added, sizes)):
+            if axes and self._opset >= OPSET_OF_AXES:
+                expr = self._move(kind, expr, shape, 0, (tuple(axes),))
+            elif axes:
+                expr = self._move(kind, expr, shape, 0, axes=tuple(axes))
+        return expr
 
     def transpose(self, expr: Expr, perm: Sequence[int], width: int) -> Expr:
         """Transpose; axis k of the result is axis ``perm[k]``."""
@@ -182,6 +204,17 @@ class Builder:
     def _build(self, expr: Expr) -> Expr:
         key = expr.kind, tuple(map(id, expr.inputs)), expr.sizes, expr.numbers, expr.attributes, expr.detail
         return self._built.setdefault(key, expr)
+
+
+def _ones(sizes: Sequence[int]) -> list[list[int]]:
+    """Return the axes of size 1 before each of the others, and behind the last of these."""
+    ones: list[list[int]] = [[]]
+    for axis, size in enumerate(sizes):
+        if size == 1:
+            ones[-1].append(axis)
+        else:
+            ones.append([])
+    return ones
 
 
 def in_order(exprs: Iterable[Expr]) -> Iterator[Expr]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
+from fractions import Fraction
 
 import numpy as np
 import onnx.defs
@@ -18,6 +20,9 @@ from anydml.slim.graph import Graph, Op
 
 MAX_GROWTH = 1 << 16
 """Maximum size in bytes of a constant that has more bytes than those that it is computed of."""
+
+MAX_POWERS, MAX_EXPONENT = 64, 64
+"""Maximum number of powers, and largest exponent, that are checked to be exact."""
 
 
 class Folding:
@@ -69,9 +74,8 @@ class Folding:
         op = op.replaced([self._names.get(name, name) for name in op.inputs])
         if op.captured or ":" in op.kind:
             return op
-        if op.kind in ("Shape", "Size") or (
-            op.kind in EXACT and all(name in self._exact for name in op.inputs if name)
-        ):
+        is_exact = op.kind in EXACT or (op.kind == "Pow" and self._is_exact_power(op))
+        if op.kind in ("Shape", "Size") or (is_exact and all(name in self._exact for name in op.inputs if name)):
             self._exact.update(op.outputs)
         call = Call(op.proto, {"": self._graph.opset}, [])
         twins = self._nodes.setdefault((op.kind, call.attributes(), op.inputs, len(op.outputs)), op.outputs)
@@ -86,6 +90,15 @@ class Folding:
                 if term is not None and name in self._exact:
                     self._first.setdefault(term.number, name)
         return op if is_needed else None
+
+    def _is_exact_power(self, op: Op) -> bool:
+        """Whether a Pow makes few numbers that no runtime has to round, as 8 of 64 to the power of ½."""
+        terms = [self._terms.get(name) for name in (*op.inputs, *op.outputs)]
+        arrays = [term.array for term in terms if term is not None and term.is_constant and term.array is not None]
+        if len(arrays) != len(terms) or any(array.size > MAX_POWERS for array in arrays):
+            return False
+        numbers = (array.reshape(-1).tolist() for array in np.broadcast_arrays(*arrays))
+        return all(map(_is_exact_power, *numbers))
 
     def _other(self, op: Op, name: str, term: Term, twin: str) -> str | None:
         """Return the name of a value that equals an output of a node bit for bit; None if there is none."""
@@ -121,6 +134,13 @@ class Folding:
         self._first[term.number] = constant
         self._exact.add(constant)
         return constant
+
+
+def _is_exact_power(base: float, exponent: float, power: float) -> bool:
+    if not all(map(math.isfinite, (base, exponent, power))) or not 0 <= exponent <= MAX_EXPONENT:
+        return False
+    twice = 2 * Fraction(exponent)
+    return twice.denominator == 1 and Fraction(power) ** 2 == Fraction(base) ** int(twice)
 
 
 def plain(graph: Graph) -> Graph:

@@ -62,7 +62,7 @@ class Regions:
 
     def __init__(self, analysis: Analysis, stand_ins: StandIns) -> None:
         self.analysis, self._stand_ins = analysis, stand_ins
-        self.builder = Builder(stand_ins)
+        self.builder = Builder(stand_ins, analysis.graph.opset)
         self._costs: dict[Op, Cost] = {}
         self._of: dict[Op, Region] = {}
         self.all = self._found()

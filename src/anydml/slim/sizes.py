@@ -74,6 +74,10 @@ class StandIns:
         # Where a size that is kept may be 0, none can be inferred.
         return tuple(sizes) if sizes.count(-1) <= (0 not in sizes) else None
 
+    def can_reshape(self, *shapes: Sequence[int]) -> bool:
+        """Whether a Reshape from each shape to each other one can be written."""
+        return all(self.shape(a, b) is not None for a in shapes for b in shapes)
+
 
 class _Choice:
     """Chooses primes for names, so that each size that is derived from them has a prime factor of its own.

@@ -182,8 +182,10 @@ def _slimmed(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs:
     analyses = original = Analyses(graph, several)
     if folded is not None:
         known = analyses.of(folded)
-        moved = _movement(analyses.first, stand_ins)
-        stages.append(Stage(folded, _folding(graph, folded), (moved, _movement(known.first, stand_ins))))
+        moved, left = (_movement(each.first, stand_ins) for each in (analyses, known))
+        # Sizes that are known from now on tell what nodes have moved before, too.
+        moved = max(moved, left, key=lambda cost: cost.moved)
+        stages.append(Stage(folded, _folding(graph, folded), (moved, left)))
         graph, analyses = folded, known
     if not keeps_signs and (summed := judge.without_zeros(graph)) is not None:
         stages.append(Stage(summed, _zeros(graph, summed), (NOTHING, NOTHING), SIGNS))

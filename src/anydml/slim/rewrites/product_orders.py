@@ -71,17 +71,10 @@ class GroupSearch:
         """Yield all groups that save bytes."""
         for product in products_of(self._analysis):
             name = self._graph.ops[product.number].outputs[0]
-            if not self._stand_ins.is_constant(product.rows, product.columns):
-                continue
             for order in self._orders(name, product):
-                is_transposed = order.perm == TRANSPOSED
-                if (
-                    is_fast_transposed(product.rows)
-                    if is_transposed
-                    else is_fast_batched(order.sizes[1], product.depth)
-                ):
+                if self._is_fast(product, order):
                     group = self._grown(Group(order, name, None), name)
-                    if group.gain > (CALL if is_transposed else 0):
+                    if group.gain > (CALL if order.perm == TRANSPOSED else 0):
                         yield group
         for root, readers in self._readers.of.items():
             seen = set()
@@ -92,6 +85,18 @@ class GroupSearch:
                     group = self._grown(Group(Order(sizes, TRANSPOSED), root, reader), reader.name)
                     if group.gain > CALL and group.sinks:
                         yield group
+
+    def _is_fast(self, product: Product, order: Order) -> bool:
+        """Whether a product is known to be as fast in an order: a batch may have any size, its matrices may not."""
+        if order.perm == TRANSPOSED:
+            return self._stand_ins.is_constant(product.rows) and is_fast_transposed(product.rows)
+        given = self._values[product.given].sizes
+        return (
+            self._stand_ins.is_constant(*order.sizes[1:])
+            and is_fast_batched(order.sizes[1], product.depth)
+            and self._stand_ins.can_reshape(given, _factor(product, order))
+            and self._stand_ins.can_reshape(product.sizes, order.sizes)
+        )
 
     def _orders(self, name: str, product: Product) -> list[Order]:
         """Return the orders in which a product is read, directly or behind nodes that compute element by element."""
@@ -162,18 +167,23 @@ class GroupSearch:
         values = self._values
         op = self._graph.ops[number]
         (output,) = op.outputs
-        if output not in values or self._size(output) != count or group.order.split(values[output].sizes) is None:
+        if output not in values or self._size(output) != count:
+            return False
+        fine = group.order.split(values[output].sizes)
+        if fine is None or not self._stand_ins.can_reshape(values[output].sizes, fine.sizes):
             return False
         for name in filter(None, op.inputs):
             value = values.get(name)
             if value is None or value.tensor is None:
                 return False
             if value.is_constant or value.tensor.size == 1:
-                if value.tensor.size > 1 and len(value.sizes) > len(values[output].sizes):
+                if len(value.sizes) > len(values[output].sizes if value.tensor.size > 1 else fine.sizes):
                     return False
                 continue
             sources = self._readers.sources(name)
             if value.tensor.size != count or not sources or not sources <= before.keys():
+                return False
+            if not self._stand_ins.can_reshape(value.sizes, fine.sizes):
                 return False
             one = self._readers.piece(name)
             is_in_order = one is not None and one[1] == before[one[0]]
@@ -262,10 +272,9 @@ class ProductOrdering(Rewrite):
                 flat = self._reshaped(product.given, matrix)
                 product_name = self._add("Gemm", [left, flat, *added], "", label, transB=1)
         else:
-            batch, rows, heads, width = order.sizes
+            _, _, heads, width = order.sizes
             split = weights.reshape(1, product.depth, heads, width).transpose(0, 2, 1, 3)
-            sizes = (batch, rows, product.depth) if batch == 1 else (batch, 1, rows, product.depth)
-            factors = [self._reshaped(product.given, sizes), constant(product.weights, split)]
+            factors = [self._reshaped(product.given, _factor(product, order)), constant(product.weights, split)]
             product_name = self._add("MatMul", factors, "", label)
             if bias is not None:
                 added = [product_name, constant(bias_name, bias.reshape(1, heads, 1, width))]
@@ -278,7 +287,7 @@ class ProductOrdering(Rewrite):
         names = [transposed, product.weights, *([product.bias] if product.bias else [])]
         label = op.proto.name or op.outputs[0]
         product_name = self._add("Gemm", names, "", label, transA=1, transB=int(product.is_transposed))
-        self._reshape(product_name, self._values[op.outputs[0]].sizes, op.outputs[0])
+        self._shaped(product_name, (product.rows, product.columns), product.sizes, op.outputs[0])
 
     def _elementwise(self, op: Op, order: Order) -> None:
         (output,) = op.outputs
@@ -305,8 +314,20 @@ class ProductOrdering(Rewrite):
 
     def _restore(self, laid: str, order: Order, name: str) -> None:
         """Write a result in the old order, under its old name."""
-        transposed = self._add("Transpose", [self._reshaped(laid, order.transposed)], "", perm=order.inverse)
-        self._reshape(transposed, self._values[name].sizes, name)
+        transposed = self._add("Transpose", [laid], "", perm=order.inverse)
+        self._shaped(transposed, order.sizes, self._values[name].sizes, name)
 
     def _reshaped(self, name: str, sizes: Sequence[int]) -> str:
-        return self._reshape(name, sizes, self._graph.new_name(name, "shape"))
+        return self._shaped(name, self._values[name].sizes, sizes, self._graph.new_name(name, "shape"))
+
+    def _shaped(self, name: str, before: Sequence[int], after: Sequence[int], output: str) -> str:
+        """Write a Reshape from one shape to another."""
+        shape = self._stand_ins.shape(before, after)
+        assert shape is not None, "the search has checked it"
+        return self._reshape(name, shape, output)
+
+
+def _factor(product: Product, order: Order) -> tuple[int, ...]:
+    """Return the shape of the first factor of a product by heads."""
+    batch, rows, *_ = order.sizes
+    return (batch, rows, product.depth) if batch == 1 else (batch, 1, rows, product.depth)

@@ -138,8 +138,7 @@ class LeadingAxes:
     def _can_be_written(self, sizes: Sequence[int], change: Change) -> bool:
         """Whether a shape can be changed, and Reshapes to and from the changed one can be written."""
         new = change.of(sizes)
-        shape = self._stand_ins.shape
-        return new is not None and shape(sizes, new) is not None and shape(new, sizes) is not None
+        return new is not None and self._stand_ins.can_reshape(sizes, new)
 
     def _keeps_matrices(self, op: Op, change: Change, rank: int) -> bool:
         """Whether a change leaves the matrices of a MatMul alone, or only changes rows of its first factor."""
