@@ -151,6 +151,7 @@ def hdf5(path, **options):
             file.create_dataset(name, data=content, **more)
         part = file.create_dataset("part", shape=X.shape, dtype="f8", chunks=(2, 4, 5), fillvalue=np.nan)
         part[2:4] = X[2:4]
+        file.create_dataset("never", shape=(3, 4), dtype="i2", fillvalue=6)
         file.create_dataset("lzf", data=X, chunks=(2, 4, 5), compression="lzf")
         file.create_dataset("references", data=["a", "b"], dtype=h5py.string_dtype())
         for axis, size in ("time", 6), ("lat", 8), ("lon", 10):
@@ -161,15 +162,10 @@ def hdf5(path, **options):
         file["gzip"].attrs["units"] = "K"
 
 
-@pytest.mark.parametrize("options", [{}, {"libver": "latest"}, {"userblock_size": 512}])
+@pytest.mark.parametrize("options", [{}, {"libver": "latest"}, {"userblock_size": 512}, {"userblock_size": 2048}])
 @pytest.mark.parametrize("version", [None, 3])
 def test_hdf5_is_a_group(tmp_path, options, version):
     hdf5(tmp_path / "x.h5", **options)
-    if "userblock_size" in options:
-        # The signature is not where the file begins.
-        with pytest.raises(ModelError):
-            stores.rechunk(tmp_path / "x.h5", tmp_path / "y", [6, 4, 10])
-        return
     plan = stores.rechunk(tmp_path / "x.h5", tmp_path / "y", [6, 4, 10], zarr_format=version)
     assert 'leaves out "lzf", which has filter lzf, which Zarr does not have' in plan.remarks
     assert any(each.startswith('leaves out "references", which is of dtype object') for each in plan.remarks)
@@ -179,7 +175,7 @@ def test_hdf5_is_a_group(tmp_path, options, version):
     group = zarr.open_group(str(tmp_path / "y"), mode="r")
     assert group.attrs.asdict() == {"title": "T", "n": 3.0, "of": [0, 1]}
     with h5py.File(tmp_path / "x.h5") as file:
-        for name in (*DATASETS, "part", "time"):
+        for name in (*DATASETS, "part", "never", "time"):
             assert group[name].dtype in (file[name].dtype, file[name].dtype.newbyteorder())
             np.testing.assert_array_equal(group[name][...], file[name][()])
             np.testing.assert_array_equal(stores.open(tmp_path / "x.h5" / name).read(), file[name][()])
@@ -188,6 +184,21 @@ def test_hdf5_is_a_group(tmp_path, options, version):
     assert ([*axes], own.attrs["units"]) == (["time", "lat", "lon"], "K")
     with pytest.raises(ModelError, match="references: cannot be read: it is of dtype object"):
         stores.open(tmp_path / "x.h5/references")
+
+
+def test_chunks_that_are_counted_from_behind_the_user_block(tmp_path, monkeypatch):
+    from anydml.stores.formats import hdf5 as module
+
+    hdf5(tmp_path / "x.mat", userblock_size=1024)
+    chunks, by = module._chunks, [-1024]
+    monkeypatch.setattr(
+        module, "_chunks", lambda data: [each._replace(byte_offset=each.byte_offset + by[0]) for each in chunks(data)]
+    )
+    np.testing.assert_array_equal(stores.open(tmp_path / "x.mat/gzip").read(), DATASETS["gzip"][0])
+    by[0] = 5
+    hdf5(tmp_path / "y.mat", userblock_size=1024)
+    with pytest.raises(ModelError, match="has chunks whose places behind the user block are not known"):
+        stores.open(tmp_path / "y.mat/gzip")
 
 
 def test_hdf5_without_its_library_is_named(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """`anydml rechunk`, and how far it says to be."""
 
+import json
 import os
 from pathlib import Path
 
@@ -142,6 +143,9 @@ def test_stores_lists_zarr_arrays(x, capsys):
     assert code == 0
     assert "[24, 18, 10]" in out
     assert "Zarr 3, chunks [1, 18, 10], codec zstd" in out
+    stores.rechunk("x.zarr", "s.zarr", (1, 18, 10), shards=(12, 18, 10)).run()
+    assert "Zarr 3, chunks [1, 18, 10] in shards [12, 18, 10], codec zstd" in run(capsys, "stores", "s.zarr")[1]
+    assert json.loads(run(capsys, "stores", "s.zarr", "--json")[1])["zarr"]["shards"] == [12, 18, 10]
 
 
 @pytest.mark.parametrize("blocks", [0, 2])

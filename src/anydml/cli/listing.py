@@ -30,7 +30,7 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
 
     Returns:
         `model`, `arrays` (each with `name`, `dtype`, `shape`, `bytes`, and `file` or `pieces`), `remarks`, `metadata`,
-        and of a Zarr array `zarr` (its `version`, `chunks` and `codec`).
+        and of a Zarr array `zarr` (its `version`, `chunks`, `shards`, which may be null, and `codec`).
 
     Raises:
         ModelError: it cannot be read.
@@ -55,7 +55,9 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
     report["arrays"] = [{**array_as_json(tensor), "file": tensor.path.name} for tensor in arrays]
     if isinstance(opened, stores.ZarrStore):
         codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
-        report["zarr"] = {"version": opened.layout.version, "chunks": [*opened.chunks], "codec": str(codec)}
+        shards = [*opened.layout.file] if opened.layout.is_sharded else None
+        chunks = [*(opened.layout.inner if shards else opened.chunks)]
+        report["zarr"] = {"version": opened.layout.version, "chunks": chunks, "shards": shards, "codec": str(codec)}
     return report
 
 
@@ -87,7 +89,8 @@ def lines_of(report: dict[str, Any]) -> Iterator[str]:
     total = bytes_text(sum(array["bytes"] for array in report["arrays"]))
     yield printable(f"{report['model']}: {counted(len(rows), 'array')}, {total}")
     if (zarr := report.get("zarr")) is not None:
-        yield printable(f"  Zarr {zarr['version']}, chunks {zarr['chunks']}, codec {zarr['codec']}")
+        shards = "" if zarr["shards"] is None else f" in shards {zarr['shards']}"
+        yield printable(f"  Zarr {zarr['version']}, chunks {zarr['chunks']}{shards}, codec {zarr['codec']}")
     for remark in report["remarks"]:
         yield printable(f"  {remark}")
     for key, value in report["metadata"].items():

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from anydml.errors import ModelError
 from anydml.files.addresses import ADDRESS_START, Address
@@ -101,6 +100,9 @@ def size_at(path: Path) -> int:
 
 def _local(name: str, uri: str) -> Path:
     """The local path of a file:// address."""
+    # It loads what speaks HTTP, which plans of files do without.
+    from urllib.request import url2pathname
+
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         raise ModelError(f"{name}: {uri[:200]!r} {address(uri)}, without a host, a query or a fragment")

@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,13 @@ from anydml.stores.formats.references import Range, References
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-"""The first bytes of a file."""
+"""The first bytes of a file, or of what follows its user block."""
+
+MIN_USER_BLOCK = 512
+"""Bytes of the smallest user block; each other one is twice as large as one before."""
+
+SUFFIXES = (".h5", ".hdf5", ".he5", ".nc", ".nc4", ".mat")
+"""Of files that are searched for a signature behind a user block, as MATLAB's have one."""
 
 FILTERS: dict[int, Callable[[tuple[int, ...]], dict[str, Any]]] = {
     1: lambda values: {"id": "zlib", "level": values[0] if values else 1},
@@ -36,6 +43,26 @@ OF_LIBRARIES = frozenset({
 
 WITHOUT_VALUES = "This is a netCDF dimension but not a netCDF variable"
 """How the names of scales begin that stand for the size of an axis alone."""
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether a file is one of HDF5.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        if file.read(len(SIGNATURE)) == SIGNATURE:
+            return True
+        if path.suffix.lower() not in SUFFIXES:
+            return False
+        at, end = MIN_USER_BLOCK, file.seek(0, os.SEEK_END)
+        while at < end:
+            file.seek(at)
+            if file.read(len(SIGNATURE)) == SIGNATURE:
+                return True
+            at *= 2
+    return False
 
 
 def references_of_hdf5(path: Path, place: JsonPath) -> References:
@@ -111,24 +138,27 @@ def _dataset(data: Any, path: Path) -> Iterator[tuple[str, bytes | Range]]:
     })  # fmt: skip
     axes = _axes(data)
     yield ".zattrs", _text(_attributes(data) | ({DIMENSIONS: axes} if axes else {}))
-    if 0 in shape:
+    # Where nothing was written, the offset may be any number.
+    if 0 in shape or not data.id.get_storage_size():
         return
     if data.chunks is None:
         at, size = data.id.get_offset(), math.prod(shape) * dtype.itemsize
         name = ".".join("0" for _ in shape) or "0"
         if at is not None:
             yield name, Range(path, at, size)
-        elif data.id.get_storage_size():
+        else:
             # Small datasets may lie in their headers.
             yield name, np.ascontiguousarray(data[...]).tobytes()
         return
-    for chunk_info in _chunks(data):
+    chunks = _chunks(data)
+    base = _base(data, chunks[0], path) if chunks else 0
+    for chunk_info in chunks:
         if chunk_info.filter_mask:
             raise ValueError(
                 f"has a chunk at {[*chunk_info.chunk_offset]} that was written without some of the filters"
             )
         number = (str(first // size) for first, size in zip(chunk_info.chunk_offset, chunk, strict=True))
-        yield ".".join(number), Range(path, chunk_info.byte_offset, chunk_info.size)
+        yield ".".join(number), Range(path, base + chunk_info.byte_offset, chunk_info.size)
 
 
 def _chunks(data: Any) -> list[Any]:
@@ -138,6 +168,24 @@ def _chunks(data: Any) -> list[Any]:
         data.id.chunk_iter(chunks.append)
         return chunks
     return [data.id.get_chunk_info(k) for k in range(data.id.get_num_chunks())]
+
+
+def _base(data: Any, chunk_info: Any, path: Path) -> int:
+    """Bytes that come before what offsets of chunks count from: some versions of HDF5 count from behind the user block.
+
+    Raises:
+        ValueError: the chunk is at neither place.
+    """
+    base = data.file.userblock_size
+    if not base:
+        return 0
+    content = bytes(data.id.read_direct_chunk(chunk_info.chunk_offset)[1])
+    with path.open("rb") as file:
+        for start in (0, base):
+            file.seek(start + chunk_info.byte_offset)
+            if file.read(len(content)) == content:
+                return start
+    raise ValueError("has chunks whose places behind the user block are not known")
 
 
 def _codecs(data: Any, dtype: np.dtype[Any]) -> Iterator[dict[str, Any]]:

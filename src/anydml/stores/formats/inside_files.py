@@ -11,7 +11,7 @@ from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.files.located import located
-from anydml.stores.formats.hdf5 import SIGNATURE, references_of_hdf5
+from anydml.stores.formats.hdf5 import is_hdf5, references_of_hdf5
 from anydml.stores.formats.icechunk import is_icechunk, references_of_icechunk, snapshot_of
 from anydml.stores.formats.kerchunk import is_kerchunk, references_of_kerchunk
 from anydml.stores.formats.n5 import is_n5, references_of_n5, state_of_n5
@@ -195,10 +195,10 @@ def _kind(path: Path) -> Any:
     if path.is_dir():
         return references_of_n5 if is_n5(path) else references_of_icechunk
     with path.open("rb") as file:
-        start = file.read(8)
-    if start.startswith(b"PK") and path.suffix.lower() in (".zip", ".zarr") and is_zip_store(path):
+        start = file.read(2)
+    if start == b"PK" and path.suffix.lower() in (".zip", ".zarr") and is_zip_store(path):
         return references_of_zip
-    if start == SIGNATURE:
+    if is_hdf5(path):
         return references_of_hdf5
     return references_of_kerchunk if path.suffix.lower() == ".json" and is_kerchunk(path) else None
 
