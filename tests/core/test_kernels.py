@@ -156,6 +156,18 @@ def test_lines_apart_whose_elements_are_read_far_apart(kernels):
         check_strides(rng, sizes, element, [sizes[1] * pitch, pitch, element], source)
 
 
+def test_crossed_rows_that_evict_each_other(kernels):
+    """Rows of the source whose distance has a large power of two, and lines of the destination together or apart."""
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        element = int(rng.choice([2, 3, 6, 12, 16, 24, 32, 48, 64]))
+        many, between, long = int(rng.integers(2, 40)), int(rng.integers(1, 3)), int(rng.integers(2, 70))
+        distance = 2048 * int(rng.integers(2, 5)) * int(rng.choice([1, 1, -1]))
+        line = long * element
+        to = [between * line, line, element]
+        check_strides(rng, [many, between, long], element, to, [element, abs(distance) * long, distance])
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="guard pages are made by mprotect")
 @pytest.mark.parametrize("at_end", [False, True])
 def test_turned_pixels_between_guard_pages(kernels, at_end):

@@ -6,7 +6,7 @@ the same reason, results are allocated by PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -86,7 +86,7 @@ class TorchAdapter(ArrayAdapter):
 
     def mark_written(self) -> None:
         """Increment the tensor's version, as PyTorch's own writes do, so that autograd notices."""
-        _bump_versions((self.array,))
+        torch.autograd.graph.increment_version(self.array)
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
         """Allocate a tensor in host memory, and return its memory.
@@ -154,10 +154,6 @@ def is_recorded() -> bool:
     return not torch.compiler.is_compiling() and bool(_is_included(_TRACER)) and not _is_excluded(_TRACER)
 
 
-def _bump_versions(tensors: Iterable[Any]) -> None:
-    torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
-
-
 def _from_lengths(lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
     return torch.from_numpy(lengths).clone()
 
@@ -189,6 +185,7 @@ def register() -> dict[type, Callable[[], bool]]:
     if tensors is not None:
         checks = torch._C._is_tracing, _count_modes
         flags = (vars(forward_ad), "_current_level", -1), (vars(torch.compiler), "_is_compiling_flag", False)
-        tensors.register(kinds, checks, flags, _bump_versions, _by_code(), _from_lengths)
+        on_write = torch.autograd.graph.increment_version
+        tensors.register(kinds, checks, flags, on_write, _by_code(), _from_lengths)
     # torch.compile cannot trace compiled code, which makes all other checks itself, in less time.
     return dict.fromkeys(kinds, is_dynamo_compiling)

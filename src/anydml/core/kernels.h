@@ -43,6 +43,9 @@ enum {
   ANYDML_SHORT_RUN = 512,  /* bytes of a run from which an element is repeated by such a pattern */
   ANYDML_TRANSPOSE_BUFFER = 64 << 10, /* bytes of a buffer of transposed rows before non-temporal stores */
   ANYDML_CROWDED = 32 << 10, /* rows times the power of two in their distance, above which their lines evict each other */
+  ANYDML_CROWDED_ROW = 2048, /* the power of two in the distance of rows of which only so many lines stay in the L1 cache: */
+  ANYDML_WAYS = 8,
+  ANYDML_CROSSED_BUFFER = 16 << 10, /* bytes of a buffer of lines whose elements are on several pages */
   ANYDML_ROWS_BLOCK = 8 << 10, /* bytes of a block of rows in either dimension if the source is transposed */
   ANYDML_LINES_ROW = 1024, /* bytes of a source row in a block whose tiles are stored as whole lines, */
   ANYDML_LINES = 128,      /* and of a destination row */

@@ -1,12 +1,18 @@
 /* Planes of strided rows and elements, and of fills. Included once for each
  * instruction set, so it has no guard. */
+/* Of rows of the source whose lines evict each other, elements are copied from a few at a time. */
 #define ANYDML_ELEMENTS(e) static void K(elements##e)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) { \
   const int64_t a = s->a0, b = s->b0; \
-  for (; n1 > 0; n1--, to += s->a1, from += s->b1) { \
-    char *t = to; const char *f = from; int64_t i = n0; \
-    for (; i >= 4; i -= 4, t += 4 * a, f += 4 * b) { \
-      memcpy(t, f, e); memcpy(t + a, f + b, e); memcpy(t + 2 * a, f + 2 * b, e); memcpy(t + 3 * a, f + 3 * b, e); } \
-    for (; i > 0; i--, t += a, f += b) memcpy(t, f, e); } }
+  const int crowded = n1 > 1 && n0 > 2 * ANYDML_WAYS && (b & -b) >= ANYDML_CROWDED_ROW && anydml_crosses(s); \
+  const int64_t most = crowded ? ANYDML_WAYS : n0; \
+  for (int64_t done = 0; done < n0; done += most) { \
+    const int64_t n = n0 - done < most ? n0 - done : most; \
+    char *row = to + done * a; const char *source = from + done * b; \
+    for (int64_t k = n1; k > 0; k--, row += s->a1, source += s->b1) { \
+      char *t = row; const char *f = source; int64_t i = n; \
+      for (; i >= 4; i -= 4, t += 4 * a, f += 4 * b) { \
+        memcpy(t, f, e); memcpy(t + a, f + b, e); memcpy(t + 2 * a, f + 2 * b, e); memcpy(t + 3 * a, f + 3 * b, e); } \
+      for (; i > 0; i--, t += a, f += b) memcpy(t, f, e); } } }
 ANYDML_ELEMENTS(1) ANYDML_ELEMENTS(2) ANYDML_ELEMENTS(3) ANYDML_ELEMENTS(4) ANYDML_ELEMENTS(6) ANYDML_ELEMENTS(8)
 ANYDML_ELEMENTS(12) ANYDML_ELEMENTS(16) ANYDML_ELEMENTS(24) ANYDML_ELEMENTS(32) ANYDML_ELEMENTS(64) ANYDML_ELEMENTS(128)
 
@@ -69,12 +75,29 @@ static void K(side_by_side)(const anydml_task *s, int64_t first, int64_t last) {
   if (s->pattern && at) K(sink_close)(&sink);
 }
 
+/* Elements that cross rows of the source on other pages, several lines at a time, which are apart at the destination. */
+static void K(elements_crossed)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  char data[ANYDML_CROSSED_BUFFER] __attribute__((aligned(64)));
+  const int64_t line = n0 * s->element, most = ANYDML_CROSSED_BUFFER / line;
+  anydml_task packed = *s;
+  packed.a1 = line;
+  for (int64_t lines; n1 > 0; n1 -= lines, to += lines * s->a1, from += lines * s->b1) {
+    lines = n1 < most ? n1 : most;
+    ((anydml_plane)s->table)(&packed, data, from, lines, n0);
+    for (int64_t k = 0; k < lines; k++) K(stream)(to + k * s->a1, data + k * line, line, data + k * line);
+  }
+}
+
 /* Elements that are contiguous at the destination, with non-temporal stores: as many lines at a time as fit in a sink. */
 static void K(elements_packed)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, line = n0 * e, follows = s->a1 == line;
   const char *end = NULL;
   anydml_plane plane = (anydml_plane)s->table;
   K(sink) sink;
+  if (!follows && e <= 32 && anydml_crosses(s) && anydml_abs(s->b0) >= 4096 && 2 * line <= ANYDML_CROSSED_BUFFER) {
+    K(elements_crossed)(s, to, from, n1, n0);
+    return;
+  }
   for (int64_t lines; n1 > 0; n1 -= lines, end = to + (lines - 1) * s->a1 + line, to += lines * s->a1, from += lines * s->b1) {
     K(sink_from)(&sink, to, end);
     if (sink.fill + line > ANYDML_SINK) K(sink_flush)(&sink);

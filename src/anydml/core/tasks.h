@@ -79,6 +79,9 @@ static inline int anydml_has_lines(const anydml_task *s, const char *to) {
   return !((s->a1 | s->a2) & 63) && head % e == 0 && (!head || row >= ANYDML_LONG_ROW);
 }
 
+/* Whether elements of a line are further apart at the source than lines are. */
+static inline int anydml_crosses(const anydml_task *s) { return anydml_abs(s->b1) < anydml_abs(s->b0); }
+
 static inline void anydml_part(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   if (s->lookup_plane) s->lookup_plane(s, c, i1, i0, to, from, n1, n0);
   else s->plane(s, to, from, n1, n0);
