@@ -33,8 +33,12 @@ def drawn(rng, ndim):
         together = x.reshape(*x.shape[:axis], x.shape[axis] * x.shape[axis + 1], *x.shape[axis + 2 :])
         return together[..., None]
 
+    def one_repeated(x):
+        return np.broadcast_to(x[along(slice(None, 1))], [3 if k == axis else n for k, n in enumerate(x.shape)])
+
     steps = [
         lambda x: np.flip(x, axis),
+        lambda x: one_repeated(x) if x.shape[axis] else x,
         lambda x: np.roll(x, step, axis),
         lambda x: np.swapaxes(x, axis, other),
         lambda x: x[along(slice(count, None))],
@@ -313,6 +317,48 @@ def test_sizes_that_are_negative_before_they_are_padded(padded, numbers):
                 fused(x, n)
         else:
             np.testing.assert_array_equal(fused(x, n), padded(x, n))
+
+
+REPEATED = {
+    "joined": lambda x, k: np.concatenate([x[:k], x[k:]])[:1],
+    "twice": lambda x, k: np.concatenate([x, x])[:1],
+    "at k": lambda x, k: np.concatenate([x[:k], x[k:]])[k : k + 1],
+    "turned": lambda x, k: np.concatenate([x[:, :k], x[:, k:]], 1)[:, :1].T,
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_one_row_of_parts_that_may_be_empty_is_repeated(name):
+    """Which part the row is of differs from call to call."""
+    row, rng = REPEATED[name], np.random.default_rng(3)
+
+    def repeated(x, k):
+        one = row(x, k)
+        return np.broadcast_to(one, (3, *one.shape[1:]))
+
+    fused = dml.fuse(repeated)
+    for _ in range(60):
+        x, k = rng.integers(1, 99, rng.integers(1, 6, 2)), int(rng.integers(0, 5))
+        if row(x, k).shape[0] == 1:
+            np.testing.assert_array_equal(fused(x, k), repeated(x, k), strict=True)
+
+
+@pytest.mark.parametrize("given", [(2, 3, "k"), (2, "k", "k"), ("k", 2, "k"), ("k", -1, "k"), (3, "k"), ("k", 2, 5)])
+def test_powers_of_open_numbers(given):
+    """Python asks the modulus for its method as well, which gets numbers of other types."""
+
+    def power(x, k):
+        return x[: pow(*(k if each == "k" else each for each in given))]
+
+    fused, x = dml.fuse(power), np.arange(30)
+    for k in (3, 7):
+        try:
+            expected = power(x, k)
+        except ValueError:
+            with pytest.raises(ValueError, match="not invertible"):
+                fused(x, k)
+        else:
+            np.testing.assert_array_equal(fused(x, k), expected)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,13 @@ def test_orders_may_be_mixed():
         np.testing.assert_array_equal(found, mixed(x, other))
 
 
+def test_choices_in_another_order_are_refused():
+    rows = np.arange(6).reshape(2, 3)
+    for dtype in (">i4", ">i8"):
+        with pytest.raises(FuseError, match=f"in native byte order, not {dtype}"):
+            dml.fuse(lambda a, x: np.choose(a, [x[0], x[1]]))(np.zeros(3, dtype), rows)
+
+
 def test_structures_in_another_order_are_refused():
     with pytest.raises(FuseError, match=r"in the machine's byte order.*: pass it as"):
         dml.fuse(lambda x: np.concatenate([x, x]))(np.zeros(2, [("a", ">f4"), ("b", "i2")]))

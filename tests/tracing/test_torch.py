@@ -2,7 +2,9 @@
 
 import collections
 import itertools
+import warnings
 
+import numpy as np
 import pytest
 from how_many import how_many
 
@@ -211,6 +213,33 @@ def test_indices_that_are_arguments_are_0_or_more():
             function(X, last)
     assert torch.equal(dml.fuse(lambda x, i: x[:, i])(X, last), X[:, last])
     assert torch.equal(dml.fuse(torch.take)(X, last), torch.take(X, last))
+
+
+@pytest.mark.parametrize("given", [torch.tensor, np.array], ids=["torch", "numpy"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.bool_])
+def test_bytes_as_an_index_are_a_mask(given, dtype):
+    """As in PyTorch, which says that bools are better; in NumPy, bytes are integers."""
+    mask = given(np.array([1, 0, 1, 1]).astype(dtype))
+    x = torch.arange(24).reshape(4, 6)
+    for key in (mask, (mask, slice(1, 3)), (slice(None), given(np.array([0, 1] * 3).astype(dtype)))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            wanted = x[key]
+        assert torch.equal(dml.fuse(lambda x, key=key: x[key])(x), wanted)
+    with pytest.raises(dml.FuseError, match=f"a single {mask.dtype} is not an index".replace("torch.", "")):
+        dml.fuse(lambda x: x[mask[0] if given is torch.tensor else np.array(mask[0])])(x)
+
+
+PARTS = [[[0, 1]], [[0, 1], [1, 0]], [None, 0], [slice(1), 0], [..., 0], [torch.tensor(1), 0], [np.array([1, 0])] * 2]
+
+
+@pytest.mark.parametrize("key", PARTS, ids=str)
+def test_lists_that_may_be_tuples_are_refused(key):
+    """PyTorch read them as tuples, and announced that it will read them as NumPy does."""
+    with pytest.raises(dml.FuseError, match="pass a tuple, or a tensor"):
+        dml.fuse(lambda x: x[key])(X)
+    wanted = X[(*key,)]
+    assert torch.equal(dml.fuse(lambda x: x[(*key,)])(X), wanted)
 
 
 def test_modules_that_only_move():

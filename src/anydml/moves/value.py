@@ -135,10 +135,16 @@ class Value:
             strides = tuple([0 if k in repeated else stride for k, stride in enumerate(access.strides)])
             return _seen(sizes, self.element_size, access, access.offset, strides)
         extra = tuple(Factor(k, sizes[k], 1) for k in repeated)
+        # One of several pieces may be empty where its size is open, and keeps what says so.
+        is_only = len(value.pieces) == 1
+
+        def is_kept(factor: Factor) -> bool:
+            return factor.axis not in repeated or not (is_only or is_one(factor.size))
+
         pieces = tuple(
             piece._replace(
-                factors=(*(f for f in piece.factors if f.axis not in repeated), *extra),
-                source=with_zero_strides(source_by_factors(piece, lambda f: f.axis not in repeated), len(extra)),
+                factors=(*filter(is_kept, piece.factors), *extra),
+                source=with_zero_strides(source_by_factors(piece, is_kept), len(extra)),
             )
             for piece in value.pieces
         )

@@ -111,7 +111,7 @@ def from_zero(indices: Any) -> Any:
     by = traced_or_known(indices)
     if isinstance(by, TracedArray):
         name = by.element.name
-        if name not in ("int32", "int64"):
+        if name not in ("int32", "int64") or not by.element.isnative:
             return by
         # Read as unsigned, negative numbers exceed any size.
         by.trace.are_unsigned(by.value, 8 * by.itemsize)

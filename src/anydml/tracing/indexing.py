@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,7 +57,9 @@ def _items(x: TracedArray, key: Any) -> list[Any]:
                 raise refused("a mask as an index", "the number of selected elements is unknown")
             found = [x.trace.array(item)]
         else:
-            found = _known_items(item)
+            if item is key and x.HAS_KEYS_OF_TORCH:
+                _check_list(item)
+            found = _known_items(x, item)
         items += found
         consumed += len(found)
     rank = len(x.value.sizes)
@@ -79,12 +82,27 @@ class _MaskAxis(NamedTuple):
     size: int
 
 
-def _known_items(item: Any) -> list[Any]:
+def _check_list(key: Any) -> None:
+    """Check that a key is not a list with parts: versions of PyTorch differ in whether it is a tuple.
+
+    Raises:
+        FuseError: it is one.
+    """
+    if isinstance(key, Sequence) and not all(isinstance(each, _NUMBERS) for each in key):
+        raise broken("a list as an index with more than numbers in it: pass a tuple, or a tensor")
+
+
+_NUMBERS = (bool, int, float, Size, Short, np.generic)
+
+
+def _known_items(x: TracedArray, item: Any) -> list[Any]:
     """Convert a constant index to an int, an array of ints, or, for a mask, one array of ints per axis."""
     array = known(item)
-    if array.dtype == bool:
+    # PyTorch reads bytes as a mask.
+    is_bytes = array.dtype == np.uint8 and not isinstance(item, np.generic) and x.HAS_KEYS_OF_TORCH
+    if array.dtype == bool or is_bytes:
         if not array.ndim:
-            raise broken("a single bool is not an index", FuseIndexError)
+            raise broken(f"a single {array.dtype} is not an index", FuseIndexError)
         return [_MaskAxis(places, size) for places, size in zip(array.nonzero(), array.shape, strict=True)]
     if not array.ndim:
         return [operator.index(array.item())]

@@ -201,12 +201,13 @@ class Size:
         return other ^ self.scope.pinned(self)
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
-        if type(other) is int and 0 <= other <= 8 and modulus is None:
+        # Python asks a modulus for its method, too, and what is compiled calls it with a base of any type.
+        if type(self) is Size and type(other) is int and 0 <= other <= 8 and modulus is None:
             return math.prod([self] * other)
-        return pow(int(self), other, modulus)
+        return pow(int(self), other, None if modulus is None else operator.index(modulus))
 
     def __rpow__(self, other: Any, modulus: Any = None) -> Any:
-        return pow(other, self.scope.pinned(self), modulus)
+        return pow(other, int(self), None if modulus is None else operator.index(modulus))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         """Apply a ufunc; arithmetic with NumPy scalars stays open."""

@@ -17,6 +17,7 @@ class TracedTensor(TracedNdarray):
 
     __slots__ = ()
     LEAST_RANK = 1
+    HAS_KEYS_OF_TORCH = True
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

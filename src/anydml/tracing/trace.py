@@ -152,6 +152,8 @@ class TracedArray(TracedFields):
     trace: Trace
     LEAST_RANK = 0
     """1 if arrays without dimensions have an axis 0, too, as in PyTorch."""
+    HAS_KEYS_OF_TORCH = False
+    """Whether bytes as an index are a mask, and lists with parts may be tuples, as in PyTorch."""
 
     __hash__ = None  # type: ignore[assignment]  # as NumPy's arrays
 
