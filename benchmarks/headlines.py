@@ -1,4 +1,4 @@
-"""The table of README's first screen, from the kept results: ``python -m benchmarks.headlines [--write]``.
+"""The figures of README's first screen, from the kept results: ``python -m benchmarks.headlines [--write]``.
 
 Each row is the median, over all cases of a grid, of the time of the fastest alternative divided by anydml's, beside the
 least. A plain copy of files (`cp`) is not an alternative. ``--write`` puts the table into README.md.
@@ -48,9 +48,26 @@ def ratios(kept: dict[str, Any]) -> dict[str, float]:
     return by_case
 
 
+def results(name: str) -> Any:
+    """The kept results of a grid."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def headline() -> str:
+    """One sentence about the first grid, or nothing if it has no results."""
+    if not (RESULTS / "checkpoints.json").exists():
+        return ""
+    by_case = ratios(results("checkpoints")).values()
+    return (
+        f"**Speed:** the fastest alternative takes {statistics.median(by_case):.1f} times as long to join the shards of a "
+        f"checkpoint: the median of {len(by_case)} cases,\nof which the least is {min(by_case):.1f}. The median and the "
+        "least of other grids:\n\n"
+    )
+
+
 def row(name: str) -> str:
     """The row of a grid."""
-    kept = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    kept = results(name)
     by_case = ratios(kept)
     least = min(by_case, key=by_case.__getitem__)
     run = kept["runs"][0] if "runs" in kept else {"command": f"python -m benchmarks.{name}", **kept}
@@ -67,9 +84,9 @@ def row(name: str) -> str:
 
 
 def table() -> str:
-    """The table."""
+    """The sentence and the table."""
     head = "| work | cases | median × | least × | measured | command |\n|---|--:|--:|---|---|---|\n"
-    return head + "".join(row(name) for name in GRIDS if (RESULTS / f"{name}.json").exists())
+    return headline() + head + "".join(row(name) for name in GRIDS if (RESULTS / f"{name}.json").exists())
 
 
 def with_table(readme: str) -> str:

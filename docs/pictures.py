@@ -153,7 +153,7 @@ def fused(name: str) -> str:
 
 
 def rechunk() -> str:
-    """The plan of docs/stories/rechunk.md: maps become time series."""
+    """The plan of docs/rechunk.md: maps become time series."""
     import zarr
 
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):

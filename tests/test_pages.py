@@ -9,13 +9,17 @@ from anydml.cli import anydml
 from anydml.cli.command import all_commands
 
 DOCS = Path(__file__).parents[1] / "docs"
-GENERATED = {"ambiguities.md", "gallery.md", "reference.md", "supported-functions.md"}
-"""Pages of tables and pictures that are made of the code."""
 MAX_PAGES = 25
 
 
-def test_there_are_few_pages_beside_stories_and_operators():
-    assert len({path.name for path in DOCS.glob("*.md")} - GENERATED) <= MAX_PAGES
+def test_there_are_few_pages_beside_those_of_operators():
+    assert len([path for path in DOCS.rglob("*.md") if path.parent.name != "operators"]) <= MAX_PAGES
+
+
+def test_no_page_has_a_heading_twice():
+    for path in DOCS.rglob("*.md"):
+        headings = re.findall(r"^##+ .*$", re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.S | re.M), re.M)
+        assert len(headings) == len({*headings}), path.name
 
 
 def test_one_table_has_the_exit_codes_of_every_command():

@@ -10,7 +10,7 @@ import pytest
 import anydml as dml
 from anydml.operators.registry import FUNCTIONS
 
-PAGE = (Path(__file__).parents[1] / "docs" / "coming-from.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "arrays.md").read_text("utf-8")
 NONE = inspect.Parameter.empty
 
 

@@ -52,8 +52,8 @@ else:
 
         from anydml.elsewhere import unknown
 
-        known = [*__dir__(), *(module.name for module in iter_modules(_FOLDERS))]
-        raise AttributeError(unknown(__name__, name, known))
+        candidates = [*__dir__(), *(module.name for module in iter_modules(_FOLDERS))]
+        raise AttributeError(unknown(__name__, name, candidates))
 
     def __dir__() -> list[str]:
         return sorted({"__version__", "fuse"}.union(*[import_module(name).__all__ for name in _MODULES]))

@@ -61,9 +61,9 @@ NAMES = {name: answer for answer, names in _HERE.items() for name in names.split
 """anydml's equivalent, by the other library's name."""
 
 
-def unknown(module: str, name: str, known: Iterable[str]) -> str:
+def unknown(module: str, name: str, candidates: Iterable[str]) -> str:
     """Return the message for a missing attribute of a module, with anydml's equivalent or a similar name."""
     message = f"module {module!r} has no attribute {name!r}"
     if answer := NAMES.get(name):
         return f"{message}: {answer}" if answer in (_VIEWS, _COMPUTES) else f"{message}: it is {answer} here"
-    return message if name.startswith("_") else f"{message}{did_you_mean(name, known)}"
+    return message if name.startswith("_") else f"{message}{did_you_mean(name, candidates)}"

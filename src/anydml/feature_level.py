@@ -50,12 +50,12 @@ class FeatureLevel(enum.IntEnum):
             return text
         name = str(text).strip().upper().replace(".", "_").removeprefix("DML_FEATURE_").removeprefix("LEVEL_")
         # Hundreds are parsed at import.
-        if found := cls.__members__.get(name if name == "LATEST" else f"LEVEL_{name}"):
-            return found
-        known = [level.short for level in cls]
+        if member := cls.__members__.get(name if name == "LATEST" else f"LEVEL_{name}"):
+            return member
+        level_names = [level.short for level in cls]
         digits = "".join(filter(str.isdecimal, name))
-        meant = [f"; did you mean {short}?" for short in known if short.replace("_", "") == digits]
-        raise ValueError(f"unknown feature level {text!r}: one of {', '.join(known)}{''.join(meant)}")
+        meant = [f"; did you mean {short}?" for short in level_names if short.replace("_", "") == digits]
+        raise ValueError(f"unknown feature level {text!r}: one of {', '.join(level_names)}{''.join(meant)}")
 
     @property
     def short(self) -> str:

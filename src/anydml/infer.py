@@ -50,13 +50,13 @@ def normalized(name: str, rank: int, axis: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
-def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: str = "sizes_or_sections") -> Sizes:
-    """Return the parts' sizes along an axis of size `whole`.
+def part_sizes(name: str, sizes_or_sections: Any, axis_size: int, axis: int, field: str = "sizes_or_sections") -> Sizes:
+    """Return the parts' sizes along an axis of size `axis_size`.
 
     Args:
         name: the function's name in errors.
         sizes_or_sections: a number of equal parts, or the parts' sizes.
-        whole: the axis' size.
+        axis_size: the axis' size.
         axis: the axis' number in errors.
         field: the name of `sizes_or_sections` in errors.
 
@@ -64,18 +64,18 @@ def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: 
         DescError: sizes are not integers, do not add up to the axis, one is negative, or the axis does not divide.
     """
     if is_single(sizes_or_sections):
-        return equal_parts(name, integer(name, field, sizes_or_sections), whole, axis, field)
+        return equal_parts(name, integer(name, field, sizes_or_sections), axis_size, axis, field)
     sizes: Sizes = integers_or_symbols(name, field, sizes_or_sections, wanted=ONE_OR_LIST)
     if len(sizes) == 0:
         raise DescError(f"{name}: {field} is empty: there are no parts", name, field, "at least one part")
     if not are_at_least(0, sizes):
         message = f"{name}: {field} has the sizes {_some(sizes)}, with a negative entry"
         raise DescError(message, name, field, "a part must have 0 or more elements along axis")
-    if not holds(sum(sizes) == whole):
+    if not holds(sum(sizes) == axis_size):
         added = f"{field} has the sizes {_some(sizes)}, which add up to {sum(sizes)}"
-        message = f"{name}: {added}, but axis {axis} has size {whole}"
+        message = f"{name}: {added}, but axis {axis} has size {axis_size}"
         if field == "sizes_or_sections":
-            message += _as_places(sizes, whole)
+            message += _as_places(sizes, axis_size)
         raise DescError(message, name, field, "the parts' sizes must add up to the axis")
     return sizes
 
@@ -85,15 +85,15 @@ def is_single(value: Any) -> bool:
     return isinstance(value, (int, np.integer))
 
 
-def _as_places(sizes: Sizes, whole: int) -> str:
+def _as_places(sizes: Sizes, axis_size: int) -> str:
     """Return a hint if the sizes look like NumPy's cut points, or an empty string."""
-    places = 0, *sizes, whole
+    places = 0, *sizes, axis_size
     if len(sizes) > 16 or any(is_symbol(place) for place in places) or [*places] != sorted(places):
         return ""
     return f": if these are NumPy's cut points, the sizes are {[*map(sub, places[1:], places)]}"
 
 
-def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Sizes:
+def equal_parts(name: str, count: int, axis_size: int, axis: int, field: str) -> Sizes:
     """Return the sizes of `count` equal parts.
 
     Raises:
@@ -102,12 +102,12 @@ def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Siz
     if count > MOST_ITEMS:
         message = f"{name}: {field} is {count}, and each part is an array"
         raise DescError(message, name, field, "there must be at most 2²⁴ parts")
-    if count < 1 or not holds(whole % count == 0):
-        size = f"axis {axis} has size {whole}, which does not divide into {count} equal parts"
+    if count < 1 or not holds(axis_size % count == 0):
+        size = f"axis {axis} has size {axis_size}, which does not divide into {count} equal parts"
         message = f"{name}: {field} is {count}, but {size}"
         message += ": a number of parts is at least 1" if count < 1 else ": give the parts' sizes instead"
         raise DescError(message, name, field, "equal parts must divide the axis")
-    return (whole // count,) * count
+    return (axis_size // count,) * count
 
 
 def part_shapes(shape: Sizes, sizes: Sizes, axis: int) -> list[Sizes]:
@@ -139,13 +139,13 @@ def _wider(a: Sizes, b: Sizes, i: int, j: int) -> int:
     return b[j] if i < 0 or (j >= 0 and is_one(a[i])) else a[i]
 
 
-def is_broadcast(shape: Sizes, whole: Sizes) -> bool:
+def is_broadcast(shape: Sizes, target: Sizes) -> bool:
     """Whether an array of a shape broadcasts to another one by NumPy's rules; undecided sizes count as equal."""
-    more: int = len(whole) - len(shape)
+    more: int = len(target) - len(shape)
     if more < 0:
         return False
     for d in range(len(shape)):  # noqa: SIM110  # compiled, too
-        if not holds((shape[d] == whole[more + d]) | (shape[d] == 1)):
+        if not holds((shape[d] == target[more + d]) | (shape[d] == 1)):
             return False
     return True
 

@@ -29,8 +29,8 @@ def path_text(name: str, value: object) -> str:
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise TypeError(f"{name} takes the path of a file, as a str or pathlib.Path, not {reprlib.repr(value)}")
-    if (said := address(text)) is not None:
-        raise ModelError(f"{name}: {text[:200]!r} {said}")
+    if (reason := address(text)) is not None:
+        raise ModelError(f"{name}: {text[:200]!r} {reason}")
     return text
 
 

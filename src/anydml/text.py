@@ -25,29 +25,29 @@ _UNITS |= {f"{letter}B": 1000**k for k, letter in enumerate("KMGT", 1)}
 _UNITS |= {f"{letter}IB": 1024**k for k, letter in enumerate("KMGT", 1)}
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """Return the known name most similar to `name`, ignoring case, or None."""
     import difflib
 
-    first = [key for key in itertools.islice(known, MAX_KNOWN) if len(key) <= MAX_NAME]
+    first = [key for key in itertools.islice(candidates, MAX_KNOWN) if len(key) <= MAX_NAME]
     lower = {key.lower(): key for key in reversed(first)}
     similar = (
         difflib.get_close_matches(name.lower(), lower, CLOSE_MATCHES, MIN_SIMILARITY) if len(name) <= MAX_NAME else []
     )
-    # Among equally close matches, the first in `known` wins.
+    # Among equally close matches, the first in `candidates` wins.
     similar.sort(key=[key.lower() for key in first].index)
     return lower[max(similar, key=lambda word: _likeness(word, name.lower()))] if similar else None
 
 
-def _likeness(known: str, name: str) -> float:
+def _likeness(candidate: str, name: str) -> float:
     import difflib
 
-    return difflib.SequenceMatcher(None, known, name).ratio()
+    return difflib.SequenceMatcher(None, candidate, name).ratio()
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """Return ``"; did you mean FLOAT32?"``, or an empty string if no known name is similar."""
-    meant = nearest(name, known)
+    meant = nearest(name, candidates)
     return f"; did you mean {printable(meant)}?" if meant is not None else ""
 
 

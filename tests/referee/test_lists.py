@@ -83,7 +83,7 @@ def test_a_refusal_says_why(name, reason):
 
 
 def test_pages_have_no_table_by_hand_and_every_question():
-    source = (DOCS / "ambiguities.md").read_text("utf-8")
+    source = (DOCS / "referee.md").read_text("utf-8").partition("## Ambiguities in documents")[2]
     assert not re.search(r"^\|", source, re.M)
     page = tables().filled(source)
     for operator in OPERATORS.values():
@@ -98,7 +98,7 @@ def test_pages_have_no_table_by_hand_and_every_question():
 
 
 def test_the_page_has_the_questions_that_cases_are_marked_with():
-    page = tables().filled((DOCS / "ambiguities.md").read_text("utf-8"))
+    page = tables().filled((DOCS / "referee.md").read_text("utf-8"))
     marked = {(case.operator, each.question) for case in make_cases(count=2400, seed=7) for each in case.alternatives}
     assert len(marked) > 10
     for operator, question in marked:

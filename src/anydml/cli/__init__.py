@@ -82,8 +82,8 @@ def _main(argv: list[str]) -> int | str | None:
         code = _failed(argv, error.format_message())
     except (click.Abort, KeyboardInterrupt) as error:
         # click raises its own error from the one that says what is kept.
-        said = error if isinstance(error, KeyboardInterrupt) else error.__cause__
-        _failed(argv, str(said or "") or "interrupted")
+        cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
+        _failed(argv, str(cause or "") or "interrupted")
         code = INTERRUPTED
     except MemoryError:
         code = _failed(argv, "there is not enough memory")

@@ -108,8 +108,8 @@ def document_of_error(group: click.Group, args: Sequence[str], message: str) -> 
         if tuple(args[: len(path)]) != path:
             continue
         options = {name for parameter in command.params for name in parameter.opts}
-        asked = (name for name in ("json", "junit", "sarif") if f"--{name}" in options.intersection(args))
-        form = next(asked, None)
+        forms = (name for name in ("json", "junit", "sarif") if f"--{name}" in options.intersection(args))
+        form = next(forms, None)
         if form == "json":
             return json.dumps({"command": " ".join(path), "error": message})
         if form is not None:

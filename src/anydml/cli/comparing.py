@@ -94,9 +94,9 @@ def verify(
 def _summary(comparison: Comparison, what: str) -> str:
     """How many differences there are, of each kind."""
     kinds = Counter(difference.kind for difference in comparison.differences)
-    said = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
+    counts = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
     return (
-        f"{counted(len(comparison.differences), 'difference')}: {said}; {counted(comparison.compared, what)} compared"
+        f"{counted(len(comparison.differences), 'difference')}: {counts}; {counted(comparison.compared, what)} compared"
     )
 
 

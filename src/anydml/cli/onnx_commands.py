@@ -107,8 +107,8 @@ def run_onnx(
     arrays = {
         name: npy.read(path, program.inputs[name].dtype, JsonPath(f"--input {name}")) for name, path in sources.items()
     }
-    said: Log = lambda text: [log(printable(line)) for line in text.split("\n")]  # noqa: E731
-    results = _placed(place, lambda: program.run(arrays, said if explain else None))
+    log_lines: Log = lambda text: [log(printable(line)) for line in text.split("\n")]  # noqa: E731
+    results = _placed(place, lambda: program.run(arrays, log_lines if explain else None))
     listed = (n for n, array in zip(program.outputs, results, strict=True) if isinstance(array, list))
     many = next((name for name in listed if name in targets), None)
     if many is not None:

@@ -78,8 +78,8 @@ class PlanOutput:
                 continue
             self._say(f"  {file.path.name}: {counted(len(file_targets), 'tensor')}, {bytes_text(file.size)}")
             for target in file_targets if has_arrays else ():
-                said = array_as_json(target)
-                self._say(f"    {said['name']}: {said['dtype']} {said['shape']}")
+                array = array_as_json(target)
+                self._say(f"    {array['name']}: {array['dtype']} {array['shape']}")
         if refused is not None:
             # Also said if quiet, for it is an error of the command that writes.
             say(printable(f"would be refused: {refused}"))

@@ -48,8 +48,8 @@ def cases(
     reachable, draw, group, write = _of_form(form)
     seen = Coverage(reachable)
     drawn = group(seen.counting(draw(operators, count, seed, not invalid)))
-    said = {"seed": seed, "operators": [*operators], "invalid": invalid}
-    written = write_cases(drawn, Path(output), write, form, **said)
+    settings = {"seed": seed, "operators": [*operators], "invalid": invalid}
+    written = write_cases(drawn, Path(output), write, form, **settings)
     ambiguous = f", {seen.ambiguous} of them ambiguous" if seen.ambiguous else ""
     what = f"{counted(written, 'case')} of {counted(len(seen.reached), 'operator')}"
     missing = [] if invalid else seen.missing()

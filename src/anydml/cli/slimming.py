@@ -117,11 +117,11 @@ def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:
     from anydml.proving import prove
 
     proof = prove(loaded, slimmed.model, folders=(folder, folder))
-    said = [*lines(proof)]
+    proof_lines = [*lines(proof)]
     is_equal = proof.verdict in ("proved", "rounded") or (proof.verdict == "undecided" and bool(proof.samples))
     if not is_equal:
-        raise click.ClickException("\n".join(printable(line) for line in ["nothing is written", *said]))
-    return said
+        raise click.ClickException("\n".join(printable(line) for line in ["nothing is written", *proof_lines]))
+    return proof_lines
 
 
 def _lines(slimmed: Slimmed) -> Iterator[str]:

@@ -33,8 +33,8 @@ def parse_enum(kind: type[NamedEnum], value: Any, place: JsonPath) -> NamedEnum:
         except ValueError:
             pass
     advice = did_you_mean(value.removeprefix(kind.prefix()), kind.__members__) if isinstance(value, str) else ""
-    known = f"there are {names(kind.__members__)}{advice}"
-    raise place.error(f"{show(value)} is not a {kind.prefix().removesuffix('_')}; {known}")
+    hint = f"there are {names(kind.__members__)}{advice}"
+    raise place.error(f"{show(value)} is not a {kind.prefix().removesuffix('_')}; {hint}")
 
 
 def parse_value_type(value: Any, place: JsonPath) -> DataType:

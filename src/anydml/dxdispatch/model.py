@@ -234,8 +234,8 @@ def _command(
         dispatch = schema.parse(schema.DispatchFields, value, place)
         dispatchable = dispatchables.get(dispatch.dispatchable)
         if dispatchable is None:
-            known = f"the model has {names(dispatchables)}{did_you_mean(dispatch.dispatchable, dispatchables)}"
-            raise (place / "dispatchable").error(f"there is no dispatchable {show(dispatch.dispatchable)}; {known}")
+            hint = f"the model has {names(dispatchables)}{did_you_mean(dispatch.dispatchable, dispatchables)}"
+            raise (place / "dispatchable").error(f"there is no dispatchable {show(dispatch.dispatchable)}; {hint}")
         return Dispatch(place, dispatchable, _bindings(dispatch.bindings, resources, place / "bindings"))
     if kind == "print":
         fields = schema.parse(schema.PrintFields, value, place)
@@ -282,6 +282,6 @@ def _binding(value: Any, resources: Mapping[str, Resource], place: JsonPath) -> 
 def _named(name: str, resources: Mapping[str, Resource], place: JsonPath) -> Resource:
     resource = resources.get(name)
     if resource is None:
-        known = f"the model has {names(resources)}{did_you_mean(name, resources)}"
-        raise place.error(f"there is no resource {show(name)}; {known}")
+        hint = f"the model has {names(resources)}{did_you_mean(name, resources)}"
+        raise place.error(f"there is no resource {show(name)}; {hint}")
     return resource

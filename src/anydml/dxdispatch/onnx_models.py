@@ -140,8 +140,8 @@ def _tensor(value: ValueInfoProto) -> GraphTensor:
     dtype = numpy_type(kind)
     if dtype is None:
         raise ModelError(f"{show(value.name)} has {type_name(kind)}")
-    known = None if sizes is None else tuple(size if isinstance(size, int) else None for size in sizes)
-    return GraphTensor(value.name, type_name(kind), directml_type(kind), dtype, known)
+    shape = None if sizes is None else tuple(size if isinstance(size, int) else None for size in sizes)
+    return GraphTensor(value.name, type_name(kind), directml_type(kind), dtype, shape)
 
 
 def input_shape(tensor: GraphTensor, bound_shape: Iterable[int], place: JsonPath) -> Sizes:

@@ -214,10 +214,10 @@ def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
     first = errors[0]
     for key in first["loc"]:
         # pydantic adds location parts that are not keys of the file, for example for a flag read as a list.
-        known = key in value if isinstance(value, dict) else isinstance(value, list) and isinstance(key, int)
-        if known:
+        is_present = key in value if isinstance(value, dict) else isinstance(value, list) and isinstance(key, int)
+        if is_present:
             value = value[key]
-        if known or first["type"] == "missing":
+        if is_present or first["type"] == "missing":
             place = place / key
     if first["type"] == "missing":
         return place.error("is required")

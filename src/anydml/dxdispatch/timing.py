@@ -74,7 +74,7 @@ def _shown(timing: Timing, progress: bool | Callable[[int], None]) -> AbstractCo
 
 def _measured(dispatch: Callable[[], object], timing: Timing, advance: Callable[[int], None]) -> list[float]:
     samples: list[float] = []
-    told = 0
+    reported = 0
     begin = time.perf_counter()
     while timing.milliseconds is not None or len(samples) < timing.iterations:
         start = time.perf_counter()
@@ -83,8 +83,8 @@ def _measured(dispatch: Callable[[], object], timing: Timing, advance: Callable[
         elapsed = _since(start)
         samples.append(elapsed / timing.repeat)
         done = len(samples) if timing.milliseconds is None else min(int(_since(begin)), int(timing.milliseconds))
-        advance(done - told)
-        told = done
+        advance(done - reported)
+        reported = done
         rest = max(0.0, timing.interval - _since(start))
         if timing.milliseconds is not None and _since(begin) + rest > timing.milliseconds:
             break

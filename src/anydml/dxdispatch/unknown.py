@@ -45,10 +45,10 @@ def unknown_fields(
     """
     lines: list[str] = []
     count = 0
-    for where, what, name, known in _model(root, place, graphs):
+    for where, what, name, allowed in _model(root, place, graphs):
         count += 1
         if count <= MAX_TOLD:
-            lines.append(f"{where.location}: unknown {what} {_shown(name)}{_advice(name, list(known))}")
+            lines.append(f"{where.location}: unknown {what} {_shown(name)}{_advice(name, list(allowed))}")
     if count > MAX_TOLD:
         lines.append(f"{place}: and {count - MAX_TOLD} more unknown fields")
     return tuple(lines)
@@ -58,8 +58,8 @@ def _shown(name: str) -> str:
     return name if len(name) <= MAX_KEY and _PLAIN.fullmatch(name) else show(name)
 
 
-def _advice(name: str, known: list[str]) -> str:
-    return did_you_mean(name, known) or f"; there are {names(known)}"
+def _advice(name: str, allowed: list[str]) -> str:
+    return did_you_mean(name, allowed) or f"; there are {names(allowed)}"
 
 
 def _model(root: Mapping[str, Any], place: JsonPath, graphs: Mapping[str, list[str]]) -> Iterator[_Found]:
@@ -96,13 +96,13 @@ def _resource(resource: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
 
 def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     key = next((key for key in ("Desc", "desc") if key in dispatchable), None)
-    known = _known(schema.DispatchableFields)
+    fields = _known(schema.DispatchableFields)
     desc_fields = _desc_fields(kind)
     if key is None:
-        yield from _others(dispatchable, place, [*known, *desc_fields])
+        yield from _others(dispatchable, place, [*fields, *desc_fields])
         yield from _tensors(kind, dispatchable, place)
     else:
-        yield from _others(dispatchable, place, known)
+        yield from _others(dispatchable, place, fields)
         yield from _others(dispatchable[key], place / key, desc_fields)
         yield from _tensors(kind, dispatchable[key], place / key)
     points = [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)]
@@ -153,8 +153,8 @@ def _known(kind: type[schema.Fields]) -> list[str]:
     return [*(str(field.alias) for field in kind.model_fields.values()), *kind.ELSEWHERE]
 
 
-def _others(value: Mapping[str, Any], place: JsonPath, known: Iterable[str], what: str = "field") -> Iterator[_Found]:
-    known = list(known)
+def _others(value: Mapping[str, Any], place: JsonPath, allowed: Iterable[str], what: str = "field") -> Iterator[_Found]:
+    allowed = list(allowed)
     for name in value:
-        if name not in known:
-            yield place, what, name, known
+        if name not in allowed:
+            yield place, what, name, allowed

@@ -97,12 +97,12 @@ class _Memory:
             for cell, at in enumerate(itertools.product(*map(range, tensor.sizes))):
                 byte = sum(c * stride for c, stride in zip(at, tensor.strides, strict=True))
                 places.setdefault(byte, cell)
-                known = None if tensor.values is None else tensor.values[at]
-                if known is not None and tensor.dtype is not None and not tensor.dtype.hasobject:
-                    self.bytes[operand, cell] = np.asarray(known, tensor.dtype).tobytes()
+                element = None if tensor.values is None else tensor.values[at]
+                if element is not None and tensor.dtype is not None and not tensor.dtype.hasobject:
+                    self.bytes[operand, cell] = np.asarray(element, tensor.dtype).tobytes()
                 if tensor.role in ("input", "constant"):
                     unknown = "?" if operand in looked_up else str(cell)
-                    self.labels[operand, cell] = unknown if known is None else _text(known)
+                    self.labels[operand, cell] = unknown if element is None else _text(element)
             self.cells.append(places)
 
     def run(self, number: int, move: Move) -> Iterator[Run]:
@@ -151,10 +151,10 @@ class _Memory:
         cell = lookup.operand, self.cells[lookup.operand].get(byte, -1)
         if cell[1] >= 0:
             indices.append(cell)
-        known = self.bytes.get(cell)
-        if known is None:
+        start = self.bytes.get(cell)
+        if start is None:
             raise _UnknownError
-        index = int.from_bytes(known, sys.byteorder, signed=lookup.dtype.startswith("i"))
+        index = int.from_bytes(start, sys.byteorder, signed=lookup.dtype.startswith("i"))
         return index + lookup.size if index < 0 else index
 
     def _write(self, destination: tuple[Cell, ...], source: tuple[Cell, ...], fill: bytes | None) -> None:

@@ -131,20 +131,20 @@ def section(
     """
     tensors = []
     for number, operand in enumerate(program.operands):
-        known = shapes.get(number)
+        shape = shapes.get(number)
         array = values.get(number)
         if array is None and operand.value is not None and operand.value.nbytes <= MAX_VALUES:
             array = np.asarray(operand.value)
-        if known is None and (shown := operand.value if array is None else array) is not None:
-            known = (shown.shape, shown.strides, shown.dtype)
-        tensors.append(replace(_tensor(program, number, operand, known, array), chunks=chunks.get(number, ())))
+        if shape is None and (shown := operand.value if array is None else array) is not None:
+            shape = (shown.shape, shown.strides, shown.dtype)
+        tensors.append(replace(_tensor(program, number, operand, shape, array), chunks=chunks.get(number, ())))
     return Section(title, program, tuple(tensors), compiled)
 
 
-def _tensor(program: Program, number: int, operand: Operand, known: Shape | None, values: Array | None) -> Tensor:
+def _tensor(program: Program, number: int, operand: Operand, shape: Shape | None, values: Array | None) -> Tensor:
     name = f"{operand.name}, because {operand.reason}" if operand.reason else operand.name
-    if known is not None:
-        sizes, strides, dtype = known
+    if shape is not None:
+        sizes, strides, dtype = shape
         if values is not None and (values.nbytes > MAX_VALUES or values.shape != sizes or values.dtype != dtype):
             values = None
         return Tensor(name, operand.role, sizes, strides, dtype.itemsize, dtype, values)

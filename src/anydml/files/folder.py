@@ -53,8 +53,8 @@ class Folder:
         return path
 
     def _inside(self, written: str, place: JsonPath) -> Path:
-        if (said := address(written)) is not None:
-            raise place.error(f"{show(written)} {said}")
+        if (reason := address(written)) is not None:
+            raise place.error(f"{show(written)} {reason}")
         # Resolved first, so that neither ".." nor a symbolic link leads out.
         try:
             root = self.root.resolve()
@@ -176,7 +176,7 @@ def _copy_attributes(target: Path, beside: Path) -> bool:
     """Copy the access list and the user's own attributes; whether there was no access list, or it came along."""
     if sys.platform != "linux":
         return True
-    whole = True
+    is_complete = True
     try:
         names = os.listxattr(target)
     except OSError:
@@ -184,8 +184,8 @@ def _copy_attributes(target: Path, beside: Path) -> bool:
     for name in names:
         if name == ACCESS_LIST or name.startswith("user."):
             copied = _try(lambda name=name: os.setxattr(beside, name, os.getxattr(target, name)))
-            whole = whole and (copied or name != ACCESS_LIST)
-    return whole
+            is_complete = is_complete and (copied or name != ACCESS_LIST)
+    return is_complete
 
 
 def _try(change: Callable[..., object], *arguments: object) -> bool:

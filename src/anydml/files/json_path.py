@@ -126,11 +126,11 @@ def show(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def names(known: Iterable[str]) -> str:
+def names(allowed: Iterable[str]) -> str:
     """The names that would have been right, for an error message; the first ten of them."""
     first: list[str] = []
     count = 0
-    for name in known:
+    for name in allowed:
         count += 1
         if count <= 10:
             first.append(show(name))

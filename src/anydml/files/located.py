@@ -43,8 +43,8 @@ def located(name: str, value: object) -> Path:
         return _local(name, text)
     if isinstance(text, str) and (model := _HUB.fullmatch(text)):
         text = f"{hub()}/{model[1]}/resolve/{model[2] or 'main'}{model[3]}"
-    known = ADDRESS_START.match(text) if isinstance(text, str) else None
-    if not isinstance(text, str) or known is None:
+    match = ADDRESS_START.match(text) if isinstance(text, str) else None
+    if not isinstance(text, str) or match is None:
         if isinstance(text, str) and address(text) is not None:
             raise ModelError(
                 f"{name}: {text[:200]!r} is an address that is not read or written, for only those of {KINDS} are: "
@@ -52,8 +52,8 @@ def located(name: str, value: object) -> Path:
             )
         return Path(path_text(name, text))
     # No error shows a password.
-    rest = text[known.end() :]
-    place = JsonPath(f"{name}: {known[1].lower()}://{rest.partition('/')[0].rpartition('@')[2]}/…")
+    rest = text[match.end() :]
+    place = JsonPath(f"{name}: {match[1].lower()}://{rest.partition('/')[0].rpartition('@')[2]}/…")
     if "@" in rest.partition("/")[0]:
         raise place.error("has a name or password before its host, where only obstore's own settings may have them")
     if "?" in text or "#" in text:
@@ -63,7 +63,7 @@ def located(name: str, value: object) -> Path:
     if importlib.util.find_spec("obstore") is None:
         raise place.error('is an address, which obstore reads and writes: pip install "anydml[remote]"')
     # Two names of one store would hide that an output is an input.
-    scheme = known[1].lower().removesuffix("a")
+    scheme = match[1].lower().removesuffix("a")
     return Address(f"{scheme}:/{rest.rstrip('/')}")
 
 

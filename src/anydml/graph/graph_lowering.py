@@ -77,8 +77,8 @@ def lower_graph(desc: Graph, layouts: tuple[Layout, ...]) -> Program:
     for number in order(desc)[0]:
         node, label = desc.nodes[number], node_label(desc, number)
         if isinstance(node, ConstantDataGraphNodeDesc):
-            known = composer.constant_bytes(label, np.frombuffer(node.data, np.uint8))
-            node_outputs[number, 0] = _NodeOutput(None, None, known)
+            operand = composer.constant_bytes(label, np.frombuffer(node.data, np.uint8))
+            node_outputs[number, 0] = _NodeOutput(None, None, operand)
             continue
         values = []
         for k, (_, tensor) in enumerate(node.inputs):

@@ -212,14 +212,13 @@ def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pr
             node_label(desc, input_edge.to_node_index),
             tensors[input_edge.to_node_index].inputs[input_edge.to_node_input_index],
         )
-        known, other = first.setdefault(input_edge.graph_input_index, (f"{target}.{name}", tensor))
+        first_use, other = first.setdefault(input_edge.graph_input_index, (f"{target}.{name}", tensor))
         yield from _sizes_agree(
-            field, f"{known}.TotalTensorSizeInBytes", other.size_in_bytes, f"{target}.{name}", tensor
+            field, f"{first_use}.TotalTensorSizeInBytes", other.size_in_bytes, f"{target}.{name}", tensor
         )
         if (tensor.flags ^ other.flags) & TensorFlags.OWNED_BY_DML:
-            message = (
-                f"{field}: Inputs[{input_edge.graph_input_index}] feeds {known} and {target}.{name}, of which one is"
-            )
+            uses = f"{first_use} and {target}.{name}"
+            message = f"{field}: Inputs[{input_edge.graph_input_index}] feeds {uses}, of which one is"
             rule = "node inputs that one input of the graph feeds must agree on OWNED_BY_DML"
             yield _problem(f"{field}.ToNodeInputIndex", f"{message} OWNED_BY_DML and one is not", rule)
 

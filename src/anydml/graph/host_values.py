@@ -34,7 +34,7 @@ def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator
         if not isinstance(node, OperatorGraphNodeDesc) or not node.operator.HOST:
             continue
         field, label = f"Nodes[{number}]", node_label(desc, number)
-        known: dict[int, Array] = {}
+        arrays: dict[int, Array] = {}
         unknown = False
         for k, (name, tensor) in enumerate(tensors[number].inputs):
             if name not in node.operator.HOST:
@@ -47,14 +47,14 @@ def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator
                 yield Problem(NAME, f"{field}.{name}", message, rule)
                 unknown = True
             else:
-                known[k] = _view(tensor, buffer)
-        if not unknown and (problem := node.operator.host_problem(_getter(known))):
+                arrays[k] = _view(tensor, buffer)
+        if not unknown and (problem := node.operator.host_problem(_getter(arrays))):
             message = f"{label}: {node.operator.OPERATOR}: {problem}"
             yield Problem(NAME, field, message, "host data must agree with the desc")
 
 
-def _getter(known: dict[int, Array]) -> Callable[[int], Array]:
-    return lambda number: known[number]
+def _getter(arrays: dict[int, Array]) -> Callable[[int], Array]:
+    return lambda number: arrays[number]
 
 
 def _known(desc: Graph, tensors: Sequence[NodeTensors], edge: IntermediateGraphEdgeDesc | None) -> Array | None:

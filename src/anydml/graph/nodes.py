@@ -51,9 +51,9 @@ class NodeMaker(ValueMaker):
                 access = single_access(value)
             if access is None:
                 raise AssertionError("a stored value is one access")
-            whole: Access = on_strides(access, lambda strides: (0, strides[:-1]))
+            row_access: Access = on_strides(access, lambda strides: (0, strides[:-1]))
             factors = tuple([Factor(axis, size, 1) for axis, size in enumerate(indices.n)])
-            piece = Piece((0,) * len(factors), factors, whole)
+            piece = Piece((0,) * len(factors), factors, row_access)
             return Value(indices.n, value.element_size * count, (piece,))
         return value.reshape(value.sizes[:-1])
 
@@ -176,7 +176,7 @@ class Node:
             numbers.append(access.operand)
             layouts.append(Layout(tensor.sizes, access.strides[:-1], size))
         moves, constants = desc.lowered(layouts)
-        known = [composer.constant_bytes(f"{label}: constant {k}", array) for k, array in enumerate(constants)]
+        operands = [composer.constant_bytes(f"{label}: constant {k}", array) for k, array in enumerate(constants)]
         scratch = [composer.scratch_bytes(size, f"{label}: {why}") for size, why in desc.scratch]
-        places = dict(enumerate((*numbers, *known, *scratch)))
+        places = dict(enumerate((*numbers, *operands, *scratch)))
         composer.move([renumbered(move, places) for move in moves])

@@ -87,8 +87,8 @@ class _Unrolling:
         except ModelError:
             # The error is raised again when the graph is read or run.
             return
-        known = ((name, value) for name, value in zip(proto.output, results or (), strict=False))
-        self._known.update((name, value) for name, value in known if isinstance(value, Tensor))
+        pairs = ((name, value) for name, value in zip(proto.output, results or (), strict=False))
+        self._known.update((name, value) for name, value in pairs if isinstance(value, Tensor))
 
     def _number(self, name: str) -> int | None:
         value = self._known.get(name)

@@ -84,7 +84,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
     return results
 
 
-def describe(known: Described, *_: Tensor | None) -> OperatorDesc | None:
+def describe(described: Described, *_: Tensor | None) -> OperatorDesc | None:
     """Refuse: DirectML has no such node.
 
     Raises:

@@ -41,8 +41,8 @@ class Entry:
         versions: supported versions of the operator.
         run: ``run(node, ctx, *inputs)`` lowers a node in a `LoweringContext`, and returns its result, or a list of
             results. It gets the inputs of `signature`, None for omitted ones.
-        describe: ``describe(known, *inputs)`` returns the DirectML desc of a `Described` node, or None; it is None if
-            DirectML has no operator for it.
+        describe: ``describe(described, *inputs)`` returns the DirectML desc of a `Described` node, or None; it is None
+            if DirectML has no operator for it.
         decided_by: numbers of the inputs whose elements determine sizes of results.
         signature: inputs and attributes; by default, those that onnx declares.
     """
@@ -121,16 +121,16 @@ class Node:
             raise self.error(f"attribute {name} is not {expected}", name, f"{name} must be {expected}")
         return value_of(attribute)
 
-    def word(self, name: str, known: Sequence[str]) -> Any:
+    def word(self, name: str, allowed: Sequence[str]) -> Any:
         """Return an attribute that is one of a few words; None if this version does not have it.
 
         Raises:
-            ModelError: it has another type, or is not in `known`.
+            ModelError: it has another type, or is not in `allowed`.
         """
         value = self.get(name)
-        if value is not None and value not in known:
-            message = f"{name} is {show(value)}, but anydml knows {', '.join(known)}"
-            raise self.error(message, name, f"{name} must be one of {', '.join(known)}")
+        if value is not None and value not in allowed:
+            message = f"{name} is {show(value)}, but anydml knows {', '.join(allowed)}"
+            raise self.error(message, name, f"{name} must be one of {', '.join(allowed)}")
         return value
 
     def axis(self, rank: int, default: int | None = None) -> int:

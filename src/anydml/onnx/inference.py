@@ -49,8 +49,8 @@ def declared(value: ValueInfoProto, size_of: SizeOf) -> Tensor | None:
     elem_type, sizes = tensor_type(value)
     dtype = numpy_type(elem_type)
     shape = [size if isinstance(size, int) else size_of(axis, size) for axis, size in enumerate(sizes or ())]
-    known = tuple(size for size in shape if size is not None and size >= 0)
-    return None if dtype is None or sizes is None or len(known) != len(shape) else Tensor(dtype, known)
+    known_sizes = tuple(size for size in shape if size is not None and size >= 0)
+    return None if dtype is None or sizes is None or len(known_sizes) != len(shape) else Tensor(dtype, known_sizes)
 
 
 def initial(tensor: TensorProto, max_elements: int, budget: Budget) -> Tensor | None:

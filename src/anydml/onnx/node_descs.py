@@ -86,10 +86,10 @@ def describe(model: ModelProto, sizes: Mapping[str, int] | None = None, min_dime
     Raises:
         ModelError: the model is not valid, `sizes` has an unknown name, or there is not enough memory.
     """
-    known = _size_names(model)
-    wrong = next((name for name in sizes or () if name not in known), None)
+    size_names = _size_names(model)
+    wrong = next((name for name in sizes or () if name not in size_names), None)
     if wrong is not None:
-        raise ModelError(f"no size of an input is called {wrong}; there are {names(sorted(known))}", field=wrong)
+        raise ModelError(f"no size of an input is called {wrong}; there are {names(sorted(size_names))}", field=wrong)
     return _Descriptions(model, min_dimensions, sizes or {}, skips_empty=True).findings()
 
 
@@ -188,7 +188,7 @@ class _Descriptions:
         """Translate a node of an operator that anydml implements; note its results."""
         inputs = node.inputs_in(self._values)
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
-        known = [value for value in inputs if not isinstance(value, Unknown)]
+        known_inputs = [value for value in inputs if not isinstance(value, Unknown)]
         if unknown is not None:
             self._forget(node.outputs, unknown)
             computes = node.operator in ARITHMETIC
@@ -198,22 +198,22 @@ class _Descriptions:
             return Finding(node.name, unchecked=why, sizes=unknown.sizes, computes=computes)
         ctx = ShapeContext()
         try:
-            outputs = self._outputs(node, ctx, known)
+            outputs = self._outputs(node, ctx, known_inputs)
         except UnknownElementsError as missing:
             message = f"{missing} is known only when the graph runs"
             self._forget(node.outputs, Unknown(f"{node.label}, of which {message}"))
-            return self._by_inputs(Described(node, (), self._dimensions, ctx, True), known, message)
+            return self._by_inputs(Described(node, (), self._dimensions, ctx, True), known_inputs, message)
         except ComputesError as error:
             return self._foreign(proto, node.name, error)
         except ModelError as error:
             self._forget(node.outputs, Unknown(f"{node.label}, which breaks a rule"))
             return Finding(node.name, error=error)
         self._values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
-        return self._described(Described(node, outputs, self._dimensions, ctx, self._skips_empty), known)
+        return self._described(Described(node, outputs, self._dimensions, ctx, self._skips_empty), known_inputs)
 
-    def _described(self, known: Described, inputs: Sequence[GraphValue | None]) -> Finding | None:
-        node = known.node
-        outputs = [output for output in known.outputs if isinstance(output, Tensor)]
+    def _described(self, described: Described, inputs: Sequence[GraphValue | None]) -> Finding | None:
+        node = described.node
+        outputs = [output for output in described.outputs if isinstance(output, Tensor)]
         is_skipped = all(not output.size for output in outputs) or all(output.array is not None for output in outputs)
         if node.entry.describe is None:
             return apart(node.name, ON_THE_CPU) if node.operator in MOVING and self._skips_empty else None
@@ -222,7 +222,7 @@ class _Descriptions:
         if (error := outside(node, inputs)) is not None:
             return Finding(node.name, error=error)
         try:
-            desc = node.entry.describe(known, *node.checked(inputs))
+            desc = node.entry.describe(described, *node.checked(inputs))
         except ModelError as error:
             return Finding(node.name, error=error)
         except UnknownElementsError as reason:
@@ -233,15 +233,15 @@ class _Descriptions:
             return Finding(node.name, desc, unchecked=why)
         return Finding(node.name, desc) if desc else None
 
-    def _by_inputs(self, known: Described, inputs: Sequence[GraphValue | None], missing: str) -> Finding:
+    def _by_inputs(self, described: Described, inputs: Sequence[GraphValue | None], missing: str) -> Finding:
         """Describe a node whose result sizes are only known at run time, if its inputs suffice."""
-        node = known.node
+        node = described.node
         message = f"{missing}; descs need it as a constant of at most {FOLLOWED} integers"
         cause = node.error(message, missing.partition(" ")[0], DESCS_HAVE_SIZES)
         if node.operator in MOVING and self._skips_empty:
             return replace(apart(node.name, ON_THE_CPU), cause=cause)
         try:
-            desc = node.entry.describe(known, *node.checked(inputs)) if node.entry.describe else None
+            desc = node.entry.describe(described, *node.checked(inputs)) if node.entry.describe else None
         except ModelError as error:
             return Finding(node.name, error=error, cause=cause)
         except (UnknownElementsError, IndexError):
@@ -264,8 +264,8 @@ class _Descriptions:
         """Note the results of a node that anydml does not implement, as far as onnx can infer them."""
         inputs = [self._values.get(name) for name in proto.input]
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
-        known = [None if isinstance(value, Unknown) else value for value in inputs]
-        for output, tensor in zip(proto.output, inferred(proto, self._opsets, known), strict=True):
+        known_inputs = [None if isinstance(value, Unknown) else value for value in inputs]
+        for output, tensor in zip(proto.output, inferred(proto, self._opsets, known_inputs), strict=True):
             self._forget([output], unknown or Unknown(f"{show(output)}, whose sizes the model does not say"))
             if output and tensor is not None:
                 self._values[output] = tensor

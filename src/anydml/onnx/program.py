@@ -165,8 +165,8 @@ class Program:
             raise ModelError(f"input {show(missing)} is not given", field=missing, rule="every input must have a value")
         budget = Budget()
         values: dict[str, GraphValue] = {name: Tensor.of(array) for name, array in self.defaults.items()}
-        for name, given in arrays.items():
-            value = flowing(self.inputs[name].check(given, budget))
+        for name, argument in arrays.items():
+            value = flowing(self.inputs[name].check(argument, budget))
             # An empty sequence has the graph's type.
             if isinstance(value, TensorSequence) and not isinstance(value, EmptyOptional):
                 value = value.typed(self.inputs[name].dtype)

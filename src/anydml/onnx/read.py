@@ -63,18 +63,17 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     if entry is None:
         why = REASONS.get(kind, NO_SUCH) if not domain else NO_SUCH
         raise ModelError(f"{label(name, domain, kind)}: {why}", kind)
-    known = entry.versions
     opset = opsets.get(domain)
     if opset is None:
         domains = f"the model imports no opset of domain {show(domain or 'ai.onnx')}"
         raise ModelError(f"{label(name, domain, kind)}: {domains}", kind, "opset_import")
-    version = max((since for since in known if since <= opset), default=None)
+    version = max((since for since in entry.versions if since <= opset), default=None)
     declared = None if domain else onnx_signature(kind, opset)
     # A version between ours and the opset's is one that anydml does not have.
     if declared is not None and version is not None and declared[0] > version:
         version = None
     if version is None:
-        versions = ", ".join(map(str, known))
+        versions = ", ".join(map(str, entry.versions))
         message = f"anydml does not have the version of opset {opset}; it has versions {versions}"
         raise ModelError(f"{label(name, domain, kind)}: {message}", kind, "opset_import")
     attributes: dict[str, AttributeProto] = {}

@@ -43,10 +43,10 @@ def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
     """
     if not all(isinstance(array, np.ndarray) for array in inputs):
         raise NoDescError("DirectML has tensors alone, no sequences and no optional values")
-    known = {initializer.name for initializer in model.graph.initializer}
+    constant_names = {initializer.name for initializer in model.graph.initializer}
     names = [value_info.name for value_info in model.graph.input]
     if len(names) != len(inputs):
-        names = [name for name in names if name not in known]
+        names = [name for name in names if name not in constant_names]
     copy = ModelProto()
     copy.CopyFrom(model)
     copy.ir_version = max(copy.ir_version, FIRST_IR)

@@ -199,8 +199,11 @@ def valid_case(operator: Operator, node: Node, name: str) -> Case:
             continue
         for reading in ambiguity.readings[1:]:
             others = None if reading.results is None else tuple(evaluate(node, reading.results))
-            known = [outputs, *(alternative.outputs for alternative in alternatives if alternative.outputs is not None)]
-            if others is None or not any(all(map(same, others, reading)) for reading in known):
+            all_outputs = [
+                outputs,
+                *(alternative.outputs for alternative in alternatives if alternative.outputs is not None),
+            ]
+            if others is None or not any(all(map(same, others, reading)) for reading in all_outputs):
                 alternatives.append(Alternative(ambiguity.question, reading.words, others, ambiguity.readings[0].words))
     sentence = deciding(operator, node)
     where = document(node.operator, node.opset)

@@ -114,6 +114,6 @@ def readings_of(judged: Judged) -> dict[tuple[str, str], dict[str, int]]:
     for verdict in judged.verdicts:
         if verdict.question and verdict.verdict != NOT_RUN:
             taken = counts.setdefault((verdict.operator, verdict.question), {})
-            said = verdict.reading or (FIRST_READING if verdict.verdict == AGREES else verdict.verdict)
-            taken[said] = taken.get(said, 0) + 1
+            reading = verdict.reading or (FIRST_READING if verdict.verdict == AGREES else verdict.verdict)
+            taken[reading] = taken.get(reading, 0) + 1
     return counts

@@ -238,8 +238,8 @@ def check_engine(name: str) -> None:
     if prefix == "anydml" and rest and rest.partition(":")[0] not in DEVICES:
         raise ModelError(f"anydml has no device {rest!r}", rule=f"its devices are {', '.join(DEVICES)}")
     if name not in ENGINES and (prefix not in PREFIXES or not rest):
-        known = f"{', '.join(ENGINES)}, anydml:DEVICE, command:PROGRAM or outputs:FOLDER"
-        raise ModelError(f"there is no engine {name!r}", rule=f"the engines are {known}")
+        forms = f"{', '.join(ENGINES)}, anydml:DEVICE, command:PROGRAM or outputs:FOLDER"
+        raise ModelError(f"there is no engine {name!r}", rule=f"the engines are {forms}")
 
 
 def opened(name: str) -> Engine:

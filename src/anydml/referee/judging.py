@@ -224,11 +224,11 @@ class Worker:
 
     def __init__(self, engine: str, memory: int) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
-        given = [sys.executable, "-m", "anydml.referee.worker", engine, str(memory)]
+        command = [sys.executable, "-m", "anydml.referee.worker", engine, str(memory)]
         # Looking up a backtrace takes longer than most cases.
         quiet = {**os.environ, "RUST_BACKTRACE": "0"}
         self._process = subprocess.Popen(
-            given,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -244,9 +244,9 @@ class Worker:
         self._reader.start()
         answer = self._line(STARTING)
         if answer is None or "error" in answer:
-            said = answer["error"] if answer else f"it ended while it was loaded: {self._said(0, last=True)}"
+            reason = answer["error"] if answer else f"it ended while it was loaded: {self._said(0, last=True)}"
             self.close()
-            raise ModelError(f"the engine {engine!r} cannot be used: {said}")
+            raise ModelError(f"the engine {engine!r} cannot be used: {reason}")
         self.version: str = answer["version"]
 
     def answer(self, stored: Stored, seconds: float) -> Verdict:
@@ -268,8 +268,8 @@ class Worker:
         if self._is_late:
             return base._replace(verdict=HANGS, kind=f"longer than {seconds:g} s", detail=f"longer than {seconds:g} s")
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        said = self._said(before)
-        return base._replace(kind=kind_of(f"{name} {said}"), detail=f"{name} {said}".strip())
+        stderr_text = self._said(before)
+        return base._replace(kind=kind_of(f"{name} {stderr_text}"), detail=f"{name} {stderr_text}".strip())
 
     def _read(self) -> None:
         """Take what the process writes, in a thread of its own."""

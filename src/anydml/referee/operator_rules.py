@@ -112,8 +112,8 @@ def axis_twice(axes: Callable[[Node], Sequence[int]]) -> LeftOut:
     """Axes of the first input that are the same."""
 
     def has(node: Node) -> bool:
-        found = axes(node)
-        return len({axis % max(node.array(0).ndim, 1) for axis in found}) < len(found)
+        axis_list = axes(node)
+        return len({axis % max(node.array(0).ndim, 1) for axis in axis_list}) < len(axis_list)
 
     return LeftOut("an axis twice: the text does not say what it does", has)
 
@@ -236,8 +236,8 @@ def zero_of_strings(formula: Callable[[Node], list[Result]], number: int = 0) ->
     def named(node: Node) -> list[Result]:
         def other(result: Result) -> Result:
             def source(at: Coordinate) -> Source:
-                found = result.source(at)
-                return Constant("0") if isinstance(found, Constant) else found
+                element = result.source(at)
+                return Constant("0") if isinstance(element, Constant) else element
 
             return result._replace(source=source)
 

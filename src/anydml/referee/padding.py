@@ -41,8 +41,8 @@ def _draw_pad(draw: Draw) -> Node | None:
             ends[draw.randrange(2)] = -draw.randint(0, size)
         if sum(ends) + size < 0 or (mode != "constant" and min(ends) < 0 and size + sum(min(0, n) for n in ends) < 1):
             ends = [0, 0]
-        for found, amount in zip(pads, ends, strict=True):
-            found.append(amount)
+        for start, amount in zip(pads, ends, strict=True):
+            start.append(amount)
     axes = [*range(x.ndim)]
     value: Array | None = None
     if mode == "constant" and draw.is_likely(0.6):
@@ -105,10 +105,10 @@ def _pad(node: Node, is_cut_first: bool = True) -> list[Result]:
         for c, size, (before, after) in zip(at, x.shape, pads, strict=True):
             first = max(0, -before) if is_cut_first else 0
             left = size - first - (max(0, -after) if is_cut_first else 0)
-            found = continued(mode, c - before - first, left)
-            if found is None:
+            coordinate = continued(mode, c - before - first, left)
+            if coordinate is None:
                 return fill or (2, (0,) * node.array(2).ndim)
-            there.append(found + first)
+            there.append(coordinate + first)
         return 0, tuple(there)
 
     return [Result(shape, x.dtype, source)]
@@ -118,8 +118,8 @@ def _pad_with_nan(node: Node) -> list[Result]:
     (result,) = _pad(node)
 
     def source(at: Coordinate) -> Source:
-        found = result.source(at)
-        return Constant(np.array(np.nan, result.dtype)[()]) if isinstance(found, Constant) else found
+        element = result.source(at)
+        return Constant(np.array(np.nan, result.dtype)[()]) if isinstance(element, Constant) else element
 
     return [result._replace(source=source)]
 

@@ -158,7 +158,11 @@ def resized(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = Frac
         one = axes[axis]
         line: list[int | None] = []
         for y in range(one.count):
-            at = Fraction(float(found)) if not isinstance(found := one.original(mode, y, kind), Fraction) else found
+            at = (
+                Fraction(float(original))
+                if not isinstance(original := one.original(mode, y, kind), Fraction)
+                else original
+            )
             is_outside = mode == "tf_crop_and_resize" and not 0 <= at <= length - 1
             line.append(None if is_outside else min(max(rounding(at), 0), length - 1))
         lines.append(line)
@@ -166,10 +170,10 @@ def resized(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = Frac
     def source(at: Coordinate) -> Source:
         there = []
         for c, line in zip(at, lines, strict=True):
-            found = line[c]
-            if found is None:
+            original = line[c]
+            if original is None:
                 return fill
-            there.append(found)
+            there.append(original)
         return 0, tuple(there)
 
     return [Result(tuple(map(len, lines)), x.dtype, source)]

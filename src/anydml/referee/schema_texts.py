@@ -24,12 +24,12 @@ def schema(operator: str, opset: int) -> Any:
         ValueError: the opset does not have the operator, or has only deprecated it.
     """
     try:
-        known = onnx.defs.get_schema(operator, opset, "")
+        definition = onnx.defs.get_schema(operator, opset, "")
     except onnx.defs.SchemaError:
-        known = None
-    if known is None or known.deprecated:
+        definition = None
+    if definition is None or definition.deprecated:
         raise ValueError(f"opset {opset} of ONNX has no operator {operator!r}")
-    return known
+    return definition
 
 
 @lru_cache(None)
@@ -145,9 +145,9 @@ def name_of(dtype: np.dtype[Any]) -> str:
 @lru_cache(None)
 def text_of(operator: str, opset: int) -> str:
     """All that the text says of an operator: its description, attributes, inputs and outputs, spaces made one."""
-    known = schema(operator, opset)
-    parts = [known.doc, *(attribute.description for attribute in known.attributes.values())]
-    parts += [formal.description for formal in (*known.inputs, *known.outputs)]
+    definition = schema(operator, opset)
+    parts = [definition.doc, *(attribute.description for attribute in definition.attributes.values())]
+    parts += [formal.description for formal in (*definition.inputs, *definition.outputs)]
     return plain(" ".join(parts))
 
 

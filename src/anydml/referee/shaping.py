@@ -111,8 +111,8 @@ def _reshape(node: Node) -> list[Result]:
     x, wanted = node.array(0), node.integers(1)
     if not node.attribute("allowzero"):
         wanted = [x.shape[k] if size == 0 else size for k, size in enumerate(wanted)]
-    known = count(tuple(size for size in wanted if size != -1))
-    return reordered(node, tuple(x.size // known if size == -1 else size for size in wanted))
+    product = count(tuple(size for size in wanted if size != -1))
+    return reordered(node, tuple(x.size // product if size == -1 else size for size in wanted))
 
 
 def _other_count(node: Node, draw: Draw) -> Node | None:

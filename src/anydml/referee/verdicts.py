@@ -76,8 +76,8 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
         base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
     except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
         # What files say is anything, and nothing that an engine did.
-        said = f"{stored.folder}: {stored.name!r} cannot be read: {type(error).__name__}: {error}"
-        raise ModelError(said, rule="`anydml cases` writes such files") from None
+        reason = f"{stored.folder}: {stored.name!r} cannot be read: {type(error).__name__}: {error}"
+        raise ModelError(reason, rule="`anydml cases` writes such files") from None
     try:
         results = [as_array(value) for value in stored.outputs_by(engine, inputs)]
     except NotRunError as error:
@@ -91,12 +91,12 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
         results = []
     # Engines raise what they like.
     except Exception as error:
-        said = str(error) if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
         if not stored.is_valid:
-            return base._replace(kind=kind_of(said), detail=said)
+            return base._replace(kind=kind_of(reason), detail=reason)
         if refusing := [reading for reading, outputs in readings if outputs is None]:
-            return base._replace(kind=kind_of(said), detail=said, reading=refusing[0]["words"])
-        return base._replace(verdict=REFUSES, kind=kind_of(said), detail=said)
+            return base._replace(kind=kind_of(reason), detail=reason, reading=refusing[0]["words"])
+        return base._replace(verdict=REFUSES, kind=kind_of(reason), detail=reason)
     if not stored.is_valid:
         return base._replace(verdict=ACCEPTS, kind=f"breaks {stored.about['broken']}", detail=stored.about["sentence"])
     kind, detail = difference(results, expected, stored.is_exact)
@@ -178,9 +178,9 @@ def _is_near(one: Any, other: Any) -> bool:
     return True
 
 
-def kind_of(said: str) -> str:
+def kind_of(reason: str) -> str:
     """An engine's message without places, names and numbers."""
-    line = " ".join(said.partition("Stack backtrace")[0].split())
+    line = " ".join(reason.partition("Stack backtrace")[0].split())
     # The innermost of several causes.
     line = line.rpartition("Caused by:")[2].strip() or line
     line = re.sub(r"(/[\w.+-]+)+(:\d+)*|0x[0-9a-f]+", "…", line)

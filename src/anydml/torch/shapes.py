@@ -117,20 +117,20 @@ def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None =
     name = "SplitTraining"
     _adapter(name, "x", x)
     axis = infer.axis_of(name, x.ndim, axis)
-    whole = x.shape[axis]
+    axis_size = x.shape[axis]
     check_host(name, "split", _adapter(name, "split", split, MOVED), split.device.type == "cpu")
     shape = tuple(map(int, split.shape))
     check_list(name, shape, _name(split.dtype), is_integer(split.dtype, shape), num_outputs)
     if not shape[0]:
         return _parts(
-            x, infer.equal_parts(name, integer(name, "num_outputs", num_outputs), whole, axis, "num_outputs"), axis
+            x, infer.equal_parts(name, integer(name, "num_outputs", num_outputs), axis_size, axis, "num_outputs"), axis
         )
     if type(split) is torch.Tensor:
         # A real tensor: only x is fake.
-        return _parts(x, infer.part_sizes(name, split.tolist(), whole, axis, "split"), axis)
+        return _parts(x, infer.part_sizes(name, split.tolist(), axis_size, axis, "split"), axis)
     context = torch.library.get_ctx()
     sizes = [context.new_dynamic_size() for _ in range(shape[0])]
-    holds(sum(sizes) == whole)
+    holds(sum(sizes) == axis_size)
     return _parts(x, sizes, axis)
 
 

@@ -14,7 +14,7 @@ from anydml.engines.cuda.engine import CudaProgram, as_operand
 
 CHUNKS, PROGRAMS = 4, how_many(48) // 4
 GPU = 0 if ON_GPU else None
-GUIDE = Path(__file__).parents[3] / "docs" / "stories" / "sharded-training.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "torch.md"
 
 
 def results(fused, *arguments):
@@ -56,7 +56,11 @@ def test_random_programs(chunk):
 def recipes():
     """The guide's functions, by name, and the module that they need."""
     torch = pytest.importorskip("torch")
-    lines = [line[4:] for line in GUIDE.read_text().splitlines() if re.match(r"(>>>|\.\.\.) ", line)]
+    lines = [
+        line[4:]
+        for line in GUIDE.read_text().partition("## Copies of sharded training")[2].splitlines()
+        if re.match(r"(>>>|\.\.\.) ", line)
+    ]
     source = "\n".join(lines)
     functions = re.findall(r"@dml\.fuse\n(?:def .*\n)(?:    .*\n)+", source + "\n")
     names = {"dml": dml, "torch": torch, "F": torch.nn.functional, "math": __import__("math")}

@@ -20,42 +20,42 @@ MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 """The range of an INT."""
 
 
-def constant_of_shape(known: Described, sizes: Tensor) -> OperatorDesc | None:
+def constant_of_shape(described: Described, sizes: Tensor) -> OperatorDesc | None:
     """FILL_VALUE_CONSTANT."""
-    (output,) = known.descs(known.output)
-    return FillValueConstantOperatorDesc(output, output.data_type, filling(known.node).item())
+    (output,) = described.descs(described.output)
+    return FillValueConstantOperatorDesc(output, output.data_type, filling(described.node).item())
 
 
-def range_(known: Described, start: Tensor, limit: Tensor, delta: Tensor) -> OperatorDesc | None:
+def range_(described: Described, start: Tensor, limit: Tensor, delta: Tensor) -> OperatorDesc | None:
     """FILL_VALUE_SEQUENCE."""
-    (output,) = known.descs(known.output)
-    first, step = (scalar(known.node, known.ctx, scalar_value, "start") for scalar_value in (start, delta))
+    (output,) = described.descs(described.output)
+    first, step = (scalar(described.node, described.ctx, scalar_value, "start") for scalar_value in (start, delta))
     return FillValueSequenceOperatorDesc(output, output.data_type, first, step)
 
 
-def eye_like(known: Described, x: Tensor) -> OperatorDesc | None:
+def eye_like(described: Described, x: Tensor) -> OperatorDesc | None:
     """DIAGONAL_MATRIX1 without an input."""
-    (output,), k = known.descs(known.output), known.node.get("k")
+    (output,), k = described.descs(described.output), described.node.get("k")
     return DiagonalMatrix1OperatorDesc(None, output, output.data_type, 1, k, k + 1)
 
 
-def trilu(known: Described, x: Tensor, diagonal: Tensor | None) -> OperatorDesc | None:
+def trilu(described: Described, x: Tensor, diagonal: Tensor | None) -> OperatorDesc | None:
     """DIAGONAL_MATRIX1 that writes zeros to the other triangle."""
-    source, output = known.descs(x, known.output)
-    k = 0 if diagonal is None else scalar(known.node, known.ctx, diagonal, "k")
-    begin, end = (MIN_INT, k) if known.node.get("upper") else (k + 1, MAX_INT)
+    source, output = described.descs(x, described.output)
+    k = 0 if diagonal is None else scalar(described.node, described.ctx, diagonal, "k")
+    begin, end = (MIN_INT, k) if described.node.get("upper") else (k + 1, MAX_INT)
     return DiagonalMatrix1OperatorDesc(source, output, output.data_type, 0, begin, end)
 
 
-def non_zero(known: Described, x: Tensor) -> OperatorDesc | None:
+def non_zero(described: Described, x: Tensor) -> OperatorDesc | None:
     """NONZERO_COORDINATES as in ONNX Runtime's provider: one count, and one row per element."""
-    (source,) = known.descs(x)
-    rows = filled_up((x.size, max(1, len(x.shape))), known.count())
-    count = TensorDesc(DataType.UINT32, (1,) * known.count())
+    (source,) = described.descs(x)
+    rows = filled_up((x.size, max(1, len(x.shape))), described.count())
+    count = TensorDesc(DataType.UINT32, (1,) * described.count())
     return NonzeroCoordinatesOperatorDesc(source, count, TensorDesc(DataType.UINT32, rows))
 
 
-def cast(known: Described, *_: Tensor) -> OperatorDesc | None:
+def cast(described: Described, *_: Tensor) -> OperatorDesc | None:
     """Refuse: anydml has no desc for CAST.
 
     Raises:

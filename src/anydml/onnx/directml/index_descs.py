@@ -56,53 +56,55 @@ def outside(node: Node, inputs: Sequence[GraphValue | None]) -> ModelError | Non
     return node.error(message, "indices", "indices must lie inside the axis; DirectML does not refuse others")
 
 
-def pick(known: Described, x: Tensor, indices: Tensor) -> OperatorDesc | None:
+def pick(described: Described, x: Tensor, indices: Tensor) -> OperatorDesc | None:
     """GATHER, which clamps an index that ONNX refuses."""
     # The three have one DimensionCount; leading 1s of the input are cropped where the index has more dimensions.
-    source, index, output = known.descs(x, indices, known.output)
-    return GatherOperatorDesc(source, index, output, known.axis(x, source), len(indices.shape))
+    source, index, output = described.descs(x, indices, described.output)
+    return GatherOperatorDesc(source, index, output, described.axis(x, source), len(indices.shape))
 
 
-def pick_along(known: Described, x: Tensor, indices: Tensor) -> OperatorDesc | None:
+def pick_along(described: Described, x: Tensor, indices: Tensor) -> OperatorDesc | None:
     """GATHER_ELEMENTS."""
-    source, index, output = known.descs(x, indices, known.output)
-    return GatherElementsOperatorDesc(source, index, output, known.axis(x, source))
+    source, index, output = described.descs(x, indices, described.output)
+    return GatherElementsOperatorDesc(source, index, output, described.axis(x, source))
 
 
-def pick_points(known: Described, x: Tensor, indices: Tensor) -> OperatorDesc | None:
+def pick_points(described: Described, x: Tensor, indices: Tensor) -> OperatorDesc | None:
     """GATHER_ND1."""
-    source, index, output = known.descs(x, indices, known.output)
-    batch = known.node.get("batch_dims") or 0
+    source, index, output = described.descs(x, indices, described.output)
+    batch = described.node.get("batch_dims") or 0
     return GatherNd1OperatorDesc(source, index, output, len(x.shape), len(indices.shape), batch)
 
 
-def scatter_elements(known: Described, x: Tensor, indices: Tensor, updates: Tensor) -> OperatorDesc | None:
+def scatter_elements(described: Described, x: Tensor, indices: Tensor, updates: Tensor) -> OperatorDesc | None:
     """SCATTER."""
-    source, index, new, output = known.descs(x, indices, updates, known.output)
-    return ScatterOperatorDesc(source, index, new, output, known.axis(x, source))
+    source, index, new, output = described.descs(x, indices, updates, described.output)
+    return ScatterOperatorDesc(source, index, new, output, described.axis(x, source))
 
 
-def scatter_nd(known: Described, x: Tensor, indices: Tensor, updates: Tensor) -> OperatorDesc | None:
+def scatter_nd(described: Described, x: Tensor, indices: Tensor, updates: Tensor) -> OperatorDesc | None:
     """SCATTER_ND, whose indices have one coordinate or more."""
     if not indices.shape[-1]:
         return None
-    source, index, new, output = known.descs(x, indices, updates, known.output)
+    source, index, new, output = described.descs(x, indices, updates, described.output)
     return ScatterNdOperatorDesc(source, index, new, output, len(x.shape), len(indices.shape))
 
 
-def one_hot(known: Described, indices: Tensor, depth: Tensor, values: Tensor) -> OperatorDesc | None:
+def one_hot(described: Described, indices: Tensor, depth: Tensor, values: Tensor) -> OperatorDesc | None:
     """ONE_HOT."""
-    count = known.count(known.output)
-    output = known.desc(known.output, count)
-    axis = known.axis(known.output, output)
+    count = described.count(described.output)
+    output = described.desc(described.output, count)
+    axis = described.axis(described.output, output)
     sizes = (*output.sizes[:axis], 1, *output.sizes[axis + 1 :])
-    return OneHotOperatorDesc(TensorDesc(known.type_of(indices), sizes), known.desc(values, count), output, axis)
+    return OneHotOperatorDesc(
+        TensorDesc(described.type_of(indices), sizes), described.desc(values, count), output, axis
+    )
 
 
-def reverse_sequence(known: Described, x: Tensor, sequence_lens: Tensor) -> OperatorDesc | None:
+def reverse_sequence(described: Described, x: Tensor, sequence_lens: Tensor) -> OperatorDesc | None:
     """REVERSE_SUBSEQUENCES; INT64 lengths are reinterpreted as UINT64, and broadcast to all rows by strides of 0."""
-    source, output = known.descs(x, known.output)
-    time = known.node.get("time_axis")
+    source, output = described.descs(x, described.output)
+    time = described.node.get("time_axis")
     more = len(source.sizes) - len(x.shape)
     sizes, strides = [*source.sizes], [0] * len(source.sizes)
     sizes[more + time], strides[more + 1 - time] = 1, 1

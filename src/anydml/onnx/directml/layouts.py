@@ -34,54 +34,58 @@ from anydml.operators import (
 from anydml.tensor import Layout, TensorDesc, packed_strides
 
 
-def transpose(known: Described, x: Tensor) -> OperatorDesc | None:
+def transpose(described: Described, x: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IDENTITY that reads through permuted strides."""
-    output = known.descs(known.output)[0]
-    perm, strides = permutation(known.node, len(x.shape)), packed_strides(x.shape)
+    output = described.descs(described.output)[0]
+    perm, strides = permutation(described.node, len(x.shape)), packed_strides(x.shape)
     output_strides = filled_up([strides[axis] for axis in perm], len(output.sizes), x.size)
-    return ElementWiseIdentityOperatorDesc(TensorDesc(known.type_of(x), output.sizes, output_strides), output)
+    return ElementWiseIdentityOperatorDesc(TensorDesc(described.type_of(x), output.sizes, output_strides), output)
 
 
-def expand(known: Described, x: Tensor, shape: Tensor) -> OperatorDesc | None:
+def expand(described: Described, x: Tensor, shape: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IDENTITY that reads through strides of 0."""
-    output = known.descs(known.output)[0]
-    return ElementWiseIdentityOperatorDesc(_broadcast(known, x, output), output)
+    output = described.descs(described.output)[0]
+    return ElementWiseIdentityOperatorDesc(_broadcast(described, x, output), output)
 
 
-def where(known: Described, *inputs: Tensor) -> OperatorDesc | None:
+def where(described: Described, *inputs: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IF that reads through strides of 0."""
-    output = known.descs(known.output)[0]
-    condition, a, b = (_broadcast(known, operand, output) for operand in inputs)
+    output = described.descs(described.output)[0]
+    condition, a, b = (_broadcast(described, operand, output) for operand in inputs)
     return ElementWiseIfOperatorDesc(condition, a, b, output)
 
 
-def _broadcast(known: Described, tensor: Tensor, output: TensorDesc) -> TensorDesc:
+def _broadcast(described: Described, tensor: Tensor, output: TensorDesc) -> TensorDesc:
     """Return the desc of a tensor broadcast to the output's sizes by strides of 0."""
     strides = Layout.packed(tensor.shape, 1).broadcast(output.sizes).strides
-    return TensorDesc(known.type_of(tensor), output.sizes, strides)
+    return TensorDesc(described.type_of(tensor), output.sizes, strides)
 
 
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 
-def depth_to_space(known: Described, x: Tensor) -> OperatorDesc | None:
+def depth_to_space(described: Described, x: Tensor) -> OperatorDesc | None:
     """DEPTH_TO_SPACE1."""
-    source, output = known.descs(x, known.output)
-    return DepthToSpace1OperatorDesc(source, output, known.node.get("blocksize"), ORDERS[block_order(known.node)])
+    source, output = described.descs(x, described.output)
+    return DepthToSpace1OperatorDesc(
+        source, output, described.node.get("blocksize"), ORDERS[block_order(described.node)]
+    )
 
 
-def space_to_depth(known: Described, x: Tensor) -> OperatorDesc | None:
+def space_to_depth(described: Described, x: Tensor) -> OperatorDesc | None:
     """SPACE_TO_DEPTH1."""
-    source, output = known.descs(x, known.output)
-    return SpaceToDepth1OperatorDesc(source, output, known.node.get("blocksize"), ORDERS[block_order(known.node)])
+    source, output = described.descs(x, described.output)
+    return SpaceToDepth1OperatorDesc(
+        source, output, described.node.get("blocksize"), ORDERS[block_order(described.node)]
+    )
 
 
-def upsample(known: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDesc | None:
+def upsample(described: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDesc | None:
     """UPSAMPLE_2D if rows and columns of images are repeated by integer factors, otherwise RESAMPLE2."""
-    node = known.node
-    axes = resized_axes(node, known.ctx, x, *inputs)
+    node = described.node
+    axes = resized_axes(node, described.ctx, x, *inputs)
     times = whole_scales(node, x.shape, axes)
-    source, output = known.descs(x, known.output)
+    source, output = described.descs(x, described.output)
     if times is not None and len(times) >= 2 and all(n == 1 for n in times[:-2]):
         return Upsample2dOperatorDesc(source, output, (times[-1], times[-2]), "NEAREST_NEIGHBOR")
     direction, shift = ROUNDED[rounding(node)]

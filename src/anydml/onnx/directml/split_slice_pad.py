@@ -19,40 +19,40 @@ from anydml.operators import (
 )
 
 
-def split(known: Described, x: Tensor, *_: Tensor | None) -> OperatorDesc | None:
+def split(described: Described, x: Tensor, *_: Tensor | None) -> OperatorDesc | None:
     """SPLIT."""
-    parts = _not_empty(known, known.outputs)
+    parts = _not_empty(described, described.outputs)
     if not parts:
         return None
-    whole, *tensors = known.descs(x, *parts)
-    return SplitOperatorDesc(whole, tensors, known.axis(x, whole))
+    full_desc, *tensors = described.descs(x, *parts)
+    return SplitOperatorDesc(full_desc, tensors, described.axis(x, full_desc))
 
 
-def join(known: Described, *parts: Tensor) -> OperatorDesc | None:
+def join(described: Described, *parts: Tensor) -> OperatorDesc | None:
     """JOIN."""
-    axis, _, _ = joined_axis(known.node, parts)
-    whole, *tensors = known.descs(known.output, *_not_empty(known, parts))
-    return JoinOperatorDesc(tensors, whole, axis + len(whole.sizes) - len(parts[0].shape))
+    axis, _, _ = joined_axis(described.node, parts)
+    full_desc, *tensors = described.descs(described.output, *_not_empty(described, parts))
+    return JoinOperatorDesc(tensors, full_desc, axis + len(full_desc.sizes) - len(parts[0].shape))
 
 
-def _not_empty(known: Described, tensors: Sequence[object]) -> list[Tensor]:
+def _not_empty(described: Described, tensors: Sequence[object]) -> list[Tensor]:
     given_tensors = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
-    return [tensor for tensor in given_tensors if tensor.size or not known.skips_empty]
+    return [tensor for tensor in given_tensors if tensor.size or not described.skips_empty]
 
 
-def slice_(known: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDesc | None:
+def slice_(described: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDesc | None:
     """SLICE1."""
-    window = window_of(known.node, known.ctx, x, *inputs)
-    source, output = known.descs(x, known.output)
+    window = window_of(described.node, described.ctx, x, *inputs)
+    source, output = described.descs(x, described.output)
     count = len(source.sizes)
     sizes, strides = filled_up(window.sizes, count), filled_up(window.strides, count)
     return Slice1OperatorDesc(source, output, filled_up(window.offsets, count, 0), sizes, strides)
 
 
-def tile(known: Described, x: Tensor, repeats: Tensor) -> OperatorDesc | None:
+def tile(described: Described, x: Tensor, repeats: Tensor) -> OperatorDesc | None:
     """TILE."""
-    source, output = known.descs(x, known.output)
-    times = elements_of(known.node, known.ctx, repeats, "repeats")
+    source, output = described.descs(x, described.output)
+    times = elements_of(described.node, described.ctx, repeats, "repeats")
     return TileOperatorDesc(source, output, filled_up(times, len(source.sizes)))
 
 
@@ -60,16 +60,16 @@ MODES = {"constant": "CONSTANT", "edge": "EDGE", "reflect": "REFLECTION", "wrap"
 
 
 def pad(
-    known: Described,
+    described: Described,
     x: Tensor,
     pads: Tensor | None = None,
     constant_value: Tensor | None = None,
     axes: Tensor | None = None,
 ) -> OperatorDesc | None:
     """PADDING1, or SLICE1 if all counts crop; None if both are needed, since a node has one desc."""
-    node, mode = known.node, pad_mode(known.node)
-    before, after = pad_counts(node, known.ctx, x, pads, axes)
-    source, output = known.descs(x, known.output)
+    node, mode = described.node, pad_mode(described.node)
+    before, after = pad_counts(node, described.ctx, x, pads, axes)
+    source, output = described.descs(x, described.output)
     count = len(source.sizes)
     begin, end = filled_up(before, count, 0), filled_up(after, count, 0)
     if min((*before, *after, 0)) < 0:
@@ -78,7 +78,7 @@ def pad(
         return Slice1OperatorDesc(source, output, [-n for n in begin], output.sizes, (1,) * count)
     value = node.get("value") or 0
     if constant_value is not None and mode == "constant":
-        value = scalar(node, known.ctx, constant_value, "constant_value")
-    kind = known.type_of(x)
+        value = scalar(node, described.ctx, constant_value, "constant_value")
+    kind = described.type_of(x)
     value = float(value) if kind.dtype.kind == "f" else int(value)
     return Padding1OperatorDesc(source, output, MODES[mode], kind, value, begin, end)

@@ -76,8 +76,8 @@ def operator_names(names: Sequence[str]) -> list[str]:
     for name in names:
         plain = name.lower().removeprefix("dml_operator_").replace("scatter_elements", "scatter")
         if plain not in SENTENCES:
-            known = ", ".join(name.upper() for name in SENTENCES)
-            raise ModelError(f"there are no cases of {name!r}", rule=f"DirectML's operators are {known}")
+            supported = ", ".join(name.upper() for name in SENTENCES)
+            raise ModelError(f"there are no cases of {name!r}", rule=f"DirectML's operators are {supported}")
         chosen.append(plain)
     return [*dict.fromkeys(chosen)] or [*SENTENCES]
 

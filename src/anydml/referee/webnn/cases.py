@@ -150,14 +150,14 @@ def test_of(case: WebnnCase) -> dict[str, Any]:
     arguments: list[dict[str, Any]] = []
     listed: list[str] = []
     for name, number in call.tensors.items():
-        known = f"{name.replace('[', '').replace(']', '')}Tensor"
-        inputs[known] = tensor_of(call.node.array(number))
+        tensor_name = f"{name.replace('[', '').replace(']', '')}Tensor"
+        inputs[tensor_name] = tensor_of(call.node.array(number))
         if number in case.constant:
-            inputs[known]["constant"] = True
+            inputs[tensor_name]["constant"] = True
         if name.startswith("inputs["):
-            listed.append(known)
+            listed.append(tensor_name)
         else:
-            arguments.append({name: known})
+            arguments.append({name: tensor_name})
     if listed:
         arguments.append({"inputs": listed})
     arguments += [{name: value} for name, value in call.arguments.items()]

@@ -97,22 +97,22 @@ class StoredWebnn(Stored):
 
     def _problem(self) -> str:
         """What is wrong with the test; empty if nothing is."""
-        graph, known = self.test["graph"], set()
+        graph, names = self.test["graph"], set()
         for name, tensor in graph["inputs"].items():
             array_of(tensor)
-            known.add(name)
+            names.add(name)
         for operator in graph["operators"]:
             arguments = given_to(operator)
             if missing := [name for name in REQUIRED.get(operator["name"], ()) if name not in arguments]:
                 return f"has {operator['name']} without {' and '.join(missing)}"
             used = [value for key, value in arguments.items() if key in TENSORS] + [*arguments.get("inputs", ())]
             for name in used:
-                if name not in known:
+                if name not in names:
                     return f"has no tensor {name!r}"
-            known |= {*outputs_of(operator)}
+            names |= {*outputs_of(operator)}
         for name, tensor in graph["expectedOutputs"].items():
             array_of(tensor)
-            if name not in known:
+            if name not in names:
                 return f"expects {name!r}, which no operator gives"
         return "expects no outputs" if self.is_valid and not graph["expectedOutputs"] else ""
 
