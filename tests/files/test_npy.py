@@ -89,7 +89,7 @@ def test_a_declared_header_is_not_read(tmp_path):
             file.write(b"\x93NUMPY" + bytes([version, 0]) + length.to_bytes(2 if version == 1 else 4, "little"))
             file.truncate(size)
         tracemalloc.start()
-        with pytest.raises(ModelError, match=f"its header is said to have {length} bytes, but the maximum is 10000"):
+        with pytest.raises(ModelError, match=f"its header declares {length} bytes, but the maximum is 10000"):
             npy.read_header(path, HERE)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

@@ -176,7 +176,7 @@ def test_caches(seed):
     (result,) = backend.run_node(node, [cache, update, first])
     assert np.array_equal(result, expected)
     if mode == "linear" and count:
-        with pytest.raises(dml.ModelError, match="what is written must lie in past_cache"):
+        with pytest.raises(dml.ModelError, match="the update must fit into past_cache"):
             backend.run_node(node, [cache, update, first + shape[axis]])
 
 

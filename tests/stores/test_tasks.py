@@ -172,7 +172,7 @@ def test_an_output_that_exists_is_refused():
         (["--plan", "plan.json", "--task", 5], "has 5 tasks, from 0 on, and not 5"),
         (["--plan", "none.json"], "cannot be read"),
         (["--plan", "x.zarr/zarr.json"], "is not a plan that anydml rechunk --plan has written"),
-        (["--plan", "plan.json", "--chunks", "3"], "--chunks is said when the plan is made"),
+        (["--plan", "plan.json", "--chunks", "3"], "--chunks is fixed when the plan is made"),
         (["--plan", "plan.json", "x.zarr"], "IN and OUT are needed"),
         (["--task", 1], "IN and OUT are needed"),
         (["x.zarr", "z", "--plan", "plan.json", "--task", 1], "--task runs a task"),

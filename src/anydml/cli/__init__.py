@@ -167,7 +167,7 @@ def run(
 ) -> None:  # fmt: skip
     """Run MODEL: a file in the JSON format of DirectML's tool DxDispatch, an ONNX file, or - for standard input.
 
-    The name of an ONNX file ends in .onnx. Of standard input, what does not begin like JSON is taken for ONNX.
+    The name of an ONNX file ends in .onnx. Standard input that does not begin like JSON is taken for ONNX.
     """
     with model_file(model) as file:
         if is_onnx(file.path):

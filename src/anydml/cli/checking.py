@@ -54,7 +54,7 @@ def check(
     compute shapes on the host, and which compute.
 
     The exit code is 0 if there are no problems, 1 if there are, 2 if a MODEL cannot be read, and 3 if a movement node
-    of an ONNX file was not looked at, or there is none. Of several files, 2 precedes 1, which precedes 3.
+    of an ONNX file was not looked at, or there is none. With several files, 2 takes precedence over 1, and 1 over 3.
     """
     from anydml.feature_level import FeatureLevel
 

@@ -70,18 +70,18 @@ def writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def ranks_of(counts: Mapping[str, int | None]) -> dict[str, int] | None:
-    """Counts of ranks that were given; None where none was."""
+    """Return the numbers of ranks by option; None for options that were not given."""
     return {name: count for name, count in counts.items() if count is not None} or None
 
 
 def extras_of(extras_from: str | None, no_extras: bool) -> bool | str:
-    """Whether small files are copied, or from which folder."""
+    """Return whether small files are copied, or the folder that they are copied from."""
     exclude("extras_from", "no_extras")
     return not no_extras if extras_from is None else extras_from
 
 
 def check_options(output: str) -> None:
-    """Refuse options of `writes` that cannot be obeyed together, or not for this output."""
+    """Refuse options of `writes` that contradict each other, or do not apply to this output."""
     context = click.get_current_context()
     exclude("shards", "shard_size")
     for name in ("dcp", *dict(RANKS)):

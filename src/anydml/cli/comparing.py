@@ -1,4 +1,4 @@
-"""The commands that compare checkpoints: verify, and manifest, which makes what a copy is compared with."""
+"""The commands `verify`, which compares checkpoints, and `manifest`, which writes checksums to compare with."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def verify(
     for difference in shown:
         more = f"; {counted(difference.elements, 'element')} in all" if difference.elements > 1 else ""
         say(printable(f"{difference.text}{more}"))
-    # Also said if quiet, where some are not named.
+    # Also printed if quiet, unless all differences are listed.
     if not quiet or len(shown) < len(comparison.differences):
         say(printable(f"'{first}' and '{second}' hold the same {what}s" if is_same else _summary(comparison, what)))
     return 0 if is_same else 1
 
 
 def _summary(comparison: Comparison, what: str) -> str:
-    """How many differences there are, of each kind."""
+    """Return the number of differences of each kind, as text."""
     kinds = Counter(difference.kind for difference in comparison.differences)
     counts = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
     return (
@@ -116,8 +116,8 @@ def manifest(
 ) -> None:  # fmt: skip
     """Write OUT, a .json file with dtype, shape and SHA-256 of every tensor of MODEL, which verify takes.
 
-    Sums do not depend on files and ranks. They are of the elements in C order, little-endian. OUT also has the sums of
-    a folder's small files, such as config.json.
+    The sums are those of the elements in C order, little-endian, so they do not depend on files and ranks. OUT also
+    has the sums of a folder's small files, such as config.json.
     """
     from anydml.stores.manifests import manifest as make
 

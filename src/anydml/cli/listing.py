@@ -22,7 +22,7 @@ from anydml.text import bytes_text, counted, printable
 
 
 def listed(model: str, follow: bool) -> dict[str, Any]:
-    """The arrays of a model, and what there is to say about it.
+    """Return the arrays of a file or checkpoint, and notes about it.
 
     Args:
         model: as of `anydml stores`.

@@ -244,5 +244,5 @@ ANSWERS: Mapping[str, str] = {option: answer for answer, options in _GROUPS for 
 
 
 def answer_of(option: str) -> str | None:
-    """What is written here instead of an option, if that is known."""
+    """Return what to write instead of another tool's option; None if it is unknown."""
     return ANSWERS.get(option.partition("=")[0].replace("_", "-").lower())

@@ -97,7 +97,9 @@ class AnyPath(_Named):
                 command.
         """
         if isinstance(value, str) and value.lower().startswith("memory:/"):
-            raise click.ClickException(f"{value[:200]!r} is in the memory of a process, and this one ends at once")
+            raise click.ClickException(
+                f"{value[:200]!r} is in the memory of this process, which ends with the command: name a file"
+            )
         return super().convert(value, param, ctx)
 
 

@@ -61,7 +61,7 @@ class PlanOutput:
         Args:
             plan: not run.
             has_arrays: whether each array is named.
-            is_dry: whether nothing was written, so that it is said if names are taken.
+            is_dry: whether the plan will not be run, so that an output that exists is reported.
         """
         from anydml.stores.running.run import taken
 
@@ -98,7 +98,7 @@ class PlanOutput:
             verify: returns a difference of what was written, if there is one.
 
         Raises:
-            ModelError: a name is taken, and may not be replaced; then the plan is not printed.
+            ModelError: an output exists and may not be replaced; the plan is then not printed.
         """
         from anydml.stores.running.run import taken
 
@@ -121,7 +121,9 @@ class PlanOutput:
             self._say(f"written to '{self._output}'")
         if verified and not self._as_json:
             # Also said if quiet, because it is an error.
-            say(printable(self._difference)) if self._difference else self._say("verified: it holds what it must")
+            say(printable(self._difference)) if self._difference else self._say(
+                "verified: it holds the elements of its input"
+            )
 
     def ran(self, file: str, task: int) -> None:
         """Report a task of a plan in a file."""

@@ -32,7 +32,9 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 @click.argument("first", metavar="A.onnx", type=LocalPath(is_read=True, reads_input=True))
 @click.argument("second", metavar="B.onnx", type=LocalPath(is_read=True, reads_input=True))
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Prove it for this value of a symbolic size.")
-@click.option("--rounding", is_flag=True, help="Allow what is equal for real numbers, but may be rounded otherwise.")
+@click.option(
+    "--rounding", is_flag=True, help="Accept models that are equal for real numbers, but may round differently."
+)
 @click.option(
     "--weights",
     type=click.Choice(["bits", "value", "none"]),

@@ -33,14 +33,14 @@ def cases(
     operators: tuple[str, ...], output: str, count: int, seed: int, form: str, invalid: bool, coverage: bool,
     as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Write random cases of each OPERATOR, an operator of ONNX; of all that move data by default.
+    """Write random cases of each OPERATOR of ONNX; by default, of all that move data.
 
-    A case is a folder as those of ONNX's backend tests: model.onnx, test_data_set_0/input_0.pb and so on, and beside
-    them case.json, which names the sentence of ONNX's text that decides it, and other readings where it is ambiguous.
+    A case is a folder like those of ONNX's backend tests: model.onnx, test_data_set_0/input_0.pb and so on. Beside
+    them, case.json has the sentence of ONNX's text that decides the case, and other readings if it is ambiguous.
 
-    With --as webnn it is a test in the JSON of web-platform-tests, one file per operator; with --as dxdispatch a
-    folder with model.json, whose commands write output_0.npy and so on, and expected_0.npy, with the same sizes as the
-    tensor, whose strides say where its elements are in output_0.npy.
+    With --as webnn, a case is a test in the JSON of web-platform-tests, in a file per operator. With --as dxdispatch,
+    it is a folder with model.json, whose commands write output_0.npy and so on, and with expected_0.npy and so on,
+    which have the sizes of the tensors; the strides of a tensor give the places of its elements in output_0.npy.
     """
     from anydml.referee.case_folders import write_cases
     from anydml.referee.coverage import Coverage
@@ -70,7 +70,7 @@ def cases(
 
 
 def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
-    """What the cases of an operator must reach, what draws cases, what groups those of one file, and what writes it."""
+    """Return the coverage of an operator, and the functions that draw cases, group those of one file, and write it."""
     if form == "webnn":
         from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
         from anydml.referee.webnn.features import reachable
@@ -109,13 +109,14 @@ def judge(
     folder: str, engine: str, jobs: int | None, seconds: float, memory: str, html: str | None, shrink: str | None,
     overwrite: bool, quiet: bool, **forms: Any,
 ) -> int:  # fmt: skip
-    """Run an engine over the cases of DIR, each in a process that may crash or hang, and report what it makes of them.
+    """Run an engine over the cases in DIR, each in a process that may crash or hang, and report the differences.
 
-    DIR has cases as `anydml cases` writes them, folders as the package onnx has them, or files of WebNN's tests. A
-    program of command: is given the model, the folder of the inputs, and the folder to write output_0.pb and so on to,
-    or output_0.npy if the case is not of ONNX; it refuses a case by a code other than 0. outputs:FOLDER reads what
-    another machine has written beside the cases, as CASE/FOLDER/output_0.pb. anydml:DEVICE, such as anydml:reference,
-    runs DirectML's desc of a case where there is one, and says how many have none.
+    DIR has cases of `anydml cases`, folders like those of the package onnx, or files of WebNN's tests.
+
+    command:PROGRAM calls a program with the model, the folder of the inputs, and the folder to write output_0.pb and so
+    on to, or output_0.npy if the case is not of ONNX; an exit code other than 0 refuses the case. outputs:FOLDER reads
+    the files that another machine has written beside the cases, such as CASE/FOLDER/output_0.pb. anydml:DEVICE, such
+    as anydml:reference, runs DirectML's desc of a case if there is one, and reports how many have none.
 
     The exit code is 0 if all agree, 1 if a case differs, crashes, hangs, is refused, or is accepted though illegal, and
     2 if DIR or ENGINE cannot be used.

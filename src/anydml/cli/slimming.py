@@ -33,7 +33,7 @@ MAX_LISTED_REGIONS = 20
 @click.option(
     "--exact",
     is_flag=True,
-    help="Keep every bit: shapes of matrix products, whose sums else differ in the last bits, and signs of zeros.",
+    help="Keep every bit: change nothing that affects the last bits of matrix products or the signs of zeros.",
 )
 @click.option("--prove", is_flag=True, help="Prove the new model equal to the old one, as `anydml prove` does.")
 @click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with bytes and pictures.")
@@ -50,8 +50,8 @@ def slim(
 
     Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are replaced by the cheapest
     equivalent standard nodes. Some nodes that compute are rewritten for another order of axes, if that moves fewer
-    bytes. For products by constant matrices this may change the last bits, and without sums with 0, zeros may differ in
-    their signs; --exact prevents both. The names of inputs and outputs are unchanged.
+    bytes. For products by constant matrices this may change the last bits, and where sums with 0 are removed, signs of
+    zeros; --exact prevents both. The names of inputs and outputs are unchanged.
 
     MODEL.onnx is a file, or - for standard input.
     """
@@ -69,7 +69,7 @@ def slim(
         from anydml.slim import slim, total, write
 
         folder = Folder(file.folder or Path(model).resolve().parent, allow_outside)
-        # What is proved is proved for every bit, where sums keep their order.
+        # Proofs compare every bit, signs of zeros included, if sums keep their order.
         slimmed = slim(loaded, folder, exact, keeps_signs=prove)
         proof = _proof(loaded, slimmed, folder) if prove else []
         if not dry_run:

@@ -121,8 +121,8 @@ def convert(
     """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
 
     Names and shapes follow the conversion mapping of the installed transformers for this model. Models whose mapping
-    computes, rather than only moving elements, are refused. What transformers says of a model is kept in your folder
-    for caches, or in that of the environment variable ANYDML_CACHE; if it is set to nothing, nothing is kept.
+    computes, rather than only moving elements, are refused. The mapping of a model is cached in your
+    folder for caches, or in the folder ANYDML_CACHE; if this variable is empty, nothing is cached.
 
     An interrupted command resumes when it is repeated.
     """
@@ -167,7 +167,7 @@ def convert(
     default="512MB",
     show_default=True,
     metavar="SIZE",
-    help="Total size of all buffers: blocks, chunks and what is on its way. Python and its libraries are beside it.",
+    help="Total size of all buffers, which hold blocks, chunks and requests; Python and its libraries take more.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
 @click.option(
@@ -175,7 +175,7 @@ def convert(
     "plan_file",
     type=LocalPath(),
     metavar="FILE",
-    help="Write tasks to FILE, which other processes run; without IN and OUT, write what is left of them.",
+    help="Write tasks to FILE for other processes; without IN and OUT, run the tasks that are left.",
 )
 @click.option("--tasks", type=click.IntRange(1), metavar="N", help="Number of tasks; default: one per 256 MiB.")
 @click.option("--task", type=click.IntRange(0), metavar="K", help="Run task K of --plan FILE, from 0.")  # fmt: skip
@@ -203,8 +203,8 @@ def rechunk(
 
     An interrupted command resumes when it is repeated.
 
-    Many processes write OUT by anydml rechunk IN OUT … --plan plan.json, then in each of them anydml rechunk --plan
-    plan.json --task K, and at last anydml rechunk --plan plan.json.
+    To share the work among processes, run anydml rechunk IN OUT … --plan plan.json, then anydml rechunk --plan
+    plan.json --task K in each of them, and at last anydml rechunk --plan plan.json.
     """
     from anydml.stores.rechunking import rechunk as make
 
@@ -252,7 +252,7 @@ def _run_tasks(plan_file: str | None, task: int | None, output: PlanOutput) -> i
     if plan_file is None or context.params["source"] is not None:
         raise click.UsageError("IN and OUT are needed, or --plan FILE alone")
     if of_others:
-        raise click.UsageError(f"{of_others[0]} is said when the plan is made: leave it out")
+        raise click.UsageError(f"{of_others[0]} is fixed when the plan is made: leave it out")
     if task is None:
         output.finished(finish_tasks(plan_file, output.shows_progress))
     else:

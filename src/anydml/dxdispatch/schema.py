@@ -210,7 +210,7 @@ def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
     errors = error.errors(include_url=False)
     lacks = {error["loc"] for error in errors if error["type"] == "missing"}
     if error.title == FileFields.__name__ and lacks == {(name,) for name in FileFields.model_fields}:
-        return place.error("has none of resources, dispatchables and commands, of which a model file of DxDispatch is")
+        return place.error("has none of the fields resources, dispatchables and commands of DxDispatch's model files")
     first = errors[0]
     for key in first["loc"]:
         # pydantic adds location parts that are not keys of the file, for example for a flag read as a list.

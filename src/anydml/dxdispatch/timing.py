@@ -44,9 +44,9 @@ class Timing:
         if self.repeat < 1:
             raise ValueError(f"repeat is {self.repeat}, but a sample needs at least one dispatch")
         if min(self.iterations, self.warmup, self.interval, self.milliseconds or 0) < 0:
-            raise ValueError("iterations, warmup, interval and milliseconds are never negative")
+            raise ValueError("iterations, warmup, interval and milliseconds must not be negative")
         if self.verbosity not in (0, 1, 2):
-            raise ValueError(f"verbosity is {self.verbosity}, but there are 0, 1 and 2")
+            raise ValueError(f"verbosity is {self.verbosity}, but must be 0, 1 or 2")
 
 
 def measure(

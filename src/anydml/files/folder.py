@@ -110,7 +110,7 @@ def check_link(target: Path, place: JsonPath) -> None:
 def write_whole(
     target: Path, write: Callable[[BinaryIO], object], place: JsonPath, sources: Iterable[Path] = ()
 ) -> None:
-    """Write a file beside `target` and rename it, so that nobody ever finds half a file under the name.
+    """Write a file beside `target` and rename it, so that the name never stands for an incomplete file.
 
     A link is followed. What stood under the name hands on its permissions, owner, group and access list where the
     system lets it; a right that cannot be kept as narrow as it was is given to nobody. Another hard link to it keeps
@@ -143,7 +143,7 @@ def write_whole(
 
 
 def _open_like(target: Path, beside: Path, allowed: int) -> BinaryIO:
-    """A new file that whoever may not read or write `target` may not read or write either, nor who is not allowed."""
+    """Create a file whose permissions are no wider than those of `target`, and than those that are allowed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         old = target.stat()
@@ -160,10 +160,10 @@ def _open_like(target: Path, beside: Path, allowed: int) -> BinaryIO:
             and is_others
             and not (_try(os.chown, beside, old.st_uid, old.st_gid) or _try(os.chown, beside, -1, old.st_gid))
         ):
-            # The group is another one, and gets no more than everybody.
+            # The file belongs to another group, which gets no more than everybody.
             mode = mode & 0o707 | (mode & 0o007) << 3
         if not _copy_attributes(target, beside):
-            # Under an access list the group's bits are the most that anyone named in it may do.
+            # With an access list, the group's bits are its mask.
             mode &= 0o707
         beside.chmod(mode & allowed)
     except BaseException:
@@ -173,7 +173,7 @@ def _open_like(target: Path, beside: Path, allowed: int) -> BinaryIO:
 
 
 def _copy_attributes(target: Path, beside: Path) -> bool:
-    """Copy the access list and the user's own attributes; whether there was no access list, or it came along."""
+    """Copy the access list and the user's extended attributes; return False if an access list could not be copied."""
     if sys.platform != "linux":
         return True
     is_complete = True

@@ -1,4 +1,4 @@
-"""The line of a value in a JSON text, found by its path when an error asks for it."""
+"""The line of a value in a JSON text, found by its path for an error."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SKIPPED_SCALARS = re.compile(rf'(?:[^"\[\]{{}},]++,){{{_SKIPPED_ELEMENTS}}}')
 
 
 class JsonLines:
-    """Where the values of a JSON text stand.
+    """Finds the lines of values in a JSON text.
 
-    Nothing is read before a line is asked for. Lines of the same text are cheapest asked for in its order.
+    The text is read when the first line is requested. Requests in the order of the text are the cheapest.
 
     Args:
         read: gives the text, without comments and trailing commas, known to be JSON; None where it is no longer there.
@@ -98,7 +98,7 @@ class JsonLines:
 
 
 def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """The end of what a pattern matches there."""
+    """Return the end of a pattern's match at a position."""
     match = pattern.match(text, at)
     return match.end() if match else at
 

@@ -1,4 +1,4 @@
-"""Where in a model file something stands, so that every error can say so."""
+"""Locations in model files, with which errors begin."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class JsonPath:
 
     Args:
         file: the file as the user named it.
-        path: the JSON path where the place is not reached by steps.
-        lines: knows on which line of the file a place is; without it errors say the path only.
+        path: the JSON path to start from, if it is not that of the root.
+        lines: finds the line of a place; without it, errors have the path only.
     """
 
     __slots__ = ("_key", "_lines", "_parent", "_start", "file")
@@ -87,7 +87,7 @@ class JsonPath:
         return f"JsonPath({self.file!r}, {self.path!r})"
 
     def error(self, message: str, operator: str | None = None, rule: str | None = None) -> ModelError:
-        """The error that says `message`, which may repeat names of the file, about this place: one printable line."""
+        """Return the error with a message about this place, as one printable line; the message may quote the file."""
         text = printable(f"{self.location}: {message}")
         return ModelError(text, operator=operator, field=self.path or None, rule=rule, line=self.line)
 
@@ -113,7 +113,7 @@ def _step(key: str | int) -> str:
 
 
 def show(value: Any) -> str:
-    """A JSON value in an error message: as it was written where that is short, else what kind of thing it is."""
+    """Return a JSON value for an error message: as it was written if that is short, otherwise its type."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -127,7 +127,7 @@ def show(value: Any) -> str:
 
 
 def names(allowed: Iterable[str]) -> str:
-    """The names that would have been right, for an error message; the first ten of them."""
+    """List the first ten allowed names, for an error message."""
     first: list[str] = []
     count = 0
     for name in allowed:

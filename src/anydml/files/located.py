@@ -47,7 +47,7 @@ def located(name: str, value: object) -> Path:
     if not isinstance(text, str) or match is None:
         if isinstance(text, str) and address(text) is not None:
             raise ModelError(
-                f"{name}: {text[:200]!r} is an address that is not read or written, for only those of {KINDS} are: "
+                f"{name}: {text[:200]!r} is an address of an unsupported kind; supported are those of {KINDS} are: "
                 "copy it to this machine first; a folder of this name needs its whole path"
             )
         return Path(path_text(name, text))
@@ -80,7 +80,7 @@ R = TypeVar("R")
 
 
 def at_once(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
-    """The results of a function that waits for requests, called for many values at once."""
+    """Call a function that waits for requests for many values concurrently, and return the results."""
     with ThreadPoolExecutor(MAX_REQUESTS, "anydml-addresses") as pool:
         return [*pool.map(function, values)]
 

@@ -1,4 +1,4 @@
-"""Permissions: what is written from a file may be read and written by nobody who may not read or write that file."""
+"""Permissions of new files, which are never wider than those of the files that they are made from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL = 0o777
 
 
 def allowed_by(sources: Iterable[Path], folder: Path) -> int:
-    """The permissions that all sources give, for new files in a folder; the owner always has all.
+    """Return the permissions that all sources have in common, for new files in a folder; the owner always has all.
 
     Args:
         sources: files, and folders with all that is in them.
@@ -36,7 +36,7 @@ def allowed_by(sources: Iterable[Path], folder: Path) -> int:
 
 
 def narrow(path: Path, allowed: int) -> None:
-    """Take from a file or folder, and all that is in it, what is not allowed."""
+    """Remove permissions that are not allowed from a file, or from a folder and everything in it."""
     if sys.platform == "win32" or allowed == ALL:
         return
     for entry, state in _all_of(path):
@@ -47,7 +47,7 @@ def narrow(path: Path, allowed: int) -> None:
 
 
 def searchable(allowed: int) -> int:
-    """The permissions of a folder, by those of its files: who may read these may look into it."""
+    """Return the permissions of a folder from those of its files: whoever may read these may list the folder."""
     readable = allowed & 0o444
     return 0o700 | readable | (readable >> 2) | (allowed & 0o222)
 
@@ -55,7 +55,7 @@ def searchable(allowed: int) -> int:
 def _all_of(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
     yield path, path.stat()
     if path.is_dir():
-        # Links may form a circle, and lead to what is none of this folder's.
+        # Links may form a cycle, or lead out of the folder.
         for inside, folders, files in os.walk(path):
             for name in (*folders, *files):
                 entry = Path(inside, name)
@@ -64,12 +64,12 @@ def _all_of(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _given(path: Path, state: os.stat_result, group: int) -> int:
-    """What a file gives; a folder gives to those who may search it whatever its files do."""
+    """Return a file's permissions; for a folder, what its files permit to those who may search it."""
     mode = stat.S_IMODE(state.st_mode) & 0o777
     if stat.S_ISDIR(state.st_mode):
         return 0o700 | sum(0o7 << shift for shift in (0, 3) if mode >> shift & 1)
     if state.st_gid != group or _has_list(path):
-        # The group of the new file is another one, and gets no more than everybody.
+        # The new file belongs to another group, which gets no more than everybody.
         mode = mode & (0o707 | (mode & 0o007) << 3)
     return mode
 
@@ -83,7 +83,7 @@ def _group_in(folder: Path) -> int:
 
 
 def _has_list(path: Path) -> bool:
-    """Whether a file has an access list, whose mask stands where the group's permissions are."""
+    """Return whether a file has an access list, whose mask then takes the place of the group's permissions."""
     try:
         return sys.platform == "linux" and ACCESS_LIST in os.listxattr(path)
     except OSError:

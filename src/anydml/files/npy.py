@@ -128,7 +128,7 @@ def _parse(start: bytes | bytearray) -> tuple[tuple[int, ...], bool, np.dtype[An
     v1 = version[0] == 1
     (length,) = struct.unpack_from("<H" if v1 else "<I", start, 8)
     if length > MAX_HEADER:
-        raise ValueError(f"its header is said to have {length} bytes, but the maximum is {MAX_HEADER}")
+        raise ValueError(f"its header declares {length} bytes, but the maximum is {MAX_HEADER}")
     read = npy_format.read_array_header_1_0 if v1 else npy_format.read_array_header_2_0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -61,7 +61,7 @@ def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
 def outputs_by_desc(
     device: Device, model: ModelProto, inputs: Arrays, legal: Arrays = MappingProxyType({})
 ) -> dict[str, Any]:
-    """The outputs of a node by its desc, by name. A desc has no lengths, as ConcatTraining gives them.
+    """Return the outputs of a node by name, computed by its desc; without ConcatTraining's lengths, which no desc has.
 
     Args:
         device: the device.
@@ -124,7 +124,7 @@ def _desc_of(model: ModelProto) -> OperatorDesc:
 
 
 def _types(model: ModelProto, inputs: Arrays) -> dict[str, tuple[np.dtype[Any], int]]:
-    """The dtype and the rank that each output has by the backend, whatever the model, or a case, expects of it."""
+    """Return the dtype and rank of each output as the backend computes it, whatever the model or a case expects."""
     values = [inputs[value_info.name] for value_info in model.graph.input if value_info.name in inputs]
     outputs = backend.prepare(model).run(values)
     return {
@@ -134,7 +134,7 @@ def _types(model: ModelProto, inputs: Arrays) -> dict[str, tuple[np.dtype[Any], 
 
 
 def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:
-    """The inputs that a desc reads: not those that decide sizes, which its fields have."""
+    """Return the inputs that are tensors of the desc; those that decide sizes have become its fields."""
     decides = NODES[plain_domain(node.domain), node.op_type].decided_by
     inputs = [arrays[name] for k, name in enumerate(node.input) if name and k not in decides]
     # A join leaves out empty parts.

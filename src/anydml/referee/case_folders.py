@@ -1,6 +1,6 @@
 """Cases as folders of ONNX's backend tests: `model.onnx`, `test_data_set_0/*.pb`, and beside them `case.json`.
 
-A folder without `case.json`, as those of the package onnx, is a case whose outputs are compared as onnx does.
+A folder without `case.json`, such as those of the package onnx, is a case whose outputs are compared as onnx does.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Stored:
     Attributes:
         name: the folder's name.
         folder: where it is.
-        about: what `case.json` says; empty if there is none.
-        form: what its files are: "onnx", "webnn" or "dxdispatch".
+        about: the contents of `case.json`; empty if there is none.
+        form: the form of its files: "onnx", "webnn" or "dxdispatch".
     """
 
     name: str
@@ -55,12 +55,12 @@ class Stored:
 
     @property
     def is_exact(self) -> bool:
-        """Whether outputs must be equal, bit by bit but for NaN."""
+        """Whether outputs must be equal bit for bit, except for NaN."""
         return bool(self.about)
 
     @property
     def operator(self) -> str:
-        """The operator; of a folder without `case.json`, the types of all nodes."""
+        """The operator; for a folder without `case.json`, the types of all nodes."""
         if "operator" in self.about:
             return str(self.about["operator"])
         model = read_model(self.model)
@@ -132,7 +132,7 @@ class Stored:
 
     @property
     def weight(self) -> int:
-        """How large it is, in bytes of its files."""
+        """The size of its files, in bytes."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file() and path.name != ABOUT)
 
     def readings(self) -> list[tuple[Mapping[str, str], list[Any] | None]]:
@@ -241,7 +241,7 @@ def stored_onnx(folder: Path) -> Stored:
 
 
 def read_about(folder: Path) -> Mapping[str, Any]:
-    """What `case.json` says of a case; nothing if there is none.
+    """Return the contents of `case.json`; an empty dict if there is none.
 
     Raises:
         ModelError: it does not describe a case.
@@ -259,7 +259,7 @@ def read_about(folder: Path) -> Mapping[str, Any]:
 
 
 def describes_case(about: Any) -> bool:
-    """Whether what is said of a case has the fields that reports read."""
+    """Return whether the contents of `case.json` have the fields that reports read."""
     return (
         isinstance(about, dict)
         and all(isinstance(about.get(key), str) for key in ("operator", "document", "sentence"))

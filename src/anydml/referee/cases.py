@@ -30,9 +30,9 @@ class Alternative(NamedTuple):
 
     Attributes:
         question: what the text leaves open.
-        words: how it is read.
+        words: the reading, as text.
         outputs: the results by this reading; None if it refuses the node.
-        first: how the reading of the case's own results has it.
+        first: the reading of the case's own results, as text.
     """
 
     question: str
@@ -50,9 +50,9 @@ class Case(NamedTuple):
         outputs: the results that the text asks for; of an invalid case, those of the node that it is made of, which
             say the types of its results.
         document: the document that decides.
-        sentence: the sentence of it that decides; of an invalid case, the rule that is broken.
+        sentence: the sentence that decides; for an invalid case, the rule that is broken.
         alternatives: other readings of the text that give other results.
-        features: what the case has, for coverage and for causes.
+        features: its features, for coverage and for causes.
         broken: the rule that an invalid case breaks; empty if it is valid.
     """
 
@@ -91,7 +91,7 @@ COMPARED_BYTES = 1 << 24
 
 
 def plain(value: Any) -> Any:
-    """A value as engines have it: an array, a list of arrays, or None."""
+    """Return a value as engines represent it: an array, a list of arrays, or None."""
     if isinstance(value, OptionalValue):
         value = value.element
     return [*value.tensors] if isinstance(value, TensorList) else value
@@ -100,8 +100,8 @@ def plain(value: Any) -> Any:
 def same(one: Any, other: Any) -> bool:
     """Whether two values are the same.
 
-    Arrays have one shape and dtype and the same elements, where NaN is NaN, and −0 is not 0; sequences, which may be
-    lists, as many such tensors, and one type, where both say it; and None is an empty optional value.
+    Arrays must have equal shapes, dtypes and elements, where NaN equals NaN, and −0 differs from 0. Sequences, which
+    may be lists, must have equal tensors, and one type if both declare it. None is an empty optional value.
     """
     if isinstance(one, TensorList) and isinstance(other, TensorList) and one.dtype != other.dtype:
         return False
@@ -180,7 +180,7 @@ def drawn(operator: Operator, draw: Draw) -> Node:
 
 
 def placed(node: Node, draw: Draw) -> Node:
-    """The node with some of its inputs as initializers: mostly those that say how, now and then what is moved."""
+    """Return the node with some inputs as initializers: mostly those that control the operator, sometimes the data."""
     share = 0.1 if node.operator in ("Concat", "SequenceConstruct") else 0.55
     constant = {
         k

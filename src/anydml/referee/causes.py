@@ -1,4 +1,4 @@
-"""Verdicts grouped by cause: what differs, and what the cases that fail have in common and the others have not."""
+"""Verdicts grouped by cause: the difference, and the feature that failing cases share and the others lack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Cause(NamedTuple):
     Attributes:
         operator: the operator.
         verdict: what the engine did.
-        kind: what differs, or what the engine said.
+        kind: the difference, or the engine's message.
         common: a feature that all of them have and few that agree; empty if there is none.
         failed: the number of cases that failed and have it.
         having: the number of cases that have it.
@@ -73,7 +73,7 @@ def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Caus
 
 
 def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, int, set[str]]:
-    """The feature that tells most failing cases from those that agree, how many cases have it, and which fail."""
+    """Return the feature that best separates failing from agreeing cases, how many cases have it, and which fail."""
     names = {case.name for case in failing}
     if not agreeing:
         return "", len(names), names
@@ -95,7 +95,7 @@ def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, in
 
 
 def _weight(stored: Stored) -> tuple[int, str]:
-    """How large a case is, in bytes of its files."""
+    """Return the size of a case's files, in bytes."""
     return stored.weight, stored.name
 
 
@@ -109,7 +109,7 @@ def by_operator(judged: Judged) -> dict[str, dict[str, int]]:
 
 
 def readings_of(judged: Judged) -> dict[tuple[str, str], dict[str, int]]:
-    """What the engine takes where a text leaves something open: counts by operator and question."""
+    """Count the readings that the engine takes of ambiguous texts, by operator and question."""
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for verdict in judged.verdicts:
         if verdict.question and verdict.verdict != NOT_RUN:

@@ -1,4 +1,4 @@
-"""Operators that copy what they are given: Identity, Dropout that does not train, casts to the same type, Constant."""
+"""Operators that copy their input: Identity, Dropout in inference, casts to the same type, Constant."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _draw_cast(draw: Draw) -> Node:
 
 
 def _how(draw: Draw) -> dict[str, Any]:
-    """Attributes that say how other types are converted."""
+    """Attributes that control conversions to other types."""
     attributes: dict[str, Any] = {}
     if draw.opset >= 19 and draw.is_likely(0.3):
         attributes["saturate"] = draw.choice([0, 1])

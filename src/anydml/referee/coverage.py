@@ -1,4 +1,4 @@
-"""What cases reach of what the texts list: versions, types, attributes, omissions, first and last valid values."""
+"""How much of the texts cases cover: versions, types, attributes, omissions, first and last valid values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What random cases are drawn from: sizes with 0 and 1, axes from either end, every type, elements that tell."""
+"""Random sizes with 0 and 1, axes from either end, types, and distinct elements, from which cases are made."""
 
 from __future__ import annotations
 

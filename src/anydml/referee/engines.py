@@ -1,4 +1,4 @@
-"""Engines that run models: each loads a model and returns its outputs, or raises what says why it refuses.
+"""Engines that run models: each loads a model and returns its outputs, or raises an error with its reason to refuse.
 
 An engine is loaded in a worker process, which it may end.
 """
@@ -72,7 +72,7 @@ class Reference:
 
 
 def _element(kind: Any, value: Any) -> Any:
-    """A value; of an optional one, which may be a list of its element or of None, what it has."""
+    """Return a value; for an optional one, which may be a list of its element or of None, the element."""
     if not kind.HasField("optional_type") or not isinstance(value, list) or len(value) != 1:
         return value
     is_sequence = kind.optional_type.elem_type.HasField("sequence_type")
@@ -133,7 +133,7 @@ def _is_plain(array: Any) -> bool:
 
 
 def _is_special(kind: str) -> bool:
-    """Whether an element type of ONNX is none of NumPy's."""
+    """Return whether NumPy lacks an element type of ONNX."""
     return kind in ("bfloat16", *PACKED) or kind.startswith("float8")
 
 

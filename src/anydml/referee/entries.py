@@ -124,7 +124,7 @@ def shifted_axes(node: Node, axis: int, rank: int) -> Node:
 
 
 def _of_fewer_parts(node: Node) -> Iterator[Node]:
-    """A Split without one of its parts, which the input has not, either."""
+    """Return a Split without one of its parts, of an input without it."""
     if node.operator not in ("Split", "SplitToSequence"):
         return
     x = node.array(0)

@@ -1,4 +1,4 @@
-"""What a case has: types, versions, sizes, signs, edges. Coverage counts them, and causes are named by them."""
+"""The features of a case: types, versions, sizes, signs, edges. Coverage counts them, and causes are named by them."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def judge(
         jobs: worker processes; by default one per core, 4 at most.
         seconds: how long a case may take.
         memory: bytes that a case may take; 0 for no limit.
-        progress: told how many cases are done.
+        progress: called with the number of finished cases.
 
     Raises:
         ModelError: the folder has no cases or one is not whole, there is no such engine, it cannot be loaded, or

@@ -1,4 +1,4 @@
-"""Operators whose results are numbers of their own: ConstantOfShape, NonZero, Range, Shape, Size."""
+"""Operators that create numbers: ConstantOfShape, NonZero, Range, Shape, Size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of ONNX with their inputs, and what a document's formula says of each element of their results."""
+"""Nodes of ONNX with their inputs, and their results as a formula per element."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OptionalValue:
     Attributes:
         dtype: the type of elements.
         is_sequence: whether it is one of a sequence.
-        element: what it has; None if it is empty.
+        element: its element; None if it is empty.
     """
 
     dtype: np.dtype[Any]
@@ -89,7 +89,7 @@ class Node(NamedTuple):
 
     @property
     def given(self) -> list[Value]:
-        """What is given when the model runs."""
+        """Return the inputs that are passed when the model runs."""
         return [value for k, value in enumerate(self.inputs) if value is not None and k not in self.constant]
 
     def attribute(self, name: str) -> Any:
@@ -163,7 +163,7 @@ class OptionalResult(NamedTuple):
     Attributes:
         dtype: the type of elements.
         is_sequence: whether it is one of a sequence.
-        result: what it has; None if it is empty.
+        result: its element; None if it is empty.
     """
 
     dtype: np.dtype[Any]

@@ -21,7 +21,7 @@ class Rule(NamedTuple):
         name: what it is about.
         quote: the sentence.
         holds: whether a node keeps it.
-        broken: a node that breaks it alone, made of one that keeps all; None where that node has no room for it.
+        broken: makes a node that breaks this rule alone of one that keeps all; returns None if there is no such node.
         edges: names of the first and last valid values that a node has.
     """
 
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     """One way to read a text that is silent or contradicts itself.
 
     Attributes:
-        words: what is read.
+        words: the reading, as text.
         results: the results by it; None if it refuses the node.
     """
 
@@ -49,7 +49,7 @@ class Ambiguity(NamedTuple):
 
     Attributes:
         question: what is open.
-        is_met: whether a node depends on the answer; None: where the readings' results differ.
+        is_met: whether a node's results depend on the answer; None to compare the results of all readings.
         readings: the answers; the first is that of the formula.
     """
 
@@ -62,8 +62,8 @@ class LeftOut(NamedTuple):
     """Nodes that no rule forbids, but whose results no sentence decides: they are not cases.
 
     Attributes:
-        words: which they are.
-        has: whether a node is one.
+        words: a description of these nodes.
+        has: returns whether a node is one of them.
     """
 
     words: str
@@ -75,12 +75,12 @@ class Operator(NamedTuple):
 
     Attributes:
         name: its type.
-        draw: a random valid node; None if this try came to nothing.
+        draw: draws a random valid node; returns None if the attempt failed.
         formula: its results.
         decides: sentences that decide its results, each for the nodes that it speaks of, the most special first.
         rules: what a valid node keeps.
         ambiguities: what the text leaves open.
-        typed_by: the input whose types the text lists for what moves.
+        typed_by: the input that is moved, whose types the text lists.
         left_out: nodes that are never drawn.
     """
 
@@ -119,7 +119,7 @@ def axis_twice(axes: Callable[[Node], Sequence[int]]) -> LeftOut:
 
 
 def is_reduced(node: Node) -> bool:
-    """Whether elements are computed of several."""
+    """Return whether elements are computed from several others."""
     return bool(node.attributes.get("reduction", "none") != "none")
 
 
@@ -226,10 +226,10 @@ AXIS = attribute_between("axis", lowest_axis, highest_axis, AXIS_IN_RANGE)
 
 
 def zero_of_strings(formula: Callable[[Node], list[Result]], number: int = 0) -> Ambiguity:
-    """The question what zero is, where a text sets elements of strings to zero.
+    """Return the ambiguity of a text that sets strings to zero: which string is that?
 
     Args:
-        formula: the results where it is the empty string.
+        formula: the results with empty strings.
         number: the input that is moved.
     """
 

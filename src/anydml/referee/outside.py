@@ -19,11 +19,11 @@ from anydml.errors import ModelError
 
 
 class NotRunError(Exception):
-    """The engine's interface cannot be given the case, which says nothing of the engine."""
+    """The engine's interface cannot express the case, so there is no verdict."""
 
 
 class OutsideError(Exception):
-    """What an engine outside of this process says of a case that it refuses."""
+    """The message of an engine outside of this process that refuses a case."""
 
 
 class CrashError(Exception):
@@ -39,7 +39,7 @@ class OutputError(Exception):
 
 
 class Ran(NamedTuple):
-    """What a model file of DxDispatch has done.
+    """The results of running a model file of DxDispatch.
 
     Attributes:
         arrays: what its commands have written as output_0.npy and so on.
@@ -136,7 +136,7 @@ class Written:
 
 
 def runs(engine: Any, form: str) -> Callable[..., list[Any]]:
-    """What runs cases of a form in an engine.
+    """Return the engine's method that runs cases of a form.
 
     Raises:
         NotRunError: it takes none.
@@ -159,7 +159,7 @@ def read_npy(path: Path) -> Any:
     """The array of a file.
 
     Raises:
-        ModelError: it is none.
+        ModelError: it is not an array.
     """
     try:
         return np.load(path, allow_pickle=False)

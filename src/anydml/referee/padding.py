@@ -58,7 +58,7 @@ def _draw_pad(draw: Draw) -> Node | None:
 
 
 def _is_padded_by_none(node: Node) -> bool:
-    """Whether elements of an axis are repeated or mirrored that has none, or none is left."""
+    """Return whether elements would be repeated or mirrored along an axis that has none, or none left."""
     if node.attribute("mode") == "constant":
         return False
     sizes = zip(node.array(0).shape, pads_of(node), strict=True)
@@ -66,7 +66,7 @@ def _is_padded_by_none(node: Node) -> bool:
 
 
 def pads_of(node: Node) -> list[tuple[int, int]]:
-    """What is added before and after each axis."""
+    """Return the numbers of elements added before and after each axis."""
     x, amounts = node.array(0), node.integers(1)
     axes = node.integers(3) if node.optional(3) is not None else [*range(x.ndim)]
     pads = [(0, 0)] * x.ndim
@@ -129,7 +129,7 @@ def _has_no_zero(node: Node) -> bool:
 
 
 def _is_far(node: Node) -> bool:
-    """Whether a reflection is longer than what it mirrors."""
+    """Return whether a reflection is longer than the axis that it mirrors."""
     cut = [size + min(0, a) + min(0, b) for size, (a, b) in zip(node.array(0).shape, pads_of(node), strict=True)]
     around = zip(cut, pads_of(node), strict=True)
     return node.attribute("mode") == "reflect" and any(max(ends) > 0 and max(ends) >= size for size, ends in around)

@@ -22,7 +22,7 @@ def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> on
 
     Args:
         node: the node.
-        outputs: what is like its outputs, of the same types.
+        outputs: values of the same types as its outputs.
         has_ranks: whether they have the same ranks, too; the model does not say sizes.
     """
     names = ["" if value is None else f"x{k}" for k, value in enumerate(node.inputs)]
@@ -90,7 +90,7 @@ def loaded(folder: Path, kind: str, infos: Iterable[onnx.ValueInfoProto]) -> lis
 
 
 def read_model(path: Path) -> onnx.ModelProto:
-    """The model of a file, without what other files have of it.
+    """Read a model file, without its external data.
 
     Raises:
         ModelError: the file has none.

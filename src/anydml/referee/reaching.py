@@ -1,4 +1,4 @@
-"""What the forms of cases share: operators with rules to break, and draws of what others have not reached."""
+"""Functions for all forms of cases: operators with rules to break, and draws that reach missing features."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reaching(
 
     Args:
         draw: draws a case.
-        features: what it has.
+        features: returns the features of a case.
         missing: the features that were not reached; those of this case are removed.
         number: its number.
         count: the number of the operator's cases.

@@ -36,7 +36,7 @@ def _draw_resize(draw: Draw) -> Node:
     shape = (draw.randint(8, 29),) if draw.is_likely(0.2) else draw.sizes(draw.choice([1, 2, 2, 3, 4]), min_size=1)
     # No NaN, infinity or −0: the text has a weighted average, which is not the same for these.
     x = draw.data(draw.dtype("X"), shape, is_special=False)
-    # What stands outside of strings is not said.
+    # The text does not define the elements outside of strings.
     mode = draw.choice([mode for mode in modes(draw.opset) if not x.dtype.hasobject or mode != "tf_crop_and_resize"])
     attributes: dict[str, Any] = {"mode": "nearest", "coordinate_transformation_mode": mode}
     attributes["nearest_mode"] = draw.choice([*ROUNDINGS])

@@ -28,7 +28,7 @@ class Shrinker(NamedTuple):
         read: reads a valid case.
         smaller: yields cases that are a little smaller than one; None in place of one that is not valid.
         write: writes a case to a folder, and returns the folder in it that has the case alone.
-        lines: yields what is given, as lines to paste.
+        lines: yields the case as lines to paste.
     """
 
     read: Callable[[Any], Any]
@@ -59,7 +59,7 @@ def shrunk(stored: Stored, fails: Callable[[Any], bool], progress: Callable[[Any
     Args:
         stored: a valid case that fails.
         fails: whether a case fails in the same way.
-        progress: told of each smaller case.
+        progress: called with each smaller case.
     """
     shrinker = SHRINKERS[stored.form]
     best = shrinker.read(stored)

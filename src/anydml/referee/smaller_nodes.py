@@ -47,7 +47,7 @@ def node_of(stored: Stored) -> Node:
 
 
 def typed(kind: onnx.TypeProto, value: Any) -> Any:
-    """A value that a file has, as one of a type."""
+    """Return a value from a file, as one of a type."""
     form = kind.WhichOneof("value")
     if form == "optional_type":
         inner = kind.optional_type.elem_type
@@ -149,7 +149,7 @@ def _of_fewer_sizes(node: Node) -> Iterator[Node]:
 
 
 class Cut(NamedTuple):
-    """Arrays of which some are shorter along an axis, or have not got it.
+    """Arrays of which some are shorter along an axis, or lack it.
 
     Attributes:
         axis: the axis.
@@ -186,7 +186,7 @@ def _cuts(arrays: Sequence[Array | None], axis: int, old: int, places: Mapping[i
     """Cut some of the arrays along the axes of equal size that `places` has for their numbers."""
     lengths: list[int | None] = [None] if old == 1 else [*dict.fromkeys((1, old // 2, old - 1))] if old else []
     for new in lengths:
-        # What tells may be at the beginning or at the end.
+        # The element that shows the failure may be at either end.
         for part in (0,) if new is None else (slice(0, new), slice(old - new, old)):
             yield Cut(
                 axis,

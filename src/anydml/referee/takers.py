@@ -1,4 +1,4 @@
-"""Which engines take which reading of an ambiguous text: what `python -m benchmarks.referee` has kept of their runs."""
+"""Which engines take which reading of an ambiguous text: results of `python -m benchmarks.referee`."""
 
 from __future__ import annotations
 

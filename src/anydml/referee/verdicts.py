@@ -1,4 +1,4 @@
-"""Verdicts: what an engine makes of a case, compared with what the text asks for."""
+"""Verdicts: an engine's outputs for a case, compared with those that the text asks for."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ MAX_WORDS = 160
 
 
 class Verdict(NamedTuple):
-    """What an engine made of a case.
+    """The verdict on an engine's run of a case.
 
     Attributes:
         case: the case's name.
         operator: its operator.
         verdict: one of `VERDICTS`.
         kind: what differs, or the message without names and numbers: verdicts of one kind may have one cause.
-        detail: what was found and what is expected, or the engine's message.
+        detail: the actual and the expected values, or the engine's message.
         reading: the reading of an ambiguous text that the engine takes; empty for the first, or if there is one only.
         question: what the text leaves open; empty if nothing.
         way: how the engine ran the case, or why not another way; empty if it has one way only.
@@ -75,7 +75,7 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
         inputs, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
         base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
     except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # What files say is anything, and nothing that an engine did.
+        # Errors in the case's files are not the engine's.
         reason = f"{stored.folder}: {stored.name!r} cannot be read: {type(error).__name__}: {error}"
         raise ModelError(reason, rule="`anydml cases` writes such files") from None
     try:
@@ -89,7 +89,7 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
         if stored.is_valid:
             return base._replace(verdict=DIFFERS, kind=kind_of(str(error)), detail=str(error))
         results = []
-    # Engines raise what they like.
+    # Engines raise errors of any type.
     except Exception as error:
         reason = str(error) if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
         if not stored.is_valid:
@@ -125,7 +125,7 @@ def as_array(value: Any) -> Any:
 
 
 def difference(outputs: list[Any], expected: list[Any], is_exact: bool) -> tuple[str, str]:
-    """What differs, and how; two empty texts if nothing does."""
+    """Return the kind of the difference, and its details; two empty texts if there is none."""
     if len(outputs) != len(expected):
         return "number of outputs", f"{len(outputs)} outputs, not {len(expected)}"
     for k, (one, other) in enumerate(zip(outputs, expected, strict=True)):
@@ -194,7 +194,7 @@ def kind_of(reason: str) -> str:
 def without_excuses(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
     """Verdicts in which an error says something of the text only where it is not what refuses other legal cases, too.
 
-    An engine that has not got an operator, or a type, takes no side: it takes no reading of a text that leaves
+    An engine that lacks an operator or a type takes no side: it takes no reading of a text that leaves
     something open, and does not notice what makes a case illegal.
     """
     refusals = {(verdict.operator, verdict.kind) for verdict in verdicts if verdict.verdict == REFUSES}

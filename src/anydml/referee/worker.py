@@ -1,7 +1,7 @@
 """A process that runs one engine over cases, a line of JSON each: ``python -m anydml.referee.worker ENGINE MEMORY``.
 
-It reads the folder of a case from its input and writes a verdict to its output. What the engine prints goes to the
-errors instead.
+It reads the folder of a case from its input and writes a verdict to its output. The engine's own output goes to
+standard error.
 """
 
 from __future__ import annotations

@@ -86,5 +86,5 @@ class Described:
 
 
 def filled_up(sizes: Sequence[int], count: int, value: int = 1) -> Sizes:
-    """Prepend a value to numbers per dimension, 1 to sizes, until there are `count`."""
+    """Prepend a value (1 for sizes) to a list with one number per dimension, until it has `count` items."""
     return (value,) * (count - len(sizes)) + tuple(sizes)

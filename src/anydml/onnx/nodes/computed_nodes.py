@@ -60,7 +60,7 @@ def _cast(node: Node, ctx: LoweringContext, x: Tensor, kind: int) -> Tensor:
                 return _converted(array, kind, saturates, rounding)
         except (ValueError, OverflowError, TypeError):
             message = f"{x.dtype} cannot be cast to {type_name(kind)}"
-            raise node.error(message, "to", "every element must have a value of the other type") from None
+            raise node.error(message, "to", "the other type must have a value for every element") from None
 
     more = CAST_BYTES * x.size + (8 + TEXT + 4 * 32) * x.size * dtype.hasobject
     return ctx.computed_result(node, x.shape, dtype, make, more)

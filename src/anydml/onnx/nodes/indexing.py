@@ -57,7 +57,7 @@ def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
     )
     if not fits:
         message = f"indices have shape {list(indices)}, but data has {list(data)}, and axis is {axis}"
-        raise node.error(message, "indices", "indices must be no larger than data but along axis")
+        raise node.error(message, "indices", "indices must be no larger than data, except along axis")
 
 
 def pick_points(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor:

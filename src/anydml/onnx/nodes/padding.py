@@ -78,7 +78,7 @@ def pad_counts(
             result = size + before[axis] + after[axis]
             if pad_mode(node) != "constant" or result < 0:
                 message = f"pads cut {before[axis]} and {after[axis]} from axis {axis}, which has size {size}"
-                raise node.error(message, "pads", "no more may be cut off than there is")
+                raise node.error(message, "pads", "pads must not crop more elements than an axis has")
             # The whole axis is cropped; the result is all padding.
             before[axis], after[axis] = -size, result
     return before, after

@@ -196,10 +196,10 @@ def _regions(node: Node, ctx: LoweringContext, roi: Tensor | None, count: int) -
         return [WHOLE] * count
     if roi is None or roi.shape != (2 * count,):
         message = "has no roi" if roi is None else f"roi has shape {list(roi.shape)}"
-        raise node.error(message, "roi", "roi must have a first and a last place for each axis")
+        raise node.error(message, "roi", "roi must have a start and an end for each axis")
     places = [float(place) for place in ctx.known(node, roi, "roi").tolist()]
     if not all(map(math.isfinite, places)):
-        raise node.error(f"roi is {places}", "roi", "places must be finite")
+        raise node.error(f"roi is {places}", "roi", "starts and ends must be finite")
     exact = [*map(Fraction, places)]
     return [*zip(exact[:count], exact[count:], strict=True)]
 

@@ -94,7 +94,7 @@ def tensor_scatter(
     axis_size, count = x.shape[axis], (update.shape[axis : axis + 1] or (0,))[0]
     if (*update.shape[:axis], *update.shape[axis + 1 :]) != rest or count > axis_size:
         message = f"update has shape {list(update.shape)}, but past_cache {list(x.shape)}"
-        raise node.error(message, "update", "sizes must be past_cache's, along the axis at most")
+        raise node.error(message, "update", "sizes must be those of past_cache, and no larger along the axis")
     if write_indices is not None and write_indices.shape != x.shape[:1]:
         message = f"write_indices have shape {list(write_indices.shape)}"
         raise node.error(message, "write_indices", "write_indices must have one index per sample")
@@ -105,7 +105,7 @@ def tensor_scatter(
     beyond = (first < 0) | (first + count > axis_size)
     if not is_circular and beyond.any():
         message = f"an index is {first[beyond][0]}, but an update of {count} goes into {axis_size}"
-        raise node.error(message, "write_indices", "what is written must lie in past_cache")
+        raise node.error(message, "write_indices", "the update must fit into past_cache")
     ctx.require_memory(node, 8 * len(first) * count)
     array, new = ctx.arrays(x, update)
     index = ctx.constant((first[:, None] + np.arange(count)) % axis_size)
@@ -168,7 +168,7 @@ def eye_like(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     kind, k = node.get("dtype"), node.get("k")
     dtype = x.dtype if kind is None else numpy_type(kind)
     if dtype is None or dtype.hasobject:
-        raise node.error(f"dtype is {kind}", "dtype", "dtype must be one of numbers")
+        raise node.error(f"dtype is {kind}", "dtype", "dtype must be a type of numbers")
     ctx.arrays()
     row, column, count = diagonal_at(*x.shape, k)
     zeros, ones = ctx.filled(x.shape, np.zeros((), dtype)), ctx.filled((count,), np.ones((), dtype))

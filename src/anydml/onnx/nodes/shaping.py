@@ -66,7 +66,7 @@ def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
         sizes[sizes.index(-1)] = x.size // others
     if math.prod(sizes) != x.size:
         message = f"shape is {list(wanted)}, of {counted(math.prod(sizes), 'element')}, but data has {x.size}"
-        raise node.error(message, "shape", "the number of elements must stay")
+        raise node.error(message, "shape", "the number of elements must not change")
     return tuple(sizes)
 
 

@@ -17,7 +17,7 @@ from anydml.tensor import DataType, TensorDesc
 
 
 def broken(rng: Generator, desc: OperatorDesc) -> tuple[OperatorDesc, Problem] | None:
-    """A desc with another field that breaks one rule alone, whatever the level; None where this try came to nothing."""
+    """A desc with another field that breaks one rule alone, whatever the level; None if this attempt failed."""
     fields = dataclasses.fields(desc)  # type: ignore[arg-type]  # every desc is a dataclass
     field = fields[int(rng.integers(len(fields)))].name
     changes = [*_changes(rng, getattr(desc, field))]
@@ -26,14 +26,14 @@ def broken(rng: Generator, desc: OperatorDesc) -> tuple[OperatorDesc, Problem] |
     try:
         changed: OperatorDesc = dataclasses.replace(desc, **{field: changes[int(rng.integers(len(changes)))]})  # type: ignore[type-var]
         problems = [*changed.problems(FeatureLevel.LATEST)]
-    # What no desc can say is not a case.
+    # Values that no desc can have are not cases.
     except (AnydmlError, ValueError, TypeError, OverflowError, IndexError, ZeroDivisionError):
         return None
     return (changed, problems[0]) if len(problems) == 1 and not problems[0].is_of_level else None
 
 
 def _changes(rng: Generator, value: Any) -> Iterator[Any]:
-    """Values near to one, of its own type."""
+    """Yield values close to a given one, of the same type."""
     match value:
         case TensorDesc():
             yield from _tensors(rng, value)

@@ -45,8 +45,8 @@ class DirectmlCase(NamedTuple):
         level: the feature level, which allows the desc.
         inputs: the memory of the inputs, as elements of their types.
         outputs: the results, in the sizes of the outputs; none of an invalid case.
-        sentence: the sentence that decides it; of an invalid case, the rule that is broken.
-        features: what it has, for coverage and for causes.
+        sentence: the sentence that decides it; for an invalid case, the rule that is broken.
+        features: its features, for coverage and for causes.
         broken: the field whose rule an invalid case breaks; empty if it is valid.
     """
 

@@ -99,7 +99,7 @@ def _distinct(rng: Generator, shape: tuple[int, ...], axis: int, size: int, is_s
 
 
 def is_decided(desc: Any, level: FeatureLevel) -> bool:
-    """Whether the documents say what a desc gives, whatever is in its inputs."""
+    """Return whether the documents determine the desc's results, whatever its inputs contain."""
     types = {name: tensor.data_type for name, tensor in (*desc.inputs, *desc.outputs)}
     if level < FeatureLevel.LEVEL_3_0 and types.get("IndicesTensor", DataType.UINT32).dtype.kind == "i":
         return False
@@ -123,7 +123,7 @@ def is_decided(desc: Any, level: FeatureLevel) -> bool:
 
 
 def _is_held(value: float, data_type: DataType) -> bool:
-    """Whether an integer type has a number, which is not truncated then."""
+    """Return whether an integer type holds a number without truncation."""
     dtype = data_type.dtype
     if dtype.kind == "f":
         return True
@@ -146,7 +146,7 @@ def _is_padding_decided(desc: Any) -> bool:
 
 
 def _is_place_decided(desc: Any, grid: Any, axis: int) -> bool:
-    """Whether no place of an axis is near to where it is rounded the other way."""
+    """Return whether no coordinate of an axis is close to one that is rounded the other way."""
     halves = Fraction(1, 2) if grid.direction is None else Fraction(0)
     scale, of_input, of_output = (
         Fraction(float(np.float32(numbers))) for numbers in (grid.scale, grid.of_input, grid.of_output)
@@ -159,7 +159,7 @@ def _is_place_decided(desc: Any, grid: Any, axis: int) -> bool:
 
 
 def are_decided(desc: Any, inputs: list[Any]) -> bool:
-    """Whether the documents say what a desc gives with these inputs: indices exist, none twice where it writes.
+    """Return whether the documents determine the results for these inputs: indices exist, and differ if it writes.
 
     Args:
         desc: the desc.

@@ -1,4 +1,4 @@
-"""What a desc of DirectML has, in words, and what the cases of an operator must reach: levels, types, fields, edges."""
+"""The features of a desc, as text, and those that the cases of an operator must reach: levels, types, fields, edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What draws a random desc of each operator, and what is in its inputs. Start here to add an operator of DirectML."""
+"""The functions that draw a random desc of each operator, and the contents of its inputs.
+
+Start here to add an operator of DirectML.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules of WebNN's operators are made of: what a call must keep, and how it is broken."""
+"""Building blocks of the rules of WebNN's operators: checks of calls, and functions that break them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CallRule(NamedTuple):
         name: what it is about.
         sentence: the step that throws where it is broken.
         holds: whether a call keeps it; true of one that it does not speak of.
-        broken: a call that breaks it, made of one that keeps all; None where that call has no room for it.
+        broken: makes a call that breaks it of one that keeps all; returns None if there is no such call.
     """
 
     name: str

@@ -35,8 +35,8 @@ class WebnnCase(NamedTuple):
         call: the call.
         outputs: the results; none of an invalid case.
         constant: numbers of the tensors that are constants.
-        features: what it has, for coverage and for causes.
-        sentence: the sentence that decides it; of an invalid case, the rule that is broken.
+        features: its features, for coverage and for causes.
+        sentence: the sentence that decides it; for an invalid case, the rule that is broken.
         broken: the rule that an invalid case breaks; empty if it is valid.
     """
 

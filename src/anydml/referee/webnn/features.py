@@ -1,4 +1,4 @@
-"""What a call of WebNN has, in words, and what the cases of an operator must reach: types, ranks, options, edges."""
+"""The features of a call, as text, and those that the cases of an operator must reach: types, ranks, options, edges."""
 
 from __future__ import annotations
 

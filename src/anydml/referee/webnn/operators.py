@@ -40,7 +40,7 @@ class WebnnOperator(NamedTuple):
     """An operator of WebNN.
 
     Attributes:
-        draw: a random valid call; None if this try came to nothing.
+        draw: draws a random valid call; returns None if the attempt failed.
         sentence: what decides it.
     """
 

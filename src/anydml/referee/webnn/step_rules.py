@@ -1,4 +1,4 @@
-"""What the steps of WebNN's methods ask of a call, and how a call breaks them."""
+"""Requirements of the steps of WebNN's methods on a call, and functions that break them."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class StoredWebnn(Stored):
 
     @property
     def weight(self) -> int:
-        """How large it is, as text."""
+        """The length of its text."""
         return len(json.dumps(self.test["graph"]))
 
     def check(self) -> None:
@@ -96,7 +96,7 @@ class StoredWebnn(Stored):
             raise ModelError(f"{where} {problem}", rule=RULE)
 
     def _problem(self) -> str:
-        """What is wrong with the test; empty if nothing is."""
+        """Return the problem of the test; empty if there is none."""
         graph, names = self.test["graph"], set()
         for name, tensor in graph["inputs"].items():
             array_of(tensor)
