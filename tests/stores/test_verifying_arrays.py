@@ -218,7 +218,7 @@ def test_rechunk_reads_both_again(tmp_path, capsys, monkeypatch, options, source
         given = [*given, "--chunks", "4,5"]
     output = tmp_path / ("y.npy" if kind == "npy" else "y")
     code, out, _ = found(capsys, "rechunk", path, output, *given, "--verify")
-    assert (code, out.splitlines()[-1]) == (0, "verified: it holds what it must")
+    assert (code, out.splitlines()[-1]) == (0, "verified: it holds the elements of its input")
     # A plan of before finds what has changed since.
     plan = stores.rechunk(path, tmp_path / ("z.npy" if kind == "npy" else "z"))
     plan.run()
