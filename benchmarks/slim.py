@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import gt, truediv
 from pathlib import Path
 from typing import Any
@@ -149,26 +149,24 @@ def _bytes(tensor: dict[str, list[int]]) -> int:
     return math.prod(sizes) * width // 8
 
 
-def ratio(first: Path, second: Path, given: Feeds, seconds: float = 1) -> float:
-    """The second model's time by the first's: the median of pairs of runs."""
+def ratios(paths: Sequence[Path], given: Feeds, seconds: float = 1) -> list[float]:
+    """Times of models by that of the first: medians of rounds in which each runs once, in alternating order."""
     level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     sessions = [
-        onnxruntime.InferenceSession(str(path), options(level), providers=["CPUExecutionProvider"])
-        for path in (first, second)
+        onnxruntime.InferenceSession(str(path), options(level), providers=["CPUExecutionProvider"]) for path in paths
     ]
-    pairs: list[float] = []
     for session in sessions:
         session.run(None, given)
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(pairs) < 11:
-        order = (0, 1) if len(pairs) % 2 else (1, 0)
-        taken = [0.0, 0.0]
-        for k in order:
+    rounds: list[list[float]] = []
+    end = time.perf_counter() + seconds * len(paths) / 2
+    while time.perf_counter() < end or len(rounds) < 11:
+        taken = [0.0] * len(paths)
+        for k in [*range(len(paths))][:: 1 if len(rounds) % 2 else -1]:
             start = time.thread_time()
             sessions[k].run(None, given)
             taken[k] = time.thread_time() - start
-        pairs.append(taken[1] / taken[0])
-    return statistics.median(pairs)
+        rounds.append([each / taken[0] for each in taken])
+    return [round(statistics.median(column), 3) for column in [*zip(*rounds, strict=True)][1:]]
 
 
 @contextlib.contextmanager
@@ -203,7 +201,7 @@ def measured(path: Path, folder: Path, timed: bool) -> dict[str, Any]:
             )
         if name == "anydml" and timed:
             row["seconds"], row["command"] = seconds(path, folder / "command.onnx")
-            row["time"], row["noise"] = round(ratio(path, target, given), 3), round(ratio(path, path, given), 3)
+            row["time"], row["noise"] = *ratios([path, target], given), *ratios([path, path], given)
     return row
 
 

@@ -66,6 +66,22 @@ def test_is_computed_once_or_ahead(constants, nodes, left):
     assert _kinds(_slimmed(text)) == left.split()
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "r = Div (one, s) n = Mul (x, r) m = Mul (n, ones) y = Relu (m)",
+        "r = Reciprocal (s) n = Mul (r, x) m = Mul (ones, n) y = Relu (m)",
+        "n = Div (x, s) m = Mul (n, ones) y = Relu (m)",
+    ],
+)
+def test_scales_of_1_that_make_a_normalisation_stay(nodes):
+    text = "g (float[2,3] x) => (float[2,3] y) <float one = {1}, float two = {2}, float[3] ones = {1, 1, 1}>"
+    text = f"{text} {{ p = Pow (x, two) q = ReduceMean <keepdims = 1> (p) s = Sqrt (q) {nodes} }}"
+    assert _kinds(_slimmed(text)) == _kinds(parser.parse_model(HEAD + text))
+    once = _slimmed(text.replace("ones)", "one)").replace("(ones,", "(one,"))
+    assert len(_kinds(once)) == len(_kinds(parser.parse_model(HEAD + text))) - 1, "a number alone is no scale"
+
+
 def test_integers_are_added_to_0():
     text = "g (int64[2,3] x) => (int64[2,3] y) <int64 zero = {0}> { a = Add (x, zero) y = Abs (a) }"
     assert _kinds(_slimmed(text)) == ["Abs"]

@@ -107,7 +107,7 @@ class Folding:
         if op.kind in MOVEMENT:
             # What movement makes is composed later; here, only sizes are the same.
             return self._first.get(term.number) if name in self._exact and term.kind == "sizes" else None
-        near: list[str] = [name for name in op.inputs if name]
+        near: list[str] = [] if self._is_scale(op) else [name for name in op.inputs if name]
         makers = [self._graph.maker(name) for name in near] if op.kind in EXACT else []
         near += [name for maker in makers if maker is not None and maker.kind in EXACT for name in maker.inputs if name]
         for candidate in (twin, *near):
@@ -118,6 +118,18 @@ class Folding:
         if term.number in self._first:
             return self._first[term.number]
         return self._constant(op, name, term.array) if term.is_constant and term.array is not None else None
+
+    def _is_scale(self, op: Op) -> bool:
+        """Whether a Mul scales rows that are divided by roots: runtimes find such a normalisation by its scale."""
+        if op.kind != "Mul" or not any(
+            term and term.is_constant and term.shape for term in map(self._terms.get, op.inputs)
+        ):
+            return False
+        scaled = [maker for name in op.inputs if (maker := self._graph.maker(name)) and maker.kind in ("Div", "Mul")]
+        factors = [self._graph.maker(name) for maker in scaled for name in maker.inputs if maker.kind == "Mul"]
+        divided = [maker for maker in (*scaled, *factors) if maker and maker.kind in ("Div", "Reciprocal")]
+        roots = [self._graph.maker(maker.inputs[-1]) for maker in divided]
+        return any(root is not None and root.kind == "Sqrt" for root in roots)
 
     def _constant(self, op: Op, name: str, array: Array) -> str | None:
         """Return the name of a new constant; None if it would be too large, or ONNX packs such elements."""
