@@ -16,7 +16,7 @@ from slim.test_random_models import run
 
 from anydml.slim import slim
 from anydml.slim.orders import Order
-from anydml.slim.slimming import FOLDING
+from anydml.slim.pipeline import FOLDING
 
 LAID = "products are computed as they are read"
 CUT = "products are cut where their results are"

@@ -9,7 +9,7 @@ from slim.claims import is_accepted, proved
 
 from anydml.errors import ModelError
 from anydml.proving import prove
-from anydml.slim import comparing, judging, slim
+from anydml.slim import comparing, equivalence, slim
 from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Graph
 from anydml.slim.pieces import flat_pieces
@@ -221,7 +221,7 @@ def test_a_moved_constant_is_compared_once_for_all_sizes(dtype, monkeypatch):
     constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array([0]), "zero")]
     graph = helper.make_graph(nodes, "g", [given], results, constants)
     before = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    monkeypatch.setattr(judging.Proofs, "are_proved", lambda *_: False)
+    monkeypatch.setattr(equivalence.Proofs, "are_proved", lambda *_: False)
     slimmed = slim(before)
     moved = next(t for t in slimmed.model.graph.initializer if [*t.dims] == [1, 50, 90])
     np.testing.assert_array_equal(numpy_helper.to_array(moved), weights.T[None])

@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.proving.calls import Call
 from anydml.proving.fused import Apply
-from anydml.proving.moving import Mover
+from anydml.proving.movement_terms import Mover
 from anydml.proving.real import scaled
 from anydml.proving.terms import Term
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from onnx import NodeProto
 
 from anydml.proving.calls import Call, Type
-from anydml.proving.moving import filled
+from anydml.proving.movement_terms import filled
 from anydml.proving.sizes import Size, quotient
 
 WINDOWED = frozenset(("AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool"))

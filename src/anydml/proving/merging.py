@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from anydml.onnx.graph_values import Array
-from anydml.proving.moving import Mover
+from anydml.proving.movement_terms import Mover
 from anydml.proving.orders import REPEATED, Entry, aligned, numbers
 from anydml.proving.sizes import Size
 from anydml.proving.terms import Term

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.files.json_path import show
 from anydml.proving.mixing import Marks
-from anydml.proving.reading import Read
+from anydml.proving.model_terms import Read
 from anydml.proving.terms import Term, needed
 
 DEPTH = 3

@@ -17,10 +17,10 @@ from anydml.proving.fused import placed
 from anydml.proving.interface import differences, names_in_both
 from anydml.proving.marks import marked
 from anydml.proving.mixing import NoFingerprintError
-from anydml.proving.moving import Form
+from anydml.proving.model_terms import Read, Reader
+from anydml.proving.movement_terms import Form
 from anydml.proving.names import size_names, small_sizes
 from anydml.proving.parting import Parting, parting, same
-from anydml.proving.reading import Read, Reader
 from anydml.proving.real import ORDER
 from anydml.proving.refusing import windows_of
 from anydml.proving.sizes import Size, at

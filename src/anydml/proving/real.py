@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from anydml.proving.merging import multiplied
-from anydml.proving.moving import Mover, filled
+from anydml.proving.movement_terms import Mover, filled
 from anydml.proving.sizes import Sizes
 from anydml.proving.terms import Term
 

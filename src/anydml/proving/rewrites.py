@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from onnx import ModelProto
 
 from anydml.proving.constants import Constants
+from anydml.proving.model_terms import Read, Reader
 from anydml.proving.proof import equal_outputs, marked_outputs, may_refuse
-from anydml.proving.reading import Read, Reader
 from anydml.proving.sizes import Size, name
 from anydml.proving.terms import Term
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.proving.calls import Call
 from anydml.proving.layouts import PLAIN, laid_out, shared_axes
-from anydml.proving.moving import Mover
+from anydml.proving.movement_terms import Mover
 from anydml.proving.sizes import axis_of
 from anydml.proving.terms import Term
 

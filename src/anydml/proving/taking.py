@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from anydml.proving.calls import Call
-from anydml.proving.moving import Mover
+from anydml.proving.movement_terms import Mover
 from anydml.proving.sizes import Size, axis_of, least
 from anydml.proving.terms import Term, vector_of
 from anydml.proving.windows import Window

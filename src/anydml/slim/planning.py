@@ -8,9 +8,9 @@ import numpy as np
 
 from anydml.slim.analyses import Analyses
 from anydml.slim.costs import RESHAPES, Cost
+from anydml.slim.equivalence import Judge
 from anydml.slim.expressions import Expr, cost, in_order, operators_of, with_splits
 from anydml.slim.graph import Op
-from anydml.slim.judging import Judge
 from anydml.slim.regions import Key, Region, Regions, sliced_at_once
 from anydml.slim.search import Search
 from anydml.slim.sizes import StandIns

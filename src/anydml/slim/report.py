@@ -8,8 +8,8 @@ from anydml.moves.compose import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.slim.analysis import Analysis
+from anydml.slim.pipeline import Slimmed, listed, total
 from anydml.slim.regions import Region
-from anydml.slim.slimming import Slimmed, listed, total
 from anydml.tensor import Layout
 from anydml.text import bytes_text
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from anydml.onnx.graph_values import Array
 from anydml.onnx.tensor_protos import numpy_type
-from anydml.proving.moving import filled
+from anydml.proving.movement_terms import filled
 from anydml.proving.terms import Term
 from anydml.slim.analysis import MOVEMENT
 from anydml.slim.graph import OUTSIDE, Graph, Op

@@ -10,7 +10,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.tensor_protos import numpy_type, to_array
 from anydml.proving.calls import Call
 from anydml.proving.elementwise import permutation_of
-from anydml.proving.moving import Mover
+from anydml.proving.movement_terms import Mover
 from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, differ, divided, fit, least, product
 from anydml.proving.taking import slice_rule, split_rule, take_rule
 from anydml.proving.terms import Term, elements_of, vector_of

@@ -1,4 +1,4 @@
-"""Judgements of rewrites: what of a new graph is not known to be what it was."""
+"""Whether rewrites keep what a graph computes: what of a new graph is not known to be what it was."""
 
 from __future__ import annotations
 

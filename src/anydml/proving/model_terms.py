@@ -25,13 +25,13 @@ from anydml.proving.constants import Constants
 from anydml.proving.convolving import sized, spare, unbiased
 from anydml.proving.folding import MAX_CONSTANT_ELEMENTS, Evaluator
 from anydml.proving.fused import defined
-from anydml.proving.moving import Form, Mover
+from anydml.proving.movement_terms import Form, Mover
 from anydml.proving.names import unnamed_size
 from anydml.proving.needs import by_need
+from anydml.proving.operator_terms import RULES
 from anydml.proving.orders import numbers
 from anydml.proving.real import SIGNS
 from anydml.proving.refusing import never_fits, refuses
-from anydml.proving.rules import RULES
 from anydml.proving.sizes import Size, Sizes, name
 from anydml.proving.terms import Term, Terms, Weights
 from anydml.text import counted

@@ -15,8 +15,8 @@ from anydml.proving.names import show_size, size_names
 from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
 from anydml.slim.costs import CALL, NOTHING, Cost
+from anydml.slim.equivalence import Judge
 from anydml.slim.graph import Graph
-from anydml.slim.judging import Judge
 from anydml.slim.planning import Plan
 from anydml.slim.products import fused_products
 from anydml.slim.regions import Key, Region, Regions
