@@ -131,7 +131,7 @@ def test_what_is_large_is_drawn_to_scale():
     check_page(explanation)
     (section,) = explanation.sections
     moves = section.moves
-    assert [box_drawing.touched(section, move.source, move) for move in moves] == [
+    assert [box_drawing.touched_range(section, move.source, move) for move in moves] == [
         [(0, 3), (0, 2), (0, 55), (0, 199)],
         [(0, 3), (0, 2), (56, 223), (0, 199)],
     ]
@@ -165,7 +165,7 @@ def test_boxes_hold_every_element_that_a_move_touches(seed):
     (section,) = dml.explain(desc, device="").sections
     for number, move in enumerate(section.moves):
         for k, end in ((0, move.source), (1, move.destination)):
-            ranges = box_drawing.touched(section, end, move)
+            ranges = box_drawing.touched_range(section, end, move)
             for run in follow(section).runs:
                 if run.move == number:
                     for _, cell in run.source if k == 0 else run.destination:

@@ -78,7 +78,7 @@ def test_a_file_is_mapped_as_it_is(fortran, shape, tmp_path_factory):
     path = tmp_path_factory.mktemp("npy") / "x.npy"
     array = np.arange(np.prod(shape, dtype=int), dtype=">i4").reshape(shape)
     path.write_bytes(saved(np.asarray(array, order="F" if fortran else "C")))
-    found = npy.mapped(npy.read_header(path, HERE), HERE)
+    found = npy.map_elements(npy.read_header(path, HERE), HERE)
     np.testing.assert_array_equal(found, array, strict=True)
 
 

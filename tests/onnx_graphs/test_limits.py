@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from anydml import ModelError
 from anydml.onnx import backend, checks, folding, make_portable, node_descs, to_descs
-from anydml.onnx.checks import check, inlined
+from anydml.onnx.checks import check, inline_functions
 from anydml.onnx.program import Program
 
 OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("my", 1)]
@@ -148,10 +148,10 @@ def test_functions_whose_calls_hand_on_much(count):
     filled = call_with([*constants, last], ["v"], v=list(range(4 * count)))
     for model in (named, filled):
         if count == 10:
-            assert len(inlined(model).graph.node) in (count, count + 1)
+            assert len(inline_functions(model).graph.node) in (count, count + 1)
             continue
         with pytest.raises(ModelError, match="come to more than 100000 nodes or 2 GiB"):
-            inlined(model)
+            inline_functions(model)
 
 
 def test_more_imports_than_anybody_has():
@@ -166,11 +166,11 @@ def test_a_check_evaluates_nothing_but_what_decides_sizes(monkeypatch):
     ran = []
 
     def folded(node, *arguments):
-        found = folding.folded(node, *arguments)
+        found = folding.fold(node, *arguments)
         ran.extend([node.name] * (found is not None))
         return found
 
-    monkeypatch.setattr(node_descs, "folded", folded)
+    monkeypatch.setattr(node_descs, "fold", folded)
     large = numpy_helper.from_array(np.arange(4096).reshape(1, 4096), "large")
     index = numpy_helper.from_array(np.zeros(4096, np.int64), "index")
     small = numpy_helper.from_array(np.array([1, 0, 2]), "small")
@@ -241,8 +241,8 @@ def test_models_that_protobuf_cannot_serialise(monkeypatch):
     monkeypatch.setattr(checks, "MAX_BYTES", 7999)
     check(large)
     with pytest.raises(ModelError, match="cannot be serialised: it has 2 GiB or more"):
-        checks.serialized(large)
-    assert checks.serialized(ModelProto(ir_version=8)) == b"\x08\x08"
+        checks.serialize(large)
+    assert checks.serialize(ModelProto(ir_version=8)) == b"\x08\x08"
 
 
 def test_an_operator_is_named_once():

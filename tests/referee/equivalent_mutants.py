@@ -100,7 +100,7 @@ _BY_REASON: dict[str, tuple[str, ...]] = {
         "'stretch' else int(target)  →  size = math.floor(target) if is_by_scale else math.floor(target + HALF)",
     ),
     "Python's slices count from the end, too": (
-        "shaping: axis = wrapped(node.attribute('axis'), x.ndim)  →  axis = node.attribute('axis')",
+        "shaping: axis = wrap_index(node.attribute('axis'), x.ndim)  →  axis = node.attribute('axis')",
     ),
     "every axis is set": ("shaping: there = [0] * x.ndim  →  there = [1] * x.ndim",),
     "what lies between the ends is counted, and not below 0": (

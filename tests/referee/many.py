@@ -19,9 +19,9 @@ from anydml.device import Device
 from anydml.errors import AnydmlError
 from anydml.onnx import backend
 from anydml.referee import make_cases
-from anydml.referee.cases import plain, same
-from anydml.referee.directml.cases import directml_cases, taken
-from anydml.referee.directml.model_folders import defined
+from anydml.referee.cases import engine_value, same
+from anydml.referee.directml.cases import directml_cases, tensor_view
+from anydml.referee.directml.model_folders import without_undefined
 from anydml.referee.protos import model_of
 from anydml.referee.verdicts import as_array
 from anydml.referee.webnn.cases import test_of, webnn_cases
@@ -53,7 +53,7 @@ def onnx(count: int, seed: int) -> Iterator[Outcome]:
         model = model_of(node, case.outputs)
         found: Any = None
         try:
-            found = [*backend.prepare(model).run([*map(plain, node.given)])]
+            found = [*backend.prepare(model).run([*map(engine_value, node.given)])]
             known = [case.outputs, *(each.outputs for each in case.alternatives if each.outputs is not None)]
             agrees = any(_agree(found, each) for each in known)
         except AnydmlError as error:
@@ -74,8 +74,8 @@ def directml(count: int, seed: int) -> Iterator[Outcome]:
         try:
             cpu.compile_operator(case.desc).bind(memory[:first], memory[first:]).dispatch()
             written = zip(memory[first:], tensors[first:], strict=True)
-            found = [taken(flat.view(tensor.data_type.dtype), tensor) for flat, tensor in written]
-            agrees = _agree(defined(case.desc, found), defined(case.desc, [*case.outputs]))
+            found = [tensor_view(flat.view(tensor.data_type.dtype), tensor) for flat, tensor in written]
+            agrees = _agree(without_undefined(case.desc, found), without_undefined(case.desc, [*case.outputs]))
         except AnydmlError as error:
             found, agrees = error, False
         yield Outcome(case.operator, agrees, lambda case=case, found=found: f"{case.name} {case.desc}: {found}")

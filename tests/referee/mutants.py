@@ -38,7 +38,7 @@ SECONDS = 2.0
 MEMORY = 8 << 30
 """Bytes that a mutant may hold."""
 OTHERS = {"floor": "ceil", "ceil": "floor"}
-DROPPED = ("wrapped", "min", "max", "reversed", "mirrored", "sorted")
+DROPPED = ("wrap_index", "min", "max", "reversed", "mirror_index", "sorted")
 """Calls that a mutant leaves out."""
 SHARED = ("evaluate", "read_as")
 """What applies formulas, and is none."""

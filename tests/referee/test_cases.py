@@ -11,13 +11,13 @@ from anydml.errors import AnydmlError, ModelError
 from anydml.onnx import backend
 from anydml.referee import find_cases, make_cases, write_cases
 from anydml.referee.case_folders import MODEL
-from anydml.referee.cases import plain, same
+from anydml.referee.cases import engine_value, same
 from anydml.referee.coverage import Coverage
 from anydml.referee.features import reachable_of
 from anydml.referee.nodes import Node, OptionalValue, TensorList
 from anydml.referee.operators import OPERATORS
 from anydml.referee.protos import model_of
-from anydml.referee.schema_texts import says, versions
+from anydml.referee.schema_texts import has_sentence, versions
 from anydml.referee.smaller_nodes import node_of
 from anydml.referee.verdicts import as_array, difference
 
@@ -34,7 +34,7 @@ def modelled(case):
 
 
 def given(case):
-    return [*map(plain, case.node.given)]
+    return [*map(engine_value, case.node.given)]
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
@@ -77,9 +77,9 @@ def test_the_seed_gives_the_same_cases(name):
 
 def test_every_sentence_is_one_of_the_text():
     for case in make_cases(count=150, seed=2):
-        assert says(case.node.operator, case.node.opset, case.sentence), case
+        assert has_sentence(case.node.operator, case.node.opset, case.sentence), case
     for case in make_cases(count=100, seed=2, is_valid=False):
-        assert says(case.node.operator, case.node.opset, case.sentence), case
+        assert has_sentence(case.node.operator, case.node.opset, case.sentence), case
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
@@ -87,9 +87,9 @@ def test_a_sentence_of_some_version_is_said_of_each_quote(name):
     operator = OPERATORS[name]
     every = [opsets[0] for _, opsets in versions(name)]
     for _, quote in operator.decides:
-        assert any(says(name, opset, each) for each in quote for opset in every), quote
+        assert any(has_sentence(name, opset, each) for each in quote for opset in every), quote
     for opset in every:
-        assert any(says(name, opset, each) for each in operator.decides[-1][1]), opset
+        assert any(has_sentence(name, opset, each) for each in operator.decides[-1][1]), opset
 
 
 def test_an_invalid_case_breaks_its_rule_and_anydml_refuses_it():

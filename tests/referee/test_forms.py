@@ -19,7 +19,7 @@ from anydml.operators import REGISTRY
 from anydml.referee import causes_of, find_cases, judge, write_cases
 from anydml.referee.cases import same
 from anydml.referee.coverage import Coverage
-from anydml.referee.directml.cases import directml_cases, taken, write_directml
+from anydml.referee.directml.cases import directml_cases, tensor_view, write_directml
 from anydml.referee.directml.features import reachable as directml_reachable
 from anydml.referee.directml.page_sentences import QUESTIONS, SENTENCES
 from anydml.referee.documents import lines_of, page
@@ -146,7 +146,7 @@ def test_numpy_agrees_with_webnn(webnn):
 def test_numpy_agrees_with_directml():
     names = [name for name in CUT if name in SENTENCES]
     for case in directml_cases(names, 60, seed=5):
-        inputs = [taken(flat, tensor) for flat, (_, tensor) in zip(case.inputs, case.desc.inputs, strict=True)]
+        inputs = [tensor_view(flat, tensor) for flat, (_, tensor) in zip(case.inputs, case.desc.inputs, strict=True)]
         for one, other in zip(expected_outputs(case.desc, inputs), case.outputs, strict=True):
             np.testing.assert_array_equal(one, other, case.name)
 

@@ -62,7 +62,7 @@ def lines(report: Report, verbose: bool) -> Iterator[str]:
 
 def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
     from anydml.dxdispatch.outside import outside
-    from anydml.dxdispatch.runner import allocated
+    from anydml.dxdispatch.runner import allocate
     from anydml.dxdispatch.schedule import schedule
     from anydml.errors import ModelError
 
@@ -80,7 +80,7 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
         try:
             # Bindings can only be checked once the tensors are valid.
             todo = schedule(model)
-            for at, line in outside(todo, lambda resource: allocated(resource, todo.sizes[resource])):
+            for at, line in outside(todo, lambda resource: allocate(resource, todo.sizes[resource])):
                 yield Remark(at.path, None, message=f"{at.path}: {line}", rule="", line=at.line)
         except ModelError as error:
             yield _of_file(model, str(error), error.field or "")

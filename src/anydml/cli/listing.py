@@ -21,7 +21,7 @@ from anydml.stores.formats.zarr_metadata import is_zarr_group
 from anydml.text import bytes_text, counted, printable
 
 
-def listed(model: str, follow: bool) -> dict[str, Any]:
+def list_arrays(model: str, follow: bool) -> dict[str, Any]:
     """Return the arrays of a file or checkpoint, and notes about it.
 
     Args:

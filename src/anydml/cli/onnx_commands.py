@@ -178,7 +178,7 @@ def portable(source: str, output: str, overwrite: bool, dry_run: bool, as_json: 
     from anydml.files.folder import check_replaceable, write_whole
     from anydml.files.json_path import JsonPath
     from anydml.onnx import load, make_portable
-    from anydml.onnx.checks import check, serialized
+    from anydml.onnx.checks import check, serialize
     from anydml.onnx.external import external_files, external_tensors
     from anydml.onnx.portable import training_nodes
 
@@ -198,7 +198,7 @@ def portable(source: str, output: str, overwrite: bool, dry_run: bool, as_json: 
         if external_tensors(model) and out.resolve().parent != folder:
             raise place.error(f"has external data beside it; write {output} into the same folder")
         result = _placed(place, lambda: make_portable(model))
-        data = path.read_bytes() if result is model else _placed(place, lambda: serialized(result))
+        data = path.read_bytes() if result is model else _placed(place, lambda: serialize(result))
         if not dry_run:
             write_whole(out, lambda file: file.write(data), JsonPath(output), [path])
     what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"

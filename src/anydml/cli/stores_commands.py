@@ -40,13 +40,13 @@ def stores(models: tuple[str, ...], no_follow: bool, as_json: bool, quiet: bool)
 
     The exit code is 0, or 2 if a MODEL cannot be read; the others are listed all the same.
     """
-    from anydml.cli.listing import lines_of, listed
+    from anydml.cli.listing import lines_of, list_arrays
 
     code = 0
     for model in models:
         try:
             check_readable(model)
-            report = listed(model, not no_follow)
+            report = list_arrays(model, not no_follow)
         except (ValueError, OSError, click.ClickException) as error:
             code = fail(str(error))
             report = {"error": str(error), "model": model}

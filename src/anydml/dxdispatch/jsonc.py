@@ -35,7 +35,7 @@ class _WithDuplicate(dict[str, Any]):
 A_MODEL = "a model must be a JSON object, or an ONNX model whose name ends in .onnx"
 
 
-def plain(text: str, place: JsonPath) -> str:
+def without_comments(text: str, place: JsonPath) -> str:
     """Replace comments and trailing commas by spaces; line breaks stay.
 
     Args:
@@ -87,7 +87,7 @@ def loads(text: str, place: JsonPath) -> Any:
     """
     if _SPACE.fullmatch(text):
         raise place.error("the file is empty", rule="a model must be a JSON object")
-    blanked = plain(text, place)
+    blanked = without_comments(text, place)
     duplicates: list[_WithDuplicate] = []
 
     def make(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def lines_of(file: Path) -> JsonLines:
     def read() -> str | None:
         place = JsonPath(str(file))
         try:
-            return jsonc.plain(read_text(file, place), place) if version() == before else None
+            return jsonc.without_comments(read_text(file, place), place) if version() == before else None
         except (OSError, ModelError, MemoryError):
             return None
 

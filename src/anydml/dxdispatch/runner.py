@@ -97,7 +97,7 @@ def run(
     todo = schedule(model)
     _check_memory(model, todo)
     log(f"Running on '{machine.name}'")
-    contents = {resource: allocated(resource, size) for resource, size in todo.sizes.items()}
+    contents = {resource: allocate(resource, size) for resource, size in todo.sizes.items()}
     operators = _compiled(model, machine, timing, explain, log)
     for place, line in outside(todo, contents.__getitem__):
         warn(f"{place}: {line}")
@@ -149,7 +149,7 @@ def _check_memory(model: Model, todo: Schedule) -> None:
         raise largest.place.error(f"the model's resources need {amounts}; this one needs {share}")
 
 
-def allocated(resource: Resource, size: int) -> Array:
+def allocate(resource: Resource, size: int) -> Array:
     """Return the initial bytes of a resource.
 
     Raises:

@@ -10,7 +10,7 @@ from anydml.explain.columns import Column, arrange
 from anydml.explain.section import Section, Tensor
 from anydml.explain.solids import DEPTH, grid, sides
 from anydml.explain.stripes import Place, Touch, striped
-from anydml.explain.svg import COLOURS, LINE, arrow, escaped, shortened, svg
+from anydml.explain.svg import COLOURS, LINE, arrow, escape, shorten, svg
 from anydml.moves.move import Access, Move
 
 WIDTH, HEIGHT, MIN_PART, MIN_TENSOR = 220, 180, 6, 28
@@ -105,10 +105,10 @@ def _sheet(number: int, sheet: Sheet) -> Iterator[str]:
     lines = _label(number, tensor)
     for i, line in enumerate(lines, 1):
         y = sheet.y - sheet.depth - 7 - LINE * (len(lines) - i)
-        yield f'<text class="head" x="{sheet.x}" y="{y}">{escaped(line)}</text>'
+        yield f'<text class="head" x="{sheet.x}" y="{y}">{escape(line)}</text>'
     yield (
         f'<rect class="cell" x="{sheet.x}" y="{sheet.y}" width="{sheet.width}" height="{sheet.height}">'
-        f"<title>{escaped(tensor)}</title></rect>"
+        f"<title>{escape(tensor)}</title></rect>"
     )
     if sheet.depth:
         yield f'<path class="cell" d="{"".join(sides(sheet.front, sheet.depth))}"/>'
@@ -156,7 +156,7 @@ def _label(number: int, tensor: Tensor) -> list[str]:
     """Return the lines above a tensor."""
     size = f"{tensor.type_name} {list(tensor.sizes)}, {tensor.bytes_spanned:,} B" + ("" if tensor.is_packed else " *")
     chunks = [f"chunks {list(tensor.chunks)}"] if tensor.chunks else []
-    return [f"#{number} {shortened(tensor.name, 40)}", size, *chunks]
+    return [f"#{number} {shorten(tensor.name, 40)}", size, *chunks]
 
 
 def _flat(tensor: Tensor, axes: Sequence[int], ranges: Sequence[Range]) -> tuple[int, int, int]:
@@ -179,7 +179,7 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
         for end in (move.source, move.destination):
             if isinstance(end, Access):
                 sizes = section.tensors[end.operand].sizes
-                ranges = touched(section, end, move)
+                ranges = touched_range(section, end, move)
                 axes = {k for k, (size, span) in enumerate(zip(sizes, ranges, strict=True)) if span != (0, size - 1)}
                 cut.setdefault(len(sizes), set()).update(axes)
     axes_down = []
@@ -197,7 +197,7 @@ def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[
     touches = []
     for end in ends:
         if end.operand in sheets:
-            sheet, ranges = sheets[end.operand], touched(section, end, move)
+            sheet, ranges = sheets[end.operand], touched_range(section, end, move)
             _, *columns = _flat(sheet.tensor, range(len(ranges))[-1:], ranges)
             _, *rows = _flat(sheet.tensor, sheet.down, ranges)
             row_bytes = sheet.tensor.element_size * (columns[1] - columns[0] + 1)
@@ -220,7 +220,7 @@ def _run_bytes(end: Access, move: Move) -> int:
 
 def _part(move: Move, colour: int, place: Place, depth: int) -> Iterator[str]:
     x, y, width, height = place
-    about = f"<title>{escaped(move)}</title>"
+    about = f"<title>{escape(move)}</title>"
     if depth:
         yield f'<path class="cell f{colour}" d="{"".join(sides(place, depth))}">{about}</path>'
     yield (
@@ -241,7 +241,7 @@ def _arrows(
             yield from arrow((x + width, y + height // 2), to, colour, f"{move.bytes_written:,} B: {move}")
 
 
-def touched(section: Section, access: Access, move: Move) -> list[Range]:
+def touched_range(section: Section, access: Access, move: Move) -> list[Range]:
     """Return the first and last coordinates along each axis that an access can reach in a tensor.
 
     A lookup can reach its whole axis.

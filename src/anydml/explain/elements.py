@@ -16,7 +16,7 @@ import numpy as np
 from anydml.explain.columns import Column, arrange
 from anydml.explain.journeys import Cell, Journeys, Run
 from anydml.explain.section import Section, Tensor
-from anydml.explain.svg import COLOURS, arrow, escaped, shortened, svg
+from anydml.explain.svg import COLOURS, arrow, escape, shorten, svg
 from anydml.moves.move import Access, Move
 from anydml.text import counted
 
@@ -45,7 +45,7 @@ class Grid:
     @property
     def label(self) -> str:
         """The tensor's name and sizes."""
-        return f"{shortened(self.tensor.name)} {list(self.tensor.sizes)}"
+        return f"{shorten(self.tensor.name)} {list(self.tensor.sizes)}"
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -107,7 +107,7 @@ def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: boo
         below, values = [], []
         for k in column.members:
             grid = grids[k]
-            below.append(f'<text class="head" x="{grid.x}" y="{grid.y + 14}">{escaped(grid.label)}</text>')
+            below.append(f'<text class="head" x="{grid.x}" y="{grid.y + 14}">{escape(grid.label)}</text>')
             written = [writers.get((k, cell)) for cell in range(grid.tensor.count)]
             for writer, cells in itertools.groupby(range(grid.tensor.count), written.__getitem__):
                 drawn: list[str] = []
@@ -135,7 +135,7 @@ def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator
     fill = f" f{colours[0]}" if colours else ""
     yield (
         f'<rect class="cell{fill}" x="{x}" y="{y}" width="{grid.cell}" height="{HEIGHT}" '
-        f'data-c="{cell[0]}-{cell[1]}"><title>{escaped(about)}</title></rect>'
+        f'data-c="{cell[0]}-{cell[1]}"><title>{escape(about)}</title></rect>'
     )
     for n, colour in enumerate(colours[1:], 1):
         left, right = (grid.cell * k // len(colours) for k in (n, n + 1))
@@ -148,7 +148,7 @@ def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator
 def _value(grid: Grid, cell: int, colours: Sequence[int], label: str) -> str:
     x, y = grid.corner(cell)
     kind = {0: "value still", 1: f"value v{colours[0] if colours else 0}"}.get(len(colours), "value")
-    return f'<text class="{kind}" x="{x + grid.cell // 2}" y="{y + 18}">{escaped(label)}</text>'
+    return f'<text class="{kind}" x="{x + grid.cell // 2}" y="{y + 18}">{escape(label)}</text>'
 
 
 def _painted(runs: Sequence[Run], colours: Sequence[int]) -> tuple[dict[Cell, list[int]], dict[Cell, int]]:
@@ -168,7 +168,7 @@ def element(section: Section, cell: Cell) -> str:
     """Return the name of an element: ``InputTensor[0, 3]``."""
     tensor = section.tensors[cell[0]]
     at = [int(c) for c in np.unravel_index(cell[1], tensor.sizes)] if tensor.sizes else []
-    return f"{shortened(tensor.name)}{at}"
+    return f"{shorten(tensor.name)}{at}"
 
 
 def sources(section: Section, journeys: Journeys) -> dict[Cell, str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from anydml.explain import box_drawing, elements
 from anydml.explain.journeys import Journeys, follow, is_small
 from anydml.explain.section import Section
-from anydml.explain.svg import escaped, shortened
+from anydml.explain.svg import escape, shorten
 from anydml.explain.terminal import notation
 from anydml.text import bytes_text
 
@@ -85,13 +85,13 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
             '<meta name="color-scheme" content="light dark">',
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
             "script-src 'unsafe-inline'\">",
-            f"<title>{escaped(shortened(title))} – anydml</title>",
+            f"<title>{escape(shorten(title))} – anydml</title>",
             f"<style>{_CSS}</style>\n</head>\n<body>\n<main>",
-            f"<h1>{escaped(title)}</h1>",
+            f"<h1>{escape(title)}</h1>",
             *(_costs(sections) if len(sections) > 1 else ()),
             *(line for number, section in enumerate(sections) for line in _section(section, number, title)),
-            *([f"<p>{escaped(notation(sections))}</p>"] if sections else []),
-            *(f"<p>{escaped(note)}</p>" for note in notes),
+            *([f"<p>{escape(notation(sections))}</p>"] if sections else []),
+            *(f"<p>{escape(note)}</p>" for note in notes),
             f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
         ]
     )
@@ -132,7 +132,7 @@ def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
         [
             "<div>",
             *(line for number, section in enumerate(sections) for line in _section(section, number + start, None)),
-            *(f"<p>{escaped(note)}</p>" for note in notes),
+            *(f"<p>{escape(note)}</p>" for note in notes),
             "</div>",
         ]
     )
@@ -152,10 +152,10 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
         drawn = box_drawing.picture(section, number, is_alone=False)
     else:
         drawn = elements.picture(section, journeys, number, is_alone=False)
-    name = escaped(shortened(section.title))
+    name = escape(shorten(section.title))
     yield f'<section id="section-{number}" aria-label="{name}">'
     if title not in (None, section.title):
-        yield f"<h2>{escaped(section.title)}</h2>"
+        yield f"<h2>{escape(section.title)}</h2>"
     region = f'class="scroll" style="overflow-x:auto" tabindex="0" role="region" aria-label="picture of {name}"'
     yield f"<div {region}>{drawn}</div>"
     if title is None:
@@ -175,7 +175,7 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
 def escaped_lines(text: str) -> str:
     """Escape text, and keep the first lines only."""
     lines = text.splitlines()
-    shown = [escaped(line) for line in lines[:MAX_COMPILED]]
+    shown = [escape(line) for line in lines[:MAX_COMPILED]]
     if len(lines) > MAX_COMPILED:
         shown.append(f"and {len(lines) - MAX_COMPILED} more lines")
     return "\n".join(shown)
@@ -184,23 +184,23 @@ def escaped_lines(text: str) -> str:
 def _table(
     caption: str, head: Sequence[str], rows: Iterator[tuple[str | None, Sequence[object]]], count: int | None = None
 ) -> Iterator[str]:
-    yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(caption)}"><table>'
-    yield f"<caption>{escaped(caption)}</caption>"
-    heads = "".join(f'<th scope="col">{escaped(title)}</th>' for title in head)
+    yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+    yield f"<caption>{escape(caption)}</caption>"
+    heads = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
     for shown, (row, texts) in enumerate(rows):
         if shown == MAX_ROWS:
             yield f'<tr><td colspan="{len(head)}">and {(count or shown) - shown} more</td></tr>'
             break
-        opened = "<tr>" if row is None else f'<tr data-row="{escaped(row)}" tabindex="{-1 if shown else 0}">'
+        opened = "<tr>" if row is None else f'<tr data-row="{escape(row)}" tabindex="{-1 if shown else 0}">'
         yield f"{opened}{''.join(map(_cell, texts))}</tr>"
     yield "</tbody></table></div>"
 
 
 def _cell(content: object) -> str:
     if isinstance(content, Link):
-        return f'<td><a href="#section-{content.section}">{escaped(shortened(content.text, MAX_TITLE))}</a></td>'
-    return f'<td class="n">{content:,}</td>' if isinstance(content, int) else f"<td>{escaped(str(content))}</td>"
+        return f'<td><a href="#section-{content.section}">{escape(shorten(content.text, MAX_TITLE))}</a></td>'
+    return f'<td class="n">{content:,}</td>' if isinstance(content, int) else f"<td>{escape(str(content))}</td>"
 
 
 def _written(journeys: Journeys) -> int:
@@ -232,7 +232,7 @@ def _tensor_rows(section: Section) -> Iterator[tuple[str | None, Sequence[object
         layout = "packed" if tensor.is_packed else f"strides {list(tensor.strides)} bytes"
         if tensor.chunks:
             layout = f"chunks {list(tensor.chunks)}"
-        name = shortened(tensor.name)
+        name = shorten(tensor.name)
         yield (
             None,
             (str(k), tensor.role, name, tensor.type_name, str(list(tensor.sizes)), layout, tensor.bytes_spanned),

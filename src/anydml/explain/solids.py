@@ -31,15 +31,15 @@ def grid(sizes: Sequence[int], chunks: Sequence[int], front: Place, depth: int) 
         depth: pixels by which the block goes back.
     """
     x, y, width, height = front
-    for at in cuts(sizes[-1:], chunks[-1:], width):
+    for at in cut_pixels(sizes[-1:], chunks[-1:], width):
         yield f"M{x + at} {y + height}v{-height}l{depth} {-depth}"
-    for at in cuts(sizes[-2:-1], chunks[-2:-1], height):
+    for at in cut_pixels(sizes[-2:-1], chunks[-2:-1], height):
         yield f"M{x} {y + at}h{width}l{depth} {-depth}"
-    for at in cuts(sizes[:-2], chunks[:-2], depth):
+    for at in cut_pixels(sizes[:-2], chunks[:-2], depth):
         yield f"M{x + at} {y - at}h{width}v{height}"
 
 
-def cuts(sizes: Sequence[int], chunks: Sequence[int], pixels: int) -> list[int]:
+def cut_pixels(sizes: Sequence[int], chunks: Sequence[int], pixels: int) -> list[int]:
     """Return the pixels of the cuts along axes that share a direction, of which the first is the slowest."""
     count = math.prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True))
     chunk, size = (chunks[0], sizes[0]) if len(sizes) == 1 else (1, count)

@@ -40,12 +40,12 @@ _DARK = {
 }
 
 
-def escaped(text: object) -> str:
+def escape(text: object) -> str:
     """Escape text from a file, an array or a caller for HTML and XML: markup, control and bidirectional characters."""
     return html.escape(printable(str(text)), quote=True)
 
 
-def shortened(text: str, max_length: int = MAX_NAME) -> str:
+def shorten(text: str, max_length: int = MAX_NAME) -> str:
     """Replace the middle of a long name by an ellipsis."""
     return text if len(text) <= max_length else f"{text[: max_length // 2]}…{text[1 - max_length // 2 :]}"
 
@@ -112,7 +112,7 @@ def svg(
     # Distance by which stacked columns move the text down.
     shift = max((column.above + column.bottom for column in columns), default=0) + MARGIN - foot
     lines = (
-        f'<text class="head move" x="{MARGIN}" y="{foot + LINE * k + 10}">{escaped(line)}</text>'
+        f'<text class="head move" x="{MARGIN}" y="{foot + LINE * k + 10}">{escape(line)}</text>'
         for k, line in enumerate(text)
     )
     kind = "adm quiet" if is_quiet else "adm"
@@ -126,8 +126,8 @@ def svg(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" {size} role="img" '
             f'aria-labelledby="adm-t{number} adm-d{number}">',
-            f'<title id="adm-t{number}">{escaped(title)}</title>',
-            f'<desc id="adm-d{number}">{escaped(about)}</desc>',
+            f'<title id="adm-t{number}">{escape(title)}</title>',
+            f'<desc id="adm-d{number}">{escape(about)}</desc>',
             f"<style>{STYLE}</style>",
             '<rect class="paper" width="100%" height="100%" rx="8"/>',
             *parts,
@@ -163,6 +163,6 @@ def arrow(
     bent = f"C{leaves + bend} {y} {enters - bend} {bottom} {enters - 5} {bottom}"
     path = f"M{x} {y}" + (f"H{leaves}" if leaves != x else "") + bent + (f"H{right - 5}" if enters != right else "")
     return [
-        f'<path class="line l{colour}" d="{path}"{attributes}><title>{escaped(about)}</title></path>',
+        f'<path class="line l{colour}" d="{path}"{attributes}><title>{escape(about)}</title></path>',
         f'<path class="tip a{colour}" d="M{right} {bottom}l-7 -4v8z"{attributes}/>',
     ]

@@ -184,7 +184,7 @@ def _read_chunk(file: BinaryIO, target: Array) -> bool:
     return True
 
 
-def mapped(npy: NpyFile, place: JsonPath) -> Array:
+def map_elements(npy: NpyFile, place: JsonPath) -> Array:
     """Map a file's elements into memory: a read-only array, in the order and byte order of the file.
 
     Raises:

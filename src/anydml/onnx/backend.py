@@ -21,8 +21,8 @@ from onnx import ModelProto, NodeProto
 
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
-from anydml.onnx.checks import check, inlined, reason
-from anydml.onnx.control import unrolled
+from anydml.onnx.checks import check, inline_functions, reason
+from anydml.onnx.control import unroll
 from anydml.onnx.graph import MICROSOFT
 from anydml.onnx.program import Program
 from anydml.onnx.read import read_node, read_nodes
@@ -77,7 +77,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
         """Return whether anydml implements the operators of all nodes of a model."""
         try:
             check(model)
-            read_nodes(unrolled(inlined(model)))
+            read_nodes(unroll(inline_functions(model)))
         except ModelError:
             return False
         return cls.supports_device(device)

@@ -54,7 +54,7 @@ def check(model: ModelProto) -> None:
         raise ModelError(f"the model breaks a rule of ONNX: {reason(error)}") from None
 
 
-def serialized(model: ModelProto) -> bytes:
+def serialize(model: ModelProto) -> bytes:
     """Serialise a model.
 
     Raises:
@@ -67,7 +67,7 @@ def serialized(model: ModelProto) -> bytes:
         raise ModelError(message, rule="protobuf writes less than 2 GiB") from None
 
 
-def inlined(model: ModelProto) -> ModelProto:
+def inline_functions(model: ModelProto) -> ModelProto:
     """Inline all functions of a checked model.
 
     Raises:

@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from anydml.errors import ModelError
 from anydml.onnx.budget import UNQUERIED_GROWTH, Budget
 from anydml.onnx.checks import MAX_NODES, NODE
-from anydml.onnx.folding import folded
+from anydml.onnx.folding import fold
 from anydml.onnx.graph import Opsets, label, opsets_of
 from anydml.onnx.graph_values import MAX_SHAPE_ELEMENTS, Array, Tensor
 from anydml.onnx.read import read_node
@@ -20,7 +20,7 @@ from anydml.onnx.training_nodes import FreshNames
 from anydml.onnx.walk import plain_domain, subgraphs
 
 
-def unrolled(model: ModelProto) -> ModelProto:
+def unroll(model: ModelProto) -> ModelProto:
     """Return the model with all Ifs and Loops unrolled that have constant conditions; other nodes are unchanged.
 
     Raises:
@@ -83,7 +83,7 @@ class _Unrolling:
             return
         try:
             node = read_node(proto, self._opsets, proto.name)
-            results = folded(node, [self._known[name] for name in proto.input])
+            results = fold(node, [self._known[name] for name in proto.input])
         except ModelError:
             # The error is raised again when the graph is read or run.
             return

@@ -13,7 +13,7 @@ from anydml.memory.results import empty
 from anydml.moves.move import Access, Fill
 from anydml.moves.value import Value
 from anydml.onnx.budget import UNQUERIED_GROWTH, Budget
-from anydml.onnx.folding import folded
+from anydml.onnx.folding import fold
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, GraphValue, Held, Sizes, Tensor, TensorSequence
 from anydml.onnx.lowering import MAX_FACTORS, MAX_WORK, POSITION, LoweringContext, moved_type
@@ -62,7 +62,7 @@ class RunningContext(LoweringContext):
         Raises:
             ModelError: the node refuses its inputs, or results do not fit into memory.
         """
-        results = folded(node, inputs) if decides else None
+        results = fold(node, inputs) if decides else None
         if results is not None:
             if self._log:
                 self._log(f"Alone, because sizes depend on it: {node.label}")

@@ -114,7 +114,7 @@ class FoldingContext(ShapeContext):
         return LoweringContext.constant_result(self, node, tensor, make, cost)
 
 
-def folded(
+def fold(
     node: Node,
     inputs: Sequence[GraphValue | None],
     max_elements: int = MAX_SHAPE_ELEMENTS,

@@ -189,17 +189,17 @@ class Node:
             elif kind == "sequence":
                 raise self.error(f"input {number} ({name}) is not a sequence", name, f"{name} must be a sequence")
             elif dtypes and value.dtype not in dtypes:
-                message = f"{are(name)} {value.dtype} of shape {list(value.shape)}"
+                message = f"{with_verb(name)} {value.dtype} of shape {list(value.shape)}"
                 raise self.error(message, name, f"{name} must be {' or '.join(dtypes.values())}")
             elif group:
                 other, dtype = groups.setdefault(group, (name, value.dtype))
                 if value.dtype is not dtype and value.dtype != dtype:
-                    message = f"{are(name)} {value.dtype}, but {are(other)} {dtype}"
+                    message = f"{with_verb(name)} {value.dtype}, but {with_verb(other)} {dtype}"
                     raise self.error(message, name, f"{other} and {name} must have one type")
         return padded
 
 
-def are(name: str) -> str:
+def with_verb(name: str) -> str:
     """Return an input's name with its verb: ``"axis is"``, ``"axes are"``."""
     is_plural = name.endswith("s") and name != "axis"
     return f"{name} {'are' if is_plural else 'is'}"
@@ -235,7 +235,7 @@ def last_use(nodes: Iterable[tuple[Names, Names]], needed: Names) -> dict[int, l
     return drops
 
 
-def decisive(nodes: Sequence[Node]) -> set[str]:
+def size_determining(nodes: Sequence[Node]) -> set[str]:
     """Return the names of the values that determine sizes, and of the values that these depend on."""
     names: set[str] = set()
     for node in reversed(nodes):

@@ -37,7 +37,7 @@ class Unknown:
     sizes: tuple[str, ...] = ()
 
 
-def declared(value: ValueInfoProto, size_of: SizeOf) -> Tensor | None:
+def declared_tensor(value: ValueInfoProto, size_of: SizeOf) -> Tensor | None:
     """Return a tensor of the type and sizes that a model declares; None if not all of them are known.
 
     Args:
@@ -72,7 +72,7 @@ def initial(tensor: TensorProto, max_elements: int, budget: Budget) -> Tensor | 
     return described
 
 
-def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None]) -> Iterator[Tensor | None]:
+def infer_outputs(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None]) -> Iterator[Tensor | None]:
     """Infer types and sizes by onnx; yield a tensor per output, or None if onnx cannot infer it.
 
     Args:
@@ -82,7 +82,9 @@ def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None
     """
     try:
         types = _types(node, opsets, inputs)
-        inferred_values = {name: declared(helper.make_value_info(name, kind), _unknown) for name, kind in types.items()}
+        inferred_values = {
+            name: declared_tensor(helper.make_value_info(name, kind), _unknown) for name, kind in types.items()
+        }
     except Exception:  # onnx raises errors of many types if it cannot infer something.
         inferred_values = {}
     for name in node.output:

@@ -15,14 +15,14 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 from anydml.errors import ModelError
 from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
-from anydml.onnx.checks import check, inlined
-from anydml.onnx.control import unrolled
+from anydml.onnx.checks import check, inline_functions
+from anydml.onnx.control import unroll
 from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES, indices_of, outside
-from anydml.onnx.folding import folded
-from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, read_as_data
+from anydml.onnx.folding import fold
+from anydml.onnx.graph import ComputesError, Node, Opsets, label, last_use, opsets_of, read_as_data, size_determining
 from anydml.onnx.graph_values import GraphValue, Held, Tensor
-from anydml.onnx.inference import FOLLOWED, Unknown, declared, inferred, initial
+from anydml.onnx.inference import FOLLOWED, Unknown, declared_tensor, infer_outputs, initial
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computed_nodes import ARITHMETIC
 from anydml.onnx.read import named, read_node
@@ -111,7 +111,7 @@ class _Descriptions:
 
     def __init__(self, model: ModelProto, dimensions: int, sizes: Mapping[str, int], *, skips_empty: bool) -> None:
         check(model)
-        self._model = unrolled(inlined(model))
+        self._model = unroll(inline_functions(model))
         self._opsets: Opsets = opsets_of(model.opset_import)
         self._dimensions = dimensions
         self._sizes = sizes
@@ -140,7 +140,7 @@ class _Descriptions:
         """Yield the findings."""
         protos = [*named(self._model)]
         nodes = [self._read(proto, name) for name, proto in protos]
-        self._needed = decisive([node for node in nodes if isinstance(node, Node)])
+        self._needed = size_determining([node for node in nodes if isinstance(node, Node)])
         graph = self._model.graph
         data = read_as_data([*zip((proto for _, proto in protos), nodes, strict=True)], graph)
         self._known = {*self._needed, *indices_of(node for node in nodes if isinstance(node, Node))}
@@ -174,7 +174,7 @@ class _Descriptions:
     def _input(self, value: ValueInfoProto) -> GraphValue | Unknown:
         if value.type.WhichOneof("value") == "sequence_type":
             return Unknown(f"input {show(value.name)}, a sequence")
-        described = declared(value, lambda _, name: self._sizes.get(name or ""))
+        described = declared_tensor(value, lambda _, name: self._sizes.get(name or ""))
         if described is not None:
             return described
         elem_type, sizes = tensor_type(value)
@@ -252,7 +252,7 @@ class _Descriptions:
         """Return the results of a node, with their elements if these are few and determine sizes."""
         needed = self._known if node.operator == "Constant" else self._needed
         is_needed = not needed.isdisjoint(node.outputs)
-        results = folded(node, inputs, FOLLOWED, self._budget) if is_needed else None
+        results = fold(node, inputs, FOLLOWED, self._budget) if is_needed else None
         if results is None:
             return ctx.lower(node, inputs)
         for tensor in results:
@@ -265,7 +265,7 @@ class _Descriptions:
         inputs = [self._values.get(name) for name in proto.input]
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
         known_inputs = [None if isinstance(value, Unknown) else value for value in inputs]
-        for output, tensor in zip(proto.output, inferred(proto, self._opsets, known_inputs), strict=True):
+        for output, tensor in zip(proto.output, infer_outputs(proto, self._opsets, known_inputs), strict=True):
             self._forget([output], unknown or Unknown(f"{show(output)}, whose sizes the model does not say"))
             if output and tensor is not None:
                 self._values[output] = tensor

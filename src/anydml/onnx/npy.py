@@ -33,7 +33,7 @@ def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
             does not fit into memory.
     """
     header = npy.read_header(path, place)
-    plain: Array = npy.mapped(header, place)
+    plain: Array = npy.map_elements(header, place)
     if not plain.dtype.isnative:
         available = limits.available_memory()
         if available is not None and header.byte_count > available:

@@ -11,10 +11,10 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
-from anydml.onnx.checks import check, inlined
-from anydml.onnx.control import unrolled
+from anydml.onnx.checks import check, inline_functions
+from anydml.onnx.control import unroll
 from anydml.onnx.eager_runs import RunningContext, tensors_in
-from anydml.onnx.graph import decisive, last_use
+from anydml.onnx.graph import last_use, size_determining
 from anydml.onnx.graph_values import (
     MAX_SHAPE_ELEMENTS,
     EmptyOptional,
@@ -26,7 +26,7 @@ from anydml.onnx.graph_values import (
 )
 from anydml.onnx.lowering import UnknownElementsError
 from anydml.onnx.read import read_nodes
-from anydml.onnx.run_node import flowing, stored_array
+from anydml.onnx.run_node import stored_array, to_graph_value
 from anydml.onnx.tensor_protos import (
     TEXT,
     Array,
@@ -65,7 +65,7 @@ class Program:
 
     def __init__(self, model: ModelProto, is_fused: bool = True) -> None:
         check(model)
-        model = unrolled(inlined(model))
+        model = unroll(inline_functions(model))
         graph = model.graph
         self.nodes = read_nodes(model)
         if graph.sparse_initializer:
@@ -79,7 +79,7 @@ class Program:
         has_text = any(value.dtype.hasobject for value in self.inputs.values())
         self._moved: Fused[..., Any] | None = fuse(self._traced) if is_fused and not has_text else None
         self._last_use = last_use([(node.inputs, node.outputs) for node in self.nodes], self.outputs)
-        self._decisive = decisive(self.nodes)
+        self._decisive = size_determining(self.nodes)
 
     def run(self, arrays: Mapping[str, Any], log: Callable[[str], object] | None = None) -> tuple[Any, ...]:
         """Run the graph.
@@ -166,7 +166,7 @@ class Program:
         budget = Budget()
         values: dict[str, GraphValue] = {name: Tensor.of(array) for name, array in self.defaults.items()}
         for name, argument in arrays.items():
-            value = flowing(self.inputs[name].check(argument, budget))
+            value = to_graph_value(self.inputs[name].check(argument, budget))
             # An empty sequence has the graph's type.
             if isinstance(value, TensorSequence) and not isinstance(value, EmptyOptional):
                 value = value.typed(self.inputs[name].dtype)

@@ -31,12 +31,12 @@ def run_node(node: Node, inputs: Sequence[Any], budget: Budget) -> tuple[Any, ..
         ModelError: the node refuses its inputs, or the results do not fit into memory.
     """
     running = RunningContext(budget)
-    results = running.run(node, [None if value is None else flowing(value) for value in inputs])
+    results = running.run(node, [None if value is None else to_graph_value(value) for value in inputs])
     running.flush()
     return tuple(map(arrays_of, results))
 
 
-def flowing(value: Any) -> GraphValue:
+def to_graph_value(value: Any) -> GraphValue:
     """Wrap an array, a list of arrays or None."""
     if value is None:
         return EmptyOptional()

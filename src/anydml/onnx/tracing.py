@@ -12,7 +12,7 @@ from anydml.memory import limits
 from anydml.moves.compose import SCRATCH
 from anydml.moves.move import Access, every_lookup
 from anydml.moves.value import Value
-from anydml.onnx.folding import folded
+from anydml.onnx.folding import fold
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import INT64, Array, EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.onnx.lowering import MAX_FACTORS, MAX_WORK, LoweringContext, UnknownElementsError
@@ -41,7 +41,7 @@ class TracingContext(LoweringContext):
             ModelError: the node refuses its inputs.
             UnknownElementsError: a result depends on elements in ways that moves cannot express.
         """
-        results = folded(node, inputs)
+        results = fold(node, inputs)
         return self.lower(node, inputs) if results is None else results
 
     def traced_output(self, value: GraphValue) -> Any:

@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, ValueInfoProto, helper
 
 from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
-from anydml.onnx.checks import inlined
+from anydml.onnx.checks import inline_functions
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensor_protos import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import bodies, subgraphs
@@ -114,7 +114,7 @@ class Reader:
         Raises:
             ModelError: its constants cannot be read.
         """
-        model = inlined(model)
+        model = inline_functions(model)
         read = Read(is_real=self.mover.is_real)
         values = read.values
         for value in model.graph.input:

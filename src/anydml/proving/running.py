@@ -10,7 +10,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.onnx.checks import inlined, serialized
+from anydml.onnx.checks import inline_functions, serialize
 from anydml.onnx.tensor_protos import numpy_type, tensor_type
 from anydml.proving.names import unnamed_size
 
@@ -30,8 +30,10 @@ def run(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.log_severity_level = 4
-    # Without end, it inlines functions that call each other often; `inlined` refuses them.
-    session = onnxruntime.InferenceSession(serialized(inlined(model)), options, providers=["CPUExecutionProvider"])
+    # Without end, it inlines functions that call each other often; `inline_functions` refuses them.
+    session = onnxruntime.InferenceSession(
+        serialize(inline_functions(model)), options, providers=["CPUExecutionProvider"]
+    )
     results: list[Any] = session.run(None, dict(inputs))
     return results
 

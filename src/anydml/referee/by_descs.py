@@ -17,7 +17,7 @@ from anydml.onnx.node_descs import describe
 from anydml.onnx.table import NODES
 from anydml.onnx.walk import plain_domain
 from anydml.operators import JoinOperatorDesc, NonzeroCoordinatesOperatorDesc, OperatorDesc
-from anydml.referee.directml.cases import taken
+from anydml.referee.directml.cases import tensor_view
 from anydml.tensor import TensorDesc
 from anydml.text import counted
 
@@ -144,4 +144,4 @@ def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:
 def _bound(array: Any, tensor: TensorDesc) -> Any:
     """A packed array in the sizes and strides of a tensor, whose type has another name where DirectML has none."""
     flat = np.ascontiguousarray(array).reshape(-1).view(tensor.data_type.dtype)
-    return taken(flat, tensor)
+    return tensor_view(flat, tensor)

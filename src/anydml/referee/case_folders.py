@@ -18,7 +18,7 @@ from anydml._version import __version__
 from anydml.errors import ModelError
 from anydml.referee.cases import Case
 from anydml.referee.nodes import Value
-from anydml.referee.protos import fits, loaded, message_of, model_of, read_model
+from anydml.referee.protos import fits_info, load_values, message_of, model_of, read_model
 from anydml.referee.takers import takers
 from anydml.text import counted
 
@@ -110,11 +110,11 @@ class Stored:
 
     def _values(self, kind: str, infos: Sequence[onnx.ValueInfoProto]) -> list[Any]:
         folder = self.folder / DATA
-        values = loaded(folder, kind, infos)
+        values = load_values(folder, kind, infos)
         if len(values) < len(infos) or (self.about and len(values) > len(infos)):
             raise ModelError(f"{folder} has {counted(len(values), kind)}", rule=f"the model beside it has {len(infos)}")
         for info, value in zip(infos, values, strict=False):
-            if self.about and not fits(info.type, value):
+            if self.about and not fits_info(info.type, value):
                 raise ModelError(f"{folder}: {kind} {info.name!r} is not as the model says", rule="types must agree")
         return values
 
@@ -140,7 +140,7 @@ class Stored:
         readings = list[tuple[Mapping[str, str], list[Any] | None]]()
         for k, reading in enumerate(self.about.get("readings", ())):
             infos, folder = read_model(self.model).graph.output, self.folder / f"{READINGS}{k}"
-            outputs = None if reading["refuses"] else loaded(folder, "output", infos)
+            outputs = None if reading["refuses"] else load_values(folder, "output", infos)
             if outputs is not None and len(outputs) != len(infos):
                 raise ModelError(f"{folder} has {counted(len(outputs), 'output')}", rule=f"the model has {len(infos)}")
             readings.append((reading, outputs))

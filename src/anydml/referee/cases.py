@@ -15,8 +15,8 @@ from anydml.referee.no_cases import reason_of
 from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, evaluate
 from anydml.referee.operator_rules import Operator, Quote
 from anydml.referee.operators import OPERATORS
-from anydml.referee.reaching import reaching, with_rules
-from anydml.referee.schema_texts import document, first_versions, says, versions
+from anydml.referee.reaching import draw_missing, with_rules
+from anydml.referee.schema_texts import document, first_versions, has_sentence, versions
 
 TRIES = 200
 """Draws in a row that may come to nothing."""
@@ -90,7 +90,7 @@ COMPARED_BYTES = 1 << 24
 """Bytes that are compared at once."""
 
 
-def plain(value: Any) -> Any:
+def engine_value(value: Any) -> Any:
     """Return a value as engines represent it: an array, a list of arrays, or None."""
     if isinstance(value, OptionalValue):
         value = value.element
@@ -105,7 +105,7 @@ def same(one: Any, other: Any) -> bool:
     """
     if isinstance(one, TensorList) and isinstance(other, TensorList) and one.dtype != other.dtype:
         return False
-    one, other = plain(one), plain(other)
+    one, other = engine_value(one), engine_value(other)
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
         are_lists = isinstance(one, list) and isinstance(other, list)
         return (one is None and other is None) or (are_lists and len(one) == len(other) and all(map(same, one, other)))
@@ -160,13 +160,15 @@ def _of_operator(operator: Operator, count: int, seed: int, is_valid: bool) -> I
         draw = Draw(f"{seed} {operator.name} {k} {is_valid}")
         name = f"{operator.name}_{k:05d}"
         if is_valid:
-            node = reaching(partial(drawn, operator, draw), lambda node: features_of(operator, node), missing, k, count)
+            node = draw_missing(
+                partial(draw_node, operator, draw), lambda node: features_of(operator, node), missing, k, count
+            )
             yield valid_case(operator, node, name)
         else:
             yield _invalid(operator, draw, name)
 
 
-def drawn(operator: Operator, draw: Draw) -> Node:
+def draw_node(operator: Operator, draw: Draw) -> Node:
     """A valid node of an operator, in one of its opsets, with some inputs as initializers."""
     for _ in range(TRIES):
         draw.operator = operator.name
@@ -175,11 +177,11 @@ def drawn(operator: Operator, draw: Draw) -> Node:
         if node is None:
             continue
         assert operator.is_case(node), node
-        return placed(node, draw)
+        return with_initializers(node, draw)
     raise AssertionError(f"no case of {operator.name} in {TRIES} tries")
 
 
-def placed(node: Node, draw: Draw) -> Node:
+def with_initializers(node: Node, draw: Draw) -> Node:
     """Return the node with some inputs as initializers: mostly those that control the operator, sometimes the data."""
     share = 0.1 if node.operator in ("Concat", "SequenceConstruct") else 0.55
     constant = {
@@ -205,29 +207,29 @@ def valid_case(operator: Operator, node: Node, name: str) -> Case:
             ]
             if others is None or not any(all(map(same, others, reading)) for reading in all_outputs):
                 alternatives.append(Alternative(ambiguity.question, reading.words, others, ambiguity.readings[0].words))
-    sentence = deciding(operator, node)
+    sentence = deciding_sentence(operator, node)
     where = document(node.operator, node.opset)
     return Case(name, node, outputs, where, sentence, tuple(alternatives), features_of(operator, node))
 
 
-def deciding(operator: Operator, node: Node) -> str:
+def deciding_sentence(operator: Operator, node: Node) -> str:
     """The sentence of the text that decides a node."""
     for applies, quote in operator.decides:
-        if applies(node) and (sentence := quoted(node, quote)):
+        if applies(node) and (sentence := first_quoted(node, quote)):
             return sentence
     raise AssertionError(f"no sentence of {document(node.operator, node.opset)} decides {node.attributes}")
 
 
-def quoted(node: Node, quote: Quote) -> str:
+def first_quoted(node: Node, quote: Quote) -> str:
     """The first of the sentences that the text of a node's version has; empty if it has none."""
-    return next((sentence for sentence in quote if says(node.operator, node.opset, sentence)), "")
+    return next((sentence for sentence in quote if has_sentence(node.operator, node.opset, sentence)), "")
 
 
 def _invalid(operator: Operator, draw: Draw, name: str) -> Case:
     for _ in range(TRIES):
-        node = drawn(operator, draw)
+        node = draw_node(operator, draw)
         rule = draw.choice(operator.rules)
-        sentence = quoted(node, rule.quote)
+        sentence = first_quoted(node, rule.quote)
         wrong = rule.broken(node, draw) if sentence else None
         if wrong is None:
             continue

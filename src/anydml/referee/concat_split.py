@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Coordinate, Node, Result, Source, wrapped
+from anydml.referee.nodes import Coordinate, Node, Result, Source, wrap_index
 from anydml.referee.operator_rules import (
     AXIS,
     Ambiguity,
@@ -21,7 +21,7 @@ from anydml.referee.operator_rules import (
 def _draw_concat(draw: Draw) -> Node:
     shape = draw.sizes(draw.randint(1, 4))
     axis = draw.axis(len(shape))
-    at = wrapped(axis, len(shape))
+    at = wrap_index(axis, len(shape))
     dtype = draw.dtype("inputs")
     sizes = [draw.choice([0, 1, 1, 2, 3]) for _ in range(draw.choice([1, 2, 2, 3, 4]))]
     inputs = tuple(draw.data(dtype, (*shape[:at], size, *shape[at + 1 :])) for size in sizes)
@@ -30,7 +30,7 @@ def _draw_concat(draw: Draw) -> Node:
 
 def _concat(node: Node) -> list[Result]:
     x = node.array(0)
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
     sizes = [node.array(k).shape[axis] for k in range(len(node.inputs))]
 
     def source(at: Coordinate) -> Source:
@@ -45,7 +45,7 @@ def _concat(node: Node) -> list[Result]:
 
 def _other_size(node: Node, draw: Draw) -> Node | None:
     x = node.array(0)
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
     others = [k for k in range(x.ndim) if k != axis]
     if not others or len(node.inputs) < 2:
         return None
@@ -114,7 +114,7 @@ def _lengths(node: Node) -> list[int]:
 
 def _split(node: Node) -> list[Result]:
     x = node.array(0)
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
     parts, first = [], 0
     for length in _lengths(node):
 

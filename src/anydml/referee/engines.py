@@ -242,7 +242,7 @@ def check_engine(name: str) -> None:
         raise ModelError(f"there is no engine {name!r}", rule=f"the engines are {forms}")
 
 
-def opened(name: str) -> Engine:
+def open_engine(name: str) -> Engine:
     """Load an engine.
 
     Raises:

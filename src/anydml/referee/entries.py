@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.referee.nodes import Array, Node, TensorList, wrapped
+from anydml.referee.nodes import Array, Node, TensorList, wrap_index
 
 
 class Lists(NamedTuple):
@@ -92,10 +92,10 @@ def _without_axis(node: Node, lists: Lists, axes: Sequence[int], axis: int) -> I
     x = node.array(0)
     rank = x.ndim
     smaller = node
-    places = [k for k, entry in enumerate(axes) if wrapped(entry, rank) == axis]
+    places = [k for k, entry in enumerate(axes) if wrap_index(entry, rank) == axis]
     for k in places:
         smaller = _without_entry(smaller, lists, k)
-    left = [shifted(entry, axis, rank) for k, entry in enumerate(axes) if k not in places]
+    left = [shift_axis(entry, axis, rank) for k, entry in enumerate(axes) if k not in places]
     smaller = shifted_axes(_with_axes(smaller, lists, left), axis, rank)
     if "perm" in smaller.attributes:
         order = [other - (other > axis) for other in smaller.attributes["perm"] if other != axis]
@@ -110,16 +110,16 @@ def _taken(x: Array, at: int, axis: int) -> Any:
     return taken
 
 
-def shifted(number: int, axis: int, rank: int) -> int:
+def shift_axis(number: int, axis: int, rank: int) -> int:
     """An axis that is left, where another is gone; one that counts from the end still does."""
-    place = wrapped(number, rank)
+    place = wrap_index(number, rank)
     place -= place > axis
     return place - (rank - 1) if number < 0 else place
 
 
 def shifted_axes(node: Node, axis: int, rank: int) -> Node:
     """The node whose attributes name the same axes, where one is gone."""
-    named = {name: shifted(node.attributes[name], axis, rank) for name in AXES if name in node.attributes}
+    named = {name: shift_axis(node.attributes[name], axis, rank) for name in AXES if name in node.attributes}
     return node._replace(attributes={**node.attributes, **named})
 
 
@@ -128,7 +128,7 @@ def _of_fewer_parts(node: Node) -> Iterator[Node]:
     if node.operator not in ("Split", "SplitToSequence"):
         return
     x = node.array(0)
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
     parts = node.attributes.get("split") or node.integers(1)
     for k, size in enumerate(parts if len(parts) > 1 else ()):
         first, left = sum(parts[:k]), [*parts[:k], *parts[k + 1 :]]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, place, wrapped
+from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, place, wrap_index
 from anydml.referee.operator_rules import AXIS, Operator, Quote, Rule, always, input_between, one_of
 
 OUT_OF_BOUNDS: Quote = (
@@ -47,11 +47,11 @@ def _draw_gather(draw: Draw) -> Node | None:
 
 def _gather(node: Node) -> list[Result]:
     x, indices = node.array(0), node.array(1)
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
 
     def source(at: Coordinate) -> Source:
         k = int(indices[at[axis : axis + indices.ndim]])
-        return 0, (*at[:axis], wrapped(k, x.shape[axis]), *at[axis + indices.ndim :])
+        return 0, (*at[:axis], wrap_index(k, x.shape[axis]), *at[axis + indices.ndim :])
 
     return [Result((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype, source)]
 
@@ -90,10 +90,10 @@ def _draw_gather_elements(draw: Draw) -> Node:
 
 def _gather_elements(node: Node) -> list[Result]:
     x, indices = node.array(0), node.array(1)
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
 
     def source(at: Coordinate) -> Source:
-        return 0, (*at[:axis], wrapped(int(indices[at]), x.shape[axis]), *at[axis + 1 :])
+        return 0, (*at[:axis], wrap_index(int(indices[at]), x.shape[axis]), *at[axis + 1 :])
 
     return [Result(indices.shape, x.dtype, source)]
 
@@ -140,7 +140,7 @@ def _gather_nd(node: Node) -> list[Result]:
     q, length = indices.ndim, indices.shape[-1]
 
     def source(at: Coordinate) -> Source:
-        tuple_ = [wrapped(int(i), size) for i, size in zip(indices[at[: q - 1]], x.shape[b:], strict=False)]
+        tuple_ = [wrap_index(int(i), size) for i, size in zip(indices[at[: q - 1]], x.shape[b:], strict=False)]
         return 0, (*at[:b], *tuple_, *at[q - 1 :])
 
     return [Result((*indices.shape[:-1], *x.shape[b + length :]), x.dtype, source)]
@@ -192,7 +192,7 @@ def _compress(node: Node) -> list[Result]:
     chosen = [k for k, is_chosen in enumerate(condition) if is_chosen]
     if node.attribute("axis") is None:
         return [Result((len(chosen),), x.dtype, lambda at: (0, place(chosen[at[0]], x.shape)))]
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
 
     def source(at: Coordinate) -> Source:
         return 0, (*at[:axis], chosen[at[axis]], *at[axis + 1 :])

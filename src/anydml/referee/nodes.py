@@ -217,7 +217,7 @@ def count(shape: Sizes) -> int:
     return math.prod(shape)
 
 
-def wrapped(index: int, size: int) -> int:
+def wrap_index(index: int, size: int) -> int:
     """An index, which counts from the end if it is negative."""
     return index + size if index < 0 else index
 

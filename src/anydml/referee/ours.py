@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.referee.outside import Ran, written
+from anydml.referee.outside import Ran, written_outputs
 
 DESC = "a desc"
 """How a case was run that DirectML has an operator for."""
@@ -82,7 +82,7 @@ class Anydml:
             shutil.copytree(model.parent, copied, ignore=shutil.ignore_patterns("output_*", "expected_*"))
             loaded = dxdispatch.load(copied / model.name)
             dxdispatch.run(loaded, device=device, log=lines.append, warn=lambda line: None)
-            return Ran(written(copied), "\n".join(lines))
+            return Ran(written_outputs(copied), "\n".join(lines))
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
         """Run a test of WebNN."""

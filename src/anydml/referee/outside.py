@@ -80,7 +80,7 @@ class Command:
         """Run a model file of DxDispatch, in the folder that its commands write to."""
         with tempfile.TemporaryDirectory() as results:
             text = self._call(model, model.parent, Path(results), Path(results))
-            return Ran(written(Path(results)), text)
+            return Ran(written_outputs(Path(results)), text)
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
         """Run a test of WebNN, which is given as a file of its own."""
@@ -88,7 +88,7 @@ class Command:
             alone = Path(results) / "test.json"
             alone.write_text(json.dumps({"tests": [test]}), encoding="utf-8")
             self._call(alone, Path(results), Path(results))
-            return written(Path(results))
+            return written_outputs(Path(results))
 
     def _call(self, model: Path, inputs: Path, results: Path, inside: Path | None = None) -> str:
         words = [*self._words, str(model), str(inputs), str(results)]
@@ -121,11 +121,11 @@ class Written:
         printed = folder / PRINTED
         if (model.parent / PRINTED).exists() and not printed.exists():
             raise OutputError(f"there is no {PRINTED} in {self._name}")
-        return Ran(written(folder), printed.read_text("utf-8", "replace") if printed.exists() else "")
+        return Ran(written_outputs(folder), printed.read_text("utf-8", "replace") if printed.exists() else "")
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
         """Read the outputs of a test of WebNN: of the third in gather.json, NAME/gather/2/output_0.npy and so on."""
-        return written(self._folder(path.parent / self._name / path.stem / str(number)))
+        return written_outputs(self._folder(path.parent / self._name / path.stem / str(number)))
 
     def _folder(self, folder: Path) -> Path:
         if (folder / "error.txt").exists():
@@ -135,7 +135,7 @@ class Written:
         return folder
 
 
-def runs(engine: Any, form: str) -> Callable[..., list[Any]]:
+def run_method(engine: Any, form: str) -> Callable[..., list[Any]]:
     """Return the engine's method that runs cases of a form.
 
     Raises:
@@ -167,7 +167,7 @@ def read_npy(path: Path) -> Any:
         raise ModelError(f"{path} is not an array of NumPy", rule="outputs are .npy files") from None
 
 
-def written(folder: Path) -> list[Any]:
+def written_outputs(folder: Path) -> list[Any]:
     """The outputs that an engine has written to a folder: output_0.npy and so on.
 
     Raises:
@@ -186,10 +186,10 @@ def _values(folder: Path, model: Path) -> list[Any]:
     Raises:
         OutputError: one is not of the type that the model says.
     """
-    from anydml.referee.protos import loaded, read_model
+    from anydml.referee.protos import load_values, read_model
 
     try:
-        return loaded(folder, "output", read_model(model).graph.output)
+        return load_values(folder, "output", read_model(model).graph.output)
     except ModelError as error:
         raise OutputError(str(error)) from None
     except OSError as error:

@@ -75,7 +75,7 @@ def pads_of(node: Node) -> list[tuple[int, int]]:
     return pads
 
 
-def mirrored(c: int, size: int) -> int:
+def mirror_index(c: int, size: int) -> int:
     """An index of a vector that is mirrored on its first and last values, again and again."""
     if size == 1:
         return 0
@@ -83,12 +83,12 @@ def mirrored(c: int, size: int) -> int:
     return c if c < size else 2 * size - 2 - c
 
 
-def continued(mode: str, c: int, size: int) -> int | None:
+def continue_index(mode: str, c: int, size: int) -> int | None:
     """The element that stands at an index inside or outside of an axis; None for the constant."""
     if mode == "edge":
         return min(max(c, 0), size - 1)
     if mode == "reflect":
-        return mirrored(c, size)
+        return mirror_index(c, size)
     if mode == "wrap":
         return c % size
     return c if 0 <= c < size else None
@@ -105,7 +105,7 @@ def _pad(node: Node, is_cut_first: bool = True) -> list[Result]:
         for c, size, (before, after) in zip(at, x.shape, pads, strict=True):
             first = max(0, -before) if is_cut_first else 0
             left = size - first - (max(0, -after) if is_cut_first else 0)
-            coordinate = continued(mode, c - before - first, left)
+            coordinate = continue_index(mode, c - before - first, left)
             if coordinate is None:
                 return fill or (2, (0,) * node.array(2).ndim)
             there.append(coordinate + first)

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import OptionalProto, SequenceProto, TensorProto, helper, numpy_helper
 
 from anydml.errors import ModelError
-from anydml.referee.cases import plain
+from anydml.referee.cases import engine_value
 from anydml.referee.nodes import Node, OptionalValue, TensorList, Value
 from anydml.referee.schema_texts import element_type, schema
 
@@ -70,11 +70,11 @@ def message_of(value: Value, name: str) -> Any:
         case TensorList():
             return numpy_helper.from_list([*value.tensors], name, int(SequenceProto.TENSOR))
         case OptionalValue():
-            return numpy_helper.from_optional(plain(value), name)
+            return numpy_helper.from_optional(engine_value(value), name)
     return numpy_helper.from_array(value, name)
 
 
-def loaded(folder: Path, kind: str, infos: Iterable[onnx.ValueInfoProto]) -> list[Any]:
+def load_values(folder: Path, kind: str, infos: Iterable[onnx.ValueInfoProto]) -> list[Any]:
     """The values of a folder's files of a kind, in order: arrays, lists of arrays, None for empty optional values.
 
     Args:
@@ -101,7 +101,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise ModelError(f"{path} is not a model of ONNX", rule="a case has its model there") from None
 
 
-def fits(kind: onnx.TypeProto, value: Any) -> bool:
+def fits_info(kind: onnx.TypeProto, value: Any) -> bool:
     """Whether a tensor has the type, and the sizes that are known, of the model; other values are not looked at."""
     if kind.WhichOneof("value") != "tensor_type" or not isinstance(value, np.ndarray):
         return True

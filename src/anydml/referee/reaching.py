@@ -15,7 +15,7 @@ FILLED = 0.2
 TRIES = 40
 
 
-def reaching(
+def draw_missing(
     draw: Callable[[], T], features: Callable[[T], Iterable[str]], missing: set[str], number: int, count: int
 ) -> T:
     """Draw one of some cases; of the last fifth of them, one that has a feature that is missing, if some tries find it.

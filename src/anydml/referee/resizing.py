@@ -138,7 +138,7 @@ def _factors(node: Node, axes: list[int], sizes: Array | None) -> list[Fraction]
     return [(min if policy == "not_larger" else max)(factors)] * len(factors)
 
 
-def resized(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = Fraction) -> list[Result]:
+def resize_axes(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = Fraction) -> list[Result]:
     """The result of axes.
 
     Args:
@@ -180,7 +180,7 @@ def resized(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = Frac
 
 
 def _resize(node: Node) -> list[Result]:
-    return resized(node, axes_of(node))
+    return resize_axes(node, axes_of(node))
 
 
 def by_length(axis: Axis) -> None:
@@ -217,7 +217,7 @@ def read_as(*changes: Callable[[Axis], None], kind: Callable[[Any], Any] = Fract
         for change in changes:
             for axis in axes.values():
                 change(axis)
-        return resized(node, axes, kind)
+        return resize_axes(node, axes, kind)
 
     return results
 

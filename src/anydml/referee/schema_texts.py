@@ -148,17 +148,17 @@ def text_of(operator: str, opset: int) -> str:
     definition = schema(operator, opset)
     parts = [definition.doc, *(attribute.description for attribute in definition.attributes.values())]
     parts += [formal.description for formal in (*definition.inputs, *definition.outputs)]
-    return plain(" ".join(parts))
+    return plain_text(" ".join(parts))
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """A text without marks of code and line breaks, its spaces made one."""
     return re.sub(r"\s+", " ", re.sub(r"<br/>|`", " ", text)).strip()
 
 
-def says(operator: str, opset: int, sentence: str) -> bool:
+def has_sentence(operator: str, opset: int, sentence: str) -> bool:
     """Whether the text of an operator has a sentence."""
-    return plain(sentence) in text_of(operator, opset)
+    return plain_text(sentence) in text_of(operator, opset)
 
 
 def document(operator: str, opset: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import helper
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, ResultList, Source, TensorList, wrapped
+from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, ResultList, Source, TensorList, wrap_index
 from anydml.referee.operator_rules import (
     Operator,
     Quote,
@@ -118,7 +118,7 @@ def _draw_at(draw: Draw) -> Node:
 def _position(node: Node, number: int, default: int) -> int:
     """A position, counted from the front."""
     (position,) = node.integers(number) or [default]
-    return wrapped(position, len(sequence(node).tensors))
+    return wrap_index(position, len(sequence(node).tensors))
 
 
 def _at(node: Node) -> list[Result]:

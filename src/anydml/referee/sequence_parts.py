@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Coordinate, Node, Result, ResultList, Source, TensorList, wrapped
+from anydml.referee.nodes import Coordinate, Node, Result, ResultList, Source, TensorList, wrap_index
 from anydml.referee.operator_rules import (
     AXIS,
     Ambiguity,
@@ -25,7 +25,7 @@ def _draw_split(draw: Draw) -> Node:
     x = draw.data(draw.dtype("input"), draw.sizes(draw.randint(1, 4)))
     axis = draw.axis(x.ndim)
     size = x.shape[axis]
-    attributes: dict[str, Any] = {"axis": axis} if draw.is_likely(0.8) or wrapped(axis, x.ndim) else {}
+    attributes: dict[str, Any] = {"axis": axis} if draw.is_likely(0.8) or wrap_index(axis, x.ndim) else {}
     if draw.is_likely(0.5):
         attributes["keepdims"] = draw.choice([0, 1])
     if draw.is_likely(0.3):
@@ -51,7 +51,7 @@ def _chunks(node: Node) -> list[int]:
 
 def _split(node: Node) -> list[ResultList]:
     x = node.array(0)
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
     is_kept = bool(node.attribute("keepdims")) or node.optional(1) is not None
     parts, first = [], 0
     for length in _chunks(node):
@@ -144,7 +144,7 @@ def _draw_concat(draw: Draw) -> Node:
     dtype, is_new = draw.dtype(FIRST), draw.is_likely(0.4)
     shape = draw.sizes(draw.randint(0 if is_new else 1, 3))
     axis = draw.axis(len(shape) + is_new)
-    at = wrapped(axis, len(shape) + is_new)
+    at = wrap_index(axis, len(shape) + is_new)
     number = draw.choice([1, 2, 2, 3, 4])
     sizes = [draw.choice([0, 1, 1, 2, 3]) for _ in range(number)]
     shapes = [shape if is_new else (*shape[:at], size, *shape[at + 1 :]) for size in sizes]
@@ -156,7 +156,7 @@ def _draw_concat(draw: Draw) -> Node:
 def _concat(node: Node) -> list[Result]:
     tensors, is_new = node.tensors(0), bool(node.attribute("new_axis"))
     first = tensors[0]
-    axis = wrapped(node.attribute("axis"), first.ndim + is_new)
+    axis = wrap_index(node.attribute("axis"), first.ndim + is_new)
     sizes = [1 if is_new else tensor.shape[axis] for tensor in tensors]
 
     def source(at: Coordinate) -> Source:
@@ -180,7 +180,7 @@ def _are_joinable(node: Node) -> bool:
 def _other_size(node: Node, draw: Draw) -> Node | None:
     tensors = node.tensors(0)
     rank = tensors[0].ndim
-    others = [k for k in range(rank) if node.attribute("new_axis") or k != wrapped(node.attribute("axis"), rank)]
+    others = [k for k in range(rank) if node.attribute("new_axis") or k != wrap_index(node.attribute("axis"), rank)]
     if not others or len(tensors) < 2:
         return None
     k, last = draw.choice(others), tensors[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, count, number, place, wrapped
+from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, count, number, place, wrap_index
 from anydml.referee.operator_rules import LeftOut, Operator, Rule, always, attribute_between, rank_of
 
 
@@ -17,7 +17,7 @@ def whole(draw: Draw, max_rank: int = 5, min_rank: int = 0, parameter: str = "da
             return draw.data(draw.dtype(parameter), shape)
 
 
-def reordered(node: Node, shape: Sizes) -> list[Result]:
+def reshape_result(node: Node, shape: Sizes) -> list[Result]:
     """The first input's elements in row-major order, in another shape."""
     x = node.array(0)
 
@@ -112,7 +112,7 @@ def _reshape(node: Node) -> list[Result]:
     if not node.attribute("allowzero"):
         wanted = [x.shape[k] if size == 0 else size for k, size in enumerate(wanted)]
     product = count(tuple(size for size in wanted if size != -1))
-    return reordered(node, tuple(x.size // product if size == -1 else size for size in wanted))
+    return reshape_result(node, tuple(x.size // product if size == -1 else size for size in wanted))
 
 
 def _other_count(node: Node, draw: Draw) -> Node | None:
@@ -177,8 +177,8 @@ def _draw_flatten(draw: Draw) -> Node:
 
 def _flatten(node: Node) -> list[Result]:
     x = node.array(0)
-    axis = wrapped(node.attribute("axis"), x.ndim)
-    return reordered(node, (count(x.shape[:axis]), count(x.shape[axis:])))
+    axis = wrap_index(node.attribute("axis"), x.ndim)
+    return reshape_result(node, (count(x.shape[:axis]), count(x.shape[axis:])))
 
 
 FLATTEN = Operator(

@@ -164,9 +164,9 @@ def _is_readable(shrinker: Shrinker, stored: Stored) -> bool:
 def as_lines(case: Any, described: Iterable[str], engine: str, verdict: Verdict) -> str:
     """A case as lines to paste into an issue."""
     lines = [*described]
-    lines += [f"expected: {smaller_nodes.shown(value)}" for value in case.outputs]
+    lines += [f"expected: {smaller_nodes.as_text(value)}" for value in case.outputs]
     for other in getattr(case, "alternatives", ()):
-        said = "; ".join(map(smaller_nodes.shown, other.outputs)) if other.outputs is not None else "an error"
+        said = "; ".join(map(smaller_nodes.as_text, other.outputs)) if other.outputs is not None else "an error"
         lines.append(f"or, if read as {other.words}: {said}")
     lines.append(f"{engine} {verdict.verdict}: {' '.join(verdict.detail.split())[:300]}")
     lines.append(f"{case.document}: {case.sentence}")

@@ -46,7 +46,7 @@ def _draw_slice(draw: Draw) -> Node:
     return Node("Slice", draw.opset, (x, *inputs))
 
 
-def effective(node: Node) -> list[tuple[int, int, int]]:
+def effective_slice(node: Node) -> list[tuple[int, int, int]]:
     """Start, step and count of each axis, by the text since opset 13."""
     x = node.array(0)
     starts, ends = node.integers(1), node.integers(2)
@@ -68,7 +68,7 @@ def effective(node: Node) -> list[tuple[int, int, int]]:
 
 
 def _slice(node: Node) -> list[Result]:
-    x, axes = node.array(0), effective(node)
+    x, axes = node.array(0), effective_slice(node)
 
     def source(at: Coordinate) -> Source:
         return 0, tuple(first + step * c for c, (first, step, _) in zip(at, axes, strict=True))
@@ -76,7 +76,7 @@ def _slice(node: Node) -> list[Result]:
     return [Result(tuple(length for _, _, length in axes), x.dtype, source)]
 
 
-def started(node: Node, start: Callable[[int, int, int], int | None]) -> list[Result]:
+def with_start(node: Node, start: Callable[[int, int, int], int | None]) -> list[Result]:
     """The result of a Slice before opset 13 whose starts are read otherwise; as the formula has it since.
 
     Args:
@@ -206,7 +206,7 @@ SLICE = Operator(
             None,
             (
                 Reading("clamped to the first element, as since opset 13", _slice),
-                Reading("nothing, as NumPy's slices", lambda node: started(node, as_numpy)),
+                Reading("nothing, as NumPy's slices", lambda node: with_start(node, as_numpy)),
             ),
         ),
         Ambiguity(
@@ -215,7 +215,7 @@ SLICE = Operator(
             None,
             (
                 Reading("clamped to the last element, as since opset 13", _slice),
-                Reading("steps are counted from n", lambda node: started(node, from_last)),
+                Reading("steps are counted from n", lambda node: with_start(node, from_last)),
             ),
         ),
         Ambiguity(
@@ -223,7 +223,7 @@ SLICE = Operator(
             None,
             (
                 Reading("clamped to the first element, as since opset 13", _slice),
-                Reading("steps are counted from where the start is", lambda node: started(node, from_first)),
+                Reading("steps are counted from where the start is", lambda node: with_start(node, from_first)),
             ),
         ),
         Ambiguity(

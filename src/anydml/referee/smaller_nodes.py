@@ -13,7 +13,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from anydml.errors import ModelError
 from anydml.referee.case_folders import Stored
-from anydml.referee.cases import Case, operator_named, plain, same, valid_case
+from anydml.referee.cases import Case, engine_value, operator_named, same, valid_case
 from anydml.referee.entries import of_fewer_entries, shifted_axes
 from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, tensors_of, with_tensors
 from anydml.referee.schema_texts import schema
@@ -35,7 +35,7 @@ def node_of(stored: Stored) -> Node:
         initializer.name: as_array(numpy_helper.to_array(initializer)) for initializer in graph.initializer
     }
     values |= {
-        value_info.name: typed(value_info.type, value)
+        value_info.name: as_kind(value_info.type, value)
         for value_info, value in zip(graph.input, map(as_array, stored.inputs()), strict=True)
     }
     constants = {initializer.name for initializer in graph.initializer}
@@ -46,12 +46,12 @@ def node_of(stored: Stored) -> Node:
     return Node(proto.op_type, opset, inputs, attributes, len(proto.output), constant)
 
 
-def typed(kind: onnx.TypeProto, value: Any) -> Any:
+def as_kind(kind: onnx.TypeProto, value: Any) -> Any:
     """Return a value from a file, as one of a type."""
     form = kind.WhichOneof("value")
     if form == "optional_type":
         inner = kind.optional_type.elem_type
-        element = None if value is None else typed(inner, value)
+        element = None if value is None else as_kind(inner, value)
         return OptionalValue(_dtype(inner), inner.HasField("sequence_type"), element)
     return TensorList(_dtype(kind), tuple(value)) if form == "sequence_type" else value
 
@@ -95,7 +95,7 @@ def _valid(name: str, node: Node) -> Case | None:
             return None
         case = valid_case(operator, node, name)
         model = model_of(node, case.outputs)
-        outputs = [*map(as_array, backend.prepare(model).run([*map(plain, node.given)]))]
+        outputs = [*map(as_array, backend.prepare(model).run([*map(engine_value, node.given)]))]
         if len(case.outputs) != node.outputs or not _agree(outputs, case.outputs):
             return None
         # Last: onnx's checker ends the process where sizes of Split are fewer than outputs.
@@ -261,20 +261,20 @@ def lines_of(case: Case) -> Iterator[str]:
     for k, value in enumerate(node.inputs):
         if value is not None:
             kind = "initializer" if k in node.constant else "input"
-            yield f"{names[min(k, len(names) - 1)]} ({kind}): {shown(value)}"
+            yield f"{names[min(k, len(names) - 1)]} ({kind}): {as_text(value)}"
 
 
 def kind_said(value: Any) -> Any:
     """An attribute as one line."""
     if isinstance(value, np.ndarray):
-        return shown(value)
+        return as_text(value)
     return " ".join(str(value).split()) if isinstance(value, onnx.TypeProto) else value
 
 
-def shown(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as one line."""
     if isinstance(value, OptionalValue):
-        return f"optional: {'nothing' if value.element is None else shown(value.element)}"
+        return f"optional: {'nothing' if value.element is None else as_text(value.element)}"
     if isinstance(value, TensorList):
-        return f"sequence of {len(value.tensors)}: " + "; ".join(map(shown, value.tensors))
+        return f"sequence of {len(value.tensors)}: " + "; ".join(map(as_text, value.tensors))
     return f"{value.dtype if not value.dtype.hasobject else 'string'} {[*value.shape]} {value.tolist()}"

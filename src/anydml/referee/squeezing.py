@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Array, Node, Result, wrapped
+from anydml.referee.nodes import Array, Node, Result, wrap_index
 from anydml.referee.operator_rules import Operator, Quote, Rule, always, axis_twice
-from anydml.referee.shaping import reordered, whole
+from anydml.referee.shaping import reshape_result, whole
 
 
 def given_axes(draw: Draw, x: Array, axes: list[int], operator: str, rank: int) -> Node:
@@ -39,8 +39,8 @@ def _squeeze(node: Node) -> list[Result]:
     if axes is None:
         gone = {k for k, size in enumerate(x.shape) if size == 1}
     else:
-        gone = {wrapped(axis, x.ndim) for axis in axes}
-    return reordered(node, tuple(size for k, size in enumerate(x.shape) if k not in gone))
+        gone = {wrap_index(axis, x.ndim) for axis in axes}
+    return reshape_result(node, tuple(size for k, size in enumerate(x.shape) if k not in gone))
 
 
 def _axes_in(low: Any, high: Any, quote: Quote) -> Rule:
@@ -112,8 +112,8 @@ def _draw_unsqueeze(draw: Draw) -> Node:
 def _unsqueeze(node: Node) -> list[Result]:
     x, axes = node.array(0), axes_of(node) or []
     rank = x.ndim + len(axes)
-    new, old = {wrapped(axis, rank) for axis in axes}, iter(x.shape)
-    return reordered(node, tuple(1 if k in new else next(old) for k in range(rank)))
+    new, old = {wrap_index(axis, rank) for axis in axes}, iter(x.shape)
+    return reshape_result(node, tuple(1 if k in new else next(old) for k in range(rank)))
 
 
 def _unsqueezed_twice(node: Node, draw: Draw) -> Node | None:
@@ -125,7 +125,7 @@ def _unsqueezed_twice(node: Node, draw: Draw) -> Node | None:
 def _are_distinct(node: Node) -> bool:
     axes = axes_of(node) or []
     rank = node.array(0).ndim + len(axes)
-    return len({wrapped(axis, rank) for axis in axes}) == len(axes)
+    return len({wrap_index(axis, rank) for axis in axes}) == len(axes)
 
 
 UNSQUEEZE = Operator(

@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 
 from anydml.errors import AnydmlError, ModelError
-from anydml.referee.engines import opened
+from anydml.referee.engines import open_engine
 from anydml.referee.find_cases import find_case
 from anydml.referee.verdicts import unreadable, verdict_of
 
@@ -33,7 +33,7 @@ def main(engine: str, memory: int) -> None:
         os.dup2(2, 1)
         warnings.simplefilter("ignore")
         try:
-            loaded = opened(engine)
+            loaded = open_engine(engine)
         except AnydmlError as error:
             print(json.dumps({"error": str(error)}), file=answers, flush=True)
             return

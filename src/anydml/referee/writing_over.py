@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.index_operators import OUT_OF_BOUNDS, along_axis, tuple_bounds
-from anydml.referee.nodes import Coordinate, Node, Result, Source, count, place, wrapped
+from anydml.referee.nodes import Coordinate, Node, Result, Source, count, place, wrap_index
 from anydml.referee.operator_rules import (
     AXIS,
     REDUCTIONS,
@@ -31,7 +31,7 @@ def _draw_scatter_elements(draw: Draw) -> Node:
     axis = draw.axis(x.ndim)
     shape = [draw.choice([size, draw.randint(0, size)]) for size in x.shape]
     indices = np.zeros(shape, draw.index_dtype("indices"))
-    at = wrapped(axis, x.ndim)
+    at = wrap_index(axis, x.ndim)
     lines = np.moveaxis(indices, at, 0)
     for rest in np.ndindex(*lines.shape[1:]):
         # No index twice: the text forbids it.
@@ -45,10 +45,10 @@ def _draw_scatter_elements(draw: Draw) -> Node:
 
 def _scatter_elements(node: Node) -> list[Result]:
     x, indices = node.array(0), node.array(1)
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
     origins: Origins = {}
     for at in np.ndindex(*indices.shape):
-        origins[(*at[:axis], wrapped(int(indices[at]), x.shape[axis]), *at[axis + 1 :])] = at
+        origins[(*at[:axis], wrap_index(int(indices[at]), x.shape[axis]), *at[axis + 1 :])] = at
     return [Result(x.shape, x.dtype, lambda at: (2, origins[at]) if at in origins else (0, at))]
 
 
@@ -107,7 +107,7 @@ def _scatter_nd(node: Node) -> list[Result]:
     length = indices.shape[-1]
     origins: Origins = {}
     for at in np.ndindex(*indices.shape[:-1]):
-        origins[tuple(wrapped(int(i), n) for i, n in zip(indices[at], x.shape, strict=False))] = at
+        origins[tuple(wrap_index(int(i), n) for i, n in zip(indices[at], x.shape, strict=False))] = at
 
     def source(at: Coordinate) -> Source:
         origin = origins.get(at[:length])
@@ -154,7 +154,7 @@ def _draw_tensor_scatter(draw: Draw) -> Node:
 
 def _tensor_scatter(node: Node) -> list[Result]:
     x, update, starts = node.array(0), node.array(1), node.integers(2) or [0] * node.array(0).shape[0]
-    axis = wrapped(node.attribute("axis"), x.ndim)
+    axis = wrap_index(node.attribute("axis"), x.ndim)
     size, length = x.shape[axis], update.shape[axis]
 
     def source(at: Coordinate) -> Source:
@@ -218,11 +218,11 @@ def _draw_one_hot(draw: Draw) -> Node:
 
 def _one_hot(node: Node) -> list[Result]:
     indices, depth, values = node.array(0), node.integers(1)[0], node.array(2)
-    axis = wrapped(node.attribute("axis"), indices.ndim + 1)
+    axis = wrap_index(node.attribute("axis"), indices.ndim + 1)
 
     def source(at: Coordinate) -> Source:
         k = int(indices[at[:axis] + at[axis + 1 :]])
-        return 2, (1 if wrapped(k, depth) == at[axis] else 0,)
+        return 2, (1 if wrap_index(k, depth) == at[axis] else 0,)
 
     return [Result((*indices.shape[:axis], depth, *indices.shape[axis:]), values.dtype, source)]
 

@@ -15,10 +15,10 @@ from anydml.moves.move import Access
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
-from anydml.onnx.folding import folded
+from anydml.onnx.folding import fold
 from anydml.onnx.graph import ComputesError, Node, opsets_of
 from anydml.onnx.graph_values import Array, Sizes, Tensor
-from anydml.onnx.inference import FOLLOWED, declared, inferred, initial
+from anydml.onnx.inference import FOLLOWED, declared_tensor, infer_outputs, initial
 from anydml.onnx.lowering import MAX_BYTES, ShapeContext, UnknownElementsError
 from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
@@ -224,7 +224,7 @@ class Analysis:
         return values
 
     def _declared_tensor(self, value: ValueInfoProto) -> Tensor | None:
-        return declared(value, lambda axis, name: self.sizes.get(name or unnamed_size(value.name, axis)))
+        return declared_tensor(value, lambda axis, name: self.sizes.get(name or unnamed_size(value.name, axis)))
 
     def _read(self, op: Op) -> Node | None:
         if (plain_domain(op.proto.domain), op.proto.op_type) not in NODES:
@@ -254,7 +254,7 @@ class Analysis:
         if op.kind == "Slice" and has_open_end(tensors):
             outputs, is_refused = [], False
         elif outputs is None:
-            outputs = [*inferred(op.proto, self._opsets, tensors)]
+            outputs = [*infer_outputs(op.proto, self._opsets, tensors)]
         moved_tensors = []
         for k, name in enumerate(op.outputs):
             tensor = outputs[k] if k < len(outputs) else None
@@ -268,7 +268,7 @@ class Analysis:
     def _lowered(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
         """Return the shapes of a node's results, and their elements if they are few; None if unknown."""
         try:
-            results = folded(node, tensors, FOLLOWED, self._budget)
+            results = fold(node, tensors, FOLLOWED, self._budget)
             outputs: list[Any] = [*(ShapeContext().lower(node, tensors) if results is None else results)]
         except (*_REFUSALS, ValueError):
             # NumPy raises ValueError for impossible shapes, as with an axis of 2⁶² beside one of 0.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anydml.errors import ModelError
-from anydml.onnx.checks import inlined
+from anydml.onnx.checks import inline_functions
 from anydml.proving.names import small_sizes
 from anydml.proving.orders import numbers
 from anydml.proving.rewrites import Proofs
@@ -140,7 +140,7 @@ class Judge:
 def _is_inlined(graph: Graph) -> bool:
     """Whether proofs can read a graph, which they do without its functions."""
     try:
-        inlined(graph.bare)
+        inline_functions(graph.bare)
     except ModelError:
         return False
     return True

@@ -13,7 +13,7 @@ from onnx import ModelProto
 from anydml.errors import ModelError
 from anydml.files.folder import Folder, check_replaceable, write_whole
 from anydml.files.json_path import JsonPath
-from anydml.onnx.checks import check, serialized
+from anydml.onnx.checks import check, serialize
 from anydml.onnx.external import external_files
 from anydml.onnx.graph_values import Array
 from anydml.onnx.tensor_protos import bits_of
@@ -73,7 +73,7 @@ def write(
     if large:
         check_replaceable(path, old, overwrite, JsonPath(str(path)))
     check(result)
-    data = serialized(result)
+    data = serialize(result)
     if large:
         write_whole(path, lambda file: _write_data(file, large), JsonPath(str(path)), [*sources, *old])
     write_whole(target, lambda file: file.write(data), JsonPath(str(target)), [*sources, *old])

@@ -14,8 +14,8 @@ from anydml.onnx.nodes.pixel_blocks import block_order
 from anydml.onnx.nodes.resizing import (
     WHOLE,
     Scaled,
+    axis_map,
     coordinates,
-    mapped,
     neighbours,
     resized_axes,
     rounding,
@@ -141,5 +141,5 @@ def _place(mode: str, axis: Scaled, size: int) -> tuple[float, float, float]:
         return 1.0, 0.0, 0.0
     if axis.region != WHOLE:
         raise UnknownElementsError("DirectML has no operator that crops and resizes, which tf_crop_and_resize does")
-    step, inner, outer = mapped(mode, axis, size)
+    step, inner, outer = axis_map(mode, axis, size)
     return float(1 / step if step else 1), float(inner), float(outer)

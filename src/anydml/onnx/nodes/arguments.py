@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.moves.move import Outside
-from anydml.onnx.graph import Node, are
+from anydml.onnx.graph import Node, with_verb
 from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext
 
@@ -25,7 +25,7 @@ def elements_of(node: Node, ctx: LoweringContext, tensor: Tensor | None, name: s
     if tensor is None:
         return node.get(name)
     if len(tensor.shape) != 1:
-        message = f"{are(name)} {tensor.dtype} of shape {list(tensor.shape)}"
+        message = f"{with_verb(name)} {tensor.dtype} of shape {list(tensor.shape)}"
         raise node.error(message, name, f"{name} must be one-dimensional")
     return ctx.known(node, tensor, name).tolist()
 

@@ -37,7 +37,7 @@ def pad(
     check_bytes(node, sizes, x.dtype.itemsize)
     array = ctx.array(x)
     if element is not None:
-        return ctx.result(node, padded(ctx, array, before, after, element))
+        return ctx.result(node, pad_array(ctx, array, before, after, element))
     if 0 in sizes:
         return ctx.empty_result(node, sizes, x.dtype)
     array = _cropped(array, before, after)
@@ -100,7 +100,7 @@ def zero_of(dtype: np.dtype[Any]) -> Array:
     return np.array("" if dtype.hasobject else 0).astype(dtype)
 
 
-def padded(
+def pad_array(
     ctx: LoweringContext, array: TracedArray, before: Sequence[int], after: Sequence[int], element: Array
 ) -> TracedArray:
     """Pad an array with an element at both ends of each axis, after cropping where counts are negative."""
@@ -134,4 +134,4 @@ def center_crop_pad(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) 
     before = [n // 2 if n > 0 else -(-n // 2) for n in more]
     after = [n - first for n, first in zip(more, before, strict=True)]
     array = ctx.array(x)
-    return ctx.result(node, padded(ctx, array, before, after, zero_of(x.dtype)))
+    return ctx.result(node, pad_array(ctx, array, before, after, zero_of(x.dtype)))

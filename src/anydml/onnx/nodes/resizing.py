@@ -13,7 +13,7 @@ from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import INDEX_BYTES, axes_of, elements_of, sizes_of
-from anydml.onnx.nodes.padding import padded
+from anydml.onnx.nodes.padding import pad_array
 from anydml.text import counted
 from anydml.tracing.parts import repeat_each
 from anydml.tracing.picking import pick
@@ -67,7 +67,7 @@ def resize(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
         array = pick(array, indices, k)
         if first or last:
             before, after = ([n * (d == k) for d in range(len(axes))] for n in (first, last))
-            array = padded(ctx, array, before, after, fill)
+            array = pad_array(ctx, array, before, after, fill)
     return ctx.result(node, array)
 
 
@@ -219,7 +219,7 @@ class Map(NamedTuple):
     outer: Fraction = Fraction(0)
 
 
-def mapped(mode: str, axis: Scaled, size: int) -> Map:
+def axis_map(mode: str, axis: Scaled, size: int) -> Map:
     """Return the map of a resized axis, whose input has `size` elements, in a coordinate transformation mode."""
     scale, new = axis.scale, axis.size
     if not new:
@@ -247,7 +247,7 @@ def neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
     Only tf_crop_and_resize has elements outside.
     """
     mode = coordinates(node)
-    step, inner, outer = mapped(mode, axis, size)
+    step, inner, outer = axis_map(mode, axis, size)
     first = -outer * step - inner
     # x = numerators / below, in integers.
     below = math.lcm(step.denominator, first.denominator)

@@ -26,7 +26,7 @@ from anydml.referee.directml.page_sentences import SENTENCES, document, question
 from anydml.referee.directml.random_descs import DRAWS
 from anydml.referee.directml.random_tensors import collides
 from anydml.referee.outside import WRITTEN
-from anydml.referee.reaching import reaching
+from anydml.referee.reaching import draw_missing
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 TRIES = 400
@@ -106,13 +106,17 @@ def directml_cases(
             if not is_valid:
                 yield _invalid(case, name, rng)
                 continue
-            desc, level = reaching(
-                partial(drawn, name, rng), lambda desc_and_level: features_of(*desc_and_level), missing, number, share
+            desc, level = draw_missing(
+                partial(draw_desc, name, rng),
+                lambda desc_and_level: features_of(*desc_and_level),
+                missing,
+                number,
+                share,
             )
-            yield made(case, name, desc, level, partial(fill, rng, desc))
+            yield make_case(case, name, desc, level, partial(fill, rng, desc))
 
 
-def drawn(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
+def draw_desc(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
     """A desc that its document decides, and a level that allows it."""
     level: FeatureLevel | None = None
     for k in range(TRIES):
@@ -122,7 +126,7 @@ def drawn(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
         if isinstance(desc, FillValueSequenceOperatorDesc) and rng.random() < 0.8:
             start, delta = int(rng.integers(0, 40)), int(rng.integers(-3, 4))
             desc = dataclasses.replace(desc, value_start=start, value_delta=delta)
-        desc = simplified(desc)
+        desc = simplify(desc)
         if not is_decided(desc, level):
             continue
         if not any(True for _ in desc.problems(level)):
@@ -132,7 +136,7 @@ def drawn(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
     raise AssertionError(f"no desc of {name} in {TRIES} tries")
 
 
-def simplified(desc: Any) -> Any:
+def simplify(desc: Any) -> Any:
     """A desc whose indices share no memory, as they would be there twice, and whose inputs are bound at one time."""
     indices = getattr(desc, "indices_tensor", None)
     if indices is not None and collides(indices.sizes, indices.element_strides):
@@ -143,7 +147,7 @@ def simplified(desc: Any) -> Any:
     return desc
 
 
-def made(case: str, name: str, desc: Any, level: FeatureLevel, write: Callable[[list[Any]], None]) -> DirectmlCase:
+def make_case(case: str, name: str, desc: Any, level: FeatureLevel, write: Callable[[list[Any]], None]) -> DirectmlCase:
     """A valid case of a desc.
 
     Args:
@@ -156,7 +160,7 @@ def made(case: str, name: str, desc: Any, level: FeatureLevel, write: Callable[[
     tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs)]
     memory = [*map(_memory, tensors)]
     flat = [array.view(tensor.data_type.dtype) for array, tensor in zip(memory, tensors, strict=True)]
-    views = [*map(taken, flat, tensors)]
+    views = [*map(tensor_view, flat, tensors)]
     first = len(desc.inputs)
     # Where elements of an input share memory, all have the one that is written last.
     write(views[:first])
@@ -169,7 +173,7 @@ def made(case: str, name: str, desc: Any, level: FeatureLevel, write: Callable[[
 
 def _invalid(case: str, name: str, rng: Generator) -> DirectmlCase:
     for _ in range(TRIES):
-        changed = broken(rng, drawn(name, rng)[0])
+        changed = broken(rng, draw_desc(name, rng)[0])
         if changed is None:
             continue
         desc, problem = changed
@@ -183,7 +187,7 @@ def _memory(tensor: TensorDesc) -> Any:
     return np.zeros(-(-tensor.size_in_bytes // 8) * 8, np.uint8)
 
 
-def taken(flat: Any, tensor: TensorDesc) -> Any:
+def tensor_view(flat: Any, tensor: TensorDesc) -> Any:
     """A tensor's elements in its memory, a view in its sizes.
 
     Args:

@@ -16,8 +16,8 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
 from anydml.referee.case_folders import Stored, read_about
-from anydml.referee.directml.cases import EXPECTED, MODEL, taken
-from anydml.referee.outside import PRINTED, WRITTEN, OutputError, read_npy, runs
+from anydml.referee.directml.cases import EXPECTED, MODEL, tensor_view
+from anydml.referee.outside import PRINTED, WRITTEN, OutputError, read_npy, run_method
 
 LINE = re.compile(r"Resource '.*':|\[ *\d+\] ")
 """The beginning of what a print command prints, and of the lines of its verbose form."""
@@ -83,7 +83,7 @@ class StoredDirectml(Stored):
         if not self.is_valid:
             return []
         if self.is_printed:
-            lines = printed((self.folder / PRINTED).read_text("utf-8", "replace"))
+            lines = printed_lines((self.folder / PRINTED).read_text("utf-8", "replace"))
             if not lines.size:
                 raise ModelError(f"{self.folder / PRINTED} has no line of a print command", rule=RESOURCE)
             return [lines]
@@ -95,7 +95,7 @@ class StoredDirectml(Stored):
                     f"{self.folder}: what is expected of {name} is {array.dtype} of {[*array.shape]}",
                     rule=f"its desc has {tensor.data_type.name} of {[*tensor.sizes]}",
                 )
-        return defined(desc, arrays)
+        return without_undefined(desc, arrays)
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
         """The elements of outputs in the memory that an engine has written.
@@ -109,9 +109,9 @@ class StoredDirectml(Stored):
             OutputError: what was written is too short.
             Exception: what the engine raises.
         """
-        outputs, text = runs(engine, self.form)(self.model)
+        outputs, text = run_method(engine, self.form)(self.model)
         if self.is_valid and self.is_printed:
-            return [printed(text)]
+            return [printed_lines(text)]
         if not self.is_valid or not outputs:
             return [*outputs]
         desc = self.desc()
@@ -120,8 +120,8 @@ class StoredDirectml(Stored):
             needed = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, tensor.element_strides, strict=True))
             if flat.dtype != tensor.data_type.dtype or flat.size < needed:
                 raise OutputError(f"{name} was written as {flat.size} elements of {flat.dtype}, but needs {needed}")
-            arrays.append(taken(np.ascontiguousarray(flat).reshape(-1), tensor))
-        return defined(desc, arrays)
+            arrays.append(tensor_view(np.ascontiguousarray(flat).reshape(-1), tensor))
+        return without_undefined(desc, arrays)
 
     def desc(self) -> OperatorDesc:
         """The desc of its only operator.
@@ -156,13 +156,13 @@ def stored_directml(folder: Path) -> StoredDirectml:
     return stored
 
 
-def printed(text: str) -> Any:
+def printed_lines(text: str) -> Any:
     """What print commands print of resources: an array of lines, without the type and sizes that anydml says."""
     lines = [TYPE.sub("", line).rstrip() for line in text.splitlines()]
     return np.array([*filter(LINE.match, lines), None], object)[:-1]
 
 
-def defined(desc: OperatorDesc, outputs: list[Any]) -> list[Any]:
+def without_undefined(desc: OperatorDesc, outputs: list[Any]) -> list[Any]:
     """Outputs without what the document leaves undefined: rows beyond the count."""
     if not isinstance(desc, NonzeroCoordinatesOperatorDesc) or len(outputs) < 2:
         return outputs

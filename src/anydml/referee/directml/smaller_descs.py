@@ -16,10 +16,10 @@ from anydml.feature_level import FeatureLevel
 from anydml.operators.enums import NamedEnum
 from anydml.operators.problem import camel
 from anydml.referee.cases import same
-from anydml.referee.directml.cases import DirectmlCase, desc_of, made, taken, write_directml
+from anydml.referee.directml.cases import DirectmlCase, desc_of, make_case, tensor_view, write_directml
 from anydml.referee.directml.contents import are_decided, is_decided
-from anydml.referee.directml.model_folders import StoredDirectml, defined
-from anydml.referee.smaller_nodes import part_of, shown
+from anydml.referee.directml.model_folders import StoredDirectml, without_undefined
+from anydml.referee.smaller_nodes import as_text, part_of
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 Arrays = list[Any]
@@ -29,7 +29,7 @@ def case_of(stored: StoredDirectml) -> DirectmlCase:
     """The case of a folder."""
     desc: Any = stored.desc()
     resources = json.loads(stored.model.read_text("utf-8"))["resources"]
-    views = [taken(_flat(resources[name]["initialValues"], tensor), tensor) for name, tensor in desc.inputs]
+    views = [tensor_view(_flat(resources[name]["initialValues"], tensor), tensor) for name, tensor in desc.inputs]
     level = FeatureLevel.parse(stored.about["feature_level"])
     return _case(stored.name, stored.about["operator"].lower(), desc, level, views)
 
@@ -50,7 +50,7 @@ def lines_of(case: DirectmlCase) -> Iterator[str]:
     fields = {name: value for name, value in desc_of(case.desc).items() if "Tensor" not in name}
     yield f"DML_OPERATOR_{case.operator.upper()} {fields or ''}".rstrip()
     for (name, tensor), flat in zip(case.desc.inputs, case.inputs, strict=True):
-        yield f"{name}{_layout(tensor)}: {shown(taken(flat, tensor))}"
+        yield f"{name}{_layout(tensor)}: {as_text(tensor_view(flat, tensor))}"
     for name, tensor in case.desc.outputs:
         yield f"{name}{_layout(tensor)}: {tensor.data_type} {[*tensor.sizes]}"
 
@@ -65,12 +65,12 @@ def _case(name: str, operator: str, desc: Any, level: FeatureLevel, views: Array
         for target, view in zip(targets, views, strict=True):
             target[...] = view
 
-    return made(name, operator, desc, level, write)
+    return make_case(name, operator, desc, level, write)
 
 
 def smaller(case: DirectmlCase) -> Iterator[DirectmlCase | None]:
     """Cases that are a little smaller than one; None for a desc that is not valid."""
-    views = [taken(flat, tensor) for flat, (_, tensor) in zip(case.inputs, case.desc.inputs, strict=True)]
+    views = [tensor_view(flat, tensor) for flat, (_, tensor) in zip(case.inputs, case.desc.inputs, strict=True)]
     for desc, arrays in _smaller(case.desc, views):
         yield _valid(case, desc, arrays)
 
@@ -90,9 +90,9 @@ def _valid(case: DirectmlCase, desc: Any, arrays: Arrays) -> DirectmlCase | None
         target[:] = content.view(np.uint8)
     Device("cpu").compile_operator(desc).bind(memory[:first], memory[first:]).dispatch()
     results = [
-        taken(array.view(t.data_type.dtype), t) for array, t in zip(memory[first:], tensors[first:], strict=True)
+        tensor_view(array.view(t.data_type.dtype), t) for array, t in zip(memory[first:], tensors[first:], strict=True)
     ]
-    agree = all(map(same, defined(desc, results), defined(desc, [*smaller.outputs])))
+    agree = all(map(same, without_undefined(desc, results), without_undefined(desc, [*smaller.outputs])))
     return smaller if agree else None
 
 

@@ -15,7 +15,7 @@ from anydml.errors import ModelError
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, evaluate
 from anydml.referee.operators import OPERATORS, results_of
-from anydml.referee.reaching import reaching, with_rules
+from anydml.referee.reaching import draw_missing, with_rules
 from anydml.referee.webnn.features import features_of, reachable
 from anydml.referee.webnn.operators import TYPES, WEBNN, Call
 from anydml.referee.webnn.steps import RULES
@@ -93,7 +93,7 @@ def webnn_cases(
             if not is_valid:
                 yield _invalid(name, draw, f"{name} {number}")
                 continue
-            call = reaching(partial(drawn, name, draw), partial(features_of, name), missing, number, share)
+            call = draw_missing(partial(draw_call, name, draw), partial(features_of, name), missing, number, share)
             constant = frozenset(tensor for tensor in call.tensors.values() if draw.is_likely(0.3))
             yield valid_case(f"{name} {number}", name, call, constant)
 
@@ -107,14 +107,14 @@ def valid_case(case: str, name: str, call: Call, constant: frozenset[int]) -> We
 def _invalid(name: str, draw: Draw, case: str) -> WebnnCase:
     for _ in range(TRIES):
         rule = draw.choice(RULES[name])
-        call = rule.broken(drawn(name, draw), draw)
+        call = rule.broken(draw_call(name, draw), draw)
         if call is not None and [rule.name for rule in RULES[name] if not rule.holds(call)] == [rule.name]:
             features = (f"breaks {rule.name}",)
             return WebnnCase(case, name, call, (), frozenset(), features, rule.sentence, rule.name)
     raise AssertionError(f"no invalid case of {name} in {TRIES} tries")
 
 
-def drawn(name: str, draw: Draw) -> Call:
+def draw_call(name: str, draw: Draw) -> Call:
     """A valid call of an operator."""
     for _ in range(TRIES):
         call = WEBNN[name].draw(draw)
@@ -127,12 +127,12 @@ def drawn(name: str, draw: Draw) -> Call:
             0 not in shape and len(shape) <= 5 for shape in shapes
         ):
             for number in call.tensors.values():
-                node = node.with_input(number, plain(node.array(number)))
+                node = node.with_input(number, json_array(node.array(number)))
             return call._replace(node=node)
     raise AssertionError(f"no call of {name} in {TRIES} tries")
 
 
-def plain(array: Array) -> Array:
+def json_array(array: Array) -> Array:
     """An array whose elements JSON has."""
     if array.dtype.kind == "f":
         return np.where(np.isfinite(array), array, np.array(2.5, array.dtype)).astype(array.dtype)

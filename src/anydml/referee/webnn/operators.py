@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.referee.drawing import INT64_MIN, Draw
 from anydml.referee.index_operators import drawn_indices
-from anydml.referee.nodes import Node, wrapped
+from anydml.referee.nodes import Node, wrap_index
 from anydml.referee.operators import OPERATORS, results_of
 from anydml.referee.shaping import whole
 
@@ -58,7 +58,7 @@ def _node(draw: Draw, name: str) -> Node | None:
 
 def _axis(draw: Draw, node: Node, rank: int) -> dict[str, Any]:
     """The axis as an option, which may be omitted if it is 0."""
-    axis = wrapped(node.attribute("axis"), rank)
+    axis = wrap_index(node.attribute("axis"), rank)
     return {"axis": axis} if axis or draw.is_likely(0.7) else {}
 
 
@@ -74,7 +74,7 @@ def _concat(draw: Draw) -> Call | None:
     if node is None:
         return None
     inputs = {f"inputs[{k}]": k for k in range(len(node.inputs))}
-    return Call(node, inputs, {"axis": wrapped(node.attribute("axis"), node.array(0).ndim)})
+    return Call(node, inputs, {"axis": wrap_index(node.attribute("axis"), node.array(0).ndim)})
 
 
 def _expand(draw: Draw) -> Call | None:
@@ -93,7 +93,7 @@ def _gather(draw: Draw) -> Call | None:
 
 def _along(node: Node) -> bool:
     """Whether indices have the input's sizes but on the axis."""
-    x, indices, axis = node.array(0), node.array(1), wrapped(node.attribute("axis"), node.array(0).ndim)
+    x, indices, axis = node.array(0), node.array(1), wrap_index(node.attribute("axis"), node.array(0).ndim)
     return all(k == axis or a == b for k, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)))
 
 

@@ -12,7 +12,7 @@ from anydml.errors import AnydmlError
 from anydml.referee.cases import same
 from anydml.referee.nodes import Array
 from anydml.referee.operators import OPERATORS
-from anydml.referee.smaller_nodes import cuts, shown
+from anydml.referee.smaller_nodes import as_text, cuts
 from anydml.referee.webnn.calls_to_nodes import call_in, call_of
 from anydml.referee.webnn.cases import WebnnCase, test_of, valid_case, write_webnn
 from anydml.referee.webnn.operators import Call
@@ -42,7 +42,7 @@ def lines_of(case: WebnnCase) -> Iterator[str]:
     call = case.call
     yield f"{case.operator}, arguments {dict(call.arguments) or 'none'}, options {dict(call.options) or 'none'}"
     for name, number in call.tensors.items():
-        yield f"{name} ({'constant' if number in case.constant else 'input'}): {shown(call.node.array(number))}"
+        yield f"{name} ({'constant' if number in case.constant else 'input'}): {as_text(call.node.array(number))}"
 
 
 def smaller(case: WebnnCase) -> Iterator[WebnnCase | None]:

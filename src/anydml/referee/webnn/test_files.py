@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.referee.case_folders import Stored, describes_case
-from anydml.referee.outside import runs
+from anydml.referee.outside import run_method
 
 RULE = 'a file of WebNN\'s tests has "tests", each with a "name" and a "graph" of inputs, operators, expectedOutputs'
 
@@ -126,7 +126,7 @@ class StoredWebnn(Stored):
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of an engine, as in `Stored`."""
-        return runs(engine, self.form)(self.test, self.folder, self.number)
+        return run_method(engine, self.form)(self.test, self.folder, self.number)
 
 
 def given_to(operator: Mapping[str, Any]) -> dict[str, Any]:
