@@ -2,7 +2,6 @@
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.arguments import read_axis
 from cython.cimports.anydml.core.arrays import (
     Kind,
     View,
@@ -14,6 +13,7 @@ from cython.cimports.anydml.core.arrays import (
 )
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import run_plan
+from cython.cimports.anydml.core.reading import read_int
 from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.numpy import PyArray_BYTES, PyArray_ITEMSIZE, import_array, ndarray, npy_intp
@@ -70,14 +70,19 @@ def compress(condition, x, axis):
     n: int64_t[64]
     lines: int64_t[64]
     steps: int64_t[64]
+    first: int64_t = 0
     if read_array(x, cython.address(v), cython.address(kind)) or read_mask(
         condition, cython.address(kind), cython.address(m)
     ):
         return None
     if not v.rank or not 0 < m.rank <= v.rank or not is_packed(cython.address(m), 0, 1):
         return None
-    first = 0 if axis is None else read_axis(axis, v.rank)
-    if (axis is None and m.rank < v.rank) or first < 0 or (first and m.rank > 1):
+    if axis is None and m.rank < v.rank:
+        return None
+    if axis is not None and read_int(axis, cython.address(first)):
+        return None
+    first += v.rank if first < 0 else 0
+    if not 0 <= first < v.rank or (first and m.rank > 1):
         return None
     for d in range(m.rank):
         if m.n[d] != v.n[first + d]:

@@ -33,9 +33,13 @@ cdef inline bint is_number(Item value) noexcept:
 cdef inline bint are_known(Numbers *values) noexcept:
     return True
 
+cdef extern from "numpy/arrayobject.h":
+    bint PyArray_IsIntegerScalar(object x)
+
 cdef extern from *:
     """
     #include <numpy/arrayobject.h>
+    static inline int anydml_has_heap_type(PyObject *x) { return PyType_HasFeature(Py_TYPE(x), Py_TPFLAGS_HEAPTYPE); }
     /* Plain bytes and structures, but not registered dtypes such as bfloat16, which have the same kind. */
     static int anydml_is_opaque(PyObject *descr) {
         PyArray_Descr *d = (PyArray_Descr *)descr;
@@ -45,6 +49,7 @@ cdef extern from *:
         return PyArray_Pack((PyArray_Descr *)descr, at, value);
     }
     """
+    bint has_heap_type "anydml_has_heap_type"(object x)
     bint is_opaque "anydml_is_opaque"(void *descr)
     int pack "anydml_pack"(void *descr, char *at, object value) except -1
 
@@ -71,6 +76,7 @@ cdef Box *_box(Maker *make, const View *v, int type) except NULL
 cdef Item item(Maker *make, object x, object value) except NULL
 cdef int64_t prod(Numbers *factors) noexcept
 cdef int read_all(Maker *make, list arrays) except -1
+cdef int read_int(object number, int64_t *value) except -1
 cdef int64_t integer(Maker *make, object field, object number) except? -1
 cdef Numbers *integers_or_symbols(Maker *make, object field, object items) except NULL
 cdef bint is_single(object number) except -1

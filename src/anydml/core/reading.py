@@ -5,15 +5,15 @@ What is unusual raises REFUSED, and Python does the call, or says what is wrong 
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.arguments import read_int, read_ints, read_single_int
 from cython.cimports.anydml.core.arrays import View, numpy_dtype, read_indices, read_mask, read_same_kind
 from cython.cimports.anydml.core.calls import Call, begin
 from cython.cimports.anydml.core.sizing import overflows
 from cython.cimports.anydml.core.tensors import Library, library_of
 from cython.cimports.anydml.core.verbs import REFUSED, Box, numbers, room
 from cython.cimports.cpython.list import PyList_CheckExact
+from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.ref import PyObject
-from cython.cimports.cpython.sequence import PySequence_Fast_GET_SIZE
+from cython.cimports.cpython.sequence import PySequence_Fast_GET_ITEM, PySequence_Fast_GET_SIZE
 from cython.cimports.cpython.tuple import PyTuple_Check
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.numpy import import_array
@@ -185,23 +185,36 @@ def item(make, x, value):
     return pattern
 
 
+def read_int(number, value):
+    """Read a Python or NumPy integer below `INT_LIMIT`; returns 1 for anything else."""
+    overflow: cython.int = 0
+    if not isinstance(number, int):
+        # A subclass may answer otherwise each time, and change arrays that have been read.
+        if not PyArray_IsIntegerScalar(number) or has_heap_type(number):
+            return 1
+        number = number.__index__()
+    value[0] = PyLong_AsLongLongAndOverflow(number, cython.address(overflow))
+    return overflow != 0 or not -INT_LIMIT < value[0] < INT_LIMIT
+
+
 def integer(make, field, number):
     """Read an integer."""
     value: int64_t
-    if read_int(number, cython.address(value)) or not -INT_LIMIT < value < INT_LIMIT:
+    if read_int(number, cython.address(value)):
         raise REFUSED
     return value
 
 
 def integers_or_symbols(make, field, items):
     """Read the integers of a list or tuple."""
-    if not (PyTuple_Check(items) or PyList_CheckExact(items)):
+    if not (PyTuple_Check(items) or PyList_CheckExact(items)) or PySequence_Fast_GET_SIZE(items) > MAX_ITEMS:
         raise REFUSED
     values = numbers(make, PySequence_Fast_GET_SIZE(items))
-    if values.count > MAX_ITEMS or read_ints(items, values.at, cython.cast(cython.int, values.count)) != values.count:
-        raise REFUSED
+    # A list may change during the loop.
     for k in range(values.count):
-        if not -INT_LIMIT < values.at[k] < INT_LIMIT:
+        if PySequence_Fast_GET_SIZE(items) != values.count or read_int(
+            cython.cast(object, PySequence_Fast_GET_ITEM(items, k)), values.at + k
+        ):
             raise REFUSED
     return values
 
@@ -209,18 +222,16 @@ def integers_or_symbols(make, field, items):
 def is_single(number):
     """Whether there is an integer where a list is allowed, too; bools are left to Python."""
     value: int64_t
-    return not read_single_int(number, cython.address(value))
+    return not isinstance(number, bool) and not read_int(number, cython.address(value))
 
 
 def one_or_more(make, field, items):
     """Read a single integer, or the integers of a list or tuple."""
-    number: int64_t
-    if read_single_int(items, cython.address(number)):
+    if PyTuple_Check(items) or PyList_CheckExact(items):
         return integers_or_symbols(make, field, items)
-    if not -INT_LIMIT < number < INT_LIMIT:
-        raise REFUSED
     values = numbers(make, 1)
-    values.at[0] = number
+    if isinstance(items, bool) or read_int(items, values.at):
+        raise REFUSED
     return values
 
 

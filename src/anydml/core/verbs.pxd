@@ -88,6 +88,14 @@ cdef inline Box *_box(Maker *make, const Box *x, int64_t rank) except NULL:
     y.s = y.n + rank
     return y
 
+# Axes of x, from one on, as those of a box.
+cdef inline void _take_axes(Box *y, int64_t place, const Box *x, int64_t axis, int64_t count) noexcept:
+    cdef int64_t *n = y.n + place
+    cdef int64_t *s = y.s + place
+    for d in range(count):
+        n[d] = x.n[axis + d]
+        s[d] = x.s[axis + d]
+
 # Numbers still to be set.
 cdef inline Numbers *numbers(Maker *make, int64_t count) except NULL:
     cdef Numbers *result = <Numbers *>room(make, sizeof(Numbers) // 8 + count)
@@ -99,16 +107,10 @@ cdef int64_t *_more_room(Maker *make, int64_t count) except NULL
 # Element i along the axis is ``x[start + step · i]``.
 cdef inline Box *cut(Maker *make, Box *x, int64_t axis, int64_t start, int64_t size, int64_t step) except NULL:
     y = _box(make, x, x.rank)
-    cdef int64_t *n = y.n
-    cdef int64_t *s = y.s
-    cdef int64_t rank = x.rank
-    for d in range(rank):
-        n[d] = x.n[d]
-        s[d] = x.s[d]
-    y.data = offset_by(x.data, start * s[axis])
-    n[axis] = size
+    _take_axes(y, 0, x, 0, x.rank)
+    y.data = offset_by(x.data, start * x.s[axis])
     # A stride that is never taken may be beyond 64 bits.
-    s[axis] = step * s[axis] if size > 1 else 0
+    y.n[axis], y.s[axis] = size, step * x.s[axis] if size > 1 else 0
     return y
 
 # A cut of every axis.
@@ -124,9 +126,8 @@ cdef inline Box *window(Maker *make, Box *x, Numbers *first, Numbers *count, Num
 cdef inline Box *at(Maker *make, Box *x, int64_t axis, int64_t k) except NULL:
     y = _box(make, x, x.rank - 1)
     y.data = offset_by(x.data, k * x.s[axis])
-    for d in range(y.rank):
-        from_axis = d + (d >= axis)
-        y.n[d], y.s[d] = x.n[from_axis], x.s[from_axis]
+    _take_axes(y, 0, x, 0, axis)
+    _take_axes(y, axis, x, axis + 1, y.rank - axis)
     return y
 
 # Axis k is x's ``axes[k]``.
@@ -141,10 +142,8 @@ cdef inline Box *permute(Maker *make, Box *x, Numbers *axes) except NULL:
 cdef inline Box *split(Maker *make, Box *x, int64_t axis, Numbers *sizes) except NULL:
     more = sizes.count - 1
     y = _box(make, x, x.rank + more)
-    for d in range(axis):
-        y.n[d], y.s[d] = x.n[d], x.s[d]
-    for d in range(axis + 1, x.rank):
-        y.n[d + more], y.s[d + more] = x.n[d], x.s[d]
+    _take_axes(y, 0, x, 0, axis)
+    _take_axes(y, axis + 1 + more, x, axis + 1, x.rank - axis - 1)
     stride = x.s[axis]
     for k in range(more, -1, -1):
         y.n[axis + k], y.s[axis + k] = sizes.at[k], stride
@@ -168,10 +167,9 @@ cdef inline Box *broadcast(Maker *make, Box *x, Numbers *sizes) except NULL:
 # A new axis before an axis, on which nothing depends.
 cdef inline Box *expand(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
     y = _box(make, x, x.rank + 1)
-    for d in range(y.rank):
-        from_axis = d - (d > axis)
-        y.n[d] = size if d == axis else x.n[from_axis]
-        y.s[d] = 0 if d == axis else x.s[from_axis]
+    _take_axes(y, 0, x, 0, axis)
+    _take_axes(y, axis + 1, x, axis, x.rank - axis)
+    y.n[axis], y.s[axis] = size, 0
     return y
 
 # Each axis as two, of these sizes.
@@ -195,18 +193,16 @@ cdef inline Box *expand_each(Maker *make, Box *x, Numbers *sizes, int64_t behind
 # One axis, the first, in place of two of equal size.
 cdef inline Box *diagonal(Maker *make, Box *x, int64_t axis, int64_t other) except NULL:
     y = _box(make, x, x.rank - 1)
-    for d in range(y.rank):
-        from_axis = d + (d >= other)
-        y.n[d], y.s[d] = x.n[from_axis], x.s[from_axis]
+    _take_axes(y, 0, x, 0, other)
+    _take_axes(y, other, x, other + 1, y.rank - other)
     y.s[axis] += x.s[other]
     return y
 
 # Windows of an axis: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
 cdef inline Box *slide(Maker *make, Box *x, int64_t axis, int64_t count, int64_t step, int64_t length, int64_t apart) except NULL:
     y = _box(make, x, x.rank + 1)
-    for d in range(y.rank):
-        from_axis = d - (d > axis)
-        y.n[d], y.s[d] = x.n[from_axis], x.s[from_axis]
+    _take_axes(y, 0, x, 0, axis)
+    _take_axes(y, axis + 2, x, axis + 1, x.rank - axis - 1)
     y.n[axis], y.s[axis] = count, x.s[axis] * step
     y.n[axis + 1], y.s[axis + 1] = length, x.s[axis] * apart
     return y

@@ -15,7 +15,6 @@ from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.tensor import UINT_MAX
 
 DEPTH_COLUMN_ROW = DepthSpaceOrder.DEPTH_COLUMN_ROW
-TENSORS = ("InputTensor", "OutputTensor")
 ROWS = (
     ("5_0", 4, 4, ALL_TYPES),
     ("2_1", 4, 4, TYPES_8_TO_32),
@@ -74,7 +73,7 @@ class _DepthSpace(OperatorDesc):
     @property
     def depth_order(self) -> DepthSpaceOrder:
         """The order of the depth side's channels. Operators without the field have DEPTH_COLUMN_ROW."""
-        return DEPTH_COLUMN_ROW
+        return getattr(self, "order", DEPTH_COLUMN_ROW)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType; four dimensions; sizes divisible by the block's."""
@@ -165,11 +164,6 @@ class SpaceToDepth1OperatorDesc(_DepthSpace):
     LEVELS = ROWS[:2]
     TO_SPACE = False
 
-    @property
-    def depth_order(self) -> DepthSpaceOrder:
-        """The field `order`."""
-        return self.order
-
 
 @record
 class DepthToSpaceOperatorDesc(_DepthSpace):
@@ -214,11 +208,6 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
     OPERATOR = "DML_DEPTH_TO_SPACE1"
     LEVELS = ROWS[:2]
     TO_SPACE = True
-
-    @property
-    def depth_order(self) -> DepthSpaceOrder:
-        """The field `order`."""
-        return self.order
 
 
 def _blocks(name: str, shape: Sizes, block: int) -> None:

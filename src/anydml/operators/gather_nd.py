@@ -54,7 +54,8 @@ class _GatherNd(OperatorDesc):
     @property
     def counts(self) -> Counts:
         """Significant dimensions of the input and the indices, and batch dimensions."""
-        return Counts(self.input_dimension_count, self.indices_dimension_count)
+        batch = getattr(self, "batch_dimension_count", 0)
+        return Counts(self.input_dimension_count, self.indices_dimension_count, batch)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; counts in range; the output's sizes as documented."""
@@ -130,11 +131,6 @@ class GatherNd1OperatorDesc(_GatherNd):
 
     OPERATOR = "DML_GATHER_ND1"
     LEVELS = ROWS[:2]
-
-    @property
-    def counts(self) -> Counts:
-        """Significant dimensions of the input and the indices, and batch dimensions."""
-        return Counts(self.input_dimension_count, self.indices_dimension_count, self.batch_dimension_count)
 
 
 @front

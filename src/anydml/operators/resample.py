@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from anydml.operators.enums import AxisDirection, InterpolationMode
 from anydml.operators.resampling import ResampleBase
-from anydml.operators.types import FLOATS_16_AND_32
+from anydml.operators.types import FLOATS_16_AND_32, Levels
 from anydml.records import ListOf, Named, record
 from anydml.tensor import DataType, TensorDesc
 
-BOTH = ("InputTensor", "OutputTensor")
 WITH_BYTES = (*FLOATS_16_AND_32, DataType.INT8, DataType.UINT8)
 
 
@@ -37,7 +38,6 @@ class ResampleOperatorDesc(ResampleBase):
     scales: ListOf[float]
 
     OPERATOR = "DML_RESAMPLE"
-    HAS_OFFSETS = False
     LEVELS = (
         ("6_2", 1, 4, WITH_BYTES),
         ("5_1", 1, 4, FLOATS_16_AND_32),
@@ -82,9 +82,6 @@ class Resample1OperatorDesc(ResampleBase):
         ("2_1", 4, 4, FLOATS_16_AND_32),
     )
 
-    def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
-        return self.input_pixel_offsets, self.output_pixel_offsets, None
-
 
 @record
 class Resample2OperatorDesc(ResampleBase):
@@ -117,17 +114,14 @@ class Resample2OperatorDesc(ResampleBase):
     output_pixel_offsets: ListOf[float]
 
     OPERATOR = "DML_RESAMPLE2"
-    LEVELS = (
+    LEVELS: ClassVar[Levels] = (
         ("6_2", 1, 4, WITH_BYTES),
         ("5_1", 1, 4, FLOATS_16_AND_32),
     )
 
-    def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
-        return self.input_pixel_offsets, self.output_pixel_offsets, self.rounding_direction
-
 
 @record
-class Resample3OperatorDesc(ResampleBase):
+class Resample3OperatorDesc(Resample2OperatorDesc):
     """DML_RESAMPLE3_OPERATOR_DESC: RESAMPLE2 with a field that only LINEAR reads.
 
     Args:
@@ -149,17 +143,7 @@ class Resample3OperatorDesc(ResampleBase):
         no problems
     """
 
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    interpolation_mode: Named[InterpolationMode]
-    rounding_direction: Named[AxisDirection]
-    scales: ListOf[float]
-    input_pixel_offsets: ListOf[float]
-    output_pixel_offsets: ListOf[float]
     antialiased: bool = False
 
     OPERATOR = "DML_RESAMPLE3"
     LEVELS = (("6_4", 1, 4, WITH_BYTES),)
-
-    def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
-        return self.input_pixel_offsets, self.output_pixel_offsets, self.rounding_direction

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc
-from anydml.operators.enums import AxisDirection, InterpolationMode
+from anydml.operators.enums import InterpolationMode
 from anydml.operators.grids import Grid, GridAxis, grid_axis
+from anydml.operators.problem import camel
 from anydml.operators.rule import Maker, Numbers, View, rule
 from anydml.text import counted
 
@@ -34,11 +36,7 @@ def resample_rule(make: Maker, x: View, axes: list[GridAxis], sizes: Numbers) ->
 
 
 class ResampleBase(OperatorDesc):
-    """Base class of the four descs.
-
-    Class attributes:
-        HAS_OFFSETS: whether the pixel offsets are fields.
-    """
+    """Base class of the four descs, the later of which have fields for pixel offsets and the direction of rounding."""
 
     __slots__ = ()
 
@@ -47,26 +45,20 @@ class ResampleBase(OperatorDesc):
     interpolation_mode: InterpolationMode
     scales: tuple[float, ...]
 
-    HAS_OFFSETS = True
-
-    def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
-        """Offsets of the input's and of the output's pixels, and the direction of rounding."""
-        return (0.5,) * len(self.scales), (-0.5,) * len(self.scales), None
-
     def grids(self) -> list[Grid]:
-        """The coordinate map of each dimension."""
-        of_input, of_output, direction = self._offsets()
+        """The coordinate map of each dimension; by default, of pixels' centres, rounded half up."""
+        of_input = getattr(self, "input_pixel_offsets", (0.5,) * len(self.scales))
+        of_output = getattr(self, "output_pixel_offsets", (-0.5,) * len(self.scales))
+        direction = getattr(self, "rounding_direction", None)
         return [Grid(*axis, direction) for axis in zip(self.scales, of_input, of_output, strict=True)]
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; finite numbers, one per dimension; scales above 0; NEAREST_NEIGHBOR."""
         yield from self.same_kind("input_tensor", "output_tensor")
         rank = len(self.input_tensor.sizes)
-        of_input, of_output, _ = self._offsets()
-        fields = {"Scales": self.scales}
-        if self.HAS_OFFSETS:
-            fields |= {"InputPixelOffsets": of_input, "OutputPixelOffsets": of_output}
-        for field, values in fields.items():
+        offsets = ("input_pixel_offsets", "output_pixel_offsets")
+        for name in ("scales", *filter(partial(hasattr, self), offsets)):
+            field, values = camel(name), getattr(self, name)
             if len(values) != rank:
                 message = (
                     f"{field} has {counted(len(values), 'entry')}, but InputTensor has {counted(rank, 'dimension')}"
