@@ -1,5 +1,7 @@
 """Gathers of Dask arrays by constant indices, few and many: what NumPy gives, in chunks like those of the input."""
 
+import contextlib
+import functools
 import itertools
 import math
 
@@ -8,6 +10,8 @@ import pytest
 from how_many import how_many
 
 import anydml as dml
+from anydml.dask import natural_chunks
+from anydml.errors import BindingError
 
 da = pytest.importorskip("dask.array", reason='Dask is not installed: pip install "anydml[dask]"')
 
@@ -104,6 +108,53 @@ def test_diagonals_read_the_chunks_that_they_cross(function):
     assert all(len([key for key in task.dependencies if isinstance(key, tuple)]) <= 2 for task in tasks)
     assert len(tasks) <= 11
     np.testing.assert_array_equal(result.compute(scheduler="sync"), function(array))
+
+
+@pytest.mark.parametrize("function", [lambda x: np.tile(x, (9, 1)), lambda x: np.broadcast_to(x[:1], (800, 40))])
+def test_what_is_repeated_is_cut(function, monkeypatch):
+    monkeypatch.setattr(natural_chunks, "SMALL_CHUNK", 1024)
+    array = np.arange(24000).reshape(600, 40)
+    result = dml.fuse(function)(da.from_array(array, chunks=(100, 40)))
+    assert max(result.chunks[0]) <= 800
+    np.testing.assert_array_equal(result.compute(scheduler="sync"), function(array))
+
+
+def link(rng, shape):
+    """A function that keeps the number of axes, and cuts, joins or picks along one of them."""
+    axis = int(rng.integers(len(shape)))
+    at, size = (slice(None),) * axis, shape[axis]
+    index, other = drawn_indices(rng, size, int(rng.choice([1, 20, 300]))), drawn_indices(rng, size, 20)
+    shift, step = int(rng.integers(-50, 50)), int(rng.choice([-3, -2, -1, 2, 3]))
+    return rng.choice(
+        [
+            lambda x: np.take(x, index, axis),
+            lambda x: np.concatenate([np.take(x, other, axis), np.take(x, index, axis)], axis),
+            lambda x: np.roll(x, shift, axis),
+            lambda x: np.concatenate([x, np.flip(x, len(shape) - 1)], axis) if x.size < 100_000 else x,
+            lambda x: x[(*at, slice(None, None, step))],
+            lambda x: np.pad(x, [(2 * (k == axis), 0) for k in range(len(shape))]),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(DRAWN))
+def test_chains_make_few_chunks(seed, monkeypatch):
+    monkeypatch.setattr(natural_chunks, "SMALL_CHUNK", 1024)
+    rng = np.random.default_rng(seed)
+    array = rng.integers(0, 255, [(600,), (300, 40), (24, 60, 5)][rng.integers(3)]).astype(rng.choice(["<i2", "u1"]))
+    x, wanted, links = cut(rng, array), array, []
+    for _ in range(rng.integers(1, 6)):
+        links.append(link(rng, wanted.shape))
+        wanted = links[-1](wanted)
+    one_by_one = x
+    for function in links:
+        one_by_one = dml.fuse(function)(one_by_one)
+    results = [one_by_one]
+    with contextlib.suppress(BindingError):
+        results.append(dml.fuse(lambda x: functools.reduce(lambda x, function: function(x), links, x))(x))
+    for result in results:
+        np.testing.assert_array_equal(result.compute(scheduler="sync"), wanted)
+        assert result.npartitions <= 8 * max(asked(wanted.shape, x), -(-wanted.nbytes // 1024))
 
 
 def drawn_indices(rng, size, shape):

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anydml.dask.chunk_bounds import Bounds
 from anydml.dask.chunk_tasks import ChunkBuilder
-from anydml.dask.natural_chunks import Bounds, CoordinateMove, PickChunks, chunk_of, natural_bounds
+from anydml.dask.natural_chunks import CoordinateMove, InputChunks, PickChunks, chunk_of, natural_bounds
 from anydml.errors import BindingError
 from anydml.moves.compose import INPUT, Composer
 from anydml.moves.value import Value
@@ -106,8 +107,8 @@ def _within_memory(
 ) -> tuple[Needs, tuple[Bounds, ...]]:
     """Choose chunks for the result, halving axes until no task needs more than `limit` bytes."""
     parts = [*map(partial(CoordinateMove.of, mapping), mapping.moves)]
-    picks = PickChunks.of_map(mapping, bounds)
-    output_bounds = [natural_bounds(size, parts, picks, axis, bounds) for axis, size in enumerate(mapping.output.sizes)]
+    inputs = [*map(InputChunks.of, mapping.inputs, bounds)]
+    output_bounds = natural_bounds(mapping.output.sizes, parts, PickChunks.of_map(mapping, inputs), inputs)
     while True:
         needs: Needs = {}
         worst = 0, ()  # type: tuple[int, Number]

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from anydml.dask.chunk_bounds import MAX_GROWTH, AxisBounds, Bounds, Section, bounds_of
 from anydml.moves import Access, Move
-from anydml.stores.formats.store import Array
-from anydml.stores.planning.picks import Pick, reach
+from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.planning.picks import Pick, distances, reach
 from anydml.stores.planning.regions import RegionMap, located
 from anydml.tensor import Layout
 
-MAX_GROWTH = 8
-"""Times as many chunks as the input's sizes ask for along several axes of indices, or as large, at most."""
-
-Bounds = tuple[int, ...]
-"""Start of each chunk along an axis, followed by the size of the axis."""
+SMALL_CHUNK = 1 << 20
+"""Bytes of a chunk below which axes that are not cut ask for no chunks of their size."""
 
 
 class Dimension(NamedTuple):
@@ -73,6 +71,74 @@ class CoordinateMove(NamedTuple):
         is_within_rows = all(at + low >= 0 and at + high < size for at, low, high, size in ends)
         return cls(start, [Dimension(*run, ways[run[0]]) for run in runs], source.operand, first, is_within_rows)
 
+    def along(self, axis: int) -> tuple[list[Dimension], int, int]:
+        """The dimensions along an axis of the result, the innermost first; and where they begin and end."""
+        runs = sorted((run for run in self.runs if run.axis == axis), key=lambda run: run.step)
+        start = self.start[axis]
+        return runs, start, start + sum((run.size - 1) * run.step for run in runs) + 1
+
+
+class InputChunks(NamedTuple):
+    """The chunks of an input.
+
+    Attributes:
+        layout: of the input, which is packed.
+        bounds: by axis.
+        chunk: sizes of the largest chunk.
+        room: as many times as large a chunk may be without being larger than a small one.
+        largest: sizes of the largest chunk, of which axes that are not cut share the room.
+    """
+
+    layout: Layout
+    bounds: tuple[Bounds, ...]
+    chunk: Sequence[int]
+    room: int
+    largest: Sequence[int]
+
+    @classmethod
+    def of(cls, layout: Layout, bounds: tuple[Bounds, ...]) -> InputChunks:
+        """The chunks of an input with some bounds."""
+        chunk = [max((b - a for a, b in itertools.pairwise(axis)), default=0) or 1 for axis in bounds]
+        room = max(1, SMALL_CHUNK // (layout.element_size * math.prod(chunk)))
+        uncut = [k for k, axis in enumerate(bounds) if len(axis) == 2]
+        largest = [int(size * room ** (1 / len(uncut))) if k in uncut else size for k, size in enumerate(chunk)]
+        return cls(layout, bounds, chunk, room, largest)
+
+    def shares(self, dimensions: Sequence[tuple[int, Sequence[int]]]) -> tuple[list[int], int]:
+        """How many coordinates of each dimension the largest chunk has.
+
+        Args:
+            dimensions: their sizes and steps along each axis.
+
+        Returns:
+            A number per dimension, 0 where that leads nowhere; and the elements of the chunk along all other axes.
+        """
+        shares, left, sizes = [0] * len(dimensions), [*self.largest], self.layout.sizes
+        walked = {axis for _, ways in dimensions for axis, step in enumerate(ways) if step}
+        for k in sorted(range(len(dimensions)), key=lambda k: [*map(abs, dimensions[k][1])]):
+            size, ways = dimensions[k]
+            if not (leading := [axis for axis, step in enumerate(ways) if step]):
+                continue
+            shares[k], axis = min(left[axis] for axis in leading), leading[0]
+            rows = -(-((size - 1) * abs(ways[axis]) + 1) // sizes[axis]) if len(leading) == 1 else 1
+            if rows > 1:
+                shares[k] = min(shares[k], max(1, sizes[axis] // abs(ways[axis])))
+            for other in leading:
+                left[other] = -(-left[other] // min(size, left[other]))
+            # What runs on in other rows leads along the axes before, too.
+            while rows > 1 and axis:
+                axis -= 1
+                shares[k] *= left[axis]
+                left[axis] = -(-left[axis] // min(rows, left[axis]))
+                rows = -(-rows // sizes[axis])
+        return shares, math.prod(size for axis, size in enumerate(self.chunk) if axis not in walked)
+
+
+def _width(runs: Sequence[Dimension], shares: Mapping[int, int]) -> int:
+    """Coordinates of a chunk along an axis of a result, by shares of the dimensions that lead along inputs."""
+    *inner, outer = (run for run in runs if run.number in shares)
+    return math.prod(min(shares[run.number], run.size) for run in inner) * shares[outer.number]
+
 
 class PickChunks(NamedTuple):
     """How what a pick writes is cut.
@@ -86,30 +152,39 @@ class PickChunks(NamedTuple):
 
     places: range
     whole: CoordinateMove
-    cuts: Mapping[int, frozenset[int]]
+    cuts: Mapping[int, Numbers]
     widths: Mapping[int, int]
 
     @classmethod
-    def of_map(cls, mapping: RegionMap, bounds: Sequence[tuple[Bounds, ...]]) -> list[PickChunks]:
-        """Return those of the moves of `mapping` that pick from its inputs, whose chunks have `bounds`."""
+    def of_map(cls, mapping: RegionMap, inputs: Sequence[InputChunks]) -> list[PickChunks]:
+        """Return those of the moves of `mapping` that pick from its inputs."""
         pick_chunks = []
         for move, pick, places in mapping.picks:
-            if pick.operand < len(mapping.inputs):
-                whole = CoordinateMove.of(mapping, pick.move)
-                cuts = _natural(pick, whole, mapping.inputs[pick.operand], bounds[pick.operand])
-                pick_chunks.append(cls(places, whole, cuts, _widths(mapping, move, whole, bounds)))
+            if pick.operand < len(inputs):
+                whole, chunks = CoordinateMove.of(mapping, pick.move), inputs[pick.operand]
+                pick_chunks.append(
+                    cls(places, whole, _pick_cuts(pick, whole, chunks), _pick_widths(move, whole, chunks))
+                )
         return pick_chunks
 
+    def section(self, axis: int) -> Section | None:
+        """What it asks for along an axis of its indices; None along others."""
+        if (width := self.widths.get(axis)) is None:
+            return None
+        _, start, stop = self.whole.along(axis)
+        cuts = np.array([start, *self.cuts.get(axis, ()), stop], np.int64)
+        wide = np.flatnonzero(np.diff(cuts) > width).tolist()
+        further = [np.arange(cuts[k], cuts[k + 1], width) for k in wide]
+        return Section(start, stop, width, np.concatenate([cuts, *further]))
 
-def _natural(
-    pick: Pick, whole: CoordinateMove, layout: Layout, bounds: tuple[Bounds, ...]
-) -> dict[int, frozenset[int]]:
+
+def _pick_cuts(pick: Pick, whole: CoordinateMove, chunks: InputChunks) -> dict[int, Numbers]:
     """As `PickChunks.cuts`."""
-    at, _ = pick._replace(is_kept=np.ones_like(pick.is_kept)).places(layout)
-    chunks = np.zeros(pick.shift.size, np.int64)
-    for coordinate, starts in zip(at, bounds, strict=True):
-        chunks = chunks * len(starts) + chunk_of(starts, coordinate)
-    table = chunks.reshape(pick.shift.shape)
+    at, _ = pick._replace(is_kept=np.ones_like(pick.is_kept)).places(chunks.layout)
+    numbers = np.zeros(pick.shift.size, np.int64)
+    for coordinate, starts in zip(at, chunks.bounds, strict=True):
+        numbers = numbers * len(starts) + chunk_of(starts, coordinate)
+    table = numbers.reshape(pick.shift.shape)
     axis_cuts = {}
     # Of the dimensions of an axis the outermost counts, which comes last.
     for axis, run in {run.axis: run for run in sorted(whole.runs, key=lambda run: run.step)}.items():
@@ -117,7 +192,7 @@ def _natural(
             place = pick.by.index(run.number)
             others = tuple(n for n in range(table.ndim) if n != place)
             digits = np.flatnonzero((np.diff(table, axis=place) != 0).any(others)) + 1
-            axis_cuts[axis] = frozenset((whole.start[axis] + digits * run.step).tolist())
+            axis_cuts[axis] = whole.start[axis] + digits * run.step
     return axis_cuts
 
 
@@ -126,121 +201,91 @@ def chunk_of(bounds: Bounds, at: Array) -> Array:
     return np.searchsorted(bounds, at, "right") - 1
 
 
-def _widths(
-    mapping: RegionMap, move: Move, whole: CoordinateMove, bounds: Sequence[tuple[Bounds, ...]]
-) -> dict[int, int]:
+def _pick_widths(move: Move, whole: CoordinateMove, chunks: InputChunks) -> dict[int, int]:
     """As `PickChunks.widths`."""
-    source = move.reads
-    layout, count = mapping.inputs[source.operand], len(move.sizes)
-    picked, widths = set[int](), [1] * count
-    for lookup in source.lookups:
-        if not lookup.stride:
-            continue
-        width = _width(lookup.size, abs(lookup.stride), layout, bounds[source.operand])
-        by = [k for k in range(count) if lookup.strides[k]]
-        picked |= {*by}
+    source, count = move.reads, len(move.sizes)
+    steps = (*source.strides, *(lookup.stride for lookup in source.lookups))
+    sizes = (*move.sizes, *(lookup.size for lookup in source.lookups))
+    _, ways = located(source._replace(strides=steps), sizes, chunks.layout)
+    shares, room = chunks.shares([*zip(sizes, ways, strict=True)])
+    # The input is walked along some dimensions, along which there are indices, too, or not.
+    widths = {k: share for k, share in enumerate(shares[:count]) if share}
+    groups: list[tuple[set[int], int]] = []
+    for lookup, width in zip(source.lookups, shares[count:], strict=True):
+        if width and (by := {k for k, stride in enumerate(lookup.strides) if stride}):
+            joined = [group for group in groups if group[0] & by]
+            groups = [group for group in groups if not group[0] & by]
+            groups.append((by.union(*(more for more, _ in joined)), math.prod([width, *(more for _, more in joined)])))
+    for by, looked_up in groups:
+        free = sorted(by - widths.keys(), reverse=True)
         # Several axes of indices: at most eight times as many chunks as if each had chunks of this width.
+        width = looked_up * room if len(free) > 1 else looked_up
         pick_count = math.prod(min(move.sizes[k], width) for k in by)
         left = min(MAX_GROWTH * width, max(width, -(-pick_count // MAX_GROWTH)))
-        for k in reversed(by):
-            if along := abs(source.strides[k]):
-                # One index per element: the input is walked along here, too.
-                widths[k] = _width(move.sizes[k], along, layout, bounds[source.operand])
-                continue
-            taken = min(move.sizes[k], width, left)
-            widths[k] *= taken
-            left = -(-left // taken)
-    axis_widths: dict[int, int] = {}
-    for axis in {run.axis for run in whole.runs if run.number in picked}:
-        for run in sorted((run for run in whole.runs if run.axis == axis), key=lambda run: run.step):
-            width = min(widths[run.number], run.size) if run.number in picked else run.size
-            axis_widths[axis] = width * run.step
-            if width < run.size:
-                break
-    return axis_widths
-
-
-def _width(size: int, stride: int, layout: Layout, bounds: tuple[Bounds, ...]) -> int:
-    """How many of `size` elements that are `stride` bytes apart a chunk has, at most."""
-    axis = next(k for k, axis_stride in enumerate(layout.strides) if axis_stride <= stride)
-    width, left = 1, size * (stride // layout.strides[axis])
-    for k in range(axis, -1, -1):
-        width *= min(left, _widest(bounds[k]))
-        left = -(-left // layout.sizes[k])
-        if left == 1:
-            break
-    return max(1, width * layout.strides[axis] // stride)
-
-
-def _widest(bounds: Bounds) -> int:
-    return max(b - a for a, b in itertools.pairwise(bounds))
+        for k in free:
+            widths[k] = min(width, left)
+            left = -(-left // min(move.sizes[k], widths[k]))
+    picked = set[int]().union(*(by for by, _ in groups))
+    axes = {run.axis for run in whole.runs if run.number in picked}
+    return {axis: _width(whole.along(axis)[0], widths) for axis in axes}
 
 
 def natural_bounds(
-    size: int,
+    sizes: Sequence[int],
     parts: Sequence[CoordinateMove],
     picks: Sequence[PickChunks],
-    axis: int,
-    bounds: Sequence[tuple[Bounds, ...]],
-) -> Bounds:
-    """Chunk an axis of the result so that each chunk reads as few chunks of the inputs as possible.
+    inputs: Sequence[InputChunks],
+) -> list[Bounds]:
+    """Chunk a result so that each chunk reads as few chunks of the inputs as possible, within `MAX_GROWTH`.
 
-    Where indices are so mixed, or moves so many, that this would take more than about twice as many chunks as the
-    inputs have for as many coordinates, chunks are as wide as the inputs'.
+    Args:
+        sizes: of the result.
+        parts: all moves.
+        picks: of which some are.
+        inputs: that they read.
     """
-    left = {*range(len(parts))}
-    cuts, unmoved = {0, size}, list[CoordinateMove]()
-    for pick in picks:
-        left -= {*pick.places}
-        if not (width := pick.widths.get(axis)):
-            unmoved.append(pick.whole)
-            continue
-        first = pick.whole.start[axis]
-        extent = sum((run.size - 1) * run.step for run in pick.whole.runs if run.axis == axis) + 1
-        grid = {first + extent, *range(first, first + extent, width)}
-        natural = {first, first + extent, *pick.cuts.get(axis, ())}
-        if len(natural) <= 2 * len(grid) - 1:
-            pairs = itertools.pairwise(sorted(natural))
-            grid = {first + extent, *(cut for low, high in pairs for cut in range(low, high, width))}
-        cuts |= grid
-    part_cuts, known, widest = _cuts([*(parts[k] for k in sorted(left)), *unmoved], axis, bounds)
-    part_cuts = {cut for cut in part_cuts if 0 <= cut <= size}
-    if len(part_cuts) > 2 * max(known, -(-size // widest)) + 2:
-        part_cuts = {*range(0, size, widest)}
-    return tuple(sorted(cuts | part_cuts)) if size else (0,)
-
-
-def _cuts(
-    parts: Sequence[CoordinateMove], axis: int, bounds: Sequence[tuple[Bounds, ...]]
-) -> tuple[set[int], int, int]:
-    """Where moves begin and end along an axis of the result, or go on in other chunks.
-
-    Returns:
-        These places, the number of chunks that the inputs have there, and the size of their widest one.
-    """
-    cuts = set[int]()
+    alone = {*range(len(parts))}.difference(*(pick.places for pick in picks))
+    moves = [parts[k] for k in sorted(alone)]
     # Moves of an element each lead along the axes of the input along which they begin at several places.
     begins: dict[tuple[int, int], set[int]] = {}
-    for part in parts:
-        for input_axis, at in enumerate(part.first):
-            begins.setdefault((part.operand, input_axis), set()).add(at)
-    along = {key for key, places in begins.items() if len(places) > 1}
-    for part in parts:
-        axis_runs = [run for run in part.runs if run.axis == axis]
-        start = part.start[axis]
-        reach = sum((run.size - 1) * run.step for run in axis_runs)
-        cuts |= {start, start + reach + 1}
-        if part.operand < 0 or not axis_runs:
-            continue
-        outer = max(axis_runs, key=lambda run: run.step)
-        for input_axis, step in enumerate(outer.ways):
-            if not step:
-                continue
-            starts, first = bounds[part.operand][input_axis], part.first[input_axis]
-            along.add((part.operand, input_axis))
-            for bound in starts[1:-1]:
-                digit = -((first - bound) // step) if step > 0 else (first - bound) // -step + 1
-                if 0 < digit < outer.size:
-                    cuts.add(start + digit * outer.step)
-    chunks = [bounds[operand][input_axis] for operand, input_axis in along]
-    return cuts, sum(len(starts) - 1 for starts in chunks), max(map(_widest, chunks), default=1)
+    for move in (*moves, *(pick.whole for pick in picks)):
+        for input_axis, at in enumerate(move.first):
+            begins.setdefault((move.operand, input_axis), set()).add(at)
+    several = {key for key, places in begins.items() if len(places) > 1}
+    axes: list[list[Section]] = [[] for _ in sizes]
+    for pick in picks:
+        for axis, sections in enumerate(axes):
+            sections.append(pick.section(axis) or _section(pick.whole, axis, inputs, several))
+    for move in moves:
+        for axis, sections in enumerate(axes):
+            sections.append(_section(move, axis, inputs, several))
+    return bounds_of([AxisBounds.of(size, sections) for size, sections in zip(sizes, axes, strict=True)])
+
+
+def _section(
+    move: CoordinateMove, axis: int, inputs: Sequence[InputChunks], several: Collection[tuple[int, int]]
+) -> Section:
+    """What a move asks for along an axis of the result; moves begin at several places along some axes of inputs."""
+    runs, start, stop = move.along(axis)
+    if move.operand < 0:
+        return Section(start, stop, 0, ())
+    chunks = inputs[move.operand]
+    every, room = chunks.shares([(run.size, run.ways) for run in move.runs])
+    shares = {run.number: share for run, share in zip(move.runs, every, strict=True) if share}
+    leading = [run for run in runs if run.number in shares]
+    if runs and not leading:
+        return Section(start, stop, max(room, chunks.room), ())
+    if not leading:
+        widths = [chunks.largest[k] for operand, k in several if operand == move.operand]
+        return Section(start, stop, max([chunks.room, *widths]), ())
+    outer, cuts = leading[-1], [0]
+    for input_axis, step in enumerate(outer.ways):
+        first = move.first[input_axis]
+        for bound in chunks.bounds[input_axis][1:-1] if step else ():
+            digit = -((first - bound) // step) if step > 0 else (first - bound) // -step + 1
+            if 0 < digit < outer.size:
+                cuts.append(digit * outer.step)
+    # What is repeated is cut as often.
+    repeats = [run for run in runs if run.step > outer.step] if len(cuts) > 1 else []
+    apart = distances([run.size for run in repeats], [run.step for run in repeats]).reshape(-1, 1)
+    return Section(start, stop, _width(leading, shares), (start + apart + np.array(cuts)).reshape(-1))

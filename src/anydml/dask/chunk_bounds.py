@@ -1,0 +1,129 @@
+"""Bounds of a result's chunks: where its inputs go on in other chunks, and no more than somebody would choose."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.stores.formats.store import Numbers
+
+MAX_GROWTH = 8
+"""Times as many chunks as the sizes of the inputs' chunks ask for, at most."""
+
+NONE = np.iinfo(np.int64).max
+"""Width where no input is read."""
+
+Bounds = tuple[int, ...]
+"""Start of each chunk along an axis, followed by the size of the axis."""
+
+
+class Section(NamedTuple):
+    """What a part of a result would have along an axis.
+
+    Attributes:
+        start: first coordinate.
+        stop: coordinate after the last.
+        width: coordinates of a chunk that is as large as the input's largest; 0 where there is no input.
+        cuts: where other chunks of the input begin.
+    """
+
+    start: int
+    stop: int
+    width: int
+    cuts: Sequence[int] | Numbers
+
+
+class AxisBounds(NamedTuple):
+    """Ways to cut an axis.
+
+    Attributes:
+        chosen: by the sections, where that is at most twice as many chunks as their widths ask for.
+        even: as many chunks as their widths ask for.
+    """
+
+    chosen: Bounds
+    even: Bounds
+
+    @property
+    def growth(self) -> float:
+        """Times as many chunks as widths ask for."""
+        return (len(self.chosen) - 1) / max(1, len(self.even) - 1)
+
+    @classmethod
+    def of(cls, size: int, sections: Sequence[Section]) -> AxisBounds:
+        """How to cut an axis of a size that consists of sections, which may overlap."""
+        if not size:
+            return cls((0,), (0,))
+        ends = [(0, size), *((section.start, section.stop) for section in sections)]
+        cuts = np.unique(np.concatenate([np.array(ends, np.int64).reshape(-1), *(s.cuts for s in sections)]))
+        cuts = cuts[(cuts >= 0) & (cuts <= size)].astype(np.int64)
+        widths = _widths(cuts, sections)
+        most = MAX_GROWTH * widths
+        wide = np.flatnonzero(np.diff(cuts) > most).tolist()
+        cuts = np.unique(np.concatenate([cuts, *(np.arange(cuts[k], cuts[k + 1], most[k]) for k in wide)]))
+        widths = _widths(cuts, sections)
+        changes = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), widths.size]
+        even = [at for a, b in itertools.pairwise(changes) for at in range(cuts[a], cuts[b], widths[a])]
+        chosen, (low, high, width) = cuts, _widest_run(cuts, widths)
+        # Were all chunks narrower than the inputs', those of the next function would be, too, and so on.
+        if cuts.size - 1 > 2 * len(even) or np.diff(cuts).max() < width:
+            chosen = _merged(cuts, widths)
+            if np.diff(chosen).max() < width:
+                outside = chosen[(chosen < low) | (chosen > high)]
+                chosen = np.unique([*outside, *range(low, high, width), high])
+        return cls(tuple(chosen.tolist()), (*even, size))
+
+
+def _widths(cuts: Numbers, sections: Sequence[Section]) -> Numbers:
+    """The least width that is asked for from each cut to the next; where nothing is, that before it."""
+    widths = np.full(cuts.size - 1, NONE, np.int64)
+    for section in sections:
+        if section.width:
+            first, last = np.searchsorted(cuts, (section.start, section.stop))
+            widths[first:last] = np.minimum(widths[first:last], section.width)
+    known = np.flatnonzero(widths != NONE)
+    if not known.size:
+        return np.full_like(widths, cuts[-1])
+    return widths[known[np.maximum(0, np.searchsorted(known, np.arange(widths.size), "right") - 1)]]
+
+
+def _widest_run(cuts: Numbers, widths: Numbers) -> tuple[int, int, int]:
+    """A run of coordinates that has room for a chunk of the greatest width that is asked for there, and that width."""
+    best = (0, 0, 0)
+    for width in np.unique(widths).tolist():
+        is_wide = np.concatenate([[False], widths >= width, [False]])
+        edges = np.flatnonzero(is_wide[1:] != is_wide[:-1])
+        for low, high in zip(cuts[edges[::2]].tolist(), cuts[edges[1::2]].tolist(), strict=True):
+            best = max(best, (low, high, min(width, high - low)), key=lambda run: run[2])
+    return best
+
+
+def _merged(cuts: Numbers, widths: Numbers) -> Numbers:
+    """Those cuts between which no more fit into the widths that are asked for there."""
+    kept, k = [0], 0
+    while k < widths.size:
+        width, end = int(widths[k]), widths.size
+        while (fitting := int(np.searchsorted(cuts, cuts[k] + width, "right")) - 1) < end:
+            end = max(k + 1, fitting)
+            width = min(width, int(widths[k:end].min()))
+            if end == k + 1:
+                break
+        k = end
+        kept.append(k)
+    return cuts[kept]
+
+
+def bounds_of(axes: Sequence[AxisBounds]) -> list[Bounds]:
+    """How to cut all axes: those that grow the most are cut evenly where there would be too many chunks in all."""
+    chosen = [axis.chosen for axis in axes]
+    growth = math.prod(axis.growth for axis in axes)
+    for number in sorted(range(len(axes)), key=lambda k: -axes[k].growth):
+        if growth <= MAX_GROWTH:
+            break
+        chosen[number] = axes[number].even
+        growth /= axes[number].growth
+    return chosen
