@@ -234,11 +234,11 @@ def test_what_changes_meanwhile_is_noticed(source):
 KILLED = """
 import os, signal, sys
 from anydml.cli import main
-from anydml.stores.running import chunked_arrays
+from anydml.stores.running import chunk_writer
 from anydml.stores.running import staging
 
 left = int(sys.argv[1])
-write = chunked_arrays.ChunkWriter.write
+write = chunk_writer.ChunkWriter.write
 
 def killing(self, *given):
     global left
@@ -247,7 +247,7 @@ def killing(self, *given):
         os.kill(os.getpid(), signal.SIGKILL)
     write(self, *given)
 
-chunked_arrays.ChunkWriter.write = killing
+chunk_writer.ChunkWriter.write = killing
 main(sys.argv[2:])
 """
 

@@ -1,10 +1,10 @@
-"""Decoded chunks that are kept in a file: what a block needs of one is one request of exactly its bytes."""
+"""Decoded chunks that are kept in a file, which lie there as blocks need them: long reads of exactly their bytes."""
 
 import numpy as np
 import pytest
 
 from anydml import stores
-from anydml.stores.running import chunked_arrays
+from anydml.stores.running import chunk_reader, grid_blocks, kept_chunks
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
@@ -13,31 +13,36 @@ X = np.arange(40 * 48 * 56, dtype="f4").reshape(40, 48, 56)
 
 @pytest.fixture
 def kept(monkeypatch):
-    """Bytes of each request to files of kept chunks."""
+    """Bytes of each request that reads kept chunks."""
     found = []
 
-    class Counted(chunked_arrays.PlainFile):
+    class Counted(kept_chunks.PlainFile):
         def read(self, view, at):
             found.append(len(view))
             super().read(view, at)
 
-    class Kept(chunked_arrays._Kept):
-        def __init__(self, folder):
-            super().__init__(folder)
+    class Kept(kept_chunks.KeptChunks):
+        def __init__(self, folder, *given):
+            super().__init__(folder, *given)
             self.file = Counted(folder, True, False, self._held.fileno())
 
-    monkeypatch.setattr(chunked_arrays, "_Kept", Kept)
+    monkeypatch.setattr(grid_blocks, "KeptChunks", Kept)
     return found
 
 
 @pytest.mark.parametrize(
     "options", [{}, {"filters": [zarr.codecs.TransposeCodec(order=(1, 0, 2))]}, {"shards": (8, 48, 56)}]
 )
+@pytest.mark.parametrize("most", [4 << 20, 20_000])
 @pytest.mark.parametrize(
     "chunks, new",
-    [((8, 48, 56), (40, 48, 4)), ((8, 48, 56), (40, 4, 56)), ((40, 6, 56), (4, 48, 56)), ((7, 48, 56), (40, 48, 5))],
-)
-def test_a_block_takes_its_part_of_a_chunk_at_once(tmp_path, kept, chunks, new, options):
+    [
+        ((8, 48, 56), (40, 48, 4)), ((8, 48, 56), (40, 4, 56)), ((40, 6, 56), (4, 48, 56)), ((7, 48, 56), (40, 48, 5)),
+        ((8, 48, 56), (40, 12, 7)), ((8, 5, 56), (40, 48, 3)),
+    ],
+)  # fmt: skip
+def test_blocks_read_kept_chunks_by_long_requests(tmp_path, kept, monkeypatch, chunks, new, options, most):
+    monkeypatch.setattr(chunk_reader, "KEPT_READ", most)
     if "shards" in options and chunks != (8, 48, 56):
         options = {}
     zarr.create_array(str(tmp_path / "x"), data=X, chunks=chunks, **options)
@@ -47,9 +52,22 @@ def test_a_block_takes_its_part_of_a_chunk_at_once(tmp_path, kept, chunks, new, 
     sizes = [*kept]
     assert plan.verify() is None
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], X)
-    pieces = sum(len([*plan.inputs[0].layout.near(box)]) for k in range(len(plan.blocks))
-                 for _, box in plan.blocking.regions(0, plan.blocks[k].area))  # fmt: skip
-    # The first block that needs a chunk takes its part when it is decoded. No request is longer than the buffer.
-    most = plan.blocking.span
+    # The first block that needs a chunk takes its part when it is decoded.
+    most = max(plan.blocking.span, min(most, 2 * plan.inputs[0].layout.chunk_bytes))
     assert 0 < sum(sizes) <= X.nbytes
-    assert len(sizes) <= pieces + X.nbytes // most
+    assert max(sizes) <= most
+    # Two requests that follow each other are more than one may be.
+    assert len(sizes) <= 2 * sum(sizes) / most + len(plan.blocks)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_in_any_order_find_what_they_need(tmp_path, kept, seed):
+    zarr.create_array(str(tmp_path / "x"), data=X, chunks=(7, 20, 56))
+    plan = stores.rechunk(tmp_path / "x", tmp_path / "y", (40, 5, 9), memory="450kB", codec="none")
+    assert plan.blocking.kept
+    order = np.random.default_rng(seed).permutation(len(plan.blocks)).tolist()
+    write = grid_blocks.GridBlocks.write
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grid_blocks.GridBlocks, "write", lambda self, _, finished: write(self, order, finished))
+        plan.run()
+    np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], X)

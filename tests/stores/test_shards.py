@@ -163,12 +163,12 @@ def test_a_source_whose_shards_are_not_whole_chunks(tmp_path):
 @pytest.mark.parametrize("chunk", [(0, 0), (2, 1), (0, 1), (2, 0)], ids=["first", "last", "at a side", "at another"])
 def test_chunks_that_metadata_give_otherwise(tmp_path, monkeypatch, version, chunk):
     """A chunk of wrong bytes is found when it is read back, and the array does not get its name."""
-    from anydml.stores.running import chunked_arrays
+    from anydml.stores.running import chunk_writer
 
     x = np.arange(1, 36).reshape(7, 5)
     zarr.create_array(str(tmp_path / "x.zarr"), shape=x.shape, dtype=x.dtype, chunks=(3, 3), zarr_format=version,
                       compressors=None)[...] = x  # fmt: skip
-    whole = chunked_arrays.as_bytes
+    whole = chunk_writer.as_bytes
 
     def other(flat):
         data = bytearray(whole(flat))
@@ -176,7 +176,7 @@ def test_chunks_that_metadata_give_otherwise(tmp_path, monkeypatch, version, chu
             data[0] ^= 255
         return memoryview(data)
 
-    monkeypatch.setattr(chunked_arrays, "as_bytes", other)
+    monkeypatch.setattr(chunk_writer, "as_bytes", other)
     plan = stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zarr")
     with pytest.raises(ModelError, match=r"has other elements at .* did not get its name"):
         plan.run()

@@ -12,8 +12,9 @@ from anydml import stores
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.running import files as write_back
 from anydml.stores.running.buffers import Buffers
-from anydml.stores.running.chunked_arrays import ChunkReader
+from anydml.stores.running.chunk_reader import ChunkReader
 from anydml.stores.running.files import PlainFile
+from anydml.stores.running.kept_chunks import KeptChunks
 
 ROWS = np.random.default_rng(5).integers(0, 1 << 30, (1024, 1024)).astype(np.int32)
 """4 MiB."""
@@ -81,10 +82,15 @@ def test_short_writes_and_what_is_kept_for_a_while_are_left_to_the_system(tmp_pa
     store = stores.open(tmp_path / "x.zarr")
     assert isinstance(store, ZarrStore)
     begun.clear()
-    reader, out = ChunkReader(store, 1 << 20, tmp_path, Buffers()), np.empty((1, 1024), np.uint32)
-    reader.read((0, 0), ((3, 4), (0, 1024)), out)
-    reader.close()
-    np.testing.assert_array_equal(out.view(np.int32), ROWS[3:4])
+    boxes = np.array([[[3, 4], [0, 1024]], [[4, 512], [0, 1024]]])
+    kept, out = KeptChunks(tmp_path, store.layout, boxes, np.arange(2)), np.empty((508, 1024), np.uint32)
+    reader = ChunkReader(store, 1 << 20, kept, Buffers())
+    for block, (low, high) in enumerate(((3, 4), (4, 512))):
+        for task in reader.reads(((low, high), (0, 1024)), out[: high - low], block):
+            task()
+        np.testing.assert_array_equal(out[: high - low].view(np.int32), ROWS[low:high])
+    assert kept.has(1, (0, 0))
+    kept.close()
     assert begun == {}
 
 

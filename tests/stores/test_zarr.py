@@ -14,7 +14,7 @@ import anydml as dml
 from anydml import stores
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.errors import BindingError, ModelError
-from anydml.stores.running import chunked_arrays
+from anydml.stores.running import chunk_writer
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
@@ -256,9 +256,9 @@ def test_each_chunk_is_decoded_once_whatever_the_memory(tmp_path, monkeypatch):
 def test_no_chunk_is_written_twice(tmp_path, monkeypatch):
     x = array_of()
     store, written = made(tmp_path / "x.zarr", x, (8, 7, 5)), []
-    write = chunked_arrays.ChunkWriter.write
+    write = chunk_writer.ChunkWriter.write
     monkeypatch.setattr(
-        chunked_arrays.ChunkWriter, "write", lambda self, chunk, flat: written.append(chunk) or write(self, chunk, flat)
+        chunk_writer.ChunkWriter, "write", lambda self, chunk, flat: written.append(chunk) or write(self, chunk, flat)
     )
     y = stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(6, 9, 10))
     plan = dml.fuse(lambda x: x.T).plan(store, y, "15kB")

@@ -7,8 +7,11 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple, overload
 
+import numpy as np
+
 from anydml.errors import BindingError
 from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.formats.store import Numbers
 
 MAX_BLOCKS = 1 << 20
 """Maximum number of blocks of a plan: each takes about 50 µs to plan, and a line of the journal."""
@@ -47,6 +50,12 @@ class BlockList(Sequence[Block]):
     def __init__(self, name: str, rank: int) -> None:
         self._name, self._width = name, 3 + 2 * rank
         self.rows = array("q")
+
+    def areas(self, operand: int, rank: int) -> tuple[Numbers, Numbers]:
+        """The areas of one operand, of shape (areas, axes, 2), and the group of each."""
+        table = np.array(self.rows, np.int64).reshape(-1, self._width)
+        table = table[table[:, 1] == operand]
+        return table[:, 3 : 3 + 2 * rank].reshape(len(table), rank, 2), table[:, 0]
 
     def append(self, block: Block) -> None:
         """Add a block.

@@ -109,9 +109,14 @@ def parts(box: Box, itemsize: int, max_bytes: int) -> Iterator[Box]:
         yield tuple((low, min(end, low + step)) for low, (_, end), step in zip(start, box, steps, strict=True))
 
 
-def cut_first(part: Box, whole: Box) -> tuple[int, ...]:
-    """The axes of a box, first those of which a part has not all."""
-    return tuple(sorted(range(len(whole)), key=lambda axis: part[axis] == whole[axis]))
+def common_box(one: Box, other: Box) -> Box:
+    """What two boxes have in common."""
+    return tuple((max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(one, other, strict=True))
+
+
+def inside_box(part: Box, box: Box) -> Any:
+    """The index of a part in an array of a box."""
+    return (*(slice(a - low, b - low) for (a, b), (low, _) in zip(part, box, strict=True)), ...)
 
 
 def shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...]]:

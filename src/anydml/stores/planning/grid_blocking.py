@@ -67,6 +67,8 @@ class GridBlocking(Blocking):
         span: bytes of a request that reads more than a box, at most.
         need: bytes that each thread needs for a chunk.
         kept: numbers of the inputs whose decoded chunks are kept in a file while the plan runs.
+        kept_boxes: boxes of inputs that are not plain, each as a `Block` of the number of the block that needs it and
+            of its input; empty where nothing is kept.
         is_near: whether all arrays lie on this machine.
         held: blocks that are held at once: where requests take long, each is read while the one before it is written.
 
@@ -200,23 +202,21 @@ class GridBlocking(Blocking):
             is_near = cost is block_shapes.HERE
             spans = (layout.span(axis, *interval) for axis, interval in enumerate(region))
             count = math.prod(last - first for first, last in spans)
-            if layout.is_plain or are_kept:
+            if layout.is_plain:
                 part = tuple((0, min(high - low, c)) for (low, high), c in zip(region, layout.chunk, strict=True))
-                order = [*range(len(part))]
-                if not layout.is_plain:
-                    order = [*block_shapes.cut_first(part, tuple((0, c) for c in layout.chunk))]
-                part = tuple(part[k] for k in order)
-                chunk = Layout.packed(tuple(layout.chunk[k] for k in order), layout.dtype.itemsize)
-                near_or_not = cost if layout.is_plain else block_shapes.HERE
-                spent += count * block_shapes.seconds(chunk, part, span=self.span, cost=near_or_not)
-            if not layout.is_plain:
-                decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
-                decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
-                if are_kept:
-                    is_any = True
-                    once += self.inputs[operand].nbytes * (decoded + 2 * block_shapes.HERE.byte) / max(1, target.nbytes)
-                else:
-                    spent += count * layout.chunk_bytes * decoded
+                chunk = Layout.packed(layout.chunk, layout.dtype.itemsize)
+                spent += count * block_shapes.seconds(chunk, part, span=self.span, cost=cost)
+                continue
+            decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
+            decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
+            if are_kept:
+                is_any = True
+                # A write for what each chunk has of the box, and then few reads.
+                size = size_of(region) * layout.dtype.itemsize
+                spent += count * block_shapes.HERE.request + 2 * size * block_shapes.HERE.byte
+                once += self.inputs[operand].nbytes * decoded / max(1, target.nbytes)
+            else:
+                spent += count * layout.chunk_bytes * decoded
         if are_kept and not is_any:
             return None
         return spent / max(1, size_of(box) * target.dtype.itemsize) + once
@@ -234,6 +234,8 @@ class GridBlocking(Blocking):
     def _list(self, few: int | None) -> None:
         self._blocks = BlockList(self.name, max((len(target.shape) for target in self.outputs), default=0))
         self.is_estimate, self.count, self.kept = False, 0, set[int]()
+        rank = max((len(store.shape) for store in self.inputs), default=0)
+        self.kept_boxes, may_be_kept = BlockList(self.name, rank), any(choice.are_kept for choice in self.choices)
         writes = largest = 0
         seen = [ChunkCount(self.name, store.layout, self.span, cost_at(store.path)) for store in self.inputs]
         for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
@@ -243,13 +245,15 @@ class GridBlocking(Blocking):
             before = len(self._blocks)
             for k in range(looked):
                 for box in self._fitting(number, box_at(target.shape, choice.block, k * whole // looked)):
+                    block = len(self._blocks)
                     self._blocks.append(Block(number, 0, box))
                     regions = self.regions(number, box)
                     largest = max(largest, self._held(regions))
                     for operand, region in regions:
                         seen[operand].add(region, whole, looked)
-                        if choice.are_kept and not self.inputs[operand].layout.is_plain:
-                            self.kept.add(operand)
+                        if may_be_kept and not self.inputs[operand].layout.is_plain:
+                            self.kept_boxes.append(Block(block, operand, region))
+                            self.kept |= {operand} if choice.are_kept else set()
                     writes += _writes(target, box) * whole // looked
             self.count += (len(self._blocks) - before) * whole // max(1, looked)
         read = [chunks.read(operand in self.kept) for operand, chunks in enumerate(seen)]

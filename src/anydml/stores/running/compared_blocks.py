@@ -23,7 +23,7 @@ from anydml.stores.planning.block_shapes import block_count, parts, sizes_of, wo
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.planning.planned import Planned
-from anydml.stores.running.chunked_arrays import ChunkReader
+from anydml.stores.running.chunk_reader import ChunkReader
 from anydml.stores.running.files import Opened
 from anydml.stores.running.grid_blocks import GridBlocks
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -27,8 +28,10 @@ from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import InputBox
 from anydml.stores.planning.transfers import LINE
 from anydml.stores.running.blocks_writer import BlocksWriter
-from anydml.stores.running.chunked_arrays import ChunkReader, ChunkWriter
+from anydml.stores.running.chunk_reader import ChunkReader
+from anydml.stores.running.chunk_writer import ChunkWriter
 from anydml.stores.running.files import CastFile
+from anydml.stores.running.kept_chunks import KeptChunks
 from anydml.stores.running.plain_arrays import PlainWriter
 from anydml.tensor import Layout
 
@@ -78,14 +81,15 @@ class GridBlocks(BlocksWriter):
             undone.pop_all()
 
     def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> ChunkReader:
-        kept_in = folder if number in self._blocking.kept else None
+        kept = None
+        if number in self._blocking.kept:
+            kept = KeptChunks(folder, store.layout, *self._blocking.kept_boxes.areas(number, len(store.shape)))
+            self._opened.more.callback(kept.close)
         file: Any = self._opened.file(store.path) if isinstance(store, Store) else None
         if isinstance(store, Store) and store.stored is not None:
             cast = Cast.of(store)
             file, store = CastFile(file, cast), replace(store, offset=cast.place(store.offset))
-        reader = ChunkReader(store, self._blocking.span, kept_in, self._opened.buffers, file)
-        self._opened.more.callback(reader.close)
-        return reader
+        return ChunkReader(store, self._blocking.span, kept, self._opened.buffers, file)
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
         if isinstance(target, ZarrTarget):
@@ -127,10 +131,12 @@ class GridBlocks(BlocksWriter):
         output, _, box = self._blocking.blocks[number]
         regions = self._blocking.regions(output, box)
         held = self._held(regions, room)
+        counts = Counter[int]()
+        before = [counts.update([region.operand]) or counts[region.operand] - 1 for region in regions]
         tasks = (
             task
-            for region, out in zip(regions, held, strict=True)
-            for task in self._readers[region.operand].reads(region.box, out)
+            for region, out, count in zip(regions, held, before, strict=True)
+            for task in self._readers[region.operand].reads(region.box, out, number, count)
         )
         self._opened.together(tasks, most)
         return regions, held

@@ -1,15 +1,13 @@
-"""Chunks of arrays: read as boxes, decoded once where blocks share them, encoded and written."""
+"""Chunks of arrays, read as boxes, and decoded once where blocks share them."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,25 +15,23 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
+from anydml.memory.host import address_of
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
-from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_if_short
-from anydml.stores.formats.zarr_in_memory import decoded, encoded
-from anydml.stores.formats.zarr_metadata import has_fill_value
-from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.formats.zarr_codecs import Decoder, bounded, raise_if_short
+from anydml.stores.formats.zarr_in_memory import decoded
 from anydml.stores.formats.zarr_warnings import unwarned
-from anydml.stores.planning.block_shapes import cut_first, offset_of, parts, word
+from anydml.stores.planning.block_shapes import common_box, inside_box, parts, size_of, sizes_of, word
 from anydml.stores.running.buffers import Buffers
-from anydml.stores.running.files import PlainFile, Task, open_file
+from anydml.stores.running.files import PlainFile, Task
+from anydml.stores.running.kept_chunks import KeptChunks
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.plain_arrays import as_bytes, read_box
-from anydml.stores.running.read_back import ReadBack
-from anydml.stores.running.shards import Run, ShardReader, ShardWriter
-from anydml.tensor import Layout
+from anydml.stores.running.shards import Run, ShardReader
 
-LOCKS = 64
-"""Most chunks that are decoded at once, each by one thread."""
+KEPT_READ = 4 << 20
+"""Bytes of a request for decoded chunks that were kept, where the buffers have room for so many."""
 
 
 class ChunkReader:
@@ -44,7 +40,7 @@ class ChunkReader:
     Args:
         store: the array.
         span: most bytes of a request with unneeded bytes.
-        kept_in: the folder of an unnamed file for decoded chunks; None where they are not kept.
+        kept: where decoded chunks are kept for later boxes; None where they are not.
         buffers: for what does not come as it is needed.
         file: the plain file that holds the array; None if it lies in chunks.
     """
@@ -53,7 +49,7 @@ class ChunkReader:
         self,
         store: Store | ZarrStore,
         span: int,
-        kept_in: Path | None,
+        kept: KeptChunks | None,
         buffers: Buffers,
         file: PlainFile | None = None,
     ) -> None:
@@ -67,30 +63,29 @@ class ChunkReader:
         self._is_whole = self.layout.is_own or self.layout.is_alone
         with unwarned():
             self._array: Any = None if self._is_whole else bounded(_array_of(store))
-        self._counts = self.layout.counts
         self._shards = None if self.layout.shard is None else ShardReader(store.path, self.layout)
-        self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
+        self._kept = kept
 
-    def close(self) -> None:
-        """Delete the decoded chunks."""
-        if self._kept is not None:
-            self._kept.close()
-
-    def reads(self, box: Box, out: Array) -> Iterator[Task]:
+    def reads(self, box: Box, out: Array, block: int = 0, before: int = 0) -> Iterator[Task]:
         """Tasks that read a box.
 
         Args:
             box: in coordinates of the array, in row-major order.
             out: of the shape of the box, with elements of a `word`.
+            block: number of the block that needs it.
+            before: boxes of the array that this block needs before.
         """
+        if self._kept is not None:
+            yield from self._kept_reads(self._kept, self._kept.first(block) + before, box, out)
+            return
         if self._file is not None:
             for part in parts(box, out.itemsize, self.span if self._is_elsewhere else max(self.span, 1 << 20)):
-                own = out[_inside(part, box)]
+                own = out[inside_box(part, box)]
                 yield partial(
                     read_box, self._file, self.layout.offset, self.layout.shape, part, own, self.span, self._buffers
                 )
             return
-        if self._shards is not None and self._is_elsewhere and self._kept is None:
+        if self._shards is not None and self._is_elsewhere:
             for run in self._shards.runs(box, self.span):
                 yield partial(self._run, run, box, out)
             return
@@ -99,7 +94,7 @@ class ChunkReader:
                 # So that many requests are made at once, and none takes much memory.
                 common = common_box(box, self.layout.box(chunk))
                 for part in parts(common, out.itemsize, self.span):
-                    yield partial(self.read, chunk, part, out[_inside(part, box)])
+                    yield partial(self.read, chunk, part, out[inside_box(part, box)])
             else:
                 yield partial(self.read, chunk, box, out)
 
@@ -116,30 +111,69 @@ class ChunkReader:
         """
         chunk_box = self.layout.box(chunk)
         common = common_box(box, chunk_box)
-        target = out[_inside(common, box)]
+        target = out[inside_box(common, box)]
         inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, chunk_box, strict=True))
         if self.layout.is_plain:
             self._plain(chunk, inside, target)
             return
-        if self._kept is None:
-            target[...] = self._decoded(chunk)[tuple(slice(a, e) for a, e in inside)] \
-                if self._is_whole else self._elements(common)  # fmt: skip
+        target[...] = self._decoded(chunk)[tuple(slice(a, e) for a, e in inside)] \
+            if self._is_whole else self._elements(common)  # fmt: skip
+
+    def _kept_reads(self, kept: KeptChunks, number: int, box: Box, out: Array) -> Iterator[Task]:
+        """Tasks that read a box, the chunks of which are kept for later ones."""
+        ranges = [range(*self.layout.span(axis, *interval)) for axis, interval in enumerate(box)]
+        most = max(self.span, min(KEPT_READ, 2 * self.layout.chunk_bytes))
+        run, start, end = list[Box](), 0, 0
+        for chunk in itertools.product(*ranges):
+            if not kept.has(number, chunk):
+                yield partial(self._keep, kept, number, chunk, box, out)
+                continue
+            at = kept.place(number, chunk)
+            for part in parts(common_box(box, self.layout.box(chunk)), out.itemsize, most):
+                size = size_of(part) * out.itemsize
+                if run and (at != end or end + size - start > most):
+                    yield partial(self._read_kept, kept, start, end, run, box, out)
+                    run = []
+                start, end = start if run else at, at + size
+                run.append(part)
+                at = end
+        if run:
+            yield partial(self._read_kept, kept, start, end, run, box, out)
+
+    def _keep(self, kept: KeptChunks, number: int, chunk: tuple[int, ...], box: Box, out: Array) -> None:
+        """Decode a chunk, take what a box needs of it, and keep it for later ones."""
+        chunk_box = self.layout.box(chunk)
+        common = common_box(box, chunk_box)
+        with kept.lock(chunk):
+            # Another box of the same block may have needed it, too.
+            is_there = kept.has(number, chunk)
+            if not is_there:
+                whole = self._decoded(chunk) if self._is_whole else self._elements(chunk_box)
+                kept.keep(number, chunk, whole, self.span)
+        if not is_there:
+            out[inside_box(common, box)] = whole[inside_box(common, chunk_box)]
             return
-        number = int(np.ravel_multi_index(chunk, self._counts)) if chunk else 0
-        with self._kept.lock(number):
-            at, order = number * self.layout.chunk_bytes, self._kept.orders.get(number)
-            if order is not None:
-                sizes = self.layout.sizes(chunk)
-                shape, own_box = tuple(sizes[k] for k in order), tuple(inside[k] for k in order)
-                permuted = target.transpose(order)
-                for part in parts(own_box, target.itemsize, self.span):
-                    read_box(
-                        self._kept.file, at, shape, part, permuted[_inside(part, own_box)], self.span, self._buffers
-                    )
-                return
-            whole = self._decoded(chunk) if self._is_whole else self._padded(chunk_box)
-            self._kept.keep(number, at, whole, cut_first(common, chunk_box), self.span)
-        target[...] = whole[tuple(slice(a, e) for a, e in inside)]
+        at = kept.place(number, chunk)
+        for part in parts(common, out.itemsize, self.span):
+            size = size_of(part) * out.itemsize
+            self._read_kept(kept, at, at + size, [part], box, out)
+            at += size
+
+    def _read_kept(self, kept: KeptChunks, start: int, end: int, run: Sequence[Box], box: Box, out: Array) -> None:
+        """Read parts of a box that lie one after the other in the file of kept chunks."""
+        places = [out[inside_box(part, box)] for part in run]
+        at = [address_of(place) for place in places]
+        ends = [first + place.nbytes for first, place in zip(at, places, strict=True)]
+        if all(place.flags.c_contiguous for place in places) and at[1:] == ends[:-1] and out.flags.c_contiguous:
+            first = at[0] - address_of(out)
+            kept.file.read(as_bytes(out)[first : first + end - start], start)
+            return
+        with self._buffers.lent(end - start) as buffer:
+            kept.file.read(buffer.data, start)
+            flat, done = buffer.view(out.dtype), 0
+            for part, place in zip(run, places, strict=True):
+                place[...] = flat[done : done + size_of(part)].reshape(sizes_of(part))
+                done += size_of(part)
 
     def _run(self, run: Run, box: Box, out: Array) -> None:
         """Read the elements that a box has in common with chunks that lie close to each other in a shard."""
@@ -153,12 +187,12 @@ class ChunkReader:
             chunk_box = self.layout.box(chunk)
             common = common_box(box, chunk_box)
             if not size:
-                out[_inside(common, box)] = self._filled()
+                out[inside_box(common, box)] = self._filled()
                 continue
             piece = bytes(data[at - run.start :][:size])
             if len(piece) != size:
                 raise self._error(chunk, f"it is {len(piece)} bytes, where its index says {size}")
-            out[_inside(common, box)] = self._unpacked(chunk, piece)[_inside(common, chunk_box)]
+            out[inside_box(common, box)] = self._unpacked(chunk, piece)[inside_box(common, chunk_box)]
 
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
         sizes = self.layout.sizes(chunk)
@@ -239,11 +273,6 @@ class ChunkReader:
         stored = np.ascontiguousarray(elements, self.layout.dtype)
         return stored.reshape([e - a for a, e in box]).view(self._word)
 
-    def _padded(self, chunk_box: Box) -> Array:
-        whole = np.empty(self.layout.chunk, self._word)
-        whole[tuple(slice(0, e - a) for a, e in chunk_box)] = self._elements(chunk_box)
-        return whole
-
     def _filled(self) -> Array:
         return np.frombuffer(self.layout.fill, self._word)[0]  # type: ignore[no-any-return]
 
@@ -257,122 +286,3 @@ def _array_of(store: Store | ZarrStore) -> Any:
     if not isinstance(store, ZarrStore):
         raise AssertionError("arrays in plain files have no codecs")
     return zarr_array(store.path, store.metadata)
-
-
-def common_box(one: Box, other: Box) -> Box:
-    """What two boxes have in common."""
-    return tuple((max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(one, other, strict=True))
-
-
-def _inside(part: Box, box: Box) -> Any:
-    """The index of a part in an array of a box."""
-    return (*(slice(a - low, b - low) for (a, b), (low, _) in zip(part, box, strict=True)), ...)
-
-
-class _Kept:
-    """An unnamed file with decoded chunks at offsets by their numbers."""
-
-    def __init__(self, folder: Path) -> None:
-        self._held = tempfile.TemporaryFile(prefix=".anydml-", dir=folder)  # noqa: SIM115  # closed by `close`
-        self.file = PlainFile(folder, True, False, self._held.fileno())
-        self.orders: dict[int, tuple[int, ...]] = {}
-        self._locks = [threading.Lock() for _ in range(LOCKS)]
-
-    def keep(self, number: int, at: int, whole: Array, order: tuple[int, ...], max_bytes: int) -> None:
-        """Write a chunk with its axes in another order, so that what one block needs of it is one run."""
-        permuted = whole.transpose(order)
-        strides = Layout.packed(permuted.shape, whole.itemsize).strides
-        for part in parts(tuple((0, size) for size in permuted.shape), whole.itemsize, max_bytes):
-            piece = np.ascontiguousarray(permuted[tuple(slice(*interval) for interval in part)])
-            self.file.write(as_bytes(piece), at + offset_of(part, strides))
-        self.orders[number] = order
-
-    def lock(self, number: int) -> threading.Lock:
-        """The lock of a chunk, for decoding and reading it."""
-        return self._locks[number % LOCKS]
-
-    def close(self) -> None:
-        self._held.close()
-
-
-class ChunkWriter:
-    """Writes chunks of a Zarr array.
-
-    Args:
-        target: the array.
-        folder: where it lies until it gets its name.
-        scratch: a folder of this machine, in which shards for an address are put together.
-    """
-
-    def __init__(self, target: ZarrTarget, folder: Path, scratch: Path) -> None:
-        layout = target.layout
-        self.layout, self.folder = layout, folder
-        self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
-        self._metadata = target.metadata
-        self._made: set[Path] = set()
-        self._back = ReadBack(layout, folder, target.metadata)
-        self._shards = None if layout.shard is None else ShardWriter(folder, layout, scratch)
-        self.fill = layout.fill
-        # Readers differ in what a chunk without a file has where there is no fill value.
-        self._leaves_out = (self._shards is not None or not layout.is_own) and has_fill_value(target.metadata)
-
-    def close(self) -> None:
-        """Close shards that an error has left open."""
-        if self._shards is not None:
-            self._shards.close()
-
-    def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
-        """The chunks of a box, as `PlainWriter.parts`."""
-        for chunk in self.layout.near(box):
-            yield chunk, self.layout.box(chunk), self.layout.sizes(chunk)
-
-    def _has_fill_alone(self, flat: Array) -> bool:
-        """Whether all elements have the bytes of the fill value, as chunks have that are left out of shards."""
-        # As integers, for numbers that are equal may have other bytes.
-        size = len(self.fill)
-        kind = np.dtype(np.uint64 if size % 8 == 0 else f"u{size}" if size in (1, 2, 4) else np.uint8)
-        fill = np.frombuffer(self.fill, kind)
-        rows = flat.view(kind).reshape(-1, fill.size)
-        return bool(rows.size) and bool((rows[0] == fill).all()) and bool((rows == fill).all())
-
-    def write(self, chunk: Sequence[int], flat: Array) -> None:
-        """Write a whole chunk of bytes, which has fill values outside the array.
-
-        Raises:
-            ModelError: a codec refuses the elements, or other ones are read back.
-        """
-        layout, sizes = self.layout, self.layout.sizes(chunk)
-        elements = flat.view(layout.dtype).reshape(sizes)
-        path = self.folder / layout.name(chunk)
-        try:
-            # Of shards, and of what zarr-python encodes, chunks are left out that have fill values alone.
-            is_left_out = self._leaves_out and self._has_fill_alone(flat)
-            data = as_bytes(flat)
-            if not layout.is_own and not is_left_out:
-                data = memoryview(encoded(self._metadata, elements))
-            elif self._coder is not None and not is_left_out:
-                data = memoryview(self._coder.encode(elements))
-        except (OSError, ModelError):
-            raise
-        except Exception as error:
-            # Codecs raise any error of their libraries.
-            raise_if_short(error)
-            raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
-        if self._shards is not None:
-            seen = elements.copy() if self._back.is_read(chunk) else None
-            for number, whole in self._shards.put(tuple(chunk), None if is_left_out else data.cast("B"), seen):
-                self._back.check(number, whole)
-            return
-        if is_left_out:
-            self._back.check(chunk, elements)
-            return
-        if isinstance(path, Address):
-            path.write_bytes(data)
-            self._back.check(chunk, elements)
-            return
-        if path.parent not in self._made:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._made.add(path.parent)
-        with PlainFile(path, True, True, open_file(path, True)) as file:
-            file.write(data.cast("B"), 0)
-        self._back.check(chunk, elements)
