@@ -84,6 +84,9 @@ class HostKernel(NamedTuple):
     about: str
 
 
+_FIELDS = ("name", "operands", "moves", "formula", "host_kernel")
+
+
 @record
 class Program(Record):
     """Moves between operands: inputs first, then outputs, constants and scratch.
@@ -111,6 +114,18 @@ class Program(Record):
     moves: tuple[Move, ...]
     formula: Formula | None = None
     host_kernel: HostKernel | None = None
+
+    def __init__(
+        self,
+        name: str,
+        operands: tuple[Operand, ...],
+        moves: tuple[Move, ...],
+        formula: Formula | None = None,
+        host_kernel: HostKernel | None = None,
+    ) -> None:
+        # Making what other records get takes longer than the first trace of a process.
+        for field, value in zip(_FIELDS, (name, operands, moves, formula, host_kernel), strict=True):
+            object.__setattr__(self, field, value)
 
     @property
     def scratch_bytes(self) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+import anydml.engines.cpu.engine  # noqa: F401  # so that the first call does not wait for it
 from anydml.arrays.quick import BRIDGES, is_native
 from anydml.engines.program_cache import ProgramCache
 from anydml.errors import FuseError

@@ -58,8 +58,15 @@ def joinable(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
     kind = type(tree)
     if kind is np.ndarray:
         return _viewed(tree, is_joined, is_writeable)
-    if kind is list:
-        return [item if type(item) in _NUMBERS else joinable(item, is_joined, is_writeable) for item in tree]
+    if kind is list or kind is tuple:
+        least = JOINED_FROM if is_writeable else 0
+        items = [
+            item
+            if type(item) in _NUMBERS or (type(item) is np.ndarray and item.nbytes < least)
+            else joinable(item, is_joined, is_writeable)
+            for item in tree
+        ]
+        return items if kind is list else tuple(items)
     if isinstance(tree, (tuple, list, dict)):
         return rebuilt(tree, lambda leaf, _: _viewed(leaf, is_joined, is_writeable), "")
     return tree
