@@ -89,7 +89,7 @@ def test_ranges_of_one_resource_may_be_bound_together(folder):
 
 ERRORS = [
     (lambda m: m.__delitem__("resources"), "resources: is required"),
-    (lambda m: m.clear(), "has none of resources, dispatchables and commands"),
+    (lambda m: m.clear(), "has none of the fields resources, dispatchables and commands"),
     (lambda m: m.update(dispatchables=[]), "dispatchables: must be an object, but it is an array of 0"),
     (lambda m: m.update(commands={}), "commands: must be an array, but it is an object"),
     (lambda m: m["resources"].update(A=3), "resources.A: must be an object, but it is 3"),
