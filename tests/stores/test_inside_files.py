@@ -186,6 +186,22 @@ def test_hdf5_is_a_group(tmp_path, options, version):
         stores.open(tmp_path / "x.h5/references")
 
 
+def test_attributes_of_hdf5_that_json_cannot_hold_are_named(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["t"] = X
+        file["t"].attrs.update({"units": "K", "of": file["t"].ref, "raw": np.bytes_(b"\xff")})
+        file.attrs.update({"z": 1j, "none": h5py.Empty("f4"), "title": np.bytes_(b"T")})
+    plan = stores.rechunk(tmp_path / "x.h5", tmp_path / "y", [6, 4, 10])
+    assert 'leaves out attributes that JSON cannot hold: "none", "z", "t.of", "t.raw"' in plan.remarks
+    plan.run()
+    group = zarr.open_group(str(tmp_path / "y"), mode="r")
+    assert (group.attrs.asdict(), group["t"].attrs.asdict()) == ({"title": "T"}, {"units": "K"})
+    same = stores.compare(tmp_path / "x.h5/t", tmp_path / "y/t")
+    assert any("not compared are attributes that JSON cannot hold" in remark for remark in same.remarks)
+    plan = stores.rechunk(tmp_path / "x.h5/t", tmp_path / "z", [6, 4, 10])
+    assert 'leaves out attributes that JSON cannot hold: "t.of", "t.raw"' in plan.remarks
+
+
 def test_chunks_that_are_counted_from_behind_the_user_block(tmp_path, monkeypatch):
     from anydml.stores.formats import hdf5 as module
 

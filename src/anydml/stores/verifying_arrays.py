@@ -19,7 +19,7 @@ from anydml.moves.compose import Composer
 from anydml.progress import shown
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.columns import made
-from anydml.stores.formats.inside_files import Inside, placed
+from anydml.stores.formats.inside_files import Inside, lost_of, placed
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
@@ -74,6 +74,11 @@ def compare_arrays(
     differences = [*_described({**one, **closed}, {**another, **also}), *_by_files(sides, closed, also)]
     differences += [*_metadata(attributes, others), *_kept_with(one, another)]
     both = [name for name in {**closed, **also} if name in {**one, **closed} and name in {**another, **also}]
+    remarks += [
+        f"{side}: not compared are attributes that JSON cannot hold: {names(lost)}"
+        for side in sides
+        if (lost := lost_of(side))
+    ]
     remarks += [f"{show(name)} is compared file by file: {closed.get(name) or also[name]}" for name in both]
     alike = [name for name in one if name in another and _is_alike(one[name], another[name])]
     total = sum(one[name].nbytes for name in alike)

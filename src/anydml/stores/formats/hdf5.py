@@ -7,7 +7,7 @@ import importlib.util
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,25 +75,28 @@ def references_of_hdf5(path: Path, place: JsonPath) -> References:
         raise place.error('is an HDF5 or NetCDF-4 file, which h5py reads: pip install "anydml[hdf5]"')
     import h5py
 
-    objects, refused = dict[str, bytes | Range](), dict[str, str]()
+    objects, refused, lost = dict[str, bytes | Range](), dict[str, str](), dict[str, list[str]]()
     try:
         with h5py.File(path, "r") as file:
             for name, member in _members(file, ""):
+                attributes, names_lost = _attributes(member)
+                if names_lost:
+                    lost[name] = names_lost
                 if isinstance(member, h5py.Group):
                     hdf5_objects: dict[str, bytes | Range] = {
                         ".zgroup": _text({"zarr_format": 2}),
-                        ".zattrs": _text(_attributes(member)),
+                        ".zattrs": _text(attributes),
                     }
                 else:
                     try:
-                        hdf5_objects = dict(_dataset(member, path))
+                        hdf5_objects = dict(_dataset(member, path, attributes))
                     except (ValueError, KeyError, NotImplementedError) as error:
                         refused[name] = str(error)
                         continue
                 objects |= {f"{name}/{key}".lstrip("/"): content for key, content in hdf5_objects.items()}
     except (OSError, RuntimeError) as error:
         raise place.error(f"cannot be read by h5py: {str(error)[:200]}") from None
-    return References(objects, refused)
+    return References(objects, refused, lost=lost)
 
 
 def _members(group: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -113,7 +116,7 @@ def _members(group: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield member_name, member
 
 
-def _dataset(data: Any, path: Path) -> Iterator[tuple[str, bytes | Range]]:
+def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[tuple[str, bytes | Range]]:
     """Metadata and chunks of a dataset.
 
     Raises:
@@ -137,7 +140,7 @@ def _dataset(data: Any, path: Path) -> Iterator[tuple[str, bytes | Range]]:
         "compressor": codecs.pop() if is_last else None, "filters": codecs or None,
     })  # fmt: skip
     axes = _axes(data)
-    yield ".zattrs", _text(_attributes(data) | ({DIMENSIONS: axes} if axes else {}))
+    yield ".zattrs", _text({**attributes, **({DIMENSIONS: axes} if axes else {})})
     # Where nothing was written, the offset may be any number.
     if 0 in shape or not data.id.get_storage_size():
         return
@@ -212,30 +215,31 @@ def _axes(data: Any) -> list[str]:
     return axes if all(axes) else []
 
 
-def _attributes(of: Any) -> dict[str, Any]:
-    """Attributes that JSON can hold."""
-    attributes = dict[str, Any]()
+def _attributes(of: Any) -> tuple[dict[str, Any], list[str]]:
+    """Attributes that JSON can hold, and the names of the others."""
+    attributes, lost = dict[str, Any](), list[str]()
     for name in of.attrs:
         if name in OF_LIBRARIES:
             continue
         try:
             value = of.attrs[name]
-        except (OSError, TypeError):
-            continue
-        value = value.tolist() if hasattr(value, "tolist") else value
-        if isinstance(value, list) and len(value) == 1 and name != DIMENSIONS:
-            # NetCDF writes numbers as arrays of one element.
-            value = value[0]
-        try:
-            attributes[name] = json.loads(json.dumps(value, default=_text_of))
-        except (TypeError, ValueError):
-            continue
-    return attributes
+            value = value.tolist() if hasattr(value, "tolist") else value
+            if isinstance(value, list) and len(value) == 1 and name != DIMENSIONS:
+                # NetCDF writes numbers as arrays of one element.
+                value = value[0]
+            attributes[name] = json.loads(json.dumps(value, default=_text_of_bytes))
+        except (OSError, TypeError, ValueError):
+            lost.append(name)
+    return attributes, lost
+
+
+def _text_of_bytes(value: Any) -> str:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{show(str(value))} is not a text")
+    return value.decode()
 
 
 def _text_of(value: Any) -> str:
-    if not isinstance(value, bytes | str):
-        raise TypeError(f"{show(str(value))} is not a text")
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 

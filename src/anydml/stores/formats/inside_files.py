@@ -9,7 +9,7 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.json_path import JsonPath
+from anydml.files.json_path import JsonPath, names
 from anydml.files.located import located
 from anydml.stores.formats.hdf5 import is_hdf5, references_of_hdf5
 from anydml.stores.formats.icechunk import is_icechunk, references_of_icechunk, snapshot_of
@@ -168,8 +168,19 @@ def _forget_others(path: Path) -> None:
         del _KNOWN[file]
 
 
+def lost_of(path: Path) -> list[str]:
+    """The names of attributes that are left out of the array or group at a path, and of what is inside it."""
+    if not isinstance(path, Inside):
+        return []
+    start = f"{path.key}/" if path.key else ""
+    lost = {name: of for name, of in path.references.lost.items() if name == path.key or name.startswith(start)}
+    return [f"{name}.{key}" if name else key for name, of in lost.items() for key in of]
+
+
 def said_of(path: Path) -> list[str]:
-    """A remark on the other files from which a path is read, or on the state of a repository, if there are some."""
+    """Remarks on the other files from which a path is read, the state of a repository, or what is lost, if any."""
+    if lost := lost_of(path):
+        return [f"leaves out attributes that JSON cannot hold: {names(lost)}"]
     if isinstance(path, Inside) and path.references.version:
         return [f"reads {path.references.version} of {path.file}"]
     if isinstance(path, Inside) and path.references.remark:

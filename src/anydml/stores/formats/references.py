@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -83,12 +83,14 @@ class References:
         version: which state of a repository this is; empty where the files tell.
         remark: what is to be said of every array that is read; empty if nothing. Such arrays are written as any others
             of Zarr, not as they lie.
+        lost: the names of attributes that JSON cannot hold, by the names of arrays and groups that have some.
     """
 
     objects: Mapping[str, bytes | Object]
     refused: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
     remark: str = ""
+    lost: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.inside: dict[str, dict[str, None]] = {"": {}}
