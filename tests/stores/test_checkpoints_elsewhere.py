@@ -314,7 +314,7 @@ def test_the_hub_gets_its_token_and_nobody_else(web, model, tmp_path, monkeypatc
     assert elsewhere
     assert not any("Authorization" in headers for headers in elsewhere)
     for wrong in "hf://datasets/a/b", "hf://owner", "hf://a/b@c@d", "hf://":
-        with pytest.raises(ModelError, match="is an address that is not read"):
+        with pytest.raises(ModelError, match="is an address of an unsupported kind"):
             stores.open(wrong)
 
 

@@ -47,7 +47,7 @@ def located(name: str, value: object) -> Path:
     if not isinstance(text, str) or match is None:
         if isinstance(text, str) and address(text) is not None:
             raise ModelError(
-                f"{name}: {text[:200]!r} is an address of an unsupported kind; supported are those of {KINDS} are: "
+                f"{name}: {text[:200]!r} is an address of an unsupported kind, not of {KINDS}: "
                 "copy it to this machine first; a folder of this name needs its whole path"
             )
         return Path(path_text(name, text))
