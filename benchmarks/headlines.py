@@ -60,8 +60,8 @@ def headline() -> str:
     by_case = ratios(results("checkpoints")).values()
     median, least = f"{statistics.median(by_case):.1f}", f"{min(by_case):.1f}"
     return (
-        f"**Speed:** the fastest alternative takes {median} times as long to join the shards of a checkpoint: the "
-        f"median of {len(by_case)} cases,\nof which the least is {least}. The median and the least of other grids:\n\n"
+        f"**Speed:** joining the shards of a checkpoint takes the fastest alternative {median} times as long (median "
+        f"of {len(by_case)} cases; the least\nis {least}). All grids:\n\n"
     )
 
 

@@ -230,3 +230,9 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     (case.folder / "test_data_set_0/input_0.pb").write_bytes(b"\xff")
     with pytest.raises(ModelError, match=r"input_0.pb is not a sequence of ONNX"):
         case.inputs()
+
+
+def test_nothing_is_left_of_an_operator_without_cases(tmp_path):
+    with pytest.raises(ModelError, match="there are no cases of 'Slize'"):
+        write_cases(make_cases(["Slize"], 1, seed=1), tmp_path / "new")
+    assert not (tmp_path / "new").exists()

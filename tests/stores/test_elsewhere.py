@@ -445,7 +445,7 @@ def test_where_nothing_is_written(s3, local, capsys):
         assert error.count("\n") == 1
     with pytest.raises(ModelError, match="only Zarr arrays"):
         stores.create(f"{s3.folder}/y.npy", [2], "f4")
-    with pytest.raises(BindingError, match="leave the scheduler away"):
+    with pytest.raises(BindingError, match="leave out the scheduler"):
         stores.rechunk("x.npy", f"{s3.folder}/y").run(scheduler="tcp://127.0.0.1:1")
     assert names(s3.folder) == []
 

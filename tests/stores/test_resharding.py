@@ -304,7 +304,7 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
         ("x = 1", "x: is not known"),
         ("[[rules]]\n", "rules[0]: has no action: each rule must have exactly one of rename"),
         ('[[rules]]\nmatch = "a"\ndrop = true\nrename = "b"', "rules[0]: has both rename and drop"),
-        ('[[rules]]\nmatch = "q"\ndrop = true', "is for no tensor"),
+        ('[[rules]]\nmatch = "q"\ndrop = true', "matches no tensor"),
         ('[[rules]]\nmatch = "{n}.weigth"\ndrop = true', 'the nearest name is "m.0.weight"'),
         ('[[rules]]\nmatch = "{n}.weight"\nrename = "{n}.w"', '"m.0.weight" is not, for {…} stands for one part'),
         ('[[rules]]\njoin = ["{n}.weight", "a"]\nto = "c"\naxis = 0', '"m.0.weight" is not, for {…} stands'),

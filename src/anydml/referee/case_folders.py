@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -198,10 +199,12 @@ def write_cases(
         ModelError: the folder has something in it, or cannot be written.
     """
     check_new(folder)
-    count = 0
+    count, waiting = 0, iter(cases)
+    # What is wrong with the operators is found by the first case, before there is a folder.
+    first = [*islice(waiting, 1)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for case in cases:
+        for case in chain(first, waiting):
             count += write(case, folder)
         index = {"format": form, "cases": count, "anydml": __version__, "onnx": onnx.__version__, **said}
         (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")

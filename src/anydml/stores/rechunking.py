@@ -270,6 +270,6 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
         if isinstance(entry, slice) and size and not range(size)[entry]:
             raise BindingError(
                 f"rechunk: {place}: slice {texts[axis].strip()} takes nothing of axis {axis}, which has elements 0 to "
-                f"{size - 1}: let it stop after it starts, within these"
+                f"{size - 1}: start and stop must enclose some of them"
             )
     return (*entries, *[slice(None)] * (rank - len(texts)))

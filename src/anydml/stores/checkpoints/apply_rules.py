@@ -66,12 +66,12 @@ def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
 def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
     """The error of a rule that matches no tensor, with a suggestion."""
     text = rule.match.text
-    said = f"is for no tensor: none is called {show(text)} by then"
+    said = f"matches no tensor: no name is like {show(text)} after the rules before it"
     # Bounded, because a file may have a million names of a million characters.
     few = [name for name in islice(tensors, MAX_SEARCHED_NAMES) if len(name) <= MAX_SEARCHED_NAMES]
     similar = next((name for name in few if rule.match.is_nearly(name)), None)
     if similar is not None:
-        said += f"; {show(similar)} is not, for {{…}} stands for one part of a name, without dots, and * for any"
+        said += f"; {show(similar)} is not, because {{…}} stands for one part of a name, without dots, and * for any"
     elif near := difflib.get_close_matches(text[:MAX_SEARCHED_NAMES], few, 1, 0.3):
         said += f"; the nearest name is {show(near[0])}"
     return rule.place.error(said)

@@ -62,7 +62,9 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
     if type(shards) is not int or shards < 1:
         raise ModelError(f"{name}: shards is {show(shards)}, where a number of files from 1 is expected")
     if not is_whole:
-        raise ModelError(f"{name}: shards is the number of files of whole tensors in a folder, which {out} is not")
+        raise ModelError(
+            f"{name}: shards is the number of files of whole tensors in a folder, but {out} is something else: leave it out"
+        )
 
 
 def files_of_shards(

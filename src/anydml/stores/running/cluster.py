@@ -39,7 +39,9 @@ def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]
     """Run a plan on a cluster; as `Plan.run`."""
     written = [*(file.path for file in plan.files), *(array.path for array in plan.arrays)]
     if any(isinstance(path, Address) for path in written):
-        raise BindingError(f"{plan.name}: a cluster writes files, and not at addresses: leave the scheduler away")
+        raise BindingError(
+            f"{plan.name}: a Dask cluster writes files only, and the output is at an address: leave out the scheduler"
+        )
     # Nothing is begun before the cluster is there.
     with connected(scheduler) as client:
         run(plan, progress, partial(write_on, client, scheduler, plan))
@@ -102,7 +104,7 @@ def connected(scheduler: str) -> Iterator[Any]:
     try:
         import distributed
     except ImportError:
-        raise ModelError(f'{scheduler}: is a Dask scheduler, which needs: pip install "anydml[dask]"') from None
+        raise ModelError(f'{scheduler}: a Dask scheduler needs Dask: pip install "anydml[dask]"') from None
     try:
         client = distributed.Client(scheduler, timeout=SECONDS_TO_ANSWER, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -128,14 +130,14 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
         done: list[tuple[int, int]] | str = task.result()
     except distributed.KilledWorker as error:
         raise ModelError(
-            f"{scheduler}: workers died over the same blocks: see whether they have the memory; the same command "
-            f"goes on ({_text(error)})"
+            f"{scheduler}: workers died several times in the same blocks ({_text(error)}): see whether they have "
+            "enough memory, and run the same command again, which resumes"
         ) from None
     except Exception as error:
         # A worker that cannot begin raises any error, as where anydml is missing or has another version.
         raise ModelError(
-            f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_text(error)}; workers need the same "
-            "version of anydml"
+            f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_text(error)}; if it is missing "
+            "or another version there, install the same version of anydml"
         ) from None
     if isinstance(done, str):
         raise ModelError(f"{scheduler}: {done}; repeat the command to resume")
