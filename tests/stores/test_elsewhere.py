@@ -251,8 +251,8 @@ def test_no_traceback(s3, local, capsys):
         "s3://bucket/../x": "two dots",
         "http://127.0.0.1:9/x.zarr": "cannot be read",
         "az://container/x": "Account must be specified",
-        "hf://datasets/o/m/x.npy": "only those of s3://",
-        "memory://a/x": "memory of a process",
+        "hf://datasets/o/m/x.npy": "of an unsupported kind, not of s3://",
+        "memory://a/x": "memory of this process",
     }.items():
         code, _, error = said(capsys, "stores", name)
         assert code == 2
@@ -435,7 +435,7 @@ def test_where_nothing_is_written(s3, local, capsys):
         f"{s3.folder}/y.npy": "is a .npy file",
         "s3://bucket": "is a whole bucket",
         "https://host/y.zarr": "is only read",
-        "memory://m/y.zarr": "memory of a process",
+        "memory://m/y.zarr": "memory of this process",
         "s3://nobucket/y.zarr": "404",
         f"{s3.folder}/y.h5": "another kind",
     }.items():

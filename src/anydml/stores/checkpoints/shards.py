@@ -63,7 +63,7 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
         raise ModelError(f"{name}: shards is {show(shards)}, where a number of files from 1 is expected")
     if not is_whole:
         raise ModelError(
-            f"{name}: shards is the number of files of whole tensors in a folder, but {out} is something else: leave out "
+            f"{name}: shards is the number of files of whole tensors in a folder, but {out} is not one: leave out "
             "shards"
         )
 
