@@ -1,5 +1,6 @@
 """Requests on slow mounts: files are opened once, and read by long requests."""
 
+import json
 import os
 import sys
 from collections import Counter
@@ -147,3 +148,68 @@ def test_many_small_tensors_of_ranks_are_read_by_few_requests(tmp_path):
         for rank, part in zip(ranks, parts, strict=True):
             assert np.array_equal(rank[name].read(), part), name
     assert stores.verify(tmp_path / "whole.safetensors", tmp_path / "tp") is None
+
+
+def experts(rng, count, sizes):
+    """Gates, ups and downs of experts, and norms of other dtypes between layers."""
+    tensors = {}
+    for layer in range(3):
+        for k in range(count):
+            own = f"model.layers.{layer}.mlp.experts.{k}"
+            for name in ("gate_proj", "up_proj", "down_proj"):
+                shape = sizes[::-1] if name == "down_proj" else sizes
+                tensors[f"{own}.{name}.weight"] = rng.integers(0, 1 << 15, shape).astype("i2").view("f2")
+        tensors[f"model.layers.{layer}.input_layernorm.weight"] = rng.integers(0, 99, sizes[1]).astype("f4")
+    return tensors
+
+
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ranks": 4}, {"ranks": {"tp": 2, "fsdp": 2}}, {"ranks": {"tp": 2, "pp": 3}}, {"ranks": 4, "dcp": True},
+        {"ranks": 4, "dtype": "float32"}, {"ranks": {"tp": 2, "ep": 2}, "memory": "20MB"},
+        {"ranks": 4, "memory": "3MB"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_tensors_of_ranks_are_read_once_for_all_of_them(tmp_path, options, files):
+    own = experts(np.random.default_rng(0), 4, (768, 512))
+    names = [*own]
+    (tmp_path / "in").mkdir()
+    for k in range(files):
+        some = names[k * len(names) // files : (k + 1) * len(names) // files]
+        save_file({name: own[name] for name in some}, tmp_path / f"in/{k}.safetensors")
+    plan = stores.reshard(tmp_path / "in", tmp_path / "out", **options)
+    size = sum(each.nbytes for each in own.values())
+    if options.get("memory") != "3MB":
+        assert plan.totals.bytes_read <= 1.01 * size
+        assert plan.totals.reads <= 24
+    plan.run()
+    stores.reshard(tmp_path / "out", tmp_path / "back.safetensors").run()
+    found = stores.open(tmp_path / "back.safetensors")
+    assert {*found} == {*own}
+    for name, tensor in own.items():
+        expected = tensor.astype("f4") if "dtype" in options else tensor
+        assert found[name].read().tobytes() == expected.tobytes(), name
+
+
+def test_planning_ten_thousands_of_tensors_for_ranks_takes_few_moves(tmp_path):
+    header, at = {}, 0
+    for layer in range(20):
+        for k in range(200):
+            for name in ("gate_proj", "up_proj", "down_proj"):
+                offsets = [at, at + (8 << 20)]
+                header[f"model.layers.{layer}.mlp.experts.{k}.{name}.weight"] = {
+                    "dtype": "F16", "shape": [2048, 2048], "data_offsets": offsets,
+                }  # fmt: skip
+                at += 8 << 20
+    text = json.dumps(header).encode()
+    with (tmp_path / "x.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + at)
+    plan = stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", ranks=4)
+    assert len(plan.blocking.groups) == 1
+    assert sum(len(kind.moves) for kind in plan.blocking.kinds) <= 8
+    assert plan.totals.reads <= MOST_A_GIB * at / (1 << 30)
+    assert plan.totals.bytes_read_again == 0

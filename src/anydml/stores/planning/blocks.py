@@ -19,7 +19,7 @@ from anydml.stores.planning.block_shapes import offset_of, requests, sizes_of
 from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
 from anydml.stores.planning.cutting import Side, can_be_cut, end_of, parts, pitched, with_end
 from anydml.stores.planning.regions import in_box
-from anydml.stores.planning.transfers import Transfer, aligned, direct, listed, together, transfer_of
+from anydml.stores.planning.transfers import Transfer, adjacent, aligned, direct, listed, together, transfer_of
 from anydml.tensor import Layout
 
 
@@ -95,12 +95,14 @@ class MoveGroup:
         sizes: bytes of each operand; −1 for constants.
         units: bytes of an element, by operand.
         copies: copies that write other bytes than the moves.
+        is_divided: whether other groups write between the bytes that this one does, so that it is cut by its sources.
     """
 
     moves: tuple[Move, ...]
     sizes: tuple[int, ...]
     units: tuple[int, ...]
     copies: tuple[RunCopies, ...] = ()
+    is_divided: bool = False
 
     @cached_property
     def is_ordered(self) -> bool:
@@ -111,7 +113,7 @@ class MoveGroup:
     def sides(self) -> tuple[Side, ...]:
         """The ends of the moves by which the group can be cut."""
         sides: list[Side] = []
-        if all(can_be_cut(move, "destination") for move in self.moves):
+        if not self.is_divided and all(can_be_cut(move, "destination") for move in self.moves):
             sides.append("destination")
         if (
             not self.copies
@@ -177,22 +179,26 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     low, high = (end * view.strides[0] for end in area[0])
     near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
     whole, strides = math.prod(sizes), Layout.packed(sizes, 1).strides
-    transfers: list[Transfer] = []
-    inside: list[Move] = []
-    waiting: list[int] = []
-    written = 0
-    for number in near:
-        for part in parts(moves[number], side, view.strides[:-1], area):
-            move = with_end(part, side, in_box(end_of(part, side), part.sizes, view, area, strides, operand))
-            written += move.bytes_written
-            source = move.source
-            if isinstance(source, Access) and group.sizes[source.operand] >= 0:
-                if not group.is_ordered and 0 not in source.strides and (straight := direct(move, _other(side))):
-                    transfers.append(straight)
-                    continue
-                waiting.append(len(inside))
-            inside.append(move)
+    inside = [
+        with_end(part, side, in_box(end_of(part, side), part.sizes, view, area, strides, operand))
+        for number in near
+        for part in parts(moves[number], side, view.strides[:-1], area)
+    ]
+    written = sum(move.bytes_written for move in inside)
+    are_read = [isinstance(move.source, Access) and group.sizes[move.source.operand] >= 0 for move in inside]
+    straight = [
+        direct(move, _other(side)) if is_read and not group.is_ordered and 0 not in move.reads.strides else None
+        for move, is_read in zip(inside, are_read, strict=True)
+    ]
+    if group.is_divided and not all(straight):
+        # What is moved lies between what is not, so that writes of both are long.
+        straight = [None] * len(inside)
+    transfers = [transfer for transfer in straight if transfer is not None]
+    left = [k for k, transfer in enumerate(straight) if transfer is None]
+    inside, waiting = [inside[k] for k in left], [number for number, k in enumerate(left) if are_read[k]]
     gap = cut.gap if side == "destination" else None
+    if side == "source":
+        transfers = [*adjacent(transfers)]
     staged, placed, used = together([inside[k] for k in waiting], _other(side), gap)
     transfers += staged
     for k, move in zip(waiting, placed, strict=True):

@@ -86,8 +86,11 @@ def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
 
 
 def _mean(io: BlockIO) -> float:
-    """Bytes of a read, on average."""
-    return sum(read.bytes for read in io.reads) / max(1, sum(read.file.size for read in io.reads))
+    """Bytes of a read or of a write, on average, whichever is less."""
+    return min(
+        sum(transfer.bytes for transfer in all_of) / max(1, sum(transfer.file.size for transfer in all_of))
+        for all_of in (io.reads, io.writes)
+    )
 
 
 def _candidates(group: MoveGroup, max_bytes: int) -> Iterator[tuple[Cut, int]]:

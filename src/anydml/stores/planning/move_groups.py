@@ -24,6 +24,9 @@ from anydml.stores.planning.known_lookups import reader_of, resolved
 MAX_SHARED_OUTPUT = 1 << 20
 """Maximum size in bytes of an output that shares blocks with others."""
 
+MAX_DIVIDED, MIN_FREE = 4 << 20, 16 << 20
+"""Maximum size in bytes of an output that is written as its source is read, and least memory for that."""
+
 
 class PlacedGroup(NamedTuple):
     """A group of moves between files.
@@ -67,8 +70,9 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
         alike = [AlikeMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
         tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
     taken = {table.destination for table in tables}
-    alone, several, copies, intervals = joined(
-        alike, taken, places, count + len(constants), min(MAX_SHARED_OUTPUT, free // 16)
+    max_divided = MAX_DIVIDED if free >= MIN_FREE else 0
+    alone, several, copies, intervals, divided = joined(
+        alike, taken, places, count + len(constants), min(MAX_SHARED_OUTPUT, free // 16), max_divided
     )
     left = [*program._replace(alike=alike).moves(count, alone)]
     intervals |= {k: places.interval(k, k) for k in _used(left, tables) if k < count}
@@ -85,10 +89,11 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
         units = tuple(intervals[k].unit if k in intervals else 0 for k in operands)
         own_rows = [replace(row, destination=numbers[row.destination], source=numbers[row.source]) for row in rows]
         # The layers of a model differ by their files alone.
-        key = moves, bytes_of, units, *map(RunCopies.state, own_rows)
+        is_divided = not divided.isdisjoint(operands)
+        key = moves, bytes_of, units, is_divided, *map(RunCopies.state, own_rows)
         if key not in alike_to:
             alike_to[key] = len(groups.kinds)
-            groups.kinds.append(MoveGroup(moves, bytes_of, units, tuple(own_rows)))
+            groups.kinds.append(MoveGroup(moves, bytes_of, units, tuple(own_rows), is_divided))
         groups.groups.append(PlacedGroup(alike_to[key], operands))
     return groups
 

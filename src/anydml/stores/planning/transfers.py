@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -98,6 +98,22 @@ def scattered(operand: int, file: Numbers, buffer: Numbers, lengths: Numbers) ->
     counts = np.diff(np.append(np.flatnonzero(np.insert(begins, between, False)), begins.size + between.size))
     runs = np.insert(buffer, between, LEFT_OUT), np.insert(lengths, between, gaps[between - 1])
     return Transfer(operand, file[begins], *runs, True, counts)
+
+
+def adjacent(writes: Iterable[Transfer]) -> Iterator[Transfer]:
+    """Direct writes, of which those that follow each other in a file are one request, where the system has such."""
+    by_operand = dict[int, list[Transfer]]()
+    for write in writes:
+        by_operand.setdefault(write.operand, []).append(write)
+    for operand, several in by_operand.items():
+        if len(several) == 1 or not can_scatter() or any(write.counts is not None for write in several):
+            yield from several
+            continue
+        file, buffer, lengths = (np.concatenate([write[k] for write in several]) for k in (1, 2, 3))
+        order = np.argsort(file, kind="stable")
+        file, buffer, lengths = file[order], buffer[order], lengths[order]
+        begins = np.flatnonzero(np.concatenate([[True], file[1:] != (file + lengths)[:-1]]))
+        yield Transfer(operand, file[begins], buffer, lengths, True, np.diff(np.append(begins, file.size)))
 
 
 def direct(move: Move, side: Side) -> Transfer | None:

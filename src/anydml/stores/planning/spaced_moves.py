@@ -1,0 +1,140 @@
+"""Moves to many outputs, as few moves where they are evenly spaced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.moves import Access, Fill, Move
+from anydml.stores.formats.store import Numbers
+from anydml.stores.planning.intervals import Places
+from anydml.stores.planning.transfers import listed
+from anydml.stores.planning.writers import Writers
+
+FEW_RUNS = 32
+"""Runs up to which those of many moves are rows, which take no more memory than the moves, and less time."""
+
+
+GroupAndFile = tuple[int, int]
+"""Numbers of a group of outputs and of the file that it is read from; −1 for no file."""
+
+
+Runs = tuple[Numbers, ...]
+"""Numbers of the group and the file that is read, offsets in both files, and bytes, of copies."""
+
+
+class SpacedMoves(NamedTuple):
+    """A move to each of some outputs, sorted by group, file and offset.
+
+    Attributes:
+        move: with offsets of 0.
+        group: numbers of the groups.
+        file: numbers of the files that are read; −1 for none.
+        to: offsets in the file that is written.
+        at: offsets in the file that is read, or in a constant.
+        parts: those that are evenly spaced, and so one move: the first, and the number of each.
+    """
+
+    move: Move
+    group: Numbers
+    file: Numbers
+    to: Numbers
+    at: Numbers
+    parts: list[tuple[int, int]]
+
+    @property
+    def are_few_runs(self) -> bool:
+        """Whether they read a file by few runs each."""
+        return bool(self.file[0] >= 0) and self.to.size * math.prod(self.move.sizes) <= FEW_RUNS * len(self.parts)
+
+    def runs(self) -> Runs:
+        """The same as copies."""
+        sizes, end, source, length = self.move.sizes, self.move.destination, self.move.reads, self.move.element_size
+        to, at = listed(0, sizes, end.strides), listed(0, sizes, source.strides)
+        group, file = (np.repeat(column, to.size) for column in (self.group, self.file))
+        places = ((column[:, None] + steps).reshape(-1) for column, steps in ((self.to, to), (self.at, at)))
+        return group, file, *places, np.full(group.size, length)
+
+    def moves(self) -> Iterator[tuple[GroupAndFile, Move]]:
+        """Moves with offsets in files."""
+        sizes, end, source, length = self.move
+        for k, turns, count in self._repeated():
+            steps = [int(offsets[k + count] - offsets[k]) if turns > 1 else 0 for offsets in (self.to, self.at)]
+            within = [int(offsets[k + 1] - offsets[k]) if count > 1 else 0 for offsets in (self.to, self.at)]
+            written = end._replace(offset=int(self.to[k]), strides=(steps[0], within[0], *end.strides))
+            read = (
+                source
+                if isinstance(source, Fill)
+                else source._replace(offset=int(self.at[k]), strides=(steps[1], within[1], *source.strides))
+            )
+            yield (int(self.group[k]), int(self.file[k])), Move((turns, count, *sizes), written, read, length)
+
+    def _repeated(self) -> Iterator[tuple[int, int, int]]:
+        """Parts of one size that are evenly spaced, too: the first output, and the numbers of parts and of each."""
+        firsts, counts = np.array(self.parts, np.int64).reshape(-1, 2).T
+        place = np.stack([self.to, self.at, self.group, self.file], 1).astype(np.int64)
+        steps, within = (
+            np.diff(place[firsts], axis=0),
+            place[np.minimum(firsts + 1, firsts + counts - 1)] - place[firsts],
+        )
+        # Of parts that follow each other, as the gates and ups of experts do.
+        is_like = (counts[1:] == counts[:-1]) & (within[1:] == within[:-1]).all(1) & (steps[:, 2:] == 0).all(1)
+        goes_on = np.concatenate([[False], is_like[1:] & is_like[:-1] & (steps[1:] == steps[:-1]).all(1)])
+        k = 0
+        while k < firsts.size:
+            turns = 1
+            if k < is_like.size and is_like[k]:
+                turns = 2
+                while k + turns < firsts.size and goes_on[k + turns - 1]:
+                    turns += 1
+            yield int(firsts[k]), turns, int(counts[k])
+            k += turns
+
+
+def spaced_moves(
+    writers: Iterable[Writers],
+    places: Places,
+    group_of: Callable[[Numbers], Numbers],
+    file_of: Callable[[Numbers], Numbers],
+) -> Iterator[SpacedMoves]:
+    """The moves to outputs, also those of runs, with numbers of the groups and files of outputs and inputs."""
+    for moves, runs, sets, to_output in writers:
+        of_runs = (
+            Move((), Access(to_output, to, ()), Access(from_input, inside, ()), length)
+            for to, from_input, inside, length in runs
+        )
+        for move in (*moves, *of_runs):
+            end, source = move.destination, move.source
+            is_read = isinstance(source, Access) and source.operand < sets.shape[1]
+            output, store = sets[:, end.operand], sets[:, move.reads.operand if is_read else end.operand]
+            group, to = group_of(output), places.offset[output] + end.offset
+            file, at = np.full(store.size, -1), np.zeros_like(to)
+            if is_read:
+                file, at = file_of(store), places.offset[store] + move.reads.offset
+            elif isinstance(source, Access):
+                # Constants follow all arrays.
+                at += source.offset
+                source = source._replace(operand=source.operand - sets.shape[1] + places.size.size)
+            order = np.lexsort((to, file, group))
+            group, file, to, at = (column[order] for column in (group, file, to, at))
+            parts = [*_even(group, file, to, at)]
+            yield SpacedMoves(move._replace(source=source), group, file, to, at, parts)
+
+
+def _even(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[tuple[int, int]]:
+    """Runs of evenly spaced pairs of offsets of one group and file: the first, and the number of each."""
+    are_close = (np.diff(group) == 0) & (np.diff(file) == 0)
+    goes_on = are_close[1:] & are_close[:-1] & (np.diff(to, 2) == 0) & (np.diff(at, 2) == 0)
+    stops = iter([*(np.flatnonzero(~goes_on) + 1).tolist(), to.size - 1])
+    first, stop = 0, 0
+    while first < to.size:
+        last = first
+        if first + 1 < to.size and are_close[first]:
+            while stop <= first:
+                stop = next(stops)
+            last = stop
+        yield first, last - first + 1
+        first = last + 1
