@@ -217,6 +217,23 @@ def test_chunks_that_are_counted_from_behind_the_user_block(tmp_path, monkeypatc
         stores.open(tmp_path / "y.mat/gzip")
 
 
+def test_chunks_of_zeros_do_not_tell_what_offsets_count_from(tmp_path, monkeypatch):
+    from anydml.stores.formats import hdf5 as module
+
+    x = np.arange(40_000, dtype="f4").reshape(40, 1000)
+    x[:8] = 0
+    with h5py.File(tmp_path / "v.mat", "w", userblock_size=512) as file:
+        file["mask"] = np.zeros(4096, "u1")
+        file.create_dataset("x", data=x, chunks=(4, 1000))
+    chunks = module._chunks
+    for by in 0, -512:
+        monkeypatch.setattr(
+            module, "_chunks", lambda data, by=by: [c._replace(byte_offset=c.byte_offset + by) for c in chunks(data)]
+        )
+        (tmp_path / f"{-by}.mat").write_bytes((tmp_path / "v.mat").read_bytes())
+        np.testing.assert_array_equal(stores.open(tmp_path / f"{-by}.mat/x").read(), x)
+
+
 def test_hdf5_without_its_library_is_named(tmp_path, monkeypatch):
     hdf5(tmp_path / "x.nc")
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None)

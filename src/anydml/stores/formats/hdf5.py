@@ -7,7 +7,7 @@ import importlib.util
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,7 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
             yield name, np.ascontiguousarray(data[...]).tobytes()
         return
     chunks = _chunks(data)
-    base = _base(data, chunks[0], path) if chunks else 0
+    base = _base(data, chunks, path)
     for chunk_info in chunks:
         if chunk_info.filter_mask:
             raise ValueError(
@@ -173,22 +173,26 @@ def _chunks(data: Any) -> list[Any]:
     return [data.id.get_chunk_info(k) for k in range(data.id.get_num_chunks())]
 
 
-def _base(data: Any, chunk_info: Any, path: Path) -> int:
+def _base(data: Any, chunks: Sequence[Any], path: Path) -> int:
     """Bytes that come before what offsets of chunks count from: some versions of HDF5 count from behind the user block.
 
     Raises:
-        ValueError: the chunk is at neither place.
+        ValueError: the chunks are at neither place.
     """
-    base = data.file.userblock_size
-    if not base:
-        return 0
-    content = bytes(data.id.read_direct_chunk(chunk_info.chunk_offset)[1])
+    places = {0, data.file.userblock_size}
     with path.open("rb") as file:
-        for start in (0, base):
-            file.seek(start + chunk_info.byte_offset)
-            if file.read(len(content)) == content:
-                return start
-    raise ValueError("has chunks whose places behind the user block are not known")
+        for chunk_info in chunks:
+            # Chunks of zeros may be at both places.
+            if len(places) == 1:
+                break
+            content = bytes(data.id.read_direct_chunk(chunk_info.chunk_offset)[1])
+            for start in [*places]:
+                file.seek(start + chunk_info.byte_offset)
+                if file.read(len(content)) != content:
+                    places.remove(start)
+            if not places:
+                raise ValueError("has chunks whose places behind the user block are not known")
+    return min(places)
 
 
 def _codecs(data: Any, dtype: np.dtype[Any]) -> Iterator[dict[str, Any]]:
