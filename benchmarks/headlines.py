@@ -44,7 +44,8 @@ def ratios(kept: dict[str, Any]) -> dict[str, float]:
     for name, case in named:
         others = [seconds for way, seconds in case["seconds"].items() if way not in NOT_ALTERNATIVES]
         if others and case.get("state", "hot") == "hot":
-            by_case[f"{name}: {case['about']}"] = min(others) / case["seconds"]["anydml"]
+            # Where rounds are paired, the median of their ratios is kept.
+            by_case[f"{name}: {case['about']}"] = case.get("ratio") or min(others) / case["seconds"]["anydml"]
     return by_case
 
 

@@ -16,7 +16,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright
 pytest.importorskip("material", reason="needs mkdocs-material")
 pytest.importorskip("mkdocstrings", reason="needs mkdocstrings")
 
-PAGES = ("index", "coming-from", "operators/split", "benchmarks", "feature-levels", "reference")
+PAGES = ("index", "arrays", "operators/split", "benchmarks", "directml", "reference")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -137,14 +137,12 @@ def test_a_name_with_hyphens_stays_whole(visit, page):
 
 
 def test_names_stay_whole(visit):
-    tab = visit("coming-from", width=390)
+    tab = visit("arrays", width=390)
     names = tab.locator("td code").evaluate_all(LINES)
     assert {lines for name, lines in names if " " not in name} == {1}
 
 
-@pytest.mark.parametrize(
-    "page", ["arrays", "benchmarks", "coming-from", "explain", "operators/index", "platforms", "reference"]
-)
+@pytest.mark.parametrize("page", ["arrays", "benchmarks", "explain", "operators/index", "platforms", "reference"])
 def test_tables_have_room_on_a_wide_page(visit, page):
     tab = visit(page, width=1280)
     tables = tab.locator("article .md-typeset__scrollwrap")
@@ -153,7 +151,7 @@ def test_tables_have_room_on_a_wide_page(visit, page):
 
 
 def test_output_wraps(visit):
-    tab = visit("stories/check-in-ci", width=390)
+    tab = visit("directml", width=390)
     shown = tab.locator(".language-text code")
     assert shown.count() > 2
     assert shown.evaluate_all("shown => shown.filter(each => each.scrollWidth > each.clientWidth).length") == 0

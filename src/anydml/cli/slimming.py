@@ -83,7 +83,16 @@ def slim(
             lines.append(f"'{model}' is explained in '{html}'")
         if as_json:
             done = {"written": not dry_run, **({"refused": refusal} if dry_run else {})}
-            say_json({"model": model, "output": output, "html": html, **done, **_document(slimmed), "proof": proof})
+            say_json(
+                {
+                    "model": model,
+                    "output": output,
+                    "html": None if dry_run else html,
+                    **done,
+                    **_document(slimmed),
+                    "proof": proof,
+                }
+            )
         return lines
 
     with model_file(model) as file:
