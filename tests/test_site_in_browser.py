@@ -151,7 +151,7 @@ def test_tables_have_room_on_a_wide_page(visit, page):
 
 
 def test_output_wraps(visit):
-    tab = visit("directml", width=390)
+    tab = visit("stories/without-windows", width=390)
     shown = tab.locator(".language-text code")
     assert shown.count() > 2
     assert shown.evaluate_all("shown => shown.filter(each => each.scrollWidth > each.clientWidth).length") == 0
