@@ -334,7 +334,13 @@ def test_what_generators_draw_that_are_made_without_a_seed_is_not_frozen(name):
     assert len({len(function(X)) for _ in range(40)}) > 1
 
 
+def named_like_a_maker(x):
+    np.random.default_rng(3)
+    return (x[1:], "Random")[0] if len(x) else "Random"
+
+
 STEADY = {
+    "a text like a maker's name": named_like_a_maker,
     "a seeded generator": lambda x: x[random.Random(3).randrange(30) :],
     "NumPy's, seeded": lambda x: x[np.random.default_rng(5).integers(30) :],
     "NumPy's, seeded by a keyword": lambda x: x[np.random.default_rng(seed=5).integers(30) :],

@@ -163,7 +163,7 @@ def read_all(make, arrays):
     return 0
 
 
-_NUMBERS = {int, float, complex, bool, *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG")}
+_NUMBERS = {int, float, complex, bool}
 
 
 def item(make, x, value):

@@ -65,7 +65,7 @@ class Element:
 
 
 def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a value, or a tensor's only element.
+    """Return a value; as a number of Python, whose range NumPy checks, if it is a single number of an array library.
 
     Raises:
         TypeError: NumPy would convert it, but it is not a number, and the elements are.
@@ -75,13 +75,20 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
         return value
     if rank := getattr(value, "ndim", 0):
         raise ValueError(f"it has {rank} dimension{'s' * (rank > 1)}: pass one element of it")
-    if getattr(value, "requires_grad", False) and sys.modules["torch"].is_grad_enabled():
-        raise ValueError("it requires grad: pass its detach(), or a number")
-    has_numbers = dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
-    kind = getattr(getattr(value, "dtype", None), "kind", "")
-    if has_numbers and (value is None or isinstance(value, (str, bytes)) or kind in ("S", "U", "T", "M", "m")):
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.requires_grad and torch.is_grad_enabled():
+            raise ValueError("it requires grad: pass its detach(), or a number")
+        return value.item()
+    kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else ""
+    is_numeric = dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
+    # Accessing `np.ma` imports it, which takes longer than any call.
+    is_masked = isinstance(value, np.ndarray) and type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)
+    is_other = value is None or is_masked or isinstance(value, (str, bytes, bytearray, memoryview, np.void))
+    if is_numeric and (is_other or (kind and kind in "SUTMmO")):
         raise TypeError("pass a number")
-    return value.item() if hasattr(value, "requires_grad") else value
+    # An extended float would lose digits.
+    return value.item() if kind and kind in "biufc" and value.dtype.itemsize <= 8 * (1 + (kind == "c")) else value
 
 
 ZERO = Element(bytes(8))

@@ -141,7 +141,7 @@ def _unseeded(code: types.CodeType) -> Iterator[str]:
         if step.argval == "seed":
             if is_call and not after[0].arg:
                 yield step.argval
-        elif step.argval in _MAKERS and not step.opname.startswith("STORE"):
+        elif step.argval in _MAKERS and not step.opname.startswith(("STORE", "LOAD_CONST", "RETURN_CONST")):
             is_check = is_call and after[0].arg == 2 and "isinstance" in code.co_names
             is_import = step.opname == "IMPORT_FROM" and after[0].argval == step.argval
             if not (is_check or is_import or _calls_with_a_constant(after)):
@@ -150,6 +150,8 @@ def _unseeded(code: types.CodeType) -> Iterator[str]:
 
 def _calls_with_a_constant(steps: list[dis.Instruction]) -> bool:
     """Whether instructions after a function's name begin with a call with one argument, a constant but None."""
+    if not steps:
+        return False
     constant, *others = steps
     is_constant = constant.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT")) and constant.argval is not None
     # A keyword's name is an instruction of its own.
