@@ -112,6 +112,10 @@ def _merged(cuts: Numbers, widths: Numbers) -> Numbers:
             width = min(width, int(widths[k:end].min()))
             if end == k + 1:
                 break
+        if end - k > 1:
+            # The last widths may be much narrower than those before them.
+            room = MAX_GROWTH * int(widths[k:end].min())
+            end = min(end, max(k + 1, int(np.searchsorted(cuts, cuts[k] + room, "right")) - 1))
         k = end
         kept.append(k)
     return cuts[kept]

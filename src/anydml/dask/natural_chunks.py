@@ -285,7 +285,11 @@ def _section(
             digit = -((first - bound) // step) if step > 0 else (first - bound) // -step + 1
             if 0 < digit < outer.size:
                 cuts.append(digit * outer.step)
-    # What is repeated is cut as often.
-    repeats = [run for run in runs if run.step > outer.step] if len(cuts) > 1 else []
-    apart = distances([run.size for run in repeats], [run.step for run in repeats]).reshape(-1, 1)
-    return Section(start, stop, _width(leading, shares), (start + apart + np.array(cuts)).reshape(-1))
+    # What is repeated is cut as often, unless small chunks have room for all of it.
+    repeats = [run for run in runs if run.number not in shares]
+    width = _width(leading, shares) * (chunks.room if repeats else 1)
+    outside = [run for run in repeats if run.step > outer.step] if len(cuts) > 1 else []
+    if outside and width >= outer.size * outer.step:
+        return Section(start, stop, width, ())
+    apart = distances([run.size for run in outside], [run.step for run in outside]).reshape(-1, 1)
+    return Section(start, stop, width, (start + apart + np.array(cuts)).reshape(-1))
