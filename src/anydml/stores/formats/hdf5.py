@@ -179,7 +179,7 @@ def _base(data: Any, chunks: Sequence[Any], path: Path) -> int:
     Raises:
         ValueError: the chunks are at neither place.
     """
-    places = {0, data.file.userblock_size}
+    places = {0, int(data.file.userblock_size)}
     with path.open("rb") as file:
         for chunk_info in chunks:
             # Chunks of zeros may be at both places.
