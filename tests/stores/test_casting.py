@@ -145,3 +145,44 @@ def test_scales_of_quantised_weights_keep_their_dtypes(tmp_path, capsys):
     assert (
         anydml(capsys, "verify", tmp_path / "in.safetensors", tmp_path / "out.safetensors", "--dtype", "bf16")[0] == 0
     )
+
+
+FLOATS = np.linspace(0, 1, 8, dtype="f4")
+
+
+@pytest.mark.parametrize(
+    ("integers", "kept", "cast"),
+    [
+        ({"l.weight": "u4"}, ["l.scales", "l.biases"], ["l.bias", "m.biases"]),
+        ({"weight": "u4"}, ["scales", "biases"], ["bias", "norm"]),
+        ({"l.q_weight": "i4", "l.q_scale": "i4", "l.q_groups": "i2"}, ["l.q_scale_max"], ["l.bias", "l.norm"]),
+        ({"l.trellis": "i2"}, ["l.suh", "l.svh"], ["l.bias", "norm.weight"]),
+        ({"l.weight._data": "i1"}, ["l.weight._scale", "l.input_scale"], ["l.bias", "m.input_scale"]),
+        ({"l.weight._data._data": "u1"}, ["l.weight._scale", "l.weight._shift"], ["l.bias"]),
+        ({"e.w13_qweight": "i4"}, ["e.w13_scales", "e.w13_zeros"], ["e.w2_weight", "e.w13_bias", "e.w2_scales"]),
+        ({"e.w13_weight": "i1"}, ["e.w13_weight_scale", "e.w13_input_scale"], ["e.w2_weight"]),
+        ({"e.gate_up_proj": "i1"}, ["e.gate_up_proj_scale"], ["e.gate_up_proj_bias", "e.down_proj"]),
+        ({"e.attn_output_weight": "i1"}, ["e.attn_output_scale"], ["e.logit_scale"]),
+        ({"l.codes": "i2"}, ["l.codebooks", "l.scales"], ["l.bias"]),
+        ({"l.B": "i4"}, ["l.s"], ["l.bias"]),
+        ({"l.weight": "i1"}, ["l.per_channel_scale", "l.smoother"], ["l.bias"]),
+        ({"l.weight.quant_state.bitsandbytes__nf4": "u1"}, ["l.weight", "l.weight.absmax"], ["l.bias"]),
+        ({"weight": "u1"}, ["weight.absmax"], ["norm", "head.weight"]),
+        ({"qweight": "i4"}, ["scales"], ["norm", "head.weight"]),
+        ({"B": "i4"}, [], ["A", "l.s", "norm"]),
+        ({"codes": "i4", "weight": "u1"}, [], ["norm", "bias", "biases"]),
+        ({"l.weight": "u1"}, [], ["l.other", "l.bias"]),
+        ({"l.B": "i8"}, [], ["l.A", "l.logits"]),
+        ({"position_ids": "i8"}, [], ["logit_scale", "scale"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_only_what_is_beside_integers_keeps_its_dtype(integers, kept, cast, tmp_path):
+    given = {name: np.ones(8, dtype) for name, dtype in integers.items()} | dict.fromkeys([*kept, *cast], FLOATS)
+    save_file(given, tmp_path / "in.safetensors")
+    plan = stores.reshard(tmp_path / "in.safetensors", tmp_path / "out.safetensors", dtype="bf16")
+    assert any("of quantised weights" in each for each in plan.remarks) == bool(kept)
+    plan.run()
+    found = stores.open(tmp_path / "out.safetensors")
+    assert {name: str(found[name].dtype) for name in kept} == dict.fromkeys(kept, "float32")
+    assert {name: str(found[name].dtype) for name in cast} == dict.fromkeys(cast, "bfloat16")

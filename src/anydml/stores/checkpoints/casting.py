@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,27 @@ SHORT = {
 }  # fmt: skip
 """Other names of dtypes; as in PyTorch, float has 32 bits."""
 
-_PACKED = ("qweight", "weight_packed", "W_q", "codes", "B")
-"""Last parts of names of integers into which GPTQ, AWQ, HQQ, AQLM and Marlin pack numbers of a weight."""
+_PACKED = ("qweight", "weight_packed", "W_q")
+"""Last parts of names that integers of a quantised weight alone have, whatever is beside them."""
+
+_CODES = re.compile(r"(?:(.+?)_)??(?:q?weight|(?:weight_)?packed|W_q|codes|B|trellis)")
+"""Last parts of names of integers into which GPTQ, MLX, HQQ, AQLM, Marlin, EXL3 and others pack numbers of a weight,
+and the weight's own name, such as ``w13`` of ``w13_qweight``, if a module has several."""
+
+_BESIDE = re.compile(
+    r"(?P<of>.*?)(?:^|_)(?:(?P<scale>scales?(?:_(?:inv|max|\d+|bias))?|absmax|SCB|s|codebooks|su|sv|suh|svh)"
+    r"|q?zeros?|zero_points?|biases|shift)"
+)
+"""Last parts of names of what is beside such integers; without a scale, the integers are no quantised weight."""
+
+_OF_SCALE = re.compile(r"(?:^|_)(?:weight|input|output|global|nested)$")
+"""What a scale's name says beside that of the weight."""
+
+_DATA = re.compile(r"(.+?)(?:\._data)+")
+"""Names of Quanto's integers, and that of the weight."""
+
+_STATE = re.compile(r"(.+)\.quant_state\.bitsandbytes__\w+")
+"""Names of what bitsandbytes says of a weight, whose integers may be stored as floats."""
 
 _QUANTISED = re.compile(r"(i?q|tq|u?int|nf|fp|mxfp|nvfp|w)\d+.*|awq|gptq|gguf|bnb.*", re.IGNORECASE)
 """Names of what an unquantised model is quantised to."""
@@ -139,7 +158,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
     """
     counts, kinds = Counter[int](), dict[str, np.dtype[Any]]()
-    modules, kept = _quantised(tensors), list[str]()
+    quantised, kept = _Quantised.of(tensors), list[str]()
     # By id, because hashing a dtype is slow.
     known = {id(tensor.dtype): tensor.dtype for tensor in tensors.values()}
     names = {number: NAMES.get(old.newbyteorder("<"), "") for number, old in known.items() if old != dtype}
@@ -147,7 +166,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         said = names.get(id(tensor.dtype), "")
         if said.startswith("F8"):
             raise ModelError(f"{name}: {show(key)} is {tensor.dtype}, whose scales are other tensors: it is not cast")
-        if said in FROM and modules and _is_of(modules, key):
+        if said in FROM and quantised is not None and quantised.has(key):
             kept.append(key)
         elif said in FROM:
             counts[id(tensor.dtype)] += 1
@@ -168,21 +187,67 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
     return _read_as(tensors, kinds), remarks
 
 
-def _quantised(tensors: StoredTensors) -> set[str]:
-    """The modules whose weights are integers, which mean numbers together with scales beside them."""
-    integers = {id(tensor.dtype): tensor.dtype for tensor in tensors.values() if tensor.dtype.kind in "iu"}
-    modules = set[str]()
-    for key in (key for key, tensor in tensors.items() if id(tensor.dtype) in integers) if integers else ():
-        module, _, last = key.rpartition(".")
-        if last in _PACKED or (last == "weight" and tensors[key].dtype.itemsize == 1):
-            modules.add(module)
-    return modules
+class _Quantised(NamedTuple):
+    """Weights that are integers, which mean numbers together with scales beside them.
+
+    Attributes:
+        modules: whose floating-point numbers all belong to a quantised weight, except a bias.
+        parts: modules, and names of weights in them: "" for the only one, ``w13`` of ``w13_qweight``.
+        wholes: names of the weights, below which their scales may be, as in ``weight.absmax``.
+    """
+
+    modules: Set[str]
+    parts: Set[tuple[str, str]]
+    wholes: Set[str]
+
+    @classmethod
+    def of(cls, tensors: StoredTensors) -> _Quantised | None:
+        """Those of a checkpoint; None if it has none."""
+        # By id, because hashing a dtype is slow.
+        integers = {id(tensor.dtype) for tensor in tensors.values() if tensor.dtype.kind in "iu"}
+        weights, parts = dict[str, tuple[str, str]](), set[tuple[str, str]]()
+        for key in (key for key, tensor in tensors.items() if id(tensor.dtype) in integers) if integers else ():
+            state = _STATE.fullmatch(key)
+            whole = match[1] if (match := state or _DATA.fullmatch(key)) else key
+            module, _, last = whole.rpartition(".")
+            weights[whole] = module, (match[1] or "") if (match := _CODES.fullmatch(last)) else last
+            if state or last in _PACKED:
+                parts.add(weights[whole])
+        if not weights:
+            return None
+        of_modules = dict[str, set[str]]()
+        for module, part in weights.values():
+            of_modules.setdefault(module, set()).add(part)
+        for key in tensors:
+            module, _, last = key.rpartition(".")
+            own = of_modules.get(module, ())
+            if "" in own and module and "scal" in last:
+                parts.add((module, ""))
+            elif (own or module in weights) and (match := _BESIDE.fullmatch(last)) and match["scale"]:
+                parts |= {(module, part) for part in _parts(match["of"]) if part in own}
+                if module in weights:
+                    parts.add(weights[module])
+        # Names without dots are of no module, so that nothing is known of the others.
+        modules = {module for module, part in parts if not part} - {""}
+        return cls(modules, parts, {whole for whole, part in weights.items() if part in parts}) if parts else None
+
+    def has(self, name: str) -> bool:
+        """Whether a tensor is one of a quantised weight, such as its scales; biases are not, but MLX's ``biases``."""
+        module, _, last = name.rpartition(".")
+        if last == "bias":
+            return False
+        if module in self.modules or module in self.wholes or name in self.wholes:
+            return True
+        match = _BESIDE.fullmatch(last)
+        return match is not None and any((module, part) in self.parts for part in _parts(match["of"]))
 
 
-def _is_of(modules: Set[str], name: str) -> bool:
-    """Whether a tensor is one of a quantised weight, such as its scales; biases are not."""
-    module, _, last = name.rpartition(".")
-    return last != "bias" and (module in modules or (module.endswith(".weight") and module[:-7] in modules))
+def _parts(of: str) -> Iterator[str]:
+    """The weights of which a scale may be: of ``w13_weight_scale``, ``w13_weight`` or ``w13``."""
+    yield of
+    while match := _OF_SCALE.search(of):
+        of = of[: match.start()]
+        yield of
 
 
 def _lost(before: np.dtype[Any], after: np.dtype[Any]) -> str:
