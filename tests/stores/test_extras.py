@@ -159,7 +159,9 @@ def test_shards_that_are_links_out_of_their_folder(tmp_path, capsys, kind):
     assert anydml(capsys, "stores", tmp_path / "in", "--no-follow")[0] == 0
 
 
-@pytest.mark.parametrize("stem", ["adapter_model", "diffusion_pytorch_model", "model", "other"])
+@pytest.mark.parametrize(
+    "stem", ["adapter_model", "diffusion_pytorch_model", "pytorch_lora_weights", "consolidated", "model", "other"]
+)
 def test_files_keep_the_names_that_peft_and_diffusers_look_for(tmp_path, tensors, stem):
     folder = tmp_path / "in"
     folder.mkdir()
@@ -170,14 +172,21 @@ def test_files_keep_the_names_that_peft_and_diffusers_look_for(tmp_path, tensors
     reshard(folder, tmp_path / "ranks", ranks={"fsdp": 2}).run()
     reshard(tmp_path / "ranks", tmp_path / "back").run()
     assert [each.name for each in (tmp_path / "back").iterdir()] == [f"{kept}.safetensors"]
-    if stem == "adapter_model":
-        with pytest.raises(ModelError, match="would get 2 files, of which PEFT reads none"):
+    if reader := {"adapter_model": "PEFT", "pytorch_lora_weights": "diffusers"}.get(stem):
+        with pytest.raises(ModelError, match=f"would get 2 files, of which {reader} reads none"):
             reshard(folder, tmp_path / "two", shards=2)
         return
     reshard(folder, tmp_path / "two", shards=2).run()
     names = {f"{kept}-0000{k}-of-00002.safetensors" for k in (1, 2)} | {f"{kept}.safetensors.index.json"}
     assert {each.name for each in (tmp_path / "two").iterdir()} == names
     assert_equal(stores.open(tmp_path / "two"), tensors)
+
+
+def test_another_layout_is_not_what_reads_consolidated_files(tmp_path):
+    written(tmp_path / "in.safetensors", {"a.w": np.zeros(3)}).rename(tmp_path / "consolidated.safetensors")
+    (tmp_path / "layout.toml").write_text('[[rules]]\nmatch = "a.w"\nrename = "b.w"\n')
+    reshard(tmp_path / "consolidated.safetensors", tmp_path / "out", tmp_path / "layout.toml").run()
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["model.safetensors"]
 
 
 def test_files_that_name_the_last_step_are_left_behind(tmp_path, tensors):

@@ -98,13 +98,13 @@ def plan_checkpoint(
     check_extras(name, extras, out, is_file)
     beside, to = inputs[0] if isinstance(extras, bool) else extras, None if dtype is None else dtype_of(name, dtype)
     tensors, metadata, remarks = read_sources(inputs, axes, follow, selection, name)
-    stem = stem_of(tensors)
     tensors, casts = changed_dtypes(name, tensors, to, out.suffix.lower() != ".npz")
     remarks += casts
     composed = without_padding(composer, described(tensors), vocab_size)
     composed = composed if change is None else change(composed)
     if not composed:
         raise JsonPath(str(out)).error("would have no tensor")
+    stem = stem_of(tensors, composed)
     others: dict[Path, Content] = {}
     placed = Placed(composed, axes, placement or Placement(), str(out), config_beside(beside))
     if dcp:

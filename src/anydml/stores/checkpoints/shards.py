@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -17,16 +17,27 @@ from anydml.stores.formats.new_header import RankParts
 from anydml.stores.formats.store import Store
 from anydml.text import counted
 
-_STEM = re.compile(r"(adapter_model|diffusion_pytorch_model)[-.]")
+_STEM = re.compile(r"(adapter_model|diffusion_pytorch_model|pytorch_lora_weights|consolidated(?!.*\.pth$))[-.]")
+"""Names of files that other programs look for; Meta's consolidated.NN.pth are read by none as .safetensors."""
+
+_ONE_FILE = {"adapter_model": "PEFT", "pytorch_lora_weights": "diffusers"}
+"""What reads one file of its name only, and none that are numbered."""
 
 
-def stem_of(tensors: StoredTensors) -> str:
-    """How the names of files begin that are made of tensors: as those of the inputs, if PEFT or diffusers read them."""
+def stem_of(tensors: StoredTensors, made: Iterable[str]) -> str:
+    """How the names of files begin that are made of tensors: as those of the inputs, if other programs look for them.
+
+    Args:
+        tensors: of the inputs.
+        made: names of those that are written.
+    """
     stores = (tensor if isinstance(tensor, Store) else tensor.pieces[0].store for tensor in tensors.values())
     # By id, because hashing a path is slow.
     files = {id(store.path): store.path for store in stores}
     stems = {match[1] if (match := _STEM.match(file.name)) else "model" for file in files.values()}
-    return stems.pop() if len(stems) == 1 else "model"
+    stem = stems.pop() if len(stems) == 1 else "model"
+    # In another layout, they are no longer of Mistral's programs.
+    return "model" if stem == "consolidated" and not {*made} <= tensors.keys() else stem
 
 
 class OutputFile(NamedTuple):
@@ -83,7 +94,7 @@ def files_of_shards(
         count: of files, of about equal size.
 
     Raises:
-        ModelError: there are fewer tensors than files, or PEFT would read only one of them.
+        ModelError: there are fewer tensors than files, or PEFT or diffusers would read none of them.
     """
     sizes = parts.sizes.tolist()
     max_bytes = max_bytes if count is None else _most_of(name, sizes, count)
@@ -94,10 +105,10 @@ def files_of_shards(
             firsts.append(number)
             size = 0
         size += numbers
-    if stem == "adapter_model" and len(firsts) > 1:
+    if stem in _ONE_FILE and len(firsts) > 1:
         raise ModelError(
-            f"{name}: {out} would get {counted(len(firsts), 'file')}, of which PEFT reads none: write one, without "
-            "shards, and with a larger shard_size"
+            f"{name}: {out} would get {counted(len(firsts), 'file')}, of which {_ONE_FILE[stem]} reads none: write "
+            "one, without shards, and with a larger shard_size"
         )
     for k, (first, last) in enumerate(pairwise([*firsts, len(sizes)])):
         file = f"{stem}.safetensors" if len(firsts) == 1 else f"{stem}-{k + 1:05}-of-{len(firsts):05}.safetensors"
