@@ -531,3 +531,33 @@ def test_several_checkpoints_in_one_folder_are_not_mixed(files, tmp_path, capsys
     assert "takes 2 inputs as parts of one checkpoint, for no tensor is in two of them" in plan.remarks
     plan.run()
     assert {*stores.open(tmp_path / "out")} == {"0.weight", "1.weight"}
+
+
+@pytest.mark.parametrize(
+    ("files", "is_said"),
+    [
+        (("consolidated.00", "consolidated.01"), False), (("model.00", "model.01", "model.02"), False),
+        (("model_0", "model_1"), False), (("block1x2", "block3x4"), False), (("ae", "flux1-dev"), True),
+        (("pytorch_lora_weights", "x_emb"), True),
+    ],
+)  # fmt: skip
+def test_files_of_one_checkpoint_are_read_and_different_names_said(files, is_said, tmp_path, capsys):
+    for number, name in enumerate(files):
+        safetensors.save_file({f"{number}.weight": torch.zeros(3)}, tmp_path / f"{name}.safetensors")
+    listed = ", ".join(f'"{name}.safetensors"' for name in files)
+    said = [f"reads 2 files of different names as parts of one checkpoint: {listed}"] * is_said
+    plan = stores.reshard(tmp_path, tmp_path / "out")
+    assert plan.remarks[: len(said) or None] == said
+    assert plan_load(tmp_path).remarks == plan_load(stores.open(tmp_path)).remarks == said
+    assert all(each in anydml(capsys, "stores", tmp_path)[1] for each in said)
+    assert [*stores.open(tmp_path)] == [f"{number}.weight" for number, _ in enumerate(files)]
+
+
+@pytest.mark.parametrize("files", [("model.00", "model.fp16"), ("model.fp16", "model.fp8"), ("model.1.2", "model.2.1")])
+def test_other_numbers_in_names_do_not_make_one_checkpoint(files, tmp_path):
+    for number, name in enumerate(files):
+        safetensors.save_file({f"{number}.weight": torch.zeros(3)}, tmp_path / f"{name}.safetensors")
+    with pytest.raises(
+        ModelError, match=r"several checkpoints.* config.json and the tokenizer then come by --extras-from"
+    ):
+        stores.open(tmp_path)

@@ -9,9 +9,10 @@ from pathlib import Path
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.model_config import ModelConfig, config_beside
-from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, is_one_of
+from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, is_one_of, said_of_names
 from anydml.stores.formats.gguf import SPLIT
 from anydml.stores.formats.joined_metadata import is_other
+from anydml.stores.formats.opening import BIN_INDEX, INDEX
 from anydml.stores.formats.store import Checkpoint
 from anydml.text import counted
 
@@ -109,14 +110,18 @@ def different_metadata(checkpoints: Sequence[Checkpoint]) -> list[str]:
 
 
 def beside_index(checkpoint: Checkpoint) -> list[str]:
-    """Remarks on files that an index does not name, although they lie beside it or their names count them."""
+    """Remarks on files that an index does not name, although they lie beside it or their names count them.
+
+    Without an index, on files whose names do not tell that they belong together.
+    """
     if not checkpoint.path.is_dir():
         return []
-    named = {path.name for path in checkpoint.file_metadata}
+    named, there = {path.name for path in checkpoint.file_metadata}, [file.name for file in checkpoint.path.iterdir()]
     remarks = list[str]()
-    others = sorted(
-        file.name for file in checkpoint.path.iterdir() if file.name.endswith(".safetensors") and file.name not in named
-    )
+    says_itself = any(key in said for said in checkpoint.file_metadata.values() for key in (RANK, SHARDING))
+    if not says_itself and not any(name.endswith((INDEX, BIN_INDEX)) for name in there):
+        remarks += said_of_names(checkpoint.file_metadata)
+    others = sorted(name for name in there if name.endswith(".safetensors") and name not in named)
     if others and any(listed.endswith(".safetensors") for listed in named):
         remarks.append(f"leaves out {counted(len(others), 'file')} that the index does not name: {names(others)}")
     max_files = max(map(is_one_of, checkpoint.file_metadata), default=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -24,6 +24,11 @@ _NUMBERED = re.compile(
 
 _WHOLE = re.compile(r"(model|(adapter|pytorch|diffusion_pytorch)_model|consolidated)(\.[\w-]+)+", re.IGNORECASE)
 """Names of files that hold a checkpoint of their own."""
+
+_DIGITS = re.compile(r"\d+")
+
+_OWN_NUMBER = re.compile(r"(?<![^\W_])\d+(?![^\W_])")
+"""A number that is a part of a name of its own, as in ``consolidated.00``, but not in ``fp16``."""
 
 _SHARD = re.compile(r"shard-(?P<number>\d{1,18})-")
 """How names of the files of ``HuggingFaceStorageWriter`` begin."""
@@ -72,15 +77,39 @@ def check_one(files: Iterable[Path], place: JsonPath) -> None:
         ModelError: one is a whole checkpoint, or of a counted set, and there are others.
     """
     sets = dict[tuple[str, ...], Path]()
-    for file in files:
-        sets.setdefault(set_of(file), file)
+    for key, file in _with_sets([*files]):
+        sets.setdefault(key, file)
     whole = next((file for key, file in sets.items() if len(key) > 1 or _WHOLE.fullmatch(file.name)), None)
     if len(sets) > 1 and whole is not None:
         others = [file.name for file in sets.values() if file != whole]
         raise place.error(
             f"has {show(whole.name)} beside {names(others)}, which may be several checkpoints, and no index that says "
-            "what belongs together: name the files of one, in any order"
+            "what belongs together: name the files of one, in any order; config.json and the tokenizer then come by "
+            "--extras-from FOLDER (extras=) of reshard"
         )
+
+
+def _with_sets(files: Sequence[Path]) -> Iterator[tuple[tuple[str, ...], Path]]:
+    """Files with what all of their set have in common: names that differ in one number only are of one set."""
+    alike: dict[str, list[Path]] = {}
+    for file in files:
+        if len(key := set_of(file)) > 1:
+            yield key, file
+        else:
+            alike.setdefault(_OWN_NUMBER.sub("0", file.name), []).append(file)
+    for name, of_name in alike.items():
+        numbers = zip(*(_OWN_NUMBER.findall(file.name) for file in of_name), strict=True)
+        is_one = sum(len({*each}) > 1 for each in numbers) < 2
+        for file in of_name:
+            yield (name,) if is_one else (file.name,), file
+
+
+def said_of_names(files: Iterable[Path]) -> list[str]:
+    """A remark on files that are read as one checkpoint although their names differ in more than digits."""
+    all_names = sorted(file.name for file in files)
+    if len({_DIGITS.sub("0", name) for name in all_names}) < 2:
+        return []
+    return [f"reads {len(all_names)} files of different names as parts of one checkpoint: {names(all_names)}"]
 
 
 def is_one_of(file: Path) -> int:
