@@ -130,7 +130,7 @@ def test_kinds_that_are_not_read(place, capsys, name):
         lambda: stores.manifest(name),
     ]
     for call in doors:
-        with pytest.raises(dml.ModelError, match="is an address of an unsupported kind; supported are those of s3://"):
+        with pytest.raises(dml.ModelError, match="is an address of an unsupported kind, not of s3://"):
             call()
     for command in (
         "stores @",
