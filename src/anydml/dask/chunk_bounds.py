@@ -109,12 +109,12 @@ def _merged(cuts: Numbers, widths: Numbers) -> Numbers:
         width, end = int(widths[k]), widths.size
         while (fitting := int(np.searchsorted(cuts, cuts[k] + width, "right")) - 1) < end:
             end = max(k + 1, fitting)
-            width = min(width, int(widths[k:end].min()))
+            width = min(width, int(np.min(widths[k:end])))
             if end == k + 1:
                 break
         if end - k > 1:
             # The last widths may be much narrower than those before them.
-            room = MAX_GROWTH * int(widths[k:end].min())
+            room = MAX_GROWTH * int(np.min(widths[k:end]))
             end = min(end, max(k + 1, int(np.searchsorted(cuts, cuts[k] + room, "right")) - 1))
         k = end
         kept.append(k)
