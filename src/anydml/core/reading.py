@@ -168,13 +168,13 @@ _NUMBERS = {int, float, complex, bool}
 
 def item(make, x, value):
     """Convert a number to an element of an array's dtype, which is to be read after it: its methods may change that."""
-    if type(value) not in _NUMBERS:
-        raise REFUSED
     c: cython.pointer(Call) = make.call
     if begin(c, x):
         raise REFUSED
     dtype = numpy_dtype(c.kind)
     if dtype is None or is_opaque(cython.cast(cython.pointer(PyObject), dtype)):
+        raise REFUSED
+    if type(value) not in _NUMBERS and type(value) is not dtype.type:
         raise REFUSED
     if make.item_size not in (0, c.kind.element):
         raise REFUSED
