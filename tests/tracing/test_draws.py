@@ -290,6 +290,14 @@ MAKERS, PARTIAL = {"pythons": random.Random}, functools.partial(random.Random)
 NUMBERS, SEEDED = types.SimpleNamespace(seed=2), Seeded(3)
 
 
+class Evaluated:
+    def eval(self):
+        return True
+
+
+EVALUATED = Evaluated()
+
+
 def called(make, _):
     return make()
 
@@ -297,6 +305,13 @@ def called(make, _):
 def local_maker(x):
     make = random.Random
     return x[make().randrange(30) :]
+
+
+def inner_maker(x):
+    def by_name(name):
+        return getattr(random, name)
+
+    return x[by_name("Random")().randrange(30) :]
 
 
 def imported_maker(x):
@@ -309,7 +324,17 @@ def optional_seed(x, seed=None):
     return x[np.random.default_rng(seed).integers(30) :]
 
 
+MAKER = "Random"
+
 MADE = {
+    "by a text": lambda x: x[getattr(random, "Random")().randrange(30) :],  # noqa: B009
+    "by a text of a variable": lambda x: x[getattr(random, MAKER)().randrange(30) :],
+    "NumPy's by a text": lambda x: x[getattr(np.random, "default_rng")().integers(30) :],  # noqa: B009
+    "of a module's variables": lambda x: x[vars(random)[MAKER]().randrange(30) :],
+    "by an inner function": inner_maker,
+    "of an attribute getter": lambda x: x[operator.attrgetter("Random")(random)().randrange(30) :],
+    "of a module's getter": lambda x: x[random.__getattribute__("Random")().randrange(30) :],
+    "of code in a text": lambda x: x[eval("random.Random()").randrange(30) :],
     "by a name": lambda x: x[make_pythons().randrange(30) :],
     "NumPy's by a name": lambda x: x[make_numpys().integers(30) :],
     "bits by a name": lambda x: x[np.random.Generator(make_bits()).integers(30) :],
@@ -340,6 +365,8 @@ def named_like_a_maker(x):
 
 
 STEADY = {
+    "a method named eval": lambda x: x[2 if EVALUATED.eval() else 1 :],
+    "an attribute by a text": lambda x: x[getattr(NUMBERS, "seed") :],  # noqa: B009
     "a text like a maker's name": named_like_a_maker,
     "a seeded generator": lambda x: x[random.Random(3).randrange(30) :],
     "NumPy's, seeded": lambda x: x[np.random.default_rng(5).integers(30) :],

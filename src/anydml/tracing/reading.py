@@ -13,7 +13,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -22,7 +22,8 @@ import numpy as np
 _LIBRARIES = {"anydml", "numpy", "torch", "jax", "jaxlib", "einops", "dask", "cupy", *sys.stdlib_module_names}
 """Packages whose functions and classes are not searched."""
 
-_BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__"}
+_BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__", "__getattribute__",
+            "__getattr__", "getattr_static"}  # fmt: skip
 """Names of what reads a variable or attribute whose name is a string."""
 
 ANY = "*"
@@ -55,13 +56,13 @@ def unsteady_call(code: types.CodeType) -> str | None:
 def asked_for_by_text(code: types.CodeType) -> frozenset[str]:
     """Return the names of attributes in texts of code and of functions inside it, which need not be there."""
     inner = [asked_for_by_text(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    texts = [each for each in _texts(code) if each.isidentifier()] if reads_by_text(code) else []
+    texts = [each for each in _texts(code) if each.isidentifier()] if reads_by_text(code.co_names) else []
     return frozenset(texts).union(*inner)
 
 
-def reads_by_text(code: types.CodeType) -> bool:
-    """Whether code may read variables or attributes whose names are strings."""
-    return not _BY_TEXT.isdisjoint(code.co_names)
+def reads_by_text(names: Iterable[str]) -> bool:
+    """Whether code with some names may read variables or attributes whose names are strings."""
+    return not _BY_TEXT.isdisjoint(names)
 
 
 def makes_generators(function: Any) -> bool:
@@ -90,7 +91,7 @@ def _named(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], str |
 def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], str | None]:
     inner = [_named(each) for each in code.co_consts if isinstance(each, types.CodeType)]
     names = {*code.co_names, *(name for each in inner for name in each[0])}
-    if reads_by_text(code):
+    if reads_by_text(code.co_names):
         names |= {part for each in _texts(code) for part in (each, *each.split("."))}
         if _computes_names(code):
             names.add(ANY)
@@ -105,9 +106,20 @@ def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], st
     unsteady = next((each[2] for each in inner if each[2]), None)
     if not _SEEDED.isdisjoint(code.co_names):
         unsteady = next(_unseeded(code), unsteady)
+    if not _RUN.isdisjoint(code.co_names):
+        unsteady = next((step.argval for step in _steps(code) if _is_run(step)), unsteady)
     if "datetime64" in code.co_names and not {"now", "today"}.isdisjoint(_texts(code)):
         unsteady = "numpy.datetime64"
     return frozenset(names), tuple(imported), unsteady
+
+
+_RUN = {"eval", "exec"}
+"""Functions that run a text, which is not read here."""
+
+
+def _is_run(step: dis.Instruction) -> bool:
+    """Whether an instruction loads such a function, not a method of that name."""
+    return step.argval in _RUN and step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
 
 
 _IMPORTING, _MATCHING = dis.opmap["IMPORT_NAME"], dis.opmap["MATCH_CLASS"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import functools
 import os
+import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -30,6 +31,7 @@ from anydml.tracing.reading import (
     names_of,
     package_of,
     parts_of,
+    reads_by_text,
     sort_of,
     unsteady_call,
 )
@@ -144,6 +146,10 @@ class Surroundings:
             behind = [holder for holder in self._holders if len(holder.names) < len(self._names)]
             if not behind:
                 self._note_absent()
+                if reads_by_text(self._names):
+                    # Any attribute of these, such as what makes a generator from chance.
+                    modules = [name for name in ("random", "numpy.random") if id(sys.modules.get(name)) in self.objects]
+                    self.unsteady = modules[0] if modules else self.unsteady
                 if not self._names.isdisjoint(("type", "__class__")):
                     # The class of a generator makes another one, from chance.
                     makers = [each for each in self.objects.values() if sort_of(type(each)) == "generator"]

@@ -22,7 +22,7 @@ def is_only_written(name: str, codes: Iterable[types.CodeType]) -> bool:
     for code in nested:
         steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG")]
         places = [k for k, step in enumerate(steps) if _mentions(step, name)]
-        if reads_by_text(code) and name in code.co_consts:
+        if reads_by_text(code.co_names) and name in code.co_consts:
             return False
         if not all(_writes(steps, k) for k in places if "LOAD" in steps[k].opname):
             return False
