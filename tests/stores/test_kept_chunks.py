@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import anydml
 from anydml import stores
 from anydml.stores.running import chunk_reader, grid_blocks, kept_chunks
 
@@ -71,3 +72,23 @@ def test_blocks_in_any_order_find_what_they_need(tmp_path, kept, seed):
         patch.setattr(grid_blocks.GridBlocks, "write", lambda self, _, finished: write(self, order, finished))
         plan.run()
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], X)
+
+
+@pytest.mark.parametrize("times", [2, 40])
+def test_kept_chunks_take_no_more_disk_than_some_inputs(tmp_path, monkeypatch, times):
+    x, sizes = np.arange(1 << 18, dtype="i4").reshape(64, 4096), list[int]()
+
+    class Kept(kept_chunks.KeptChunks):
+        def close(self):
+            sizes.append(self._held.seek(0, 2))
+            super().close()
+
+    monkeypatch.setattr(grid_blocks, "KeptChunks", Kept)
+    zarr.create_array(str(tmp_path / "x"), data=x, chunks=(4, 4096))
+    out = stores.create(tmp_path / "y.zarr", (times * 4096, 64), x.dtype, chunks=(256, 64))
+    function = anydml.fuse(lambda x: np.concatenate([x.T] * times))
+    function.plan(stores.open(tmp_path / "x"), out, "300kB").run()
+    y = zarr.open_array(str(tmp_path / "y.zarr"), mode="r")
+    np.testing.assert_array_equal(y[...], np.concatenate([x.T] * times))
+    assert bool(sizes) == (times == 2)
+    assert all(size <= 4 * x.nbytes for size in sizes)

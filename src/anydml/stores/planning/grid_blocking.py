@@ -29,9 +29,11 @@ SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
 """Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `boxes` matter."""
 
-
 MIN_REQUEST = 256 << 10
 """Bytes of a request to an address for which other requests wait, rather than that it is made shorter."""
+
+MAX_KEPT = 4
+"""Times the size of an input that its kept chunks may take on the disk for an output."""
 
 CONNECTIONS = 48 << 20
 """Bytes for connections to addresses, and for chunks that are read back; at most a quarter of the memory."""
@@ -195,6 +197,7 @@ class GridBlocking(Blocking):
     ) -> float | None:
         """Estimated seconds per byte if chunks are kept, or decoded for each block; None where none can be kept."""
         spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
+        blocks = target.nbytes / max(1, size_of(box) * target.dtype.itemsize)
         if target.layout.is_one:
             spent += block_shapes.seconds(target.layout.packed, box, False)
         for operand, region in regions:
@@ -213,6 +216,8 @@ class GridBlocking(Blocking):
                 is_any = True
                 # A write for what each chunk has of the box, and then few reads.
                 size = size_of(region) * layout.dtype.itemsize
+                if size * blocks > MAX_KEPT * self.inputs[operand].nbytes:
+                    return None
                 spent += count * block_shapes.HERE.request + 2 * size * block_shapes.HERE.byte
                 once += self.inputs[operand].nbytes * decoded / max(1, target.nbytes)
             else:
