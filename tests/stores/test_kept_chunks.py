@@ -5,6 +5,7 @@ import pytest
 
 import anydml
 from anydml import stores
+from anydml.stores.planning import grid_blocking
 from anydml.stores.running import chunk_reader, grid_blocks, kept_chunks
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
@@ -92,3 +93,16 @@ def test_kept_chunks_take_no_more_disk_than_some_inputs(tmp_path, monkeypatch, t
     np.testing.assert_array_equal(y[...], np.concatenate([x.T] * times))
     assert bool(sizes) == (times == 2)
     assert all(size <= 4 * x.nbytes for size in sizes)
+
+
+def test_where_too_many_boxes_would_be_kept_chunks_are_decoded_again(tmp_path, monkeypatch):
+    zarr.create_array(str(tmp_path / "x"), data=X, chunks=(8, 48, 56))
+    plan = stores.rechunk(tmp_path / "x", tmp_path / "y", (40, 48, 4), memory="450kB", codec="none")
+    boxes = len(plan.blocking.kept_boxes)
+    assert plan.blocking.kept
+    assert boxes >= len(plan.blocks)
+    monkeypatch.setattr(grid_blocking, "MAX_BLOCKS", boxes - 1)
+    plan = stores.rechunk(tmp_path / "x", tmp_path / "y", (40, 48, 4), memory="450kB", codec="none")
+    assert not plan.blocking.kept
+    plan.run()
+    np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], X)

@@ -66,6 +66,21 @@ def test_tasks_divide_the_blocks_and_say_what_they_move():
     assert sum(each["bytes_read"] for each in tasks) == needed.sum() * 4
 
 
+@pytest.mark.parametrize("memory", ["100kB", "512MB"])
+@pytest.mark.parametrize("tasks", [1, 2, 6, 10, 13])
+def test_there_are_as_many_tasks_as_were_asked_for(tasks, memory):
+    plan, found = planned(tasks=tasks, memory=memory)
+    sizes = [len(range(*own["blocks"])) for own in found["tasks"]]
+    assert (len(sizes), sum(sizes)) == (tasks, len(plan.blocks))
+    # There are ten chunks, which are written as wholes.
+    assert sum(map(bool, sizes)) == min(tasks, 10)
+    assert ("of which 3 have nothing to do" in str(plan)) == (tasks == 13)
+    for number in range(tasks):
+        stores.run_task("plan.json", number)
+    assert stores.finish_tasks("plan.json").resumed == len(plan.blocks)
+    np.testing.assert_array_equal(read(), X)
+
+
 @pytest.mark.parametrize("done", [[], [4, 0, 2], [0, 1, 2, 3, 4]])
 @pytest.mark.parametrize("options", [{}, {"shards": [60, 16, 10]}, {"slices": "::-1"}])
 def test_what_no_task_has_written_is_written_at_the_end(done, options):
@@ -127,6 +142,15 @@ def test_the_same_plan_again_keeps_what_tasks_have_written():
     planned()
     stores.run_task("plan.json", 2)
     assert stores.finish_tasks("plan.json").resumed == 2
+    np.testing.assert_array_equal(read(), X)
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 10])
+def test_other_tasks_of_the_same_blocks_begin_anew(tasks):
+    plan, _ = planned(tasks=5, memory="60kB")
+    stores.run_task("plan.json", 1)
+    assert len(planned(tasks=tasks, memory="60kB")[0].blocks) == len(plan.blocks)
+    assert stores.finish_tasks("plan.json").resumed == 0
     np.testing.assert_array_equal(read(), X)
 
 

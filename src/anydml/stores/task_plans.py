@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -45,7 +46,8 @@ def plan_tasks(
         file: the JSON file that is written.
         source: as for `rechunk`; all processes must find it, and the target, under the same path.
         target: likewise.
-        tasks: their number at most; by default each writes about 256 MiB.
+        tasks: their number; by default each writes about 256 MiB. Where the blocks of the plan are fewer, they are
+            made smaller; where they cannot be, the last tasks have nothing to do.
         options: further arguments of `rechunk`.
 
     Returns:
@@ -73,9 +75,11 @@ def plan_tasks(
     plan = rechunk(paths[0], paths[1], **options)
     if not isinstance(plan.blocking, GridBlocking):
         raise BindingError("plan_tasks: tasks are for arrays in chunks: from a .npy file to another one, run rechunk")
+    count = tasks or math.ceil(plan.totals.bytes_written / TASK_BYTES)
+    plan.blocking = plan.blocking.divided(count)
     work = _work(plan)
-    groups = _groups(plan, tasks)
-    digest = _begun(written, work) or f"{plan.digest()}-{uuid.uuid4().hex}"
+    groups = _groups(plan, tasks or min(count, len(plan.blocks)) or 1)
+    digest = _begun(written, work, groups) or f"{plan.digest()}-{uuid.uuid4().hex}"
     report = {"anydml": __version__, "digest": digest, "work": work, "source": paths[0], "target": paths[1]}
     try:
         begin(plan, digest)
@@ -88,7 +92,9 @@ def plan_tasks(
         part.replace(written)
     except OSError as error:
         raise place.error(f"cannot be written: {error.strerror or error}") from None
-    plan.remarks.append(f"is {counted(len(groups), 'task')} of {written}")
+    idle = sum(not blocks for blocks in groups)
+    why = f", of which {idle} have nothing to do: there are {counted(len(plan.blocks), 'block')}" if idle else ""
+    plan.remarks.append(f"is {counted(len(groups), 'task')} of {written}{why}")
     return plan
 
 
@@ -173,16 +179,19 @@ def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, A
     if version != __version__:
         raise place.error(f"is a plan of anydml {version[:20]}, and this is {__version__}: plan it again")
     plan = rechunk(str(source), str(target), **options)
+    if isinstance(plan.blocking, GridBlocking):
+        plan.blocking = plan.blocking.divided(len(ends))
     if _work(plan) != work or any(not 0 <= first <= last <= len(plan.blocks) for first, last in ends):
         raise BindingError(f"{name}: {place}: {source} has changed since the plan was made: plan it again")
     return plan, said, place
 
 
-def _begun(file: Path, work: str) -> str | None:
-    """The digest of the same plan, if the file has it already, whose tasks may have begun."""
+def _begun(file: Path, work: str, groups: Sequence[range]) -> str | None:
+    """The digest of the same plan with the same tasks, if the file has it already, some of which may have run."""
     try:
         said = json.loads(file.read_bytes())
-        return str(said["digest"]) if said["work"] == work else None
+        is_same = said["work"] == work and [range(*task["blocks"]) for task in said["tasks"]] == groups
+        return str(said["digest"]) if is_same else None
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
@@ -206,16 +215,18 @@ def _without_device(state: Any) -> Any:
     return tuple(map(_without_device, state[1:] if len(state) == 5 and isinstance(state[0], int) else state))
 
 
-def _groups(plan: Plan, tasks: int | None) -> list[range]:
-    """The blocks of each task, of about equal bytes."""
+def _groups(plan: Plan, count: int) -> list[range]:
+    """The blocks of each task, of about equal bytes; the last ones have none if there are too few."""
     sizes = [plan.blocking.block_bytes(number) for number in range(len(plan.blocks))]
-    count = min(len(sizes), tasks or math.ceil(sum(sizes) / TASK_BYTES)) or 1
-    ends, done, total = [0], 0, sum(sizes)
-    for number, size in enumerate(sizes, 1):
+    total = sum(sizes)
+    few, ends, done = min(count, len(sizes)), [0], 0
+    for number, size in enumerate(sizes[:-1], 1):
         done += size
-        if done * count >= total * len(ends) and len(ends) < count and number < len(sizes):
+        # Each task has a block as long as there are some for the tasks after it, too.
+        if len(ends) < few and (done * few >= total * len(ends) or len(sizes) - number <= few - len(ends)):
             ends.append(number)
-    return [range(low, high) for low, high in zip(ends, [*ends[1:], len(sizes)], strict=True)]
+    ends += [len(sizes)] * (count + 1 - len(ends))
+    return [range(low, high) for low, high in itertools.pairwise(ends)]
 
 
 def _described(plan: Plan, number: int, blocks: Sequence[int]) -> dict[str, Any]:

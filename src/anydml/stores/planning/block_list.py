@@ -16,6 +16,9 @@ from anydml.stores.formats.store import Numbers
 MAX_BLOCKS = 1 << 20
 """Maximum number of blocks of a plan: each takes about 50 µs to plan, and a line of the journal."""
 
+MAX_LISTED = 4 * MAX_BLOCKS
+"""Maximum length of a list of blocks: a plan counts some of many blocks, and those that it does not may be more."""
+
 MAX_CHUNKS = 1 << 24
 """Maximum number of chunks that a plan reads, or writes; each is a file."""
 
@@ -63,7 +66,8 @@ class BlockList(Sequence[Block]):
         Raises:
             BindingError: there are too many.
         """
-        check_count(self._name, len(self) + 1, "blocks", MORE_MEMORY)
+        if len(self) >= MAX_LISTED:
+            raise BindingError(f"{self._name}: the plan needs more than {MAX_LISTED} blocks: {MORE_MEMORY}", self._name)
         row = block.group, block.operand, len(block.area), *itertools.chain.from_iterable(block.area)
         self.rows.extend((*row, *(0,) * (self._width - len(row))))
 

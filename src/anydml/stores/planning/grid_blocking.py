@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from anydml.errors import BindingError
 from anydml.files.addresses import RESPONSE_CHUNK, Address
@@ -16,7 +18,7 @@ from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning import block_shapes
-from anydml.stores.planning.block_list import MORE_MEMORY, Block, BlockList, check_count
+from anydml.stores.planning.block_list import MAX_BLOCKS, MORE_MEMORY, Block, BlockList, check_count
 from anydml.stores.planning.block_shapes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
 from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, THREADS, Blocking, Summary, Totals
 from anydml.stores.planning.covered import ChunkCount
@@ -106,13 +108,34 @@ class GridBlocking(Blocking):
             self.held = held
             self.span = self._spanned(free)
             self.threads, self.most = self._shared(free)
-            self.choices = [self._chosen(number) for number in range(len(self.outputs))]
-            self._check_counts()
-            self._list(MAX_COUNTED_BLOCKS)
+            self._choose()
         except BindingError:
             if held == 1:
                 raise
             self._divide(free, 1)
+
+    def _choose(self) -> None:
+        """Choose the shapes of blocks, and list them."""
+        numbers = range(len(self.outputs))
+        self.choices = [self._chosen(number) for number in numbers]
+        if self._kept_count() > MAX_BLOCKS:
+            self.choices = [self._chosen(number, (False,)) for number in numbers]
+        self._check_counts()
+        self._list(MAX_COUNTED_BLOCKS)
+
+    def divided(self, count: int) -> Self:
+        """The same work in at least so many blocks, or in as many as there can be."""
+        most, smaller = self, self
+        while 0 < len(most.blocks) < count:
+            smaller = copy.copy(smaller)
+            smaller.most //= 2
+            try:
+                smaller._choose()
+            except BindingError:
+                break
+            if len(smaller.blocks) > len(most.blocks):
+                most = smaller
+        return most
 
     def _spanned(self, free: int) -> int:
         """Bytes of a request at most."""
@@ -164,15 +187,15 @@ class GridBlocking(Blocking):
             )
         return threads, most
 
-    def _chosen(self, number: int) -> BlockShape:
-        """The best shape of blocks of an output."""
+    def _chosen(self, number: int, ways: Sequence[bool] = (False, True)) -> BlockShape:
+        """The best shape of blocks of an output, whose chunks are kept or not."""
         target, best = self.outputs[number], None
         for block in shapes(target.shape, _unit(target)):
             box = middle(target.shape, block)
             regions = self.regions(number, box)
             if self._held(regions) > self.most:
                 continue
-            for are_kept in (False, True):
+            for are_kept in ways:
                 cost = self._seconds(target, box, regions, are_kept)
                 if cost is not None and (best is None or cost < best.seconds):
                     best = BlockShape(block, are_kept, cost)
@@ -226,6 +249,16 @@ class GridBlocking(Blocking):
             return None
         return spent / max(1, size_of(box) * target.dtype.itemsize) + once
 
+    def _kept_count(self) -> int:
+        """About how many boxes of inputs are listed where chunks are kept."""
+        if not any(choice.are_kept for choice in self.choices):
+            return 0
+        count = 0
+        for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
+            regions = self.regions(number, middle(target.shape, choice.block))
+            count += block_count(target.shape, choice.block) * len(regions)
+        return count
+
     def _check_counts(self) -> None:
         """Refuse lists of blocks, or of chunks, that are too long."""
         count = chunks = 0
@@ -261,6 +294,8 @@ class GridBlocking(Blocking):
                             self.kept |= {operand} if choice.are_kept else set()
                     writes += _writes(target, box) * whole // looked
             self.count += (len(self._blocks) - before) * whole // max(1, looked)
+        if self.is_estimate:
+            check_count(self.name, self.count, "blocks", MORE_MEMORY)
         read = [chunks.read(operand in self.kept) for operand, chunks in enumerate(seen)]
         reads, bytes_read, again = (sum(column) for column in zip(*read, strict=True))
         self.totals = Totals(bytes_read, again, sum(target.nbytes for target in self.outputs), reads, writes, largest)
