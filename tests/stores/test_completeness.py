@@ -553,6 +553,59 @@ def test_files_of_one_checkpoint_are_read_and_different_names_said(files, is_sai
     assert [*stores.open(tmp_path)] == [f"{number}.weight" for number, _ in enumerate(files)]
 
 
+def with_index(folder, name, values, variant=""):
+    """Two files and an index of their names."""
+    files = {f"{k}.weight": f"{name}{variant}-0000{k}-of-00002.safetensors" for k in (1, 2)}
+    for tensor, file in files.items():
+        safetensors.save_file({tensor: torch.full((3,), values)}, folder / file)
+    index = folder / f"{name}{variant}.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 24}, "weight_map": files}))
+    return index
+
+
+@pytest.mark.parametrize("name", ["model", "consolidated", "diffusion_pytorch_model"])
+@pytest.mark.parametrize("other", ["model", "itself"])
+def test_a_file_that_others_read_before_the_index_is_not_left_out_in_silence(name, other, tmp_path, capsys):
+    index = with_index(tmp_path, name, 1.0)
+    whole = tmp_path / f"{name if other == 'itself' else other}.safetensors"
+    safetensors.save_file({"1.weight": torch.zeros(3)}, whole)
+    said = f'has "{whole.name}" beside "{index.name}", which does not name it: name one of the two'
+    for command in (["stores", tmp_path], ["reshard", tmp_path, tmp_path / "out"], ["verify", tmp_path, tmp_path]):
+        code, _, error = anydml(capsys, *command)
+        assert (code, said in error) == (2, True)
+    assert stores.open(index)["2.weight"].read()[0] == 1
+    assert stores.open(whole)["1.weight"].read()[0] == 0
+
+
+def test_the_index_without_a_variant_is_read(tmp_path, capsys):
+    for variant, values in (".fp16", 1.0), (".ema", 2.0):
+        with_index(tmp_path, "diffusion_pytorch_model", values, variant)
+    assert "has several indexes" in anydml(capsys, "reshard", tmp_path, tmp_path / "out")[2]
+    with_index(tmp_path, "diffusion_pytorch_model", 3.0)
+    plan = stores.reshard(tmp_path, tmp_path / "out")
+    assert any(each.startswith("leaves out 4 files that the index does not name") for each in plan.remarks)
+    plan.run()
+    assert {float(store.read()[0]) for store in stores.open(tmp_path / "out").values()} == {3.0}
+    with_index(tmp_path, "consolidated", 4.0)
+    assert "has several indexes" in anydml(capsys, "stores", tmp_path)[2]
+    with_index(tmp_path, "model", 5.0)
+    assert stores.open(tmp_path)["2.weight"].read()[0] == 5
+
+
+def test_safetensors_are_read_before_an_index_of_other_files(tmp_path):
+    torch.save({"a": torch.zeros(3)}, tmp_path / "pytorch_model-00001-of-00001.bin")
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}))
+    assert stores.open(tmp_path)["a"].read()[0] == 0
+    safetensors.save_file({"a": torch.ones(3)}, tmp_path / "model.safetensors")
+    assert stores.open(tmp_path)["a"].read()[0] == 1
+    plan = stores.reshard(tmp_path, tmp_path / "out")
+    assert any(each.startswith('leaves behind "pytorch_model-00001-of-00001.bin"') for each in plan.remarks)
+    plan.run()
+    assert stores.open(tmp_path / "out")["a"].read()[0] == 1
+    assert stores.open(index)["a"].read()[0] == 0
+
+
 @pytest.mark.parametrize("files", [("model.00", "model.fp16"), ("model.fp16", "model.fp8"), ("model.1.2", "model.2.1")])
 def test_other_numbers_in_names_do_not_make_one_checkpoint(files, tmp_path):
     for number, name in enumerate(files):

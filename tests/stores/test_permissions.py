@@ -163,6 +163,15 @@ def test_sizes_beyond_all_files(field, sizes):
         stores.rechunk("x.npy", "y.zarr", **{"chunks": [2, 2], field: sizes})
 
 
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_small_files_that_are_changed_or_come_from_another_folder(tmp_path, dtype):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "config.json").write_text('{"dtype": "float32"}')
+    os.chmod(tmp_path / "base" / "config.json", 0o600)
+    stores.reshard(["x.safetensors"], tmp_path / "out", extras=tmp_path / "base", dtype=dtype).run()
+    assert modes(tmp_path / "out")[0] == {0o600}
+
+
 @pytest.mark.parametrize(
     "command", ["slim x.onnx -o y.onnx", "onnx portable x.onnx y.onnx", "run x.onnx --input x=x.npy --output y=y.npy"]
 )

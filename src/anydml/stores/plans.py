@@ -26,6 +26,7 @@ class Plan(Planned):
         folder: that contains all outputs and appears at once; None where each output appears on its own.
         others: small files beside the outputs, such as an index, by their paths: their contents, or the paths of files
             that are copied.
+        changed: files of which `others` has the contents, after a change.
 
     Attributes:
         blocks: in the order in which they are begun.

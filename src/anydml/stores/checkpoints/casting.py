@@ -39,15 +39,18 @@ SHORT = {
 _PACKED = ("qweight", "weight_packed", "W_q")
 """Last parts of names that integers of a quantised weight alone have, whatever is beside them."""
 
-_CODES = re.compile(r"(?:(.+?)_)??(?:q?weight|(?:weight_)?packed|W_q|codes|B|trellis)")
-"""Last parts of names of integers into which GPTQ, MLX, HQQ, AQLM, Marlin, EXL3 and others pack numbers of a weight,
-and the weight's own name, such as ``w13`` of ``w13_qweight``, if a module has several."""
+_CODES = re.compile(r"(?:(.+?)_)??(?:q?weight|(?:weight_)?packed|W_q|codes|B|trellis|Qidxs(?:_\d+)?|indices)")
+"""Last parts of names of integers into which GPTQ, MLX, HQQ, AQLM, Marlin, EXL3, QuIP#, VPTQ and others pack numbers of
+a weight, and the weight's own name, such as ``w13`` of ``w13_qweight``, if a module has several."""
 
 _BESIDE = re.compile(
     r"(?P<of>.*?)(?:^|_)(?:(?P<scale>scales?(?:_(?:inv|max|\d+|bias))?|absmax|SCB|s|codebooks|su|sv|suh|svh)"
     r"|q?zeros?|zero_points?|biases|shift)"
 )
 """Last parts of names of what is beside such integers; without a scale, the integers are no quantised weight."""
+
+_TABLE = re.compile(r"(?:|res_|outlier_)centroids")
+"""Names of the modules in a module of VPTQ whose weights are the numbers that its integers stand for."""
 
 _OF_SCALE = re.compile(r"(?:^|_)(?:weight|input|output|global|nested)$")
 """What a scale's name says beside that of the weight."""
@@ -221,6 +224,8 @@ class _Quantised(NamedTuple):
         for key in tensors:
             module, _, last = key.rpartition(".")
             own = of_modules.get(module, ())
+            if (owner := _owner(module)) is not None and "" in of_modules.get(owner, ()):
+                parts.add((owner, ""))
             if "" in own and module and "scal" in last:
                 parts.add((module, ""))
             elif (own or module in weights) and (match := _BESIDE.fullmatch(last)) and match["scale"]:
@@ -236,10 +241,16 @@ class _Quantised(NamedTuple):
         module, _, last = name.rpartition(".")
         if last == "bias":
             return False
-        if module in self.modules or module in self.wholes or name in self.wholes:
+        if module in self.modules or module in self.wholes or name in self.wholes or _owner(module) in self.modules:
             return True
         match = _BESIDE.fullmatch(last)
         return match is not None and any((module, part) in self.parts for part in _parts(match["of"]))
+
+
+def _owner(module: str) -> str | None:
+    """The module to whose integers one with a table of numbers belongs; None if it is not such a module."""
+    owner, _, last = module.rpartition(".")
+    return owner if _TABLE.fullmatch(last) else None
 
 
 def _parts(of: str) -> Iterator[str]:

@@ -93,8 +93,8 @@ def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
 
 def extras_for(
     out: Path, beside: str | os.PathLike[str], read: Collection[str], is_file: bool, dtype: np.dtype[Any] | None
-) -> tuple[dict[Path, Content], list[str]]:
-    """The small files of an output, and remarks on them.
+) -> tuple[dict[Path, Content], list[Path], list[str]]:
+    """The small files of an output, those of which it gets a changed copy, and remarks on them.
 
     Args:
         out: the output.
@@ -111,7 +111,8 @@ def extras_for(
     if is_file:
         copied, left = [], [*(path.name for path in copied), *left]
     contents: dict[Path, Content] = {out / path.name: path for path in copied}
+    changed = [path for path in copied if path.name == "config.json" and dtype is not None]
     if dtype is not None:
-        contents |= {out / path.name: config_of(path, dtype) for path in copied if path.name == "config.json"}
+        contents |= {out / path.name: config_of(path, dtype) for path in changed}
     size = f", {bytes_text(sum(path.stat().st_size for path in copied))}"
-    return contents, said_of("copies", [path.name for path in copied], size) + said_of("leaves behind", left)
+    return contents, changed, said_of("copies", [path.name for path in copied], size) + said_of("leaves behind", left)

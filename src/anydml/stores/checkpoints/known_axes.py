@@ -18,6 +18,7 @@ from anydml.files.json_path import show
 from anydml.stores.checkpoints.axis import ALL, COLUMNS, ROWS, Axis
 from anydml.stores.checkpoints.model_config import Heads, ModelConfig
 from anydml.stores.checkpoints.patterns import Pattern
+from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
 from anydml.stores.formats.safetensors import is_own_dtype
 from anydml.text import counted
 
@@ -115,6 +116,9 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
     if isinstance(known, Unknown):
         return known
     axis, dimensions = known
+    if len(tensor.shape) != dimensions and not tensor.shape and is_of_blocks(tensor.dtype):
+        sizes = in_elements((), tensor.dtype)
+        return Unknown(f"whose rows of {sizes[-1]} elements of {name_of(tensor.dtype)} are not whole bytes")
     if len(tensor.shape) != dimensions:
         return Unknown(f"whose shape is {[*tensor.shape]}, where {counted(dimensions, 'dimension')} would be known")
     if not _is_floating(tensor.dtype) and (others := _beside(name, model)):

@@ -105,7 +105,7 @@ def plan_checkpoint(
     if not composed:
         raise JsonPath(str(out)).error("would have no tensor")
     stem = stem_of(tensors, composed)
-    others: dict[Path, Content] = {}
+    others, changed = dict[Path, Content](), list[Path]()
     placed = Placed(composed, axes, placement or Placement(), str(out), config_beside(beside))
     if dcp:
         rank_files, pieces = _pieces(composer, placed)
@@ -130,10 +130,10 @@ def plan_checkpoint(
     plan_remarks = remarks + placed.remarks
     if extras:
         read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
-        small, said_of_them = extras_for(out, beside, read, is_file, to)
+        small, changed, said_of_them = extras_for(out, beside, read, is_file, to)
         others |= small
         plan_remarks += said_of_them
-    plan = Plan(program, stores, targets, memory, overwrite, None if is_file else out, others)
+    plan = Plan(program, stores, targets, memory, overwrite, None if is_file else out, others, changed=changed)
     plan.remarks, plan.upload = plan_remarks, upload
     if upload is not None:
         upload.check_free()

@@ -12,7 +12,7 @@ from anydml.stores.checkpoints.model_config import ModelConfig, config_beside
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, is_one_of, said_of_names
 from anydml.stores.formats.gguf import SPLIT
 from anydml.stores.formats.joined_metadata import is_other
-from anydml.stores.formats.opening import BIN_INDEX, INDEX
+from anydml.stores.formats.opening import indexes_of
 from anydml.stores.formats.store import Checkpoint
 from anydml.text import counted
 
@@ -116,12 +116,12 @@ def beside_index(checkpoint: Checkpoint) -> list[str]:
     """
     if not checkpoint.path.is_dir():
         return []
-    named, there = {path.name for path in checkpoint.file_metadata}, [file.name for file in checkpoint.path.iterdir()]
+    named, files = {path.name for path in checkpoint.file_metadata}, [*checkpoint.path.iterdir()]
     remarks = list[str]()
     says_itself = any(key in said for said in checkpoint.file_metadata.values() for key in (RANK, SHARDING))
-    if not says_itself and not any(name.endswith((INDEX, BIN_INDEX)) for name in there):
+    if not says_itself and not indexes_of(files):
         remarks += said_of_names(checkpoint.file_metadata)
-    others = sorted(name for name in there if name.endswith(".safetensors") and name not in named)
+    others = sorted(file.name for file in files if file.name.endswith(".safetensors") and file.name not in named)
     if others and any(listed.endswith(".safetensors") for listed in named):
         remarks.append(f"leaves out {counted(len(others), 'file')} that the index does not name: {names(others)}")
     max_files = max(map(is_one_of, checkpoint.file_metadata), default=1)

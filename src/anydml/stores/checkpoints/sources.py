@@ -27,7 +27,7 @@ from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.checkpoints.trained import is_trained, read_trained, said_of_rank
 from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, check_one, is_one_of, ranks_in_order
 from anydml.stores.formats.joined_metadata import last_values
-from anydml.stores.formats.opening import BIN_INDEX, INDEX, WHOLE_BIN, open, opened_file, safetensors_of, united
+from anydml.stores.formats.opening import WHOLE_BIN, indexes_of, open, opened_file, safetensors_of, united
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
 from anydml.stores.formats.torch_distributed import METADATA
@@ -231,7 +231,7 @@ def is_in_pieces(path: Path, follow: bool = True) -> bool:
 
 
 def _is_indexed(folder: Path) -> bool:
-    return any(entry.name.endswith((INDEX, BIN_INDEX)) for entry in folder.iterdir())
+    return bool(indexes_of(folder.iterdir()))
 
 
 def _checkpoint(path: Path, follow: bool) -> Checkpoint:

@@ -133,14 +133,16 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
 def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     with place.reading():
         entries = sorted(path.iterdir())
-    indexes = [entry for entry in entries if entry.name.endswith(INDEX)]
-    indexes = indexes or [entry for entry in entries if entry.name.endswith(BIN_INDEX)]
-    usual = path / f"model{INDEX}"
-    if usual in indexes or len(indexes) == 1:
-        index = usual if usual in indexes else indexes[0]
-        return _indexed(index, JsonPath(str(index)))
-    if indexes:
-        raise place.error(f"has several indexes, {names(index.name for index in indexes)}: name one of them")
+    if indexes := indexes_of(entries):
+        index = _usual(indexes, place)
+        checkpoint = _indexed(index, JsonPath(str(index)))
+        # transformers and diffusers read a file of such a name first.
+        for name in ("model.safetensors", index.name.removesuffix(".index.json")):
+            if path / name not in checkpoint.file_metadata and (path / name).is_file():
+                raise place.error(
+                    f"has {show(name)} beside {show(index.name)}, which does not name it: name one of the two"
+                )
+        return checkpoint
     files = safetensors_of(path, follow)
     if not files and (path / WHOLE_BIN).is_file():
         files = [inside(path, WHOLE_BIN, place)]
@@ -160,6 +162,28 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     if any(RANK in checkpoint.metadata for checkpoint in opened):
         ranks_in_order(opened, place)
     return merged
+
+
+def indexes_of(entries: Iterable[Path]) -> list[Path]:
+    """The indexes among the files of a folder; those of .bin files only where there are no .safetensors files."""
+    by_suffix: dict[str, list[Path]] = {INDEX: [], BIN_INDEX: [], ".safetensors": []}
+    for entry in entries:
+        if suffix := next(filter(entry.name.endswith, by_suffix), None):
+            by_suffix[suffix].append(entry)
+    return by_suffix[INDEX] or ([] if by_suffix[".safetensors"] else by_suffix[BIN_INDEX])
+
+
+def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:
+    """The index of a folder: that of model, or else the only one without a variant such as fp16 in its name.
+
+    Raises:
+        ModelError: there are several.
+    """
+    plain = [index for index in indexes if index.name.partition(".")[2] in (INDEX[1:], BIN_INDEX[1:])]
+    for some in ([index for index in plain if index.name == f"model{INDEX}"], plain, indexes):
+        if len(some) == 1:
+            return some[0]
+    raise place.error(f"has several indexes, {names(index.name for index in indexes)}: name one of them")
 
 
 def _what_is_in(entries: Sequence[Path]) -> str:

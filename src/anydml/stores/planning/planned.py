@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ class Planned:
         folder: Path | None = None,
         others: Mapping[Path, Content] | None = None,
         is_apart: bool = True,
+        changed: Iterable[Path] = (),
     ) -> None:
         self.name = program.name
         self.inputs: Sequence[Any] = tuple(inputs)
@@ -66,7 +67,7 @@ class Planned:
             )
         # By id, because hashing a path is slow.
         paths = {id(store.path): store.path for store in self.inputs}.values()
-        self.identities = identities_of_stores(self.name, self.inputs, self.others.values())
+        self.identities = identities_of_stores(self.name, self.inputs, [*self.others.values(), *changed])
         if isinstance(self.outputs, Targets):
             self.files, self.arrays = tuple(self.outputs.files), tuple[ZarrTarget, ...]()
         else:
