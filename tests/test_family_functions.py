@@ -137,6 +137,7 @@ def test_onnx_nodes(name):
 
 
 X = np.arange(6.0).reshape(2, 3)
+PAIRS = np.zeros(2, [("a", "f4"), ("b", [("v", "f4", 2), ("n", "i4")])])
 
 
 @pytest.mark.parametrize(
@@ -187,6 +188,15 @@ X = np.arange(6.0).reshape(2, 3)
         (lambda: dml.fill(X, np.complex128(1 + 2j)), "which is not an element of float64"),
         (lambda: dml.fill(X, np.ones(1)), "not an element of float64: it has 1 dimension: pass one element of it"),
         (lambda: dml.diagonal_matrix(X, np.ones((1, 1))), "it has 2 dimensions: pass one element of it"),
+        (lambda: dml.fill(PAIRS, (None, 1)), r"value is \(None, 1\), which is not an element of .*: pass a number"),
+        (lambda: dml.fill(PAIRS, (1, (None, 2))), "not an element of .*: pass a number"),
+        (lambda: dml.fill(PAIRS, ("2", (1, 2))), "not an element of .*: pass a number"),
+        (lambda: dml.fill(PAIRS, (1, ([None, 1], 2))), "not an element of .*: pass a number"),
+        (lambda: dml.fill(PAIRS, (1, ([1, 1], 2**40))), "out of bounds for int32"),
+        (lambda: dml.fill(PAIRS, None), "value is None, which is not an element of .*: pass a number"),
+        (lambda: dml.fill(PAIRS, np.array("1")), "not an element of .*: pass a number"),
+        (lambda: dml.fill(PAIRS, np.array((1, "2"), "f4, U1")), "not an element of .*: pass a number"),
+        (lambda: dml.fill(PAIRS, (1, 2, 3)), "not an element of .*: could not assign tuple of length 3"),
         (lambda: dml.fill(np.zeros(2, "V2"), 1), r"but NumPy knows only the size of \|V2: fill with 0"),
         (lambda: dml.where(X, X, X), "where: condition is float64, but a mask must have bools"),
         (lambda: dml.where(X > 1, X, X.astype("f4")), "where: y is float32, but x is float64"),
@@ -197,6 +207,25 @@ X = np.arange(6.0).reshape(2, 3)
 def test_broken_rules(call, message):
     with pytest.raises(dml.DescError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        3,
+        2.5,
+        (1, 2),
+        (1, ([1, 2], 3)),
+        (1.5, (7, 3)),
+        (1.5, (np.ones(2), 3)),
+        np.array((1, 2), "f4, i8"),
+        np.array((1, ([1, 2], 3)), PAIRS.dtype),
+    ],
+)
+def test_structures_as_numpy_fills_them(value):
+    expected = np.zeros((), PAIRS.dtype)
+    expected[()] = value
+    assert np.array_equal(dml.fill(PAIRS, value), np.broadcast_to(expected, PAIRS.shape))
 
 
 def test_dtypes_are_kept():

@@ -71,6 +71,11 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
         TypeError: NumPy would convert it, but it is not a number, and the elements are.
         ValueError: it has dimensions, or requires grad.
     """
+    if dtype.names and (fields := _fields(value, dtype)) is not None:
+        return fields
+    if dtype.subdtype:
+        are_several = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
+        return [_scalar(part, dtype) for part in value] if are_several else _scalar(value, dtype.base)
     if type(value) in (int, float, complex, bool) or dtype.kind == "O":
         return value
     if rank := getattr(value, "ndim", 0):
@@ -89,6 +94,21 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
         raise TypeError("pass a number")
     # An extended float would lose digits.
     return value.item() if kind and kind in "biufc" and value.dtype.itemsize <= 8 * (1 + (kind == "c")) else value
+
+
+def _fields(value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...] | None:
+    """Return the values of a structure's fields, or None for those that NumPy converts or refuses as a whole."""
+    names = dtype.names or ()
+    if isinstance(value, (np.ndarray, np.void)) and value.dtype.names:
+        if value.dtype == dtype or value.ndim:
+            return None
+        value = tuple(value[name] for name in value.dtype.names)
+    if not isinstance(value, tuple):
+        # NumPy gives every field the one value.
+        value = (value,) * len(names)
+    if len(value) != len(names):
+        return None
+    return tuple(_scalar(part, dtype[name]) for part, name in zip(value, names, strict=True))
 
 
 ZERO = Element(bytes(8))
