@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
-from anydml.text import counted
+from anydml.text import count_noun
 from benchmarks import fused_streams
 from benchmarks.blocks import Block
 from benchmarks.fused_cases import CASES, Case
@@ -53,7 +53,7 @@ def run_case(case: Case, rounds: int, scale: int, absent: dict[str, str]) -> tup
     expected = _contiguous(case.numpy(*arguments))
     fused = dml.fuse(case.numpy)
     program = fused.lower(*arguments)
-    words = f"{counted(len(program.moves), 'move')}, {program.scratch_bytes} B of scratch"
+    words = f"{count_noun(len(program.moves), 'move')}, {program.scratch_bytes} B of scratch"
     runs: dict[str, Run] = {
         "anydml": lambda: fused(*arguments),
         "numpy": lambda: _contiguous(case.numpy(*arguments)),

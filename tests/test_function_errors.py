@@ -5,7 +5,7 @@ import pytest
 
 import anydml as dml
 from anydml.errors import DescTypeError
-from anydml.text import a, counted
+from anydml.text import a, count_noun
 
 X = np.arange(12.0).reshape(3, 4)
 
@@ -247,7 +247,7 @@ def test_out_overlaps_no_input(function):
 def test_outs_are_one_a_part_and_apart():
     base = np.full((4, 4), 7.0)
     for outs in ([], [base[:1]], [base[:1], base[1:2], base[2:3], base[3:]]):
-        text = f"out has {counted(len(outs), 'array')} for 3 parts"
+        text = f"out has {count_noun(len(outs), 'array')} for 3 parts"
         refused(dml.BindingError, lambda o=outs: dml.split(X, 3, out=o), "split", "out", text)
     text = "out[2] overlaps out[1] in memory"
     refused(dml.BindingError, lambda: dml.split(X, 3, out=[base[:1], base[1:2], base[1:2]]), "split", "out[2]", text)

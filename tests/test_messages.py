@@ -13,7 +13,7 @@ from anydml import dxdispatch, stores
 from anydml.cli import main
 from anydml.elsewhere import NAMES
 from anydml.operators.enums import PaddingMode
-from anydml.text import MAX_KNOWN, MAX_NAME, did_you_mean, nearest
+from anydml.text import MAX_KNOWN, MAX_NAME, closest_name, did_you_mean
 
 X = np.arange(6)
 T = dml.TensorDesc
@@ -118,9 +118,9 @@ def test_a_misspelt_name_of_a_file_is_recognized(tmp_path, right, wrong):
 
 
 def test_what_is_meant():
-    assert nearest("AXSI", ["Axis", "Sizes"]) == "Axis"
-    assert nearest("strides", ["Strides", "STRIDES"]) == "Strides"
-    assert nearest("spam", ["Axis"]) is None
+    assert closest_name("AXSI", ["Axis", "Sizes"]) == "Axis"
+    assert closest_name("strides", ["Strides", "STRIDES"]) == "Strides"
+    assert closest_name("spam", ["Axis"]) is None
     assert did_you_mean("a\x1bb", ["a\x1bc"]) == r"; did you mean a\x1bc?"
 
 

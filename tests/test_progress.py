@@ -77,7 +77,7 @@ def test_work_goes_on_where_nothing_can_be_said(monkeypatch, clock, stream):
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr("sys.stderr", None if stream == "none" else closed)
-    with progress.shown(10) as advance:
+    with progress.progress_bar(10) as advance:
         clock[0] += 100
         advance(5)
 
@@ -102,15 +102,15 @@ def test_what_was_finished_before_counts_for_the_share_but_not_the_rate(clock):
 
 
 def test_nothing_is_shown_unless_it_is_asked_for(capsys, clock):
-    with progress.shown(10, progress=False) as advance:
+    with progress.progress_bar(10, progress=False) as advance:
         clock[0] += 100
         advance(5)
     seen = []
-    with progress.shown(10, progress=seen.append) as advance:
+    with progress.progress_bar(10, progress=seen.append) as advance:
         advance(5)
     assert seen == [5]
     assert capsys.readouterr() == ("", "")
-    with progress.shown(10) as advance:
+    with progress.progress_bar(10) as advance:
         clock[0] += 3601
         advance(5)
         clock[0] += 3600

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anydml.text import bytes_text, counted, printable
+from anydml.text import bytes_text, count_noun, escape_controls
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ from anydml.text import bytes_text, counted, printable
     ],
 )
 def test_what_is_shown(text, shown):
-    assert printable(text) == shown
+    assert escape_controls(text) == shown
 
 
 def test_nothing_hidden_is_left_of_any_character():
-    shown = printable("".join(map(chr, range(sys.maxunicode + 1))))
+    shown = escape_controls("".join(map(chr, range(sys.maxunicode + 1))))
     assert len(shown.splitlines()) == 1
     hidden = {unicodedata.category(character) for character in shown} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
     assert not hidden
@@ -41,7 +41,7 @@ HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 @given(st.text(st.characters()) | st.text(st.characters(categories=list(HIDDEN))))
 def test_nothing_hidden_is_left_and_everything_else_is(text):
-    shown = printable(text)
+    shown = escape_controls(text)
     assert not any(unicodedata.category(c) in HIDDEN for c in shown)
     assert len(shown.splitlines()) <= 1
     kept = [c for c in text if c == " " or unicodedata.category(c) not in HIDDEN | {"Zs"}]
@@ -50,8 +50,8 @@ def test_nothing_hidden_is_left_and_everything_else_is(text):
 
 
 def test_escapes_say_what_was_there():
-    assert printable("a\nb\u202ec\x1b[2J\x9b\u2028d\ud800") == r"a\nb\u202ec\x1b[2J\x9b\u2028d\ud800"
-    assert printable("größer 大 🙂 'x'") == "größer 大 🙂 'x'"
+    assert escape_controls("a\nb\u202ec\x1b[2J\x9b\u2028d\ud800") == r"a\nb\u202ec\x1b[2J\x9b\u2028d\ud800"
+    assert escape_controls("größer 大 🙂 'x'") == "größer 大 🙂 'x'"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_escapes_say_what_was_there():
 def test_one_thing_is_no_plural(text):
     nouns = {"axes": "axis", "entries": "entry", "launches": "launch", "indices": "index"}
     count, word = text.split()
-    assert counted(int(count), nouns.get(word, word.removesuffix("s") if word != "axis" else word)) == text
+    assert count_noun(int(count), nouns.get(word, word.removesuffix("s") if word != "axis" else word)) == text
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,10 @@ else:
 
     def __getattr__(name: str) -> Any:
         """Import what few programs use when it is first used: `fuse`, devices, packages; in the command, any name."""
-        globals()[name] = attribute = _found(name)
+        globals()[name] = attribute = _find(name)
         return attribute
 
-    def _found(name: str) -> Any:
+    def _find(name: str) -> Any:
         if name == "fuse":
             return import_module("anydml.tracing.fused").fuse
         if name == "__all__":
@@ -50,10 +50,10 @@ else:
                 return getattr(module, name)
         from pkgutil import iter_modules
 
-        from anydml.elsewhere import unknown
+        from anydml.elsewhere import missing_attribute_message
 
         candidates = [*__dir__(), *(module.name for module in iter_modules(_FOLDERS))]
-        raise AttributeError(unknown(__name__, name, candidates))
+        raise AttributeError(missing_attribute_message(__name__, name, candidates))
 
     def __dir__() -> list[str]:
         return sorted({"__version__", "fuse"}.union(*[import_module(name).__all__ for name in _MODULES]))

@@ -12,7 +12,7 @@ from anydml.memory.overlap import overlapping_pair
 from anydml.operators.base import OperatorDesc
 from anydml.strides import has_overlap
 from anydml.tensor import Layout, TensorDesc
-from anydml.text import counted
+from anydml.text import count_noun
 
 Array = np.ndarray[Any, Any]
 
@@ -53,8 +53,8 @@ def bind_tensors(
         if len(buffers) != len(tensors):
             expected = ", ".join(name for name, _ in tensors)
             message = (
-                f"{desc.OPERATOR}: {kind} has {counted(len(buffers), 'buffer')} for "
-                f"{counted(len(tensors), 'tensor')}: {expected}"
+                f"{desc.OPERATOR}: {kind} has {count_noun(len(buffers), 'buffer')} for "
+                f"{count_noun(len(tensors), 'tensor')}: {expected}"
             )
             raise BindingError(message, desc.OPERATOR, kind, "one buffer per tensor")
         for (name, tensor), buffer in zip(tensors, buffers, strict=True):
@@ -113,7 +113,7 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
             raise BindingError(message, operator, name, "bind NumPy arrays or contiguous buffers") from None
     if array.nbytes < tensor.size_in_bytes:
         message = (
-            f"{operator}: {name} is bound to {counted(array.nbytes, 'byte')}, "
+            f"{operator}: {name} is bound to {count_noun(array.nbytes, 'byte')}, "
             f"but the tensor needs {tensor.size_in_bytes}"
         )
         if array.shape == tensor.sizes:

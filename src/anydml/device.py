@@ -16,7 +16,7 @@ from anydml.graph.structs import ExecutionFlags
 from anydml.higher import HIGHER
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 class Device:
@@ -127,7 +127,7 @@ class CompiledOperator:
             program = self.device._engine.compile(desc.program(layouts))
         run = program.bind(operands)
         if has_host_values(desc):
-            run = _checked(desc, operands, layouts, run)
+            run = _with_host_checks(desc, operands, layouts, run)
         return BoundOperator(desc, run, operands, tuple(outputs), program)
 
     def __str__(self) -> str:
@@ -164,10 +164,10 @@ class CompiledGraph(CompiledOperator):
         return f"{self.desc.program()}\n{self._program}"
 
     def __repr__(self) -> str:
-        return f"CompiledGraph({counted(len(self.desc.program().moves), 'move')} on {self.device.name!r})"
+        return f"CompiledGraph({count_noun(len(self.desc.program().moves), 'move')} on {self.device.name!r})"
 
 
-def _checked(
+def _with_host_checks(
     desc: OperatorDesc, operands: Sequence[Any], layouts: Sequence[Layout], dispatch: Callable[[], object]
 ) -> Callable[[], None]:
     """Wrap a dispatch so that host inputs are checked against the desc again whenever they have changed."""
@@ -260,7 +260,7 @@ class BoundOperator:
         return HIGHER["explain"](self)._repr_html_()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"BoundOperator({self.desc.OPERATOR}, {counted(len(self._operands), 'tensor')})"
+        return f"BoundOperator({self.desc.OPERATOR}, {count_noun(len(self._operands), 'tensor')})"
 
 
 def _run_if_writeable(

@@ -61,7 +61,7 @@ NAMES = {name: answer for answer, names in _HERE.items() for name in names.split
 """anydml's equivalent, by the other library's name."""
 
 
-def unknown(module: str, name: str, candidates: Iterable[str]) -> str:
+def missing_attribute_message(module: str, name: str, candidates: Iterable[str]) -> str:
     """Return the message for a missing attribute of a module, with anydml's equivalent or a similar name."""
     message = f"module {module!r} has no attribute {name!r}"
     if answer := NAMES.get(name):

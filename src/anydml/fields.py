@@ -31,7 +31,7 @@ def with_items(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
     return copied
 
 
-def wrong(name: str, field: str, value: object, wanted: str) -> DescTypeError:
+def type_error(name: str, field: str, value: object, wanted: str) -> DescTypeError:
     """Return the error for an argument of the wrong type.
 
     Args:
@@ -55,7 +55,9 @@ def integer(name: str, field: str, value: Any) -> int:
     except TypeError:
         # In join(x, y), a common mistake for join([x, y]), the second array takes the axis' place.
         is_array = field == "axis" and name in ("join", "stack", "ConcatTraining") and hasattr(value, "shape")
-        raise wrong(name, field, value, f"an integer{': pass the arrays as one list' if is_array else ''}") from None
+        raise type_error(
+            name, field, value, f"an integer{': pass the arrays as one list' if is_array else ''}"
+        ) from None
 
 
 LIST = "a list of integers"
@@ -80,7 +82,7 @@ def integers(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[in
     except TypeError:
         if field == "pads" and items and all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in items):
             around = f"{wanted}, all starts, then all ends: {[pair[k] for k in (0, 1) for pair in items]}"
-            raise wrong(name, field, values, around) from None
+            raise type_error(name, field, values, around) from None
         # Item by item, so that the error names the index.
         return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
 
@@ -126,4 +128,4 @@ def items_of(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[An
             return tuple(values)
     except TypeError:
         pass
-    raise wrong(name, field, values, wanted)
+    raise type_error(name, field, values, wanted)

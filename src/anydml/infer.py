@@ -15,7 +15,7 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.fields import MOST_ITEMS, ONE_OR_LIST, check_dimensions, integer
 from anydml.symbols import are_at_least, holds, integers_or_symbols, is_one, is_symbol
-from anydml.text import counted
+from anydml.text import count_noun
 
 Sizes = tuple[int, ...]
 
@@ -37,13 +37,13 @@ def axis_of(name: str, rank: int, axis: Any) -> int:
     Raises:
         DescError: `axis` is not an integer, or is out of range.
     """
-    return normalized(name, rank, axis if type(axis) is int else integer(name, "axis", axis))
+    return normalize_axis(name, rank, axis if type(axis) is int else integer(name, "axis", axis))
 
 
-def normalized(name: str, rank: int, axis: int) -> int:
+def normalize_axis(name: str, rank: int, axis: int) -> int:
     """Normalize an axis that is an integer, as `axis_of` does."""
     if not -rank <= axis < rank:
-        message = f"{name}: axis is {axis}, but the array has {counted(rank, 'dimension')}"
+        message = f"{name}: axis is {axis}, but the array has {count_noun(rank, 'dimension')}"
         if not rank and name in ("join", "ConcatTraining"):
             message += ": pass a list of arrays, each with at least one dimension"
         raise DescError(message, name, "axis", f"axis must be {-rank} to {rank - 1}" if rank else "at least one axis")
@@ -69,10 +69,10 @@ def part_sizes(name: str, sizes_or_sections: Any, axis_size: int, axis: int, fie
     if len(sizes) == 0:
         raise DescError(f"{name}: {field} is empty: there are no parts", name, field, "at least one part")
     if not are_at_least(0, sizes):
-        message = f"{name}: {field} has the sizes {_some(sizes)}, with a negative entry"
+        message = f"{name}: {field} has the sizes {_join_values(sizes)}, with a negative entry"
         raise DescError(message, name, field, "a part must have 0 or more elements along axis")
     if not holds(sum(sizes) == axis_size):
-        added = f"{field} has the sizes {_some(sizes)}, which add up to {sum(sizes)}"
+        added = f"{field} has the sizes {_join_values(sizes)}, which add up to {sum(sizes)}"
         message = f"{name}: {added}, but axis {axis} has size {axis_size}"
         if field == "sizes_or_sections":
             message += _as_places(sizes, axis_size)
@@ -124,18 +124,18 @@ def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
     """
     result: Sizes = integers_or_symbols(name, field, values)
     if len(result) != rank:
-        message = f"{name}: {field} has {counted(len(result), 'entry')}, but x has {counted(rank, 'dimension')}"
+        message = f"{name}: {field} has {count_noun(len(result), 'entry')}, but x has {count_noun(rank, 'dimension')}"
         raise DescError(message, name, field, "one entry per dimension")
     return result
 
 
-def wider(name: str, a: Sizes, b: Sizes) -> Sizes:
+def wider_sizes(name: str, a: Sizes, b: Sizes) -> Sizes:
     """Return, for each axis, counted from the last one, the first of two sizes that is not known to be 1."""
     rank: int = max(len(a), len(b))
-    return tuple([_wider(a, b, d - rank + len(a), d - rank + len(b)) for d in range(rank)])
+    return tuple([_wider_axis(a, b, d - rank + len(a), d - rank + len(b)) for d in range(rank)])
 
 
-def _wider(a: Sizes, b: Sizes, i: int, j: int) -> int:
+def _wider_axis(a: Sizes, b: Sizes, i: int, j: int) -> int:
     return b[j] if i < 0 or (j >= 0 and is_one(a[i])) else a[i]
 
 
@@ -167,7 +167,7 @@ def check_along(name: str, shape: Sizes, indices: Sizes, axis: Any) -> int:
         DescError: ranks differ, the axis is out of range, or `indices` is longer than x along another axis.
     """
     if len(indices) != len(shape):
-        message = f"{name}: indices have {counted(len(indices), 'dimension')}, but x has {len(shape)}"
+        message = f"{name}: indices have {count_noun(len(indices), 'dimension')}, but x has {len(shape)}"
         raise DescError(message, name, "indices", "indices must have x's dimensions")
     along: int = axis_of(name, len(shape), axis)
     for i in range(len(shape)):
@@ -177,7 +177,7 @@ def check_along(name: str, shape: Sizes, indices: Sizes, axis: Any) -> int:
     return along
 
 
-def _some(values: Sizes) -> str:
+def _join_values(values: Sizes) -> str:
     return str(list(values)) if len(values) <= 16 else f"[{', '.join(map(str, values[:16]))}, … {len(values)} in all]"
 
 
@@ -205,6 +205,8 @@ def picked_axis(
     normalized: int = axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if not holds((shape[normalized] >= 1) | (count == 0)):
-        message = f"{name}: axis {normalized} of x is empty, but there is something to pick: {counted(count, 'index')}"
+        message = (
+            f"{name}: axis {normalized} of x is empty, but there is something to pick: {count_noun(count, 'index')}"
+        )
         raise DescError(message, name, "x", "there must be an element to read")
     return normalized

@@ -173,7 +173,7 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def shown(
+def progress_bar(
     total: int,
     done: int = 0,
     progress: bool | Callable[[int], None] = True,

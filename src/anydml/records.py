@@ -116,7 +116,7 @@ def record(kind: type[Kind]) -> type[Kind]:
     fields: list[tuple[Any, ...]] = []
     for name, text in kind.__annotations__.items():
         if not text.startswith("ClassVar["):
-            kind.__annotations__[name] = kept = _kept(text)
+            kind.__annotations__[name] = kept = _field_type(text)
             fields.append((name, kept, namespace.pop(name)) if name in namespace else (name, kept))
     own = tuple(name for name, *_ in fields if name not in inherited)
     namespace |= {"__slots__": own, "__match_args__": inherited + own, "_FIELDS": fields}
@@ -129,7 +129,7 @@ def record(kind: type[Kind]) -> type[Kind]:
     return made
 
 
-def _kept(text: str) -> str:
+def _field_type(text: str) -> str:
     """Return the type of what a field keeps, by its annotation."""
     outer, _, inner = text.removesuffix("]").partition("[")
     if outer == "ListOf":

@@ -203,8 +203,8 @@ class TensorDesc(Record):
         put, name, field = object.__setattr__, "DML_BUFFER_TENSOR_DESC", "TotalTensorSizeInBytes"
         total, alignment = total_tensor_size_in_bytes, guaranteed_base_offset_alignment
         put(self, "data_type", DataType.parse(data_type))
-        put(self, "sizes", _unsigned(name, "Sizes", sizes, _SIZES))
-        put(self, "strides", None if strides is None else _unsigned(name, "Strides", strides, _STRIDES))
+        put(self, "sizes", _check_unsigned(name, "Sizes", sizes, _SIZES))
+        put(self, "strides", None if strides is None else _check_unsigned(name, "Strides", strides, _STRIDES))
         put(self, "flags", TensorFlags(integer(name, "Flags", flags)))
         put(self, "total_tensor_size_in_bytes", None if total is None else integer(name, field, total))
         put(self, "guaranteed_base_offset_alignment", integer(name, "GuaranteedBaseOffsetAlignment", alignment))
@@ -249,7 +249,7 @@ class TensorDesc(Record):
         return self.minimum_size_in_bytes if total is None else total
 
 
-def _unsigned(name: str, field: str, values: Sequence[int], rule: str) -> tuple[int, ...]:
+def _check_unsigned(name: str, field: str, values: Sequence[int], rule: str) -> tuple[int, ...]:
     numbers = integers(name, field, values)
     for i, value in enumerate(numbers):
         if value < 0:

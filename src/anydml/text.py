@@ -25,7 +25,7 @@ _UNITS |= {f"{letter}B": 1000**k for k, letter in enumerate("KMGT", 1)}
 _UNITS |= {f"{letter}IB": 1024**k for k, letter in enumerate("KMGT", 1)}
 
 
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
+def closest_name(name: str, candidates: Iterable[str]) -> str | None:
     """Return the known name most similar to `name`, ignoring case, or None."""
     import difflib
 
@@ -36,10 +36,10 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     )
     # Among equally close matches, the first in `candidates` wins.
     similar.sort(key=[key.lower() for key in first].index)
-    return lower[max(similar, key=lambda word: _likeness(word, name.lower()))] if similar else None
+    return lower[max(similar, key=lambda word: _similarity(word, name.lower()))] if similar else None
 
 
-def _likeness(candidate: str, name: str) -> float:
+def _similarity(candidate: str, name: str) -> float:
     import difflib
 
     return difflib.SequenceMatcher(None, candidate, name).ratio()
@@ -47,8 +47,8 @@ def _likeness(candidate: str, name: str) -> float:
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """Return ``"; did you mean FLOAT32?"``, or an empty string if no known name is similar."""
-    meant = nearest(name, candidates)
-    return f"; did you mean {printable(meant)}?" if meant is not None else ""
+    meant = closest_name(name, candidates)
+    return f"; did you mean {escape_controls(meant)}?" if meant is not None else ""
 
 
 def with_rule(message: str, rule: str | None) -> str:
@@ -65,7 +65,7 @@ def a(noun: str) -> str:
     return f"{'an' if noun[:1] in 'aeioAEIO' else 'a'} {noun}"
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """Return a count and its noun: ``"1 axis"``, ``"2 axes"``, ``"0 entries"``."""
     if count == 1:
         return f"1 {noun}"
@@ -74,7 +74,7 @@ def counted(count: int, noun: str) -> str:
 
 def missing_bytes(count: int) -> str:
     """Return what errors say of a file that was cut off: ``"1 byte is missing"``, ``"2 bytes are missing"``."""
-    return f"{counted(count, 'byte')} {'is' if count == 1 else 'are'} missing"
+    return f"{count_noun(count, 'byte')} {'is' if count == 1 else 'are'} missing"
 
 
 EXACT_BYTES = 10_000
@@ -93,7 +93,7 @@ def bytes_text(count: int) -> str:
     return f"{count / unit:.2f} {letter}B"
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Escape characters that could control a terminal, end a line, or reorder the surrounding text.
 
     Every character that `str.isprintable` rejects (controls, bidirectional and other format characters, line and

@@ -4,7 +4,7 @@ import pytest
 from refused import f32, refused
 
 import anydml as dml
-from anydml.text import counted
+from anydml.text import count_noun
 
 UINT = "it must be 0 to 4294967295 (UINT)"
 INSIDE = "the last element taken must lie inside the input"
@@ -60,7 +60,7 @@ def test_values_are_unsigned(value):
 def test_there_is_one_value_a_dimension(field, count):
     values = {"Offsets": [0, 0], "Sizes": [4, 10], "Strides": [1, 1]} | {field: [1] * count}
     desc = dml.SliceOperatorDesc(f32(4, 10), f32(4, 10), values["Offsets"], values["Sizes"], values["Strides"])
-    message = f"{field} has {counted(count, 'entry')}, but InputTensor has 2 dimensions"
+    message = f"{field} has {count_noun(count, 'entry')}, but InputTensor has 2 dimensions"
     refused(desc, field, "one entry per dimension (DimensionCount)", message)
 
 

@@ -6,7 +6,7 @@ from refused import f32, refused
 
 import anydml as dml
 from anydml.operators.slice1 import copy_start
-from anydml.text import counted
+from anydml.text import count_noun
 
 UINT = "it must be 0 to 4294967295 (UINT)"
 INSIDE = "the window must lie inside the input"
@@ -87,7 +87,7 @@ def test_there_is_one_value_a_dimension(field, count):
     values = {"InputWindowOffsets": [0, 0], "InputWindowSizes": [2, 10], "InputWindowStrides": [1, 1]}
     values[field] = [1] * count
     desc = dml.Slice1OperatorDesc(f32(2, 10), f32(1, 1), *values.values())
-    message = f"{field} has {counted(count, 'entry')}, but InputTensor has 2 dimensions"
+    message = f"{field} has {count_noun(count, 'entry')}, but InputTensor has 2 dimensions"
     refused(desc, field, "one entry per dimension (DimensionCount)", message)
 
 

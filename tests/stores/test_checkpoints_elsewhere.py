@@ -18,7 +18,7 @@ from stores.test_commands import anydml
 from anydml import stores
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
-from anydml.files.located import located
+from anydml.files.located import locate
 
 pytest.importorskip("obstore", reason='obstore is not installed: pip install "anydml[remote]"')
 
@@ -53,7 +53,7 @@ def model(tmp_path_factory):
 def upload(folder, url):
     for path in sorted(folder.rglob("*")):
         if path.is_file():
-            located("test", f"{url}/{path.relative_to(folder).as_posix()}").write_bytes(path.read_bytes())
+            locate("test", f"{url}/{path.relative_to(folder).as_posix()}").write_bytes(path.read_bytes())
 
 
 MADE = {
@@ -96,7 +96,7 @@ def test_folders_of_every_kind_are_read(bucket, model, tmp_path, kind):
 
 
 def upload_one(url, name, content):
-    located("test", f"{url}/{name}").write_bytes(content)
+    locate("test", f"{url}/{name}").write_bytes(content)
 
 
 def files(folder, model):
@@ -150,7 +150,7 @@ def test_what_is_missing_or_leads_out_is_refused(bucket, model, tmp_path):
 
 
 def names(url):
-    path = located("test", url)
+    path = locate("test", url)
     return sorted(each["path"].removeprefix(f"{path.key}/") for each in path.inside())
 
 

@@ -17,7 +17,7 @@ import anydml as dml
 from anydml import stores
 from anydml.cli import main
 from anydml.errors import BindingError, ModelError
-from anydml.files.located import located
+from anydml.files.located import locate
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 obstore = pytest.importorskip("obstore", reason='obstore is not installed: pip install "anydml[remote]"')
@@ -75,7 +75,7 @@ def array(shape=(35, 22), dtype="f4"):
 
 def opened(url, mode="r"):
     """zarr-python's view of an address."""
-    path = located("test", url)
+    path = locate("test", url)
     return zarr.storage.ObjectStore(path.store, read_only=mode == "r"), path.key
 
 
@@ -88,7 +88,7 @@ def written(url, x, **options):
 
 
 def put(url, content):
-    path = located("test", url)
+    path = locate("test", url)
     obstore.put(path.store, path.key, content)
 
 
@@ -263,7 +263,7 @@ def test_no_traceback(s3, local, capsys):
 
 def names(url):
     """Names of all objects in a folder and its subfolders, and beside it those of journals."""
-    path = located("test", url)
+    path = locate("test", url)
     return sorted(each["path"].removeprefix(f"{path.key}/") for each in path.inside())
 
 
@@ -321,7 +321,7 @@ def test_nothing_is_replaced_unless_it_may_be(s3, local):
             stores.rechunk("x.npy", f"{s3.folder}/other", overwrite=overwrite).run()
     assert names(url) == sorted([*before, "notes.txt"])
     assert names(f"{s3.folder}/other") == ["notes.txt"]
-    located("test", f"{url}/notes.txt").unlink()
+    locate("test", f"{url}/notes.txt").unlink()
     stores.rechunk("x.npy", url, overwrite=True, chunks=[35, 22]).run()
     assert names(url) == ["c/0/0", "zarr.json"]
     assert stores.verify("x.npy", url) is None
@@ -341,7 +341,7 @@ def killed(s3, url):
     """Run a plan in a process that is killed when some of its blocks are finished."""
     np.save("x.npy", array((40, 4000), "u1"))
     s3.say("stop 25")
-    journal = located("test", f"{s3.folder}/.y.zarr.anydml-journal")
+    journal = locate("test", f"{s3.folder}/.y.zarr.anydml-journal")
     with subprocess.Popen([sys.executable, "-c", CHILD_PLAN, url]) as child:
         while not (journal.is_file() and b"-" in journal.read_bytes().partition(b"\n")[2]):
             assert child.poll() is None
@@ -369,7 +369,7 @@ def test_what_another_plan_has_begun_is_removed(s3, local):
     put(f"{url}/notes.txt", b"mine")
     with pytest.raises(ModelError, match=r"notes\.txt"):
         stores.rechunk("x.npy", url, chunks=[40, 100]).run()
-    located("test", f"{url}/notes.txt").unlink()
+    locate("test", f"{url}/notes.txt").unlink()
     stores.rechunk("x.npy", url, chunks=[40, 4000]).run()
     assert names(s3.folder) == ["y.zarr/c/0/0", "y.zarr/zarr.json"]
 

@@ -10,7 +10,7 @@ from stores.test_opening import written
 import anydml as dml
 from anydml import stores
 from anydml.stores.planning.file_blocking import SPARE
-from anydml.text import bytes_text, counted, parse_size
+from anydml.text import bytes_text, count_noun, parse_size
 
 FUNCTIONS = {
     "copy": lambda x: x.copy(),
@@ -182,7 +182,7 @@ def test_a_split_and_a_join_read_everything_once(tmp_path):
         assert plan.totals.bytes_read_again == 0
         assert plan.totals.reads + plan.totals.writes <= 5 * len(plan.blocks)
         assert (
-            f"reads {bytes_text(x.nbytes)} in {counted(plan.totals.reads, 'request')}, 0 B of it more than once"
+            f"reads {bytes_text(x.nbytes)} in {count_noun(plan.totals.reads, 'request')}, 0 B of it more than once"
             in str(plan)
         )
 

@@ -59,11 +59,11 @@ class JaxAdapter(ArrayAdapter):
 
     def to_library(self, result: Any) -> Any:
         """Return an array on the same device, committed to it if this one is."""
-        return _given([result], self.array)[0] if isinstance(result, np.ndarray) else jax.dlpack.from_dlpack(result)
+        return _to_jax([result], self.array)[0] if isinstance(result, np.ndarray) else jax.dlpack.from_dlpack(result)
 
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return an INT64 array on this array's CPU, or on the first for one on a GPU, even without jax_enable_x64."""
-        return _given([lengths], self.array)[0] if "cpu" in self.device else _put([lengths], jax.devices("cpu")[0])[0]
+        return _to_jax([lengths], self.array)[0] if "cpu" in self.device else _put([lengths], jax.devices("cpu")[0])[0]
 
 
 def _views(arrays: Sequence[Any]) -> list[Array] | None:
@@ -80,7 +80,7 @@ def _views(arrays: Sequence[Any]) -> list[Array] | None:
         return None
 
 
-def _given(results: Sequence[Array], like: Any) -> list[Any]:
+def _to_jax(results: Sequence[Array], like: Any) -> list[Any]:
     """Return JAX arrays of NumPy arrays' elements, committed to the device of `like` if it is.
 
     XLA uses memory in place whose address is a multiple of 64, as that of large results is, and copies other memory.
@@ -103,4 +103,4 @@ def _name(device: Any) -> str:
 
 _KIND = type(jax.device_put(np.zeros(1, np.float32)))
 
-BRIDGES[_KIND] = Bridge(_views, _given)
+BRIDGES[_KIND] = Bridge(_views, _to_jax)

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.arrays.adapter import ONE_PLACE, Array, ArrayAdapter
 from anydml.arrays.lazy import refuse_lazy
 from anydml.errors import BindingError, DescError
-from anydml.fields import check_dimensions, wrong
+from anydml.fields import check_dimensions, type_error
 from anydml.memory.device_array import DeviceArray
 from anydml.text import a
 
@@ -89,10 +89,10 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
     try:
         converted = np.asarray(array)
     except (TypeError, ValueError):
-        raise wrong(name, field, array, _ARRAY) from None
+        raise type_error(name, field, array, _ARRAY) from None
     # NumPy converts unknown objects to arrays without dimensions.
     if not converted.ndim and converted.dtype.kind in "OUS" and not isinstance(array, (np.ndarray, np.generic, Number)):
-        raise wrong(name, field, array, _ARRAY)
+        raise type_error(name, field, array, _ARRAY)
     return converted
 
 
@@ -107,7 +107,7 @@ def _refuse_subclass(name: str, field: str, array: Any) -> None:
     if type(array) is np.ndarray or not isinstance(array, np.ndarray) or isinstance(array, ElementsAlone):
         return
     kind = type(array)
-    if _defines(kind, "__array_function__") or _defines(kind, "__array_ufunc__"):
+    if _has_method(kind, "__array_function__") or _has_method(kind, "__array_ufunc__"):
         message = f"{name}: {field} is {a(kind.__name__)}, whose class defines what functions make of it"
         rule = "classes that define this are not moved"
         raise BindingError(f"{message}: pass numpy.asarray({field}) for its elements alone", name, field, rule)
@@ -117,7 +117,7 @@ def _refuse_subclass(name: str, field: str, array: Any) -> None:
         raise BindingError(message, name, field, "a mask is not moved")
 
 
-def _defines(kind: type[Array], method: str) -> bool:
+def _has_method(kind: type[Array], method: str) -> bool:
     return getattr(kind, method) is not getattr(np.ndarray, method)
 
 

@@ -22,7 +22,16 @@ from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.options import allow_outside, feature_level
 from anydml.cli.other_options import answer_of
-from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, quiet_option, say, tell, warn
+from anydml.cli.output import (
+    LocalPath,
+    fail,
+    libraries_warnings,
+    overwrite_option,
+    print_line,
+    print_status,
+    quiet_option,
+    warn,
+)
 from anydml.cli.plan_output import json_option, say_json
 from anydml.cli.proving import prove
 from anydml.cli.refereeing import cases, judge
@@ -77,28 +86,28 @@ def _main(argv: list[str]) -> int | str | None:
             answer = answer_of(error.option_name)
             message = message if answer is None else f"No such option '{error.option_name}': {answer}"
         stop = "" if message.endswith((".", "?")) else "."
-        code = _failed(argv, f"{message}{stop} See '{command} --help'.")
+        code = _report_failure(argv, f"{message}{stop} See '{command} --help'.")
     except click.ClickException as error:
-        code = _failed(argv, error.format_message())
+        code = _report_failure(argv, error.format_message())
     except (click.Abort, KeyboardInterrupt) as error:
         # click raises its own error from the one that says what is kept.
         cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
-        _failed(argv, str(cause or "") or "interrupted")
+        _report_failure(argv, str(cause or "") or "interrupted")
         code = INTERRUPTED
     except MemoryError:
-        code = _failed(argv, "there is not enough memory")
+        code = _report_failure(argv, "there is not enough memory")
     except (ValueError, OSError) as error:
-        code = _failed(argv, str(error))
+        code = _report_failure(argv, str(error))
     return code
 
 
-def _failed(argv: list[str], message: str) -> int:
+def _report_failure(argv: list[str], message: str) -> int:
     """Print an error, and the document of it that --json, --junit or --sarif ask for; return its exit code."""
     if (document := document_of_error(anydml, argv, message)) is not None:
         # Standard output may be what failed.
         with contextlib.suppress(OSError, SystemExit):
             for line in document.splitlines():
-                say(line)
+                print_line(line)
     return fail(message)
 
 
@@ -107,8 +116,8 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
         from anydml.cli.doctor import versions
 
         anydml_version, *others = versions()
-        say(f"anydml {anydml_version[1]}")
-        say(", ".join(f"{name} {number}" for name, number in others))
+        print_line(f"anydml {anydml_version[1]}")
+        print_line(", ".join(f"{name} {number}" for name, number in others))
         context.exit()
 
 
@@ -158,7 +167,7 @@ def anydml() -> None:
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input of an ONNX model.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy",
               help="Where to write an output of an ONNX model; the others are printed.")  # fmt: skip
-@overwrites
+@overwrite_option
 @json_option
 @quiet_option
 def run(
@@ -172,14 +181,14 @@ def run(
     with model_file(model) as file:
         if is_onnx(file.path):
             refuse_options(click.get_current_context(), ["device", "feature_level", *timing], "JSON models")
-            document = run_onnx(file, inputs, outputs, allow_outside, overwrite, tell, explain)
+            document = run_onnx(file, inputs, outputs, allow_outside, overwrite, print_status, explain)
         else:
             refuse_options(click.get_current_context(), ["inputs", "outputs", "overwrite"], "ONNX models")
             from anydml.cli.json_running import run_json
 
             document = run_json(
                 file, device, feature_level, allow_outside, explain,
-                log=tell, warn=lambda line: warn(file.renamed(line)), progress=not quiet, **timing,
+                log=print_status, warn=lambda line: warn(file.renamed(line)), progress=not quiet, **timing,
             )  # fmt: skip
     if as_json:
         say_json({"model": model, **document})
@@ -210,7 +219,7 @@ def ops(as_json: bool) -> None:
     if as_json:
         say_json({"operators": rows_of_operators()})
     else:
-        say(operator_table(sys.stdout.isatty()).rstrip())
+        print_line(operator_table(sys.stdout.isatty()).rstrip())
 
 
 anydml.sections = {

@@ -14,7 +14,7 @@ from anydml.cli.json_checking import lines as lines_of
 from anydml.cli.onnx_checking import BROKEN, PARTLY, SOUND, check_onnx, read_sizes
 from anydml.cli.onnx_commands import is_onnx, refuse_options
 from anydml.cli.options import allow_outside, exclude, feature_level
-from anydml.cli.output import LocalPath, fail, quiet_option, say
+from anydml.cli.output import LocalPath, fail, print_line, quiet_option
 from anydml.cli.remarks import Report
 from anydml.cli.standard_input import STANDARD_INPUT, ModelFile, model_file
 
@@ -69,22 +69,22 @@ def check(
     codes, reports = set[int](), list[Report]()
     for model in models:
         with model_file(model) as file:
-            report, lines, code = _checked(file, level, allow_outside, size_values, verbose)
+            report, lines, code = _check_file(file, level, allow_outside, size_values, verbose)
         codes.add(code)
         reports.append(report)
         for line in () if chosen or (quiet and code == SOUND) else lines:
-            say(line)
+            print_line(line)
         if report.error is not None:
             fail(report.error)
     if chosen:
         from anydml.cli.reports import FORMS
 
         for line in FORMS[chosen[0]](reports).splitlines():
-            say(line)
+            print_line(line)
     return next(code for code in (UNREADABLE, BROKEN, PARTLY, SOUND) if code in codes)
 
 
-def _checked(
+def _check_file(
     file: ModelFile, level: FeatureLevel, allow_outside: bool, sizes: Mapping[str, int], verbose: bool
 ) -> tuple[Report, Iterable[str], int]:
     """Return the report on a model, its lines, and the exit code that it asks for."""

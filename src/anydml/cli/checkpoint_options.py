@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from anydml.cli.options import exclude
-from anydml.cli.output import AnyPath, LocalPath, overwrites, quiet_option
+from anydml.cli.output import AnyPath, LocalPath, overwrite_option, quiet_option
 from anydml.cli.plan_output import json_option
 
 LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
@@ -26,7 +26,7 @@ RANKS = (
 """Options for the numbers of ranks of each kind, and descriptions of the ranks."""
 
 
-def writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def checkpoint_output_options(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Options of the commands that write a checkpoint.
 
     Args:
@@ -60,7 +60,7 @@ def writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         ),
         click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like."),
         click.option("--no-follow", is_flag=True, help=f"Refuse symbolic links that lead out of {source}."),
-        overwrites,
+        overwrite_option,
         click.option("--dry-run", is_flag=True, help="Print the plan without writing anything."),
         click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor."),
         json_option,
@@ -81,7 +81,7 @@ def extras_of(extras_from: str | None, no_extras: bool) -> bool | str:
 
 
 def check_options(output: str) -> None:
-    """Refuse options of `writes` that contradict each other, or do not apply to this output."""
+    """Refuse options of `checkpoint_output_options` that contradict each other, or do not apply to this output."""
     context = click.get_current_context()
     exclude("shards", "shard_size")
     for name in ("dcp", *dict(RANKS)):
@@ -102,7 +102,7 @@ def check_dry_run() -> None:
         raise click.UsageError("--verbose lists tensors of --dry-run: give it, too", context)
 
 
-def selects(command: Callable[..., Any]) -> Callable[..., Any]:
+def tensor_selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options for the tensors that are taken, and their names."""
     several = partial(click.option, multiple=True)
     options = [

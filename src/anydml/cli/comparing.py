@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from anydml.cli.checkpoint_options import LAYOUTS, renames, selects
+from anydml.cli.checkpoint_options import LAYOUTS, renames, tensor_selection_options
 from anydml.cli.command import Command
 from anydml.cli.options import exclude
-from anydml.cli.output import AnyPath, LocalPath, overwrites, quiet_option, say
+from anydml.cli.output import AnyPath, LocalPath, overwrite_option, print_line, quiet_option
 from anydml.cli.plan_output import json_option, say_json
-from anydml.text import counted, printable
+from anydml.text import count_noun, escape_controls
 
 if TYPE_CHECKING:
     from anydml.stores import Comparison
@@ -34,7 +34,7 @@ _memory = click.option(
 @click.command(cls=Command, short_help="Compare two checkpoints, or two Zarr arrays or groups.")
 @click.argument("first", metavar="A", type=AnyPath(is_read=True))
 @click.argument("second", metavar="B", type=AnyPath(is_read=True))
-@selects
+@tensor_selection_options
 @click.option(
     "--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard."
 )
@@ -80,14 +80,18 @@ def verify(
         say_json({"first": first, "second": second, "same": is_same, "differences": differences, **counts})
         return 0 if is_same else 1
     for remark in () if quiet else comparison.remarks:
-        say(printable(remark))
+        print_line(escape_controls(remark))
     shown = comparison.differences if is_all else comparison.differences[:max_shown]
     for difference in shown:
-        more = f"; {counted(difference.elements, 'element')} in all" if difference.elements > 1 else ""
-        say(printable(f"{difference.text}{more}"))
+        more = f"; {count_noun(difference.elements, 'element')} in all" if difference.elements > 1 else ""
+        print_line(escape_controls(f"{difference.text}{more}"))
     # Also printed if quiet, unless all differences are listed.
     if not quiet or len(shown) < len(comparison.differences):
-        say(printable(f"'{first}' and '{second}' hold the same {what}s" if is_same else _summary(comparison, what)))
+        print_line(
+            escape_controls(
+                f"'{first}' and '{second}' hold the same {what}s" if is_same else _summary(comparison, what)
+            )
+        )
     return 0 if is_same else 1
 
 
@@ -95,9 +99,8 @@ def _summary(comparison: Comparison, what: str) -> str:
     """Return the number of differences of each kind, as text."""
     kinds = Counter(difference.kind for difference in comparison.differences)
     counts = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
-    return (
-        f"{counted(len(comparison.differences), 'difference')}: {counts}; {counted(comparison.compared, what)} compared"
-    )
+    differences = count_noun(len(comparison.differences), "difference")
+    return f"{differences}: {counts}; {count_noun(comparison.compared, what)} compared"
 
 
 @click.command(cls=Command, short_help="Write the SHA-256 of every tensor of a checkpoint.")
@@ -107,7 +110,7 @@ def _summary(comparison: Comparison, what: str) -> str:
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave these tensors out, as for reshard.")
 @_memory
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
-@overwrites
+@overwrite_option
 @json_option
 @quiet_option
 def manifest(
@@ -127,5 +130,5 @@ def manifest(
         say_json({"model": model, "output": output, "tensors": len(sums), "remarks": remarks})
     elif not quiet:
         for remark in remarks:
-            say(printable(f"{model}: {remark}"))
-        say(printable(f"written to '{output}': the sums of {counted(len(sums), 'tensor')}"))
+            print_line(escape_controls(f"{model}: {remark}"))
+        print_line(escape_controls(f"written to '{output}': the sums of {count_noun(len(sums), 'tensor')}"))

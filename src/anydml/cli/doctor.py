@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from anydml.cli.command import Command
-from anydml.cli.output import say
+from anydml.cli.output import print_line
 from anydml.cli.plan_output import json_option, say_json
-from anydml.text import bytes_text, counted, printable
+from anydml.text import bytes_text, count_noun, escape_controls
 
 LIBRARIES = (
     "numpy", "ml_dtypes", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime", "zarr", "h5py", "dask",
@@ -40,11 +40,11 @@ def doctor(as_json: bool) -> None:
         return
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        say(printable(f"{name:{width}}  {value}"))
-    say("")
-    say("What is slow here:" if slow else "Nothing that anydml knows of is slow here.")
+        print_line(escape_controls(f"{name:{width}}  {value}"))
+    print_line("")
+    print_line("What is slow here:" if slow else "Nothing that anydml knows of is slow here.")
     for line in slow:
-        say(printable(f"- {line}"))
+        print_line(escape_controls(f"- {line}"))
 
 
 def versions() -> Iterator[Fact]:
@@ -87,12 +87,12 @@ def _threads() -> Facts:
     slow = []
     if threads < usable_cores:
         slow.append(
-            f"{threads} of {counted(usable_cores, 'core')} work: unset ANYDML_NUM_THREADS, or call "
+            f"{threads} of {count_noun(usable_cores, 'core')} work: unset ANYDML_NUM_THREADS, or call "
             f"set_num_threads({usable_cores})"
         )
     if threads > usable_cores:
         slow.append(
-            f"{counted(threads, 'thread')} share {counted(usable_cores, 'core')} and "
+            f"{count_noun(threads, 'thread')} share {count_noun(usable_cores, 'core')} and "
             f"wait for each other: set ANYDML_NUM_THREADS={usable_cores}"
         )
     return facts, slow

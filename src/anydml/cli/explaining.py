@@ -10,10 +10,10 @@ import click
 from anydml.cli.command import Command
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx, refuse_options
-from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say, tell, warn
+from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option, warn
 from anydml.cli.plan_output import json_option, say_json
 from anydml.cli.standard_input import model_file
-from anydml.text import printable
+from anydml.text import escape_controls
 
 
 @click.command(cls=Command, short_help="Explain the data movement of a model file without running it.")
@@ -22,7 +22,7 @@ from anydml.text import printable
 @click.option("--svg", metavar="FILE.svg", type=LocalPath(), help="Write the picture of the first operator.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
 @click.option("--allow-outside", is_flag=True, help="Allow sourcePath outside the model's folder.")
-@overwrites
+@overwrite_option
 @json_option
 @quiet_option
 def explain(
@@ -57,11 +57,11 @@ def explain(
         raise ModelError(f"{model}: nothing moves, so there is no picture")
     for target in filter(None, (html, svg)):
         explanation.save(target)
-        tell(printable(f"'{model}' is explained in '{target}'"))
+        print_status(escape_controls(f"'{model}' is explained in '{target}'"))
     if as_json:
         say_json({"model": model, "html": html, "svg": svg, **as_document(explanation.sections, explanation.notes)})
     elif html is None and svg is None:
         for line in str(explanation).splitlines():
-            say(line)
+            print_line(line)
         if explanation.sections:
-            say(f"\n{notation(explanation.sections)}")
+            print_line(f"\n{notation(explanation.sections)}")

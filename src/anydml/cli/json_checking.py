@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from anydml.cli.remarks import Remark, Report, lowest_level, problem_lines
-from anydml.text import printable
+from anydml.text import escape_controls
 
 if TYPE_CHECKING:
     from anydml.cli.standard_input import ModelFile
@@ -55,13 +55,13 @@ def lines(report: Report, verbose: bool) -> Iterator[str]:
     """Yield a report as text; all problems that break the same rule, if `verbose`, or the first of them."""
     yield from problem_lines(report.problems, report.model, None if verbose else FIRST)
     if not report.remarks:
-        yield f"{printable(report.model)}: no problems at {report.level}"
+        yield f"{escape_controls(report.model)}: no problems at {report.level}"
     if report.lowest is not None and all(remark.operator for remark in report.remarks):
         yield f"    {report.lowest} is the lowest level that allows all operators"
 
 
 def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
-    from anydml.dxdispatch.outside import outside
+    from anydml.dxdispatch.outside import find_outside_indices
     from anydml.dxdispatch.runner import allocate
     from anydml.dxdispatch.schedule import schedule
     from anydml.errors import ModelError
@@ -80,7 +80,7 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
         try:
             # Bindings can only be checked once the tensors are valid.
             todo = schedule(model)
-            for at, line in outside(todo, lambda resource: allocate(resource, todo.sizes[resource])):
+            for at, line in find_outside_indices(todo, lambda resource: allocate(resource, todo.sizes[resource])):
                 yield Remark(at.path, None, message=f"{at.path}: {line}", rule="", line=at.line)
         except ModelError as error:
             yield _of_file(model, str(error), error.field or "")
@@ -88,7 +88,7 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
 
 def _of_file(model: Model, text: str, node: str = "") -> Remark:
     """Return a message about the file as a remark; it may begin with the file's name and a line number."""
-    text = text.removeprefix(printable(f"{model.place}: "))
+    text = text.removeprefix(escape_controls(f"{model.place}: "))
     numbered = _NUMBERED.match(text)
     line = int(numbered[1]) if numbered else None
     return Remark(node, None, message=text[numbered.end() :] if numbered else text, rule="", line=line)

@@ -18,7 +18,7 @@ from anydml.stores.formats.joined_metadata import last_values
 from anydml.stores.formats.zarr_array import open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
 from anydml.stores.formats.zarr_metadata import is_zarr_group
-from anydml.text import bytes_text, counted, printable
+from anydml.text import bytes_text, count_noun, escape_controls
 
 
 def list_arrays(model: str, follow: bool) -> dict[str, Any]:
@@ -80,18 +80,18 @@ def lines_of(report: dict[str, Any]) -> Iterator[str]:
     """Yield a report as text."""
     rows = []
     for array in report["arrays"]:
-        where = array["file"] if "file" in array else counted(array["pieces"], "piece")
+        where = array["file"] if "file" in array else count_noun(array["pieces"], "piece")
         cells = array["name"], array["dtype"], array["shape"], bytes_text(array["bytes"]), where
-        rows.append([printable(str(cell)) for cell in cells])
+        rows.append([escape_controls(str(cell)) for cell in cells])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).strip()
     total = bytes_text(sum(array["bytes"] for array in report["arrays"]))
-    yield printable(f"{report['model']}: {counted(len(rows), 'array')}, {total}")
+    yield escape_controls(f"{report['model']}: {count_noun(len(rows), 'array')}, {total}")
     if (zarr := report.get("zarr")) is not None:
         shards = "" if zarr["shards"] is None else f" in shards {zarr['shards']}"
-        yield printable(f"  Zarr {zarr['version']}, chunks {zarr['chunks']}{shards}, codec {zarr['codec']}")
+        yield escape_controls(f"  Zarr {zarr['version']}, chunks {zarr['chunks']}{shards}, codec {zarr['codec']}")
     for remark in report["remarks"]:
-        yield printable(f"  {remark}")
+        yield escape_controls(f"  {remark}")
     for key, value in report["metadata"].items():
-        yield printable(f"  {key}: {value[:200]}")
+        yield escape_controls(f"  {key}: {value[:200]}")

@@ -13,7 +13,7 @@ import click
 
 from anydml.cli.onnx_commands import load_onnx
 from anydml.cli.remarks import Remark, Report, lowest_level, problem_lines
-from anydml.text import counted, printable
+from anydml.text import count_noun, escape_controls
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -97,17 +97,19 @@ class Checked:
         from anydml.onnx.scope import left_out, not_looked_at, out_of_scope
 
         conforming, broken = self.conforming, {remark.node for remark in self.problems}
-        nodes = f"{counted(len(conforming), 'movement node')} conform{'s' * (len(conforming) == 1)} to {self.level}"
-        problems = [f"{counted(len(self.problems), 'problem')} in {counted(len(broken), 'node')}"] if broken else []
+        nodes = f"{count_noun(len(conforming), 'movement node')} conform{'s' * (len(conforming) == 1)} to {self.level}"
+        problems = (
+            [f"{count_noun(len(self.problems), 'problem')} in {count_noun(len(broken), 'node')}"] if broken else []
+        )
         left, on_host = len(not_looked_at(self.findings)), sum(finding.on_host for finding in self.findings)
-        missing = f"{counted(left, 'movement node')} {'was' if left == 1 else 'were'} not looked at" if left else ""
+        missing = f"{count_noun(left, 'movement node')} {'was' if left == 1 else 'were'} not looked at" if left else ""
         apart = _emulation(len(self.emulated), self.level) if self.emulated else ""
         verdict = [missing, *problems, nodes if conforming else "", apart, out_of_scope(self.findings)]
         if not broken and not conforming and not self.emulated:
             verdict = [f"no node was checked at {self.level}", *verdict]
         if on_host:
-            verdict.append(f"{counted(on_host, 'node')} of shape arithmetic run{'s' * (on_host == 1)} on the host")
-        yield printable(f"{model}: {'; '.join(filter(None, verdict))}")
+            verdict.append(f"{count_noun(on_host, 'node')} of shape arithmetic run{'s' * (on_host == 1)} on the host")
+        yield escape_controls(f"{model}: {'; '.join(filter(None, verdict))}")
         yield from problem_lines(self.problems, model, None if verbose else 1)
         bad = Counter(finding.operator for finding in self.findings if finding.node in broken)
         good = Counter(finding.operator for finding in conforming)
@@ -122,11 +124,13 @@ class Checked:
             other = f"; with 64-bit integers emulated, {emulated}" if emulated != lowest else ""
             yield f"    {lowest} is the lowest level that allows all that were checked{other}"
         for line in left_out(self.findings):
-            yield printable(f"{model}: {line}")
+            yield escape_controls(f"{model}: {line}")
         if verbose:
             for finding in conforming:
                 assert finding.desc is not None, "it conforms"
-                yield printable(f"{model}: {finding.node}: {finding.operator} conforms as {finding.desc.OPERATOR}")
+                yield escape_controls(
+                    f"{model}: {finding.node}: {finding.operator} conforms as {finding.desc.OPERATOR}"
+                )
             for remark in self.remarks:
                 if not remark.is_problem:
                     yield from remark.lines(model)
@@ -198,7 +202,7 @@ def read_sizes(texts: Sequence[str]) -> dict[str, int]:
 
 def _emulation(count: int, level: FeatureLevel) -> str:
     """Return the verdict on nodes that are emulated, as a text."""
-    nodes = f"{counted(count, 'node')} move{'s' * (count == 1)} 64-bit integers"
+    nodes = f"{count_noun(count, 'node')} move{'s' * (count == 1)} 64-bit integers"
     return f"{nodes}, which {level} refuses and ONNX Runtime's DirectML provider emulates by 32-bit ones"
 
 

@@ -10,12 +10,12 @@ import click
 
 from anydml.cli.command import Group
 from anydml.cli.options import dry_run_option
-from anydml.cli.output import LocalPath, overwrites, quiet_option, say, tell
+from anydml.cli.output import LocalPath, overwrite_option, print_line, print_status, quiet_option
 from anydml.cli.plan_output import json_option, say_json, values_as_json
 from anydml.cli.standard_input import ModelFile, model_file
 from anydml.errors import ModelError
 from anydml.paths import path_text
-from anydml.text import printable
+from anydml.text import escape_controls
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -90,7 +90,7 @@ def run_onnx(
     model, folder = file.path, file.folder or Path(file.path).parent
     place = JsonPath(model)
     sources, targets = _pairs("--input", inputs), _pairs("--output", outputs)
-    program = _placed(place, lambda: Program(load(model, allow_outside=allow_outside, folder=folder)))
+    program = _with_file_name(place, lambda: Program(load(model, allow_outside=allow_outside, folder=folder)))
     for option, files, names_in_model in (("--input", sources, program.inputs), ("--output", targets, program.outputs)):
         wrong = next((name for name in files if name not in names_in_model), None)
         if wrong is not None:
@@ -107,8 +107,8 @@ def run_onnx(
     arrays = {
         name: npy.read(path, program.inputs[name].dtype, JsonPath(f"--input {name}")) for name, path in sources.items()
     }
-    log_lines: Log = lambda text: [log(printable(line)) for line in text.split("\n")]  # noqa: E731
-    results = _placed(place, lambda: program.run(arrays, log_lines if explain else None))
+    log_lines: Log = lambda text: [log(escape_controls(line)) for line in text.split("\n")]  # noqa: E731
+    results = _with_file_name(place, lambda: program.run(arrays, log_lines if explain else None))
     listed = (n for n, array in zip(program.outputs, results, strict=True) if isinstance(array, list))
     many = next((name for name in listed if name in targets), None)
     if many is not None:
@@ -118,8 +118,8 @@ def run_onnx(
         if isinstance(array, list):
             documents[name] = [_as_document(item) for item in array]
             for k, item in enumerate(array):
-                log(printable(f"Output '{name}', {k} ({item.dtype} {list(item.shape)}): {_text(item)}"))
-            log(printable(f"Output '{name}' is a sequence of {len(array)}"))
+                log(escape_controls(f"Output '{name}', {k} ({item.dtype} {list(item.shape)}): {_text(item)}"))
+            log(escape_controls(f"Output '{name}' is a sequence of {len(array)}"))
         elif name in targets:
             if array.dtype.hasobject:
                 # A .npy file pads every string to the longest: once as an array, and once as the file's bytes.
@@ -127,10 +127,10 @@ def run_onnx(
                 Budget().ask(f"output {show(name)}", "writing strings of one length", size)
             npy.write(targets[name], array, JsonPath(f"--output {name}"), [Path(model), *sources.values()])
             documents[name] = {**_as_document(array, False), "file": str(targets[name])}
-            log(printable(f"Output '{name}' written to '{targets[name]}'"))
+            log(escape_controls(f"Output '{name}' written to '{targets[name]}'"))
         else:
             documents[name] = _as_document(array)
-            log(printable(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}"))
+            log(escape_controls(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}"))
     return {"outputs": documents}
 
 
@@ -152,7 +152,7 @@ def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
     from anydml.files.json_path import JsonPath
     from anydml.onnx import load
 
-    return _placed(JsonPath(model), lambda: work(load(model, external_data=False)))
+    return _with_file_name(JsonPath(model), lambda: work(load(model, external_data=False)))
 
 
 @click.group(cls=Group, name="onnx", no_args_is_help=False)
@@ -163,7 +163,7 @@ def onnx_group() -> None:
 @onnx_group.command(short_help="Replace training operators by standard ones.")
 @click.argument("source", metavar="IN.onnx", type=LocalPath(is_read=True, reads_input=True))
 @click.argument("output", metavar="OUT.onnx", type=LocalPath())
-@overwrites
+@overwrite_option
 @dry_run_option
 @json_option
 @quiet_option
@@ -194,21 +194,21 @@ def portable(source: str, output: str, overwrite: bool, dry_run: bool, as_json: 
                 raise
             refusal = str(error)
         count = len(training_nodes(model))
-        _placed(place, lambda: check(model))
+        _with_file_name(place, lambda: check(model))
         if external_tensors(model) and out.resolve().parent != folder:
             raise place.error(f"has external data beside it; write {output} into the same folder")
-        result = _placed(place, lambda: make_portable(model))
-        data = path.read_bytes() if result is model else _placed(place, lambda: serialize(result))
+        result = _with_file_name(place, lambda: make_portable(model))
+        data = path.read_bytes() if result is model else _with_file_name(place, lambda: serialize(result))
         if not dry_run:
             write_whole(out, lambda file: file.write(data), JsonPath(output), [path])
     what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
     if as_json:
         done = {"written": not dry_run, **({"refused": refusal} if dry_run else {})}
         say_json({"model": source, "output": output, "nodes_rewritten": count, **done})
-    tell(printable(f"{source}: {what}" + ("" if dry_run else f", written to '{output}'")))
+    print_status(escape_controls(f"{source}: {what}" + ("" if dry_run else f", written to '{output}'")))
     if refusal is not None and not as_json:
         # Also said if quiet, for it is an error of the command that writes.
-        say(printable(f"would be refused: {refusal}"))
+        print_line(escape_controls(f"would be refused: {refusal}"))
 
 
 def _need_onnx() -> None:
@@ -218,7 +218,7 @@ def _need_onnx() -> None:
         raise click.ClickException(str(error)) from None
 
 
-def _placed(place: Any, work: Callable[[], T]) -> T:
+def _with_file_name(place: Any, work: Callable[[], T]) -> T:
     """Return ``work()``; prefix its ModelErrors with the file name, unless they have it already."""
     try:
         return work()

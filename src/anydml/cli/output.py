@@ -14,7 +14,7 @@ from typing import Any, TextIO, TypeVar
 import click
 
 from anydml.paths import address
-from anydml.text import printable
+from anydml.text import escape_controls
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -113,14 +113,14 @@ _CONTROL = re.compile(r"[^\n\t -~]+")
 """Characters that may control a terminal, and non-ASCII text. Tabs and newlines in names are escaped by callers."""
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line on stdout, with control characters escaped; end the process if its reader has closed it.
 
     Raises:
         OSError: the line cannot be written.
     """
     try:
-        print(_CONTROL.sub(lambda match: printable(match[0]), line), flush=True)
+        print(_CONTROL.sub(lambda match: escape_controls(match[0]), line), flush=True)
     except BrokenPipeError:
         give_up(sys.stdout)
         # click would end with 1, as if there were problems.
@@ -133,7 +133,7 @@ def warn(line: str) -> None:
     """Print a warning on stderr, if it is open."""
     # Continue if stderr is closed.
     with contextlib.suppress(OSError):
-        print("anydml: warning:", printable(line), file=sys.stderr, flush=True)
+        print("anydml: warning:", escape_controls(line), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -154,11 +154,11 @@ def libraries_warnings() -> Iterator[None]:
         yield
 
 
-def tell(line: str) -> None:
+def print_status(line: str) -> None:
     """Print a line about what was done, unless only errors, or a document, are asked for."""
     context = click.get_current_context(silent=True)
     if context is None or not (context.params.get("quiet") or context.params.get("as_json")):
-        say(line)
+        print_line(line)
 
 
 def quiet_option(command: F) -> F:
@@ -166,7 +166,7 @@ def quiet_option(command: F) -> F:
     return click.option("-q", "--quiet", is_flag=True, help="Print errors and differences only.")(command)
 
 
-def overwrites(command: F) -> F:
+def overwrite_option(command: F) -> F:
     """Add the option --overwrite to a command that writes files."""
     return click.option("--overwrite", is_flag=True, help="Replace what exists.")(command)
 
@@ -208,7 +208,7 @@ def fail(message: str) -> int:
     if len(line) > MAX_CHARACTERS:
         line = f"{line[: MAX_CHARACTERS // 2]} … {line[-MAX_CHARACTERS // 2 :]}"
     try:
-        print("anydml:", printable(line), file=sys.stderr, flush=True)
+        print("anydml:", escape_controls(line), file=sys.stderr, flush=True)
     except OSError:
         give_up(sys.stderr)
     return 2

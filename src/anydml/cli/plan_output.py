@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anydml.cli.output import say
+from anydml.cli.output import print_line
 from anydml.errors import ModelError
-from anydml.text import bytes_text, counted, printable
+from anydml.text import bytes_text, count_noun, escape_controls
 
 if TYPE_CHECKING:
     from anydml.stores import Plan
@@ -22,7 +22,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one li
 
 def say_json(report: dict[str, Any]) -> None:
     """Print one line of JSON, in ASCII; its `error` is null."""
-    say(json.dumps({"error": None, **report}, allow_nan=False))
+    print_line(json.dumps({"error": None, **report}, allow_nan=False))
 
 
 def values_as_json(values: Any) -> Any:
@@ -76,13 +76,13 @@ class PlanOutput:
                 for target in file_targets:
                     self._say(f"  {target!r}")
                 continue
-            self._say(f"  {file.path.name}: {counted(len(file_targets), 'tensor')}, {bytes_text(file.size)}")
+            self._say(f"  {file.path.name}: {count_noun(len(file_targets), 'tensor')}, {bytes_text(file.size)}")
             for target in file_targets if has_arrays else ():
                 array = array_as_json(target)
                 self._say(f"    {array['name']}: {array['dtype']} {array['shape']}")
         if refused is not None:
             # Also said if quiet, for it is an error of the command that writes.
-            say(printable(f"would be refused: {refused}"))
+            print_line(escape_controls(f"would be refused: {refused}"))
 
     def run_and_verify(self, plan: Plan, scheduler: str | None) -> int:
         """Describe a plan, run it, compare its outputs with its inputs, and report both; the exit code."""
@@ -121,7 +121,7 @@ class PlanOutput:
             self._say(f"written to '{self._output}'")
         if verified and not self._as_json:
             # Also said if quiet, because it is an error.
-            say(printable(self._difference)) if self._difference else self._say(
+            print_line(escape_controls(self._difference)) if self._difference else self._say(
                 "verified: it holds the elements of its input"
             )
 
@@ -140,7 +140,7 @@ class PlanOutput:
         if self._as_json:
             say_json({**self._report(plan), "written": True, "blocks_resumed": plan.resumed})
         else:
-            self._say(f"tasks had written {plan.resumed} of {counted(len(plan.blocks), 'block')}")
+            self._say(f"tasks had written {plan.resumed} of {count_noun(len(plan.blocks), 'block')}")
             self._say(f"written to '{self._output}'")
 
     def _report(self, plan: Plan) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class PlanOutput:
 
     def _say(self, line: str) -> None:
         if self._says:
-            say(printable(line))
+            print_line(escape_controls(line))
 
 
 def _files(plan: Plan, has_arrays: bool) -> Sequence[dict[str, Any]]:

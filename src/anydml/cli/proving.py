@@ -14,11 +14,11 @@ from anydml.cli.command import Command
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.options import exclude
-from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say
+from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, quiet_option
 from anydml.cli.plan_output import say_json
 from anydml.cli.standard_input import STANDARD_INPUT, model_file
 from anydml.errors import ModelError
-from anydml.text import counted, printable
+from anydml.text import count_noun, escape_controls
 
 if TYPE_CHECKING:
     from anydml.proving import Proof
@@ -46,7 +46,7 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the models' folders.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of text.")
 @click.option("--junit", "as_junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
-@overwrites
+@overwrite_option
 @quiet_option
 def prove(
     first: str, second: str, sizes: tuple[str, ...], rounding: bool, weights: Weights, no_run: bool, shown: str | None,
@@ -88,12 +88,12 @@ def prove(
         say_json({"first": first, "second": second, "exit_code": code, **as_document(proof)})
     elif as_junit:
         for line in _junit(first, second, proof, code).splitlines():
-            say(line)
+            print_line(line)
     elif not (quiet and code == SAME):
         for line in lines(proof):
-            say(printable(line))
+            print_line(escape_controls(line))
         if shown is not None and proof.verdict == "different" and proof.shown is not None:
-            say(printable(f"the input is written to '{shown}'"))
+            print_line(escape_controls(f"the input is written to '{shown}'"))
     return code
 
 
@@ -105,7 +105,7 @@ def _code(proof: Proof, rounding: bool) -> int:
 
 def lines(proof: Proof) -> Iterator[str]:
     """Yield what is known of two models, as text."""
-    yield f"{_verdict(proof)}{_where(proof)}"
+    yield f"{_verdict(proof)}{_location_of(proof)}"
     yield from (f"    {reason}" for reason in (*proof.reasons, *proof.rounding))
     if proof.samples:
         yield f"    at {'; '.join(_sizes(sample) for sample in proof.samples)} all results are equal"
@@ -136,10 +136,10 @@ def _verdict(proof: Proof) -> str:
         case "different":
             return "different: they do not compute the same"
     wrong = [name for name, is_same in proof.outputs.items() if not is_same]
-    return f"not decided: {counted(len(wrong), 'output')} of {len(proof.outputs)} not proved"
+    return f"not decided: {count_noun(len(wrong), 'output')} of {len(proof.outputs)} not proved"
 
 
-def _where(proof: Proof) -> str:
+def _location_of(proof: Proof) -> str:
     if proof.verdict in ("different", "undecided"):
         return ""
     names = ", ".join(_sizes_of(proof.names))
@@ -187,12 +187,12 @@ def _junit(first: str, second: str, proof: Proof, code: int) -> str:
     kind = "failure" if code == DIFFERENT else "skipped"
     counts = {"tests": str(len(outputs)), "failures": "0", "skipped": "0"}
     counts["failures" if kind == "failure" else "skipped"] = str(len(bad))
-    suite = ElementTree.Element("testsuite", {"name": printable(f"{first} and {second}"), **counts})
+    suite = ElementTree.Element("testsuite", {"name": escape_controls(f"{first} and {second}"), **counts})
     for name in outputs:
-        case = ElementTree.SubElement(suite, "testcase", classname=printable(second), name=printable(name))
+        case = ElementTree.SubElement(suite, "testcase", classname=escape_controls(second), name=escape_controls(name))
         if name in bad:
             note = ElementTree.SubElement(case, kind, message=_verdict(proof))
-            note.text = "\n".join(map(printable, lines(proof)))
+            note.text = "\n".join(map(escape_controls, lines(proof)))
     ElementTree.indent(suite)
     text: bytes = ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True)
     return text.decode()

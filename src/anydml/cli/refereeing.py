@@ -10,9 +10,9 @@ import click
 
 from anydml.cli.command import Command
 from anydml.cli.options import exclude
-from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say, tell
+from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option
 from anydml.cli.plan_output import json_option, say_json
-from anydml.text import counted, parse_size
+from anydml.text import count_noun, parse_size
 
 FAILED = 1
 """Exit code if a case differs, crashes, hangs, is refused, or is accepted though illegal."""
@@ -51,22 +51,24 @@ def cases(
     settings = {"seed": seed, "operators": [*operators], "invalid": invalid}
     written = write_cases(drawn, Path(output), write, form, **settings)
     ambiguous = f", {seen.ambiguous} of them ambiguous" if seen.ambiguous else ""
-    what = f"{counted(written, 'case')} of {counted(len(seen.reached), 'operator')}"
+    what = f"{count_noun(written, 'case')} of {count_noun(len(seen.reached), 'operator')}"
     missing = [] if invalid else seen.missing()
     if as_json:
         features = {} if invalid else {"features": seen.count, "not_reached": missing}
         counts = {"cases": written, "operators": len(seen.reached), "ambiguous": seen.ambiguous}
         say_json({"output": output, **counts, **features})
-    tell(f"{what} written to '{output}'{ambiguous}")
+    print_status(f"{what} written to '{output}'{ambiguous}")
     if form == "onnx":
         from anydml.referee.schema_texts import LAST, NEWEST
 
         if LAST < NEWEST:
-            tell(f"the installed onnx has opsets up to {LAST}: for cases up to opset {NEWEST}, upgrade it")
+            print_status(f"the installed onnx has opsets up to {LAST}: for cases up to opset {NEWEST}, upgrade it")
     if not invalid:
-        tell(f"{seen.count - len(missing)} of {seen.count} features reached" + (", see --coverage" if missing else ""))
+        print_status(
+            f"{seen.count - len(missing)} of {seen.count} features reached" + (", see --coverage" if missing else "")
+        )
         for line in missing if coverage else ():
-            tell(f"    {line}")
+            print_status(f"    {line}")
 
 
 def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
@@ -103,7 +105,7 @@ def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
 @click.option(
     "--shrink", metavar="DIR", type=LocalPath(), help="Write the smallest case of each cause to a new folder."
 )
-@overwrites
+@overwrite_option
 @quiet_option
 def judge(
     folder: str, engine: str, jobs: int | None, seconds: float, memory: str, html: str | None, shrink: str | None,
@@ -135,9 +137,9 @@ def judge(
     max_bytes = parse_size(memory)
     judged = judged_by(folder, engine, jobs, seconds, max_bytes)
     for line in FORMS[chosen[0]](judged).splitlines() if chosen else ():
-        say(line)
+        print_line(line)
     for line in () if chosen else lines_of(judged):
-        tell(line)
+        print_status(line)
     if html is not None:
         page(judged).save(html)
     if shrink is not None:
@@ -145,5 +147,5 @@ def judge(
 
         for line in shrink_all(judged, engine, Path(shrink), seconds, max_bytes):
             if not chosen:
-                tell(line)
+                print_status(line)
     return 0 if judged.is_clean else FAILED

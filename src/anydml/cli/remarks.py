@@ -7,7 +7,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from anydml.text import counted, printable
+from anydml.text import count_noun, escape_controls
 
 if TYPE_CHECKING:
     from anydml.feature_level import FeatureLevel
@@ -52,7 +52,7 @@ class Remark:
     def lines(self, model: str) -> Iterator[str]:
         """Yield the remark as text."""
         if self.rule is None:
-            yield printable(f"{model}: {self.place}: {self.verdict}: {self.message}")
+            yield escape_controls(f"{model}: {self.place}: {self.verdict}: {self.message}")
             return
         yield self.head(model)
         yield from self.rule_lines()
@@ -63,12 +63,12 @@ class Remark:
         where = [model] if self.place is None else [model, f"{self.place}.{self.field}", self.operator or ""]
         if self.line is not None:
             where.insert(1, f"line {self.line}")
-        return printable(": ".join([*where, self.message]))
+        return escape_controls(": ".join([*where, self.message]))
 
     def rule_lines(self) -> Iterator[str]:
         """Yield the rule that a problem breaks, and what allows it."""
         if self.rule:
-            yield printable(f"    rule: {self.rule}")
+            yield escape_controls(f"    rule: {self.rule}")
             yield f"    {self.remedy}"
 
 
@@ -127,8 +127,8 @@ def problem_lines(problems: Sequence[Remark], model: str, first: int | None) -> 
         yield from group[0].rule_lines()
         if len(group) > len(shown):
             nodes = len({problem.node for problem in group})
-            where = f", in {counted(nodes, 'node')} in all" if first == 1 else ""
-            yield f"    and {counted(len(group) - len(shown), 'more problem')} of this kind{where}; -v lists each"
+            where = f", in {count_noun(nodes, 'node')} in all" if first == 1 else ""
+            yield f"    and {count_noun(len(group) - len(shown), 'more problem')} of this kind{where}; -v lists each"
 
 
 def lowest_level(allows: Callable[[FeatureLevel], bool]) -> FeatureLevel | None:

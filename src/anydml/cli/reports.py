@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from anydml._version import __version__
 from anydml.cli.remarks import Remark, Report
-from anydml.text import printable
+from anydml.text import escape_controls
 
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ADDRESS = "https://github.com/anydml/anydml"
@@ -70,18 +70,20 @@ def _suite(report: Report) -> ElementTree.Element:
     if report.error is not None:
         counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
     name = f"{report.model} at {report.level}" if report.level else report.model
-    suite = ElementTree.Element("testsuite", {"name": printable(name), **counts})
+    suite = ElementTree.Element("testsuite", {"name": escape_controls(name), **counts})
     if report.error is not None:
-        case = ElementTree.SubElement(suite, "testcase", classname=printable(report.model), name="file")
-        ElementTree.SubElement(case, "error", message=printable(report.error))
+        case = ElementTree.SubElement(suite, "testcase", classname=escape_controls(report.model), name="file")
+        ElementTree.SubElement(case, "error", message=escape_controls(report.error))
     for name in names:
-        case = ElementTree.SubElement(suite, "testcase", classname=printable(report.model), name=printable(name))
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=escape_controls(report.model), name=escape_controls(name)
+        )
         if name in failed:
             lines = [line for problem in failed[name] for line in problem.lines(report.model)]
-            failure = ElementTree.SubElement(case, "failure", message=printable(failed[name][0].message))
+            failure = ElementTree.SubElement(case, "failure", message=escape_controls(failed[name][0].message))
             failure.text = "\n".join(lines)
         elif name in skipped:
-            ElementTree.SubElement(case, "skipped", message=printable(skipped[name]))
+            ElementTree.SubElement(case, "skipped", message=escape_controls(skipped[name]))
     return suite
 
 

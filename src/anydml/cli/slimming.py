@@ -11,11 +11,11 @@ import click
 from anydml.cli.command import Command
 from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.options import dry_run_option
-from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say, tell
+from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option
 from anydml.cli.plan_output import json_option, say_json
 from anydml.cli.standard_input import ModelFile, model_file
 from anydml.errors import ModelError
-from anydml.text import bytes_text, counted, printable
+from anydml.text import bytes_text, count_noun, escape_controls
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -38,7 +38,7 @@ MAX_LISTED_REGIONS = 20
 @click.option("--prove", is_flag=True, help="Prove the new model equal to the old one, as `anydml prove` does.")
 @click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with bytes and pictures.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the model's folder.")
-@overwrites
+@overwrite_option
 @dry_run_option
 @json_option
 @quiet_option
@@ -99,10 +99,10 @@ def slim(
         if not is_onnx(file.path):
             raise ModelError(f"{file.path}: its name must end in .onnx")
         for line in load_onnx(file.path, lambda loaded: work(loaded, file)):
-            tell(printable(line))
+            print_status(escape_controls(line))
     if refusal is not None and not as_json:
         # Also said if quiet, for it is an error of the command that writes.
-        say(printable(f"would be refused: {refusal}"))
+        print_line(escape_controls(f"would be refused: {refusal}"))
 
 
 def _document(slimmed: Slimmed) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:
     proof_lines = [*lines(proof)]
     is_equal = proof.verdict in ("proved", "rounded") or (proof.verdict == "undecided" and bool(proof.samples))
     if not is_equal:
-        raise click.ClickException("\n".join(printable(line) for line in ["nothing is written", *proof_lines]))
+        raise click.ClickException("\n".join(escape_controls(line) for line in ["nothing is written", *proof_lines]))
     return proof_lines
 
 
@@ -142,7 +142,7 @@ def _lines(slimmed: Slimmed) -> Iterator[str]:
         yield f"    {region.title}: {bytes_text(region.before.moved)} → {bytes_text(region.after.moved)}"
         yield f"        {before} → {after}"
     if len(regions) > MAX_LISTED_REGIONS:
-        yield f"    and {counted(len(regions) - MAX_LISTED_REGIONS, 'more region')}"
+        yield f"    and {count_noun(len(regions) - MAX_LISTED_REGIONS, 'more region')}"
     for stage in slimmed.stages:
         if stage.title:
             yield f"    {stage}"

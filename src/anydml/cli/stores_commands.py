@@ -11,14 +11,14 @@ from anydml.cli.checkpoint_options import (
     LAYOUTS,
     check_dry_run,
     check_options,
+    checkpoint_output_options,
     extras_of,
     ranks_of,
     renames,
-    selects,
-    writes,
+    tensor_selection_options,
 )
 from anydml.cli.command import Command
-from anydml.cli.output import AnyPath, LocalPath, check_readable, fail, overwrites, quiet_option, tell
+from anydml.cli.output import AnyPath, LocalPath, check_readable, fail, overwrite_option, print_status, quiet_option
 from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
 
@@ -54,19 +54,19 @@ def stores(models: tuple[str, ...], no_follow: bool, as_json: bool, quiet: bool)
             say_json(report)
         elif report.get("error") is None:
             for line in lines_of(report):
-                tell(line)
+                print_status(line)
     return code
 
 
 @click.command(cls=Command, short_help="Consolidate, reshard or rearrange a checkpoint.")
 @click.argument("inputs", metavar="IN...", nargs=-1, type=AnyPath(is_read=True))
 @click.argument("output", metavar="OUT", type=AnyPath())
-@selects
+@tensor_selection_options
 @click.option(
     "--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for the tensors, in TOML or Python."
 )
 @click.option("--vocab-size", type=int, metavar="N", help="Keep N rows of embeddings and output layers.")
-@writes("IN")
+@checkpoint_output_options("IN")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, dtype: str | None, memory: str, shard_size: str,
     shards: int | None, scheduler: str | None, scratch: str | None, dcp: bool, extras_from: str | None,
@@ -112,7 +112,7 @@ def _run(plan: Plan, output: PlanOutput, scheduler: str | None, dry_run: bool, v
 @click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
               help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: like "
                    "transformers, with one tensor per expert. vllm, megatron: as in these libraries.")  # fmt: skip
-@writes("MODEL")
+@checkpoint_output_options("MODEL")
 def convert(
     model: str, output: str, to: LayoutName, dtype: str | None, memory: str, shard_size: str, shards: int | None,
     scheduler: str | None, scratch: str | None, dcp: bool, extras_from: str | None, no_extras: bool, no_follow: bool,
@@ -180,7 +180,7 @@ def convert(
 @click.option("--tasks", type=click.IntRange(1), metavar="N", help="Number of tasks; default: one per 256 MiB.")
 @click.option("--task", type=click.IntRange(0), metavar="K", help="Run task K of --plan FILE, from 0.")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Then read IN and OUT again and compare them.")
-@overwrites
+@overwrite_option
 @click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
 @json_option
 @quiet_option

@@ -67,7 +67,7 @@ def parse_initializer(values: Any, data_type: DataType | None, folder: Folder, p
     if isinstance(values, list):
         initializer = _list(values, place) if data_type is None else _array(values, data_type, place)
     elif isinstance(values, dict):
-        initializer = _generated(values, data_type, folder, place)
+        initializer = _generate_values(values, data_type, folder, place)
     else:
         raise place.error(f'must be an array, an object or "deferred", but it is {show(values)}')
     if initializer.byte_count == 0:
@@ -76,7 +76,7 @@ def parse_initializer(values: Any, data_type: DataType | None, folder: Folder, p
 
 
 def _array(values: list[Any], data_type: DataType, place: JsonPath) -> Initializer:
-    return _stored(data_type, array_of(values, data_type, lambda i: place / i))
+    return _stored_values(data_type, array_of(values, data_type, lambda i: place / i))
 
 
 def _list(values: list[Any], place: JsonPath) -> Initializer:
@@ -90,17 +90,19 @@ def _list(values: list[Any], place: JsonPath) -> Initializer:
         if data_type is None:
             raise (at / "type").error("UNKNOWN is not the type of a value")
         stored += scalar_of(element.value, data_type, at / "value").tobytes()
-    return _stored(None, np.frombuffer(stored, np.uint8))
+    return _stored_values(None, np.frombuffer(stored, np.uint8))
 
 
-def _stored(data_type: DataType | None, elements: Array) -> Initializer:
+def _stored_values(data_type: DataType | None, elements: Array) -> Initializer:
     def fill(target: Array) -> None:
         target[...] = elements.view(np.uint8)
 
     return Initializer(data_type, elements.nbytes, fill)
 
 
-def _generated(values: dict[str, Any], data_type: DataType | None, folder: Folder, place: JsonPath) -> Initializer:
+def _generate_values(
+    values: dict[str, Any], data_type: DataType | None, folder: Folder, place: JsonPath
+) -> Initializer:
     kinds = [key for key in ("value", "valueStart", "sourcePath") if key in values]
     if len(kinds) != 1:
         has = f"it has {' and '.join(kinds)}" if kinds else "it has none of them"

@@ -29,7 +29,7 @@ from anydml.operators.problem import camel
 from anydml.operators.scalars import Scalar
 from anydml.operators.unsupported import why_refused
 from anydml.tensor import DataType, TensorDesc, TensorFlags
-from anydml.text import counted, did_you_mean
+from anydml.text import count_noun, did_you_mean
 
 _OTHER_DISPATCHABLES = ("hlsl", "dmlserializedgraph")
 _LARGEST = 2**64
@@ -84,7 +84,7 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
             elif optional:
                 values[field.name] = None
             else:
-                raise _missing(desc, name, place)
+                raise _missing_field_error(desc, name, place)
             continue
         at = place / name
         if hint == tuple[TensorDesc, ...]:
@@ -104,7 +104,7 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
             data_type = next(known for known in values.values() if isinstance(known, DataType))
             values[field.name] = parse_scalar(desc[name], data_type, at)
         else:
-            values[field.name] = _single(_without_none(hint), desc[name], at)
+            values[field.name] = _parse_single(_without_none(hint), desc[name], at)
     return kind(**values)
 
 
@@ -113,7 +113,7 @@ def _without_none(hint: Any) -> Any:
     return next((option for option in typing.get_args(hint) if option is not types.NoneType), hint)
 
 
-def _single(hint: Any, value: Any, place: JsonPath) -> Any:
+def _parse_single(hint: Any, value: Any, place: JsonPath) -> Any:
     if issubclass(hint, NamedEnum):
         return parse_enum(hint, value, place)
     return _PARSERS[hint](value, place)
@@ -136,7 +136,7 @@ def parse_tensor(value: Any, place: JsonPath) -> TensorDesc:
         fields = _object(fields["Desc"], place)
     for name in ("DataType", "Sizes"):
         if name not in fields:
-            raise _missing(fields, name, place)
+            raise _missing_field_error(fields, name, place)
     sizes = _integers(fields["Sizes"], place / "Sizes")
     _check_count(fields, "DimensionCount", "Sizes", len(sizes), place)
     at = place / "DataType"
@@ -166,10 +166,10 @@ def _flags(value: Any, place: JsonPath) -> TensorFlags:
 
 def _check_count(fields: Mapping[str, Any], count: str, array: str, length: int, place: JsonPath) -> None:
     if count in fields and _integer(fields[count], place / count) != length:
-        raise (place / count).error(f"is {show(fields[count])}, but {array} has {counted(length, 'entry')}")
+        raise (place / count).error(f"is {show(fields[count])}, but {array} has {count_noun(length, 'entry')}")
 
 
-def _missing(fields: Mapping[str, Any], name: str, place: JsonPath) -> Exception:
+def _missing_field_error(fields: Mapping[str, Any], name: str, place: JsonPath) -> Exception:
     similar = next((key for key in fields if key.lower() == name.lower()), None)
     hint = f"; this object has {show(similar)}, but names are case-sensitive" if similar else ""
     return (place / name).error(f"is required{hint}")

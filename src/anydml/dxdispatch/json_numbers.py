@@ -46,7 +46,7 @@ def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int
         numbers = None
     if numbers is None or not np.isfinite(numbers).all():
         numbers = np.array([_real(value, place_of, i) for i, value in enumerate(values)], np.float64)
-    return _rounded(numbers, dtype)
+    return _round(numbers, dtype)
 
 
 def scalar_of(value: Any, data_type: DataType, place: JsonPath) -> Array:
@@ -69,7 +69,7 @@ def _fill_half_sequence(target: Array, start: Array, delta: Array) -> None:
     """Fill a sequence of FLOAT16 by a table of the successors of all 65,536 values, which is faster than adding."""
     states = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
     with np.errstate(all="ignore"):
-        successor = _rounded(states + delta.astype(np.float32), np.dtype(np.float16)).view(np.uint16).tolist()
+        successor = _round(states + delta.astype(np.float32), np.dtype(np.float16)).view(np.uint16).tolist()
     bits = int(start.view(np.uint16)[0])
     out = target.view(np.uint16)
     for i in range(len(out)):
@@ -81,7 +81,7 @@ def _fill_half_sequence(target: Array, start: Array, delta: Array) -> None:
         bits = following
 
 
-def _rounded(values: Array, dtype: np.dtype[Any]) -> Array:
+def _round(values: Array, dtype: np.dtype[Any]) -> Array:
     """Round to a floating-point type: to nearest, except FLOAT16, which is rounded via FLOAT32 and towards zero.
 
     This is the default of half.hpp, which DxDispatch uses.

@@ -51,7 +51,7 @@ def without_comments(text: str, place: JsonPath) -> str:
         if token[0] == '"':
             return None
         if token[0] != "/":
-            raise _syntax(text, match.start(), f'{token} is not JSON; write "{_quoted(token)}"', place)
+            raise _syntax(text, match.start(), f'{token} is not JSON; write "{_quote(token)}"', place)
         if token[1] == "*" and (len(token) < 4 or not token.endswith("*/")):
             raise _syntax(text, match.start(), "this comment has no end", place)
         return _VISIBLE.sub(" ", token)
@@ -71,7 +71,7 @@ def without_comments(text: str, place: JsonPath) -> str:
             ended = ended or depth <= 0
         return " " if token == "," and not _is_stray(match) else None
 
-    return _blanked(_blanked(text, _COMMENT, blank_comment), _COMMA, blank_comma)
+    return _blank_out(_blank_out(text, _COMMENT, blank_comment), _COMMA, blank_comma)
 
 
 def loads(text: str, place: JsonPath) -> Any:
@@ -125,7 +125,7 @@ def _syntax_message(message: str, is_at_end: bool) -> str:
     return f"the file ends here: {lowered}" if is_at_end else lowered
 
 
-def _blanked(text: str, pattern: re.Pattern[str], blank: Callable[[re.Match[str]], str | None]) -> str:
+def _blank_out(text: str, pattern: re.Pattern[str], blank: Callable[[re.Match[str]], str | None]) -> str:
     """Replace each match of `pattern` by `blank(match)`, except where that is None."""
     written, end = io.StringIO(), 0
     for match in pattern.finditer(text):
@@ -158,7 +158,7 @@ def _find(root: Any, place: JsonPath) -> Iterator[tuple[JsonPath, str]]:
             yield from _find(item, place / key)
 
 
-def _quoted(token: str) -> str:
+def _quote(token: str) -> str:
     return token.lower().replace("infinity", "inf")
 
 

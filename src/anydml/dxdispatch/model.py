@@ -26,7 +26,7 @@ from anydml.higher import HIGHER
 from anydml.operators import OperatorDesc, Problem
 from anydml.paths import path_text
 from anydml.tensor import DataType
-from anydml.text import counted, did_you_mean
+from anydml.text import count_noun, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +204,7 @@ def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resourc
     if needed > size:
         at = f" at offset {fields.initial_values_offset_in_bytes}" if fields.initial_values_offset_in_bytes else ""
         raise (place / "sizeInBytes").error(
-            f"is {size}, too few for {counted(initializer.byte_count, 'byte')} of values{at}"
+            f"is {size}, too few for {count_noun(initializer.byte_count, 'byte')} of values{at}"
         )
     return Resource(place, name, initializer, initializer.data_type, size)
 
@@ -239,13 +239,13 @@ def _command(
         return Dispatch(place, dispatchable, _bindings(dispatch.bindings, resources, place / "bindings"))
     if kind == "print":
         fields = schema.parse(schema.PrintFields, value, place)
-        return Print(place, _named(fields.resource, resources, place / "resource"), fields.verbose)
+        return Print(place, _find_resource(fields.resource, resources, place / "resource"), fields.verbose)
     if kind == "writefile":
         write = schema.parse(schema.WriteFileFields, value, place)
         at = place / "targetPath"
         if extension(write.target_path) in IMAGES:
             raise at.error(f"{show(write.target_path)} is an image; write a .npy file instead")
-        resource = _named(write.resource, resources, place / "resource")
+        resource = _find_resource(write.resource, resources, place / "resource")
         return WriteFile(place, resource, folder.target(write.target_path, at), tuple(write.dimensions))
     kinds = ("dispatch", "print", "writeFile")
     advice = did_you_mean(kind, kinds)
@@ -265,13 +265,13 @@ def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], place
 
 def _binding(value: Any, resources: Mapping[str, Resource], place: JsonPath) -> Binding:
     if isinstance(value, str):
-        return Binding(place, _named(value, resources, place), 0)
+        return Binding(place, _find_resource(value, resources, place), 0)
     if not isinstance(value, dict):
         raise place.error(f"must be the name of a resource, or an object with its name, but it is {show(value)}")
     fields = schema.parse(schema.BindingFields, value, place)
-    resource = _named(fields.name, resources, place / "name")
+    resource = _find_resource(fields.name, resources, place / "name")
     if fields.counter is not None:
-        _named(fields.counter, resources, place / "counter")
+        _find_resource(fields.counter, resources, place / "counter")
     size = fields.element_size_in_bytes or (resource.data_type.itemsize if resource.data_type else 0)
     if fields.element_offset and not size:
         reason = f"{show(fields.name)} has no data type; give elementSizeInBytes"
@@ -279,7 +279,7 @@ def _binding(value: Any, resources: Mapping[str, Resource], place: JsonPath) -> 
     return Binding(place, resource, fields.element_offset * size, tuple(fields.shape))
 
 
-def _named(name: str, resources: Mapping[str, Resource], place: JsonPath) -> Resource:
+def _find_resource(name: str, resources: Mapping[str, Resource], place: JsonPath) -> Resource:
     resource = resources.get(name)
     if resource is None:
         hint = f"the model has {names(resources)}{did_you_mean(name, resources)}"

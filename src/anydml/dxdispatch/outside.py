@@ -21,7 +21,7 @@ OPERATORS = ("GATHER", "SCATTER")
 """Names in those of operators whose indices must lie inside; ONE_HOT defines what others do."""
 
 
-def outside(todo: Schedule, contents: Callable[[Resource], Array]) -> Iterator[tuple[JsonPath, str]]:
+def find_outside_indices(todo: Schedule, contents: Callable[[Resource], Array]) -> Iterator[tuple[JsonPath, str]]:
     """Yield a line for each tensor of initial values that has an index outside its axis, with the place of its binding.
 
     Args:
@@ -41,7 +41,7 @@ def outside(todo: Schedule, contents: Callable[[Resource], Array]) -> Iterator[t
                 continue
             bound = step.inputs[lookup.operand]
             is_known = bound.resource.initializer and (bound.initial or bound.resource not in written)
-            said = _said(contents(bound.resource)[bound.start :], sizes, lookup) if is_known else None
+            said = _describe_indices(contents(bound.resource)[bound.start :], sizes, lookup) if is_known else None
             if said is not None and (bound.place, said) not in seen:
                 seen.add((bound.place, said))
                 yield bound.place, f"{operator}: {bound.name} has {said}"
@@ -57,7 +57,7 @@ def _lookups(step: DispatchStep) -> Iterator[tuple[tuple[int, ...], Lookup]]:
                     yield move.sizes, lookup
 
 
-def _said(buffer: Array, sizes: tuple[int, ...], lookup: Lookup) -> str | None:
+def _describe_indices(buffer: Array, sizes: tuple[int, ...], lookup: Lookup) -> str | None:
     """Return what is wrong with the indices: the first one outside the axis, or that they are too many to look at."""
     dims = [(size, stride) for size, stride in zip(sizes, lookup.strides, strict=True) if stride]
     if (count := math.prod(size for size, _ in dims)) > MAX_LOOKED_AT:

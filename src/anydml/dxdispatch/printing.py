@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.dxdispatch.json_numbers import Array
-from anydml.text import printable
+from anydml.text import escape_controls
 
 CONVERTED_ELEMENTS = 1 << 14
 """Elements converted to Python objects at a time, since these take about twenty times the memory."""
@@ -41,7 +41,7 @@ def _lines(elements: Array, start: int, width: int, digits: int) -> str:
 
 def _texts(elements: Array) -> list[str]:
     if elements.dtype.kind != "f":
-        return [printable(str(value)) for value in elements.tolist()]
+        return [escape_controls(str(value)) for value in elements.tolist()]
     texts = [f"{value:g}" for value in elements.tolist()]
     for i in np.flatnonzero(np.isnan(elements) & np.signbit(elements)).tolist():
         # Unlike C, Python does not print the sign of a nan.

@@ -17,7 +17,7 @@ from anydml.dxdispatch.json_numbers import Array
 from anydml.dxdispatch.model import Dispatchable, Model, Resource
 from anydml.dxdispatch.onnx_models import OnnxModel, check_result
 from anydml.dxdispatch.onnx_steps import check_dimensions
-from anydml.dxdispatch.outside import outside
+from anydml.dxdispatch.outside import find_outside_indices
 from anydml.dxdispatch.printing import format_elements, format_verbose
 from anydml.dxdispatch.schedule import Schedule, schedule
 from anydml.dxdispatch.steps import DispatchStep, OnnxStep, PrintStep, Range, WriteStep
@@ -27,7 +27,7 @@ from anydml.feature_level import FeatureLevel
 from anydml.files import npy
 from anydml.files.folder import write_whole
 from anydml.memory import limits
-from anydml.text import bytes_text, printable
+from anydml.text import bytes_text, escape_controls
 
 if TYPE_CHECKING:
     from anydml.device import BoundOperator, CompiledOperator, Device
@@ -98,8 +98,8 @@ def run(
     _check_memory(model, todo)
     log(f"Running on '{machine.name}'")
     contents = {resource: allocate(resource, size) for resource, size in todo.sizes.items()}
-    operators = _compiled(model, machine, timing, explain, log)
-    for place, line in outside(todo, contents.__getitem__):
+    operators = _compile_operators(model, machine, timing, explain, log)
+    for place, line in find_outside_indices(todo, contents.__getitem__):
         warn(f"{place}: {line}")
     initial = _initial(todo, contents)
     _try_bindings(todo, operators, contents, initial)
@@ -109,7 +109,7 @@ def run(
         elif isinstance(step, WriteStep):
             _write(step, contents[step.resource], log)
         else:
-            name = printable(step.dispatchable.name)
+            name = escape_controls(step.dispatchable.name)
             if isinstance(step, OnnxStep):
                 dispatch: Callable[[], object] = partial(_run_graph, step, contents, log if explain else None)
             else:
@@ -121,7 +121,7 @@ def run(
     return _results(todo, contents)
 
 
-def _compiled(
+def _compile_operators(
     model: Model, machine: Device, timing: Timing, explain: bool, log: Callable[[str], object]
 ) -> dict[Dispatchable, CompiledOperator]:
     """Compile the operators of a model; ONNX graphs were compiled when they were loaded."""
@@ -134,9 +134,9 @@ def _compiled(
         start = time.perf_counter()
         operators[dispatchable] = machine.compile_operator(dispatchable.desc)
         if timing.verbosity >= 1:
-            log(f"Initialize '{printable(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
+            log(f"Initialize '{escape_controls(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
         if explain:
-            log(f"{printable(name)}: {operators[dispatchable]}")
+            log(f"{escape_controls(name)}: {operators[dispatchable]}")
     return operators
 
 
@@ -213,8 +213,8 @@ def _run_graph(step: OnnxStep, contents: _Contents, log: Callable[[str], object]
         else:
             part = contents[bound.at.resource][: bound.at.stop]
             arrays[bound.tensor.name] = part.view(bound.tensor.dtype).reshape(shape)
-    name = printable(step.dispatchable.name)
-    say = None if log is None else lambda text: [log(f"{name}: {printable(line)}") for line in text.splitlines()]
+    name = escape_controls(step.dispatchable.name)
+    say = None if log is None else lambda text: [log(f"{name}: {escape_controls(line)}") for line in text.splitlines()]
     results = step.dispatchable.run(arrays, step.place, say)
     for bound in step.outputs:
         if bound.at is None:
@@ -232,7 +232,7 @@ def _print(step: PrintStep, buffer: Array, log: Callable[[str], object]) -> None
     stop = len(buffer) if step.count is None else step.count * step.data_type.itemsize
     elements = buffer[:stop].view(step.data_type.dtype)
     shape = [*step.sizes] or [len(elements)]
-    name = f"Resource '{printable(step.resource.name)}' ({elements.dtype} {shape})"
+    name = f"Resource '{escape_controls(step.resource.name)}' ({elements.dtype} {shape})"
     log(f"{name}:\n{format_verbose(elements)}" if step.verbose else f"{name}: {format_elements(elements)}")
 
 
@@ -248,7 +248,7 @@ def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None
         count = math.prod(dimensions)
         elements = buffer[: count * step.data_type.itemsize].view(step.data_type.dtype).reshape(dimensions)
         write_whole(step.target, lambda file: npy.write(file, elements), step.place)
-    log(f"Resource '{printable(step.resource.name)}' written to '{printable(str(step.target))}'")
+    log(f"Resource '{escape_controls(step.resource.name)}' written to '{escape_controls(str(step.target))}'")
 
 
 def _results(todo: Schedule, contents: _Contents) -> Mapping[str, Array]:

@@ -112,12 +112,12 @@ def _ranges(bound: Sequence[Range | BoundTensor]) -> list[Range]:
 def _dispatch(
     command: Dispatch, run: Dispatchable, sizes: dict[Resource, int], written: dict[Resource, Contents]
 ) -> DispatchStep:
-    inputs = tuple(_bound(command, run, run.desc.inputs, written, None))
-    outputs = tuple(_bound(command, run, run.desc.outputs, written, sizes))
+    inputs = tuple(_bind_ranges(command, run, run.desc.inputs, written, None))
+    outputs = tuple(_bind_ranges(command, run, run.desc.outputs, written, sizes))
     return DispatchStep(command.place, run, inputs, outputs)
 
 
-def _bound(
+def _bind_ranges(
     command: Dispatch,
     run: Dispatchable,
     tensors: Sequence[tuple[str, TensorDesc]],

@@ -114,7 +114,7 @@ _ExecutionFlag = Literal[
 ]
 
 
-def _listed(flags: Any) -> Any:
+def _list_flags(flags: Any) -> Any:
     return [flags] if isinstance(flags, str) else flags
 
 
@@ -130,7 +130,7 @@ class DispatchableFields(Fields):
     ELSEWHERE: ClassVar[tuple[str, ...]] = ("Type", "desc", "Desc")
     type: str = Field(validation_alias=AliasChoices("type", "Type"))
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
-    execution_flags: Annotated[list[_ExecutionFlag], BeforeValidator(_listed)] = []
+    execution_flags: Annotated[list[_ExecutionFlag], BeforeValidator(_list_flags)] = []
     bindings: dict[str, Any] = {}
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from anydml.progress import shown
-from anydml.text import counted
+from anydml.progress import progress_bar
+from anydml.text import count_noun
 
 
 @dataclass(frozen=True)
@@ -57,22 +57,22 @@ def measure(
     Args:
         dispatch: dispatches once.
         timing: number of samples, or time to sample.
-        progress: as for `anydml.progress.shown`; counts are samples, or milliseconds if `timing` limits these.
+        progress: as for `anydml.progress.progress_bar`; counts are samples, or milliseconds if `timing` limits these.
 
     Returns:
         The time of each sample in milliseconds.
     """
-    with _shown(timing, progress) as advance:
-        return _measured(dispatch, timing, advance)
+    with _progress(timing, progress) as advance:
+        return _measure(dispatch, timing, advance)
 
 
-def _shown(timing: Timing, progress: bool | Callable[[int], None]) -> AbstractContextManager[Callable[[int], None]]:
+def _progress(timing: Timing, progress: bool | Callable[[int], None]) -> AbstractContextManager[Callable[[int], None]]:
     if timing.milliseconds is None:
-        return shown(timing.iterations, progress=progress, show=lambda count: f"{count} samples")
-    return shown(int(timing.milliseconds), progress=progress, show=lambda count: f"{count} ms")
+        return progress_bar(timing.iterations, progress=progress, show=lambda count: f"{count} samples")
+    return progress_bar(int(timing.milliseconds), progress=progress, show=lambda count: f"{count} ms")
 
 
-def _measured(dispatch: Callable[[], object], timing: Timing, advance: Callable[[int], None]) -> list[float]:
+def _measure(dispatch: Callable[[], object], timing: Timing, advance: Callable[[int], None]) -> list[float]:
     samples: list[float] = []
     reported = 0
     begin = time.perf_counter()
@@ -80,20 +80,22 @@ def _measured(dispatch: Callable[[], object], timing: Timing, advance: Callable[
         start = time.perf_counter()
         for _ in range(timing.repeat):
             dispatch()
-        elapsed = _since(start)
+        elapsed = _seconds_since(start)
         samples.append(elapsed / timing.repeat)
-        done = len(samples) if timing.milliseconds is None else min(int(_since(begin)), int(timing.milliseconds))
+        done = (
+            len(samples) if timing.milliseconds is None else min(int(_seconds_since(begin)), int(timing.milliseconds))
+        )
         advance(done - reported)
         reported = done
-        rest = max(0.0, timing.interval - _since(start))
-        if timing.milliseconds is not None and _since(begin) + rest > timing.milliseconds:
+        rest = max(0.0, timing.interval - _seconds_since(start))
+        if timing.milliseconds is not None and _seconds_since(begin) + rest > timing.milliseconds:
             break
         if rest:
             time.sleep(rest / 1000)
     return samples
 
 
-def _since(start: float) -> float:
+def _seconds_since(start: float) -> float:
     return (time.perf_counter() - start) * 1000
 
 
@@ -103,7 +105,7 @@ def report(name: str, samples: Sequence[float], timing: Timing) -> Iterator[str]
         return
     cold_count = min(len(samples) - 1, timing.warmup)
     cold, hot = samples[:cold_count], samples[cold_count:]
-    head = f"Dispatch '{name}': {counted(len(samples), 'iteration')}"
+    head = f"Dispatch '{name}': {count_noun(len(samples), 'iteration')}"
     if timing.verbosity == 0:
         yield f"{head}, {_median(hot):.4f} ms{' median' if len(hot) > 1 else ''} (CPU)"
         return

@@ -48,13 +48,13 @@ def unknown_fields(
     for where, what, name, allowed in _model(root, place, graphs):
         count += 1
         if count <= MAX_TOLD:
-            lines.append(f"{where.location}: unknown {what} {_shown(name)}{_advice(name, list(allowed))}")
+            lines.append(f"{where.location}: unknown {what} {_quote(name)}{_advice(name, list(allowed))}")
     if count > MAX_TOLD:
         lines.append(f"{place}: and {count - MAX_TOLD} more unknown fields")
     return tuple(lines)
 
 
-def _shown(name: str) -> str:
+def _quote(name: str) -> str:
     return name if len(name) <= MAX_KEY and _PLAIN.fullmatch(name) else show(name)
 
 
@@ -96,7 +96,7 @@ def _resource(resource: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
 
 def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     key = next((key for key in ("Desc", "desc") if key in dispatchable), None)
-    fields = _known(schema.DispatchableFields)
+    fields = _known_names(schema.DispatchableFields)
     desc_fields = _desc_fields(kind)
     if key is None:
         yield from _others(dispatchable, place, [*fields, *desc_fields])
@@ -146,10 +146,10 @@ def _bindings(bindings: Mapping[str, Any], place: JsonPath, points: Iterable[str
 
 
 def _fields(value: Mapping[str, Any], place: JsonPath, *kinds: type[schema.Fields]) -> Iterator[_Found]:
-    yield from _others(value, place, [name for kind in kinds for name in _known(kind)])
+    yield from _others(value, place, [name for kind in kinds for name in _known_names(kind)])
 
 
-def _known(kind: type[schema.Fields]) -> list[str]:
+def _known_names(kind: type[schema.Fields]) -> list[str]:
     return [*(str(field.alias) for field in kind.model_fields.values()), *kind.ELSEWHERE]
 
 

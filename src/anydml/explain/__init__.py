@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from anydml.text import a, printable
+from anydml.text import a, escape_controls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ class Explanation:
     def __str__(self) -> str:
         from anydml.explain.terminal import as_text
 
-        return "\n\n".join([*map(as_text, self.sections), *map(printable, self.notes)])
+        return "\n\n".join([*map(as_text, self.sections), *map(escape_controls, self.notes)])
 
     def __repr__(self) -> str:
         return f"Explanation({self.title})"

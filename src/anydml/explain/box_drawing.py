@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from anydml.explain.columns import Column, arrange
 from anydml.explain.section import Section, Tensor
 from anydml.explain.solids import DEPTH, grid, sides
-from anydml.explain.stripes import Place, Touch, striped
+from anydml.explain.stripes import Place, Touch, divide_into_stripes
 from anydml.explain.svg import COLOURS, LINE, arrow, escape, shorten, svg
 from anydml.moves.move import Access, Move
 
@@ -63,8 +63,8 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
     """Draw the boxes that the moves of a section access, as SVG."""
     sheets, columns = _sheets(section)
     moves = section.moves
-    touches = [_touches(section, sheets, move) for move in moves[:MAX_MOVES]]
-    placed, are_striped = striped(touches)
+    touches = [_find_touches(section, sheets, move) for move in moves[:MAX_MOVES]]
+    placed, are_striped = divide_into_stripes(touches)
     parts: list[str] = []
     lines: list[str] = []
     for column in columns:
@@ -190,7 +190,7 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
     return axes_down
 
 
-def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[Touch]:
+def _find_touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[Touch]:
     """Return the boxes that a move accesses in its destination, source and indices, if they are drawn."""
     ends = [move.destination, *([move.source] if isinstance(move.source, Access) else [])]
     ends += [Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups) for lookup in move.every_lookup()]

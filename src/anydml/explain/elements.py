@@ -18,7 +18,7 @@ from anydml.explain.journeys import Cell, Journeys, Run
 from anydml.explain.section import Section, Tensor
 from anydml.explain.svg import COLOURS, arrow, escape, shorten, svg
 from anydml.moves.move import Access, Move
-from anydml.text import counted
+from anydml.text import count_noun
 
 WIDTH, HEIGHT, GAP, LABEL = 40, 26, 10, 22
 """Sizes in pixels of an element's box, of the gap between matrices, and of a tensor's label."""
@@ -100,7 +100,7 @@ def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: boo
     colours = _colours(section, journeys.runs)
     lines = [[*_lines(section, grids, run, colour)] for run, colour in zip(journeys.runs, colours, strict=True)]
     line_count = sum(map(bool, lines))
-    painted, writers = _painted(journeys.runs, colours)
+    painted, writers = _paint(journeys.runs, colours)
     origins = sources(section, journeys)
     parts = []
     for column in columns:
@@ -151,7 +151,7 @@ def _value(grid: Grid, cell: int, colours: Sequence[int], label: str) -> str:
     return f'<text class="{kind}" x="{x + grid.cell // 2}" y="{y + 18}">{escape(label)}</text>'
 
 
-def _painted(runs: Sequence[Run], colours: Sequence[int]) -> tuple[dict[Cell, list[int]], dict[Cell, int]]:
+def _paint(runs: Sequence[Run], colours: Sequence[int]) -> tuple[dict[Cell, list[int]], dict[Cell, int]]:
     """Return the colours of every element, its writer's first, and the number of the run that wrote it."""
     writers = {cell: n for n, run in enumerate(runs) for cell in run.destination}
     painted: dict[Cell, list[int]] = defaultdict(list)
@@ -212,7 +212,7 @@ def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> It
         attributes = f' data-f="{names[0]}" data-t="{names[1]}"' + (f' data-i="{by}"' if by else "")
         about = f"{element(section, source[0])} → {element(section, destination[0])}"
         if len(destination) > 1:
-            about += f", {counted(len(destination), 'element')}"
+            about += f", {count_noun(len(destination), 'element')}"
         yield from arrow(start, end, colour, about, attributes, (leaves, enters))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from anydml.explain.section import Section, Tensor
 from anydml.moves.move import Access, Fill, Lookup, Move
-from anydml.text import printable
+from anydml.text import escape_controls
 
 MAX_CELLS = 480
 MAX_RUNS = 2000
@@ -184,5 +184,5 @@ def _text(value: Any) -> str:
             text = f"{value:.2g}"
     except (TypeError, ValueError):
         text = str(value)
-    text = printable(text)
+    text = escape_controls(text)
     return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"

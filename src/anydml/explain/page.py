@@ -164,7 +164,7 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
     if journeys is not None:
         head = ("element", "value", "source", "by index")[: 4 if _has_indices(journeys) else 3]
         rows = ((row, texts[: len(head)]) for row, texts in _element_rows(section, journeys))
-        yield from _table("Where every element comes from", head, rows, _written(journeys))
+        yield from _table("Where every element comes from", head, rows, _count_written(journeys))
     yield from _table("Tensors", ("#", "role", "name", "type", "sizes", "layout", "bytes"), _tensor_rows(section))
     yield from _table("Moves", ("#", "bytes", "move"), _move_rows(section), len(section.moves))
     if section.compiled:
@@ -203,7 +203,7 @@ def _cell(content: object) -> str:
     return f'<td class="n">{content:,}</td>' if isinstance(content, int) else f"<td>{escape(str(content))}</td>"
 
 
-def _written(journeys: Journeys) -> int:
+def _count_written(journeys: Journeys) -> int:
     return sum(len(run.destination) for run in journeys.runs)
 
 

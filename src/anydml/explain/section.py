@@ -15,7 +15,7 @@ from anydml.moves import Program, simplify
 from anydml.moves.move import Access, Move
 from anydml.moves.program import Operand, Role
 from anydml.tensor import packed_strides
-from anydml.text import counted
+from anydml.text import count_noun
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
@@ -78,7 +78,7 @@ class Tensor:
         )
 
     def __str__(self) -> str:
-        text = f"{self.role} {self.name}: {self.type_name} {list(self.sizes)}, {counted(self.bytes_spanned, 'byte')}"
+        text = f"{self.role} {self.name}: {self.type_name} {list(self.sizes)}, {count_noun(self.bytes_spanned, 'byte')}"
         if self.chunks:
             return f"{text}, chunks {list(self.chunks)}"
         return text if self.is_packed else f"{text}, strides {list(self.strides)} bytes"
@@ -148,25 +148,25 @@ def _tensor(program: Program, number: int, operand: Operand, shape: Shape | None
         if values is not None and (values.nbytes > MAX_VALUES or values.shape != sizes or values.dtype != dtype):
             values = None
         return Tensor(name, operand.role, sizes, strides, dtype.itemsize, dtype, values)
-    touched = [*_touched(program, number)]
+    touched = [*_touched_ends(program, number)]
     element = math.gcd(*(size for _, size in touched)) or 1
     size = operand.size or max((end for end, _ in touched), default=0)
     return Tensor(name, operand.role, (-(-size // element),), (element,), element)
 
 
-def _touched(program: Program, number: int) -> Iterator[tuple[int, int]]:
+def _touched_ends(program: Program, number: int) -> Iterator[tuple[int, int]]:
     """Yield the end of each move's box in an operand, and its element size, in bytes."""
     for move in program.moves:
         for end in (move.destination, move.source):
             if isinstance(end, Access) and end.operand == number and 0 not in move.sizes:
-                yield _last(end, move.sizes) + move.element_size, move.element_size
+                yield _last_byte(end, move.sizes) + move.element_size, move.element_size
         for lookup in move.every_lookup():
             if lookup.operand == number and 0 not in move.sizes:
                 size = np.dtype(lookup.dtype).itemsize
                 reach = Access(number, lookup.offset, lookup.strides, lookup.lookups)
-                yield _last(reach, move.sizes) + size, size
+                yield _last_byte(reach, move.sizes) + size, size
 
 
-def _last(access: Access, sizes: Sequence[int]) -> int:
+def _last_byte(access: Access, sizes: Sequence[int]) -> int:
     reach = sum((size - 1) * max(stride, 0) for size, stride in zip(sizes, access.strides, strict=True))
     return access.offset + reach + sum((lookup.size - 1) * max(lookup.stride, 0) for lookup in access.lookups)

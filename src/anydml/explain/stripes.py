@@ -31,7 +31,7 @@ class Touch(NamedTuple):
     back: tuple[int, int] = (0, 1)
 
 
-def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Place]]]], bool]:
+def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Place]]]], bool]:
     """Divide shared boxes among the moves that access them.
 
     Boxes that overlap, directly or through others, are cut into alternating stripes, and each move gets those of one
@@ -65,8 +65,8 @@ def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list
             if count == 1:
                 places[k] = [box]
             elif all(touches[member][1].has_whole_rows for member in group):
-                vertical = _stripes(_transposed(box), lanes[k], count, [_transposed(other) for other in boxes])
-                places[k] = [_transposed(stripe) for stripe in vertical]
+                vertical = _stripes(_transpose(box), lanes[k], count, [_transpose(other) for other in boxes])
+                places[k] = [_transpose(stripe) for stripe in vertical]
             else:
                 places[k] = _stripes(box, lanes[k], count, boxes)
     result: list[list[tuple[int, list[Place]]]] = [[] for _ in moves]
@@ -89,7 +89,7 @@ def _groups(neighbours: Sequence[Sequence[int]]) -> Iterator[list[int]]:
             yield group
 
 
-def _transposed(place: Place) -> Place:
+def _transpose(place: Place) -> Place:
     x, y, width, height = place
     return y, x, height, width
 

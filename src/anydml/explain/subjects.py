@@ -14,7 +14,7 @@ from anydml.explain.section import MAX_VALUES, Array, Section, Shape, section
 from anydml.moves import Program
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
-from anydml.text import bytes_text, counted
+from anydml.text import bytes_text, count_noun
 
 if TYPE_CHECKING:
     from anydml.dxdispatch.model import Model
@@ -36,7 +36,7 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
     desc.check()
     if len(arrays) > len(desc.inputs):
         raise ValueError(
-            f"{desc.OPERATOR} has {counted(len(desc.inputs), 'input')}, but got {counted(len(arrays), 'array')}"
+            f"{desc.OPERATOR} has {count_noun(len(desc.inputs), 'input')}, but got {count_noun(len(arrays), 'array')}"
         )
     values: dict[int, Array] = {}
     for number, ((name, tensor), array) in enumerate(zip(desc.inputs, arrays, strict=False)):

@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping, Sequence
 
 from anydml.explain.columns import MARGIN, Column
-from anydml.text import printable
+from anydml.text import escape_controls
 
 LINE, LETTER = 16, 6.7
 """Height of a line of text, and width of a letter of the text below a picture, in pixels."""
@@ -42,7 +42,7 @@ _DARK = {
 
 def escape(text: object) -> str:
     """Escape text from a file, an array or a caller for HTML and XML: markup, control and bidirectional characters."""
-    return html.escape(printable(str(text)), quote=True)
+    return html.escape(escape_controls(str(text)), quote=True)
 
 
 def shorten(text: str, max_length: int = MAX_NAME) -> str:

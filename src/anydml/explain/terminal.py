@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.explain.section import Section
-from anydml.text import printable
+from anydml.text import escape_controls
 
 MAX_LINES = 200
 """Lines of tensors, of moves, and of a compiled program."""
@@ -32,7 +32,7 @@ def as_text(section: Section) -> str:
     tensors = [f"  #{k} {tensor}" for k, tensor in enumerate(section.tensors)]
     moves = [f"  {move}" for move in section.moves]
     parts = [_first(tensors, "tensors"), _first(moves, "moves"), _first(section.compiled.splitlines(), "lines")]
-    return "\n".join([printable(section.title), *(printable(line) for part in parts for line in part)])
+    return "\n".join([escape_controls(section.title), *(escape_controls(line) for part in parts for line in part)])
 
 
 def as_document(sections: Sequence[Section], notes: Sequence[str]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Folder:
         """
         path = self._inside(written, place)
         if not os.path.exists(path) and self.allow_outside:
-            path = Path.cwd() / _portable(written)
+            path = Path.cwd() / _portable_path(written)
         if not os.path.isfile(path):
             what = "is not a file" if os.path.exists(path) else "does not exist"
             raise place.error(f"{show(written)} {what}: it was looked for at {path}")
@@ -58,7 +58,7 @@ class Folder:
         # Resolved first, so that neither ".." nor a symbolic link leads out.
         try:
             root = self.root.resolve()
-            path = (root / _portable(written)).resolve()
+            path = (root / _portable_path(written)).resolve()
         except (OSError, ValueError, RuntimeError) as error:
             raise place.error(f"{show(written)} is not a path: {error}") from None
         if not self.allow_outside and not path.is_relative_to(root):
@@ -66,14 +66,14 @@ class Folder:
         return path
 
 
-def _portable(written: str) -> str:
+def _portable_path(written: str) -> str:
     """A path as written on Windows, too."""
     return written if os.sep == "\\" else written.replace("\\", "/")
 
 
 def extension(written: str) -> str:
     """The extension that says what a file is: ``".npy"``, in lower case."""
-    return Path(_portable(written)).suffix.lower()
+    return Path(_portable_path(written)).suffix.lower()
 
 
 def check_replaceable(target: Path, sources: Iterable[Path], overwrite: bool, place: JsonPath) -> None:

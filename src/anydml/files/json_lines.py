@@ -47,7 +47,7 @@ class JsonLines:
             self._text = self._read()
         if self._text is None or not keys:
             return None
-        at = _past(_SPACE, self._text, 0)
+        at = _match_end(_SPACE, self._text, 0)
         for key in keys:
             child = self._child(at, key)
             if child is None:
@@ -70,11 +70,11 @@ class JsonLines:
 
     def _members(self, start: int) -> Iterator[tuple[str, int]]:
         text = self._text or ""
-        at = _past(_SPACE, text, start + 1)
+        at = _match_end(_SPACE, text, start + 1)
         while text[at] != "}":
-            end = _past(_STRING, text, at)
+            end = _match_end(_STRING, text, at)
             key = json.loads(text[at:end])
-            at = _past(_SPACE, text, _past(_SPACE, text, end) + 1)
+            at = _match_end(_SPACE, text, _match_end(_SPACE, text, end) + 1)
             yield key, at
             at = _next(text, at)
 
@@ -82,10 +82,10 @@ class JsonLines:
         text = self._text or ""
         count, at = self._elements.get(start, (0, -1))
         if at < 0 or count > index:
-            count, at = 0, _past(_SPACE, text, start + 1)
+            count, at = 0, _match_end(_SPACE, text, start + 1)
         while count < index and text[at] != "]":
             many = _SKIPPED_SCALARS.match(text, at) if index - count >= _SKIPPED_ELEMENTS else None
-            at = _past(_SPACE, text, many.end()) if many else _next(text, at)
+            at = _match_end(_SPACE, text, many.end()) if many else _next(text, at)
             count += _SKIPPED_ELEMENTS if many else 1
         self._elements[start] = count, at
         return at if text[at] != "]" else None
@@ -97,7 +97,7 @@ class JsonLines:
         return self._counted[1]
 
 
-def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     """Return the end of a pattern's match at a position."""
     match = pattern.match(text, at)
     return match.end() if match else at
@@ -106,7 +106,7 @@ def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
 def _next(text: str, at: int) -> int:
     """The value after the one that begins there, or the bracket that ends them."""
     if text[at] == '"':
-        at = _past(_STRING, text, at)
+        at = _match_end(_STRING, text, at)
     elif text[at] in "[{":
         depth, end = 1, at + 1
         while depth:
@@ -117,6 +117,6 @@ def _next(text: str, at: int) -> int:
             depth += bool(match[1]) - bool(match[2])
         at = end
     else:
-        at = _past(_SCALAR, text, at)
-    at = _past(_SPACE, text, at)
-    return _past(_SPACE, text, at + 1) if text[at] == "," else at
+        at = _match_end(_SCALAR, text, at)
+    at = _match_end(_SPACE, text, at)
+    return _match_end(_SPACE, text, at + 1) if text[at] == "," else at

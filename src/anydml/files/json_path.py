@@ -10,7 +10,7 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.json_lines import JsonLines
-from anydml.text import printable
+from anydml.text import escape_controls
 
 _PLAIN = re.compile(r"[\w$-]+")
 MAX_KEY = 60
@@ -59,7 +59,7 @@ class JsonPath:
     def location(self) -> str:
         """File, line and path, as errors begin: ``model.json: line 12: dispatchables.split.desc.Axis``."""
         line, path = self.line, self.path
-        return printable(": ".join(filter(None, (self.file, f"line {line}" if line else "", path))))
+        return escape_controls(": ".join(filter(None, (self.file, f"line {line}" if line else "", path))))
 
     @property
     def path(self) -> str:
@@ -81,14 +81,14 @@ class JsonPath:
 
     def __str__(self) -> str:
         path = self.path
-        return printable(f"{self.file}: {path}" if path else self.file)
+        return escape_controls(f"{self.file}: {path}" if path else self.file)
 
     def __repr__(self) -> str:
         return f"JsonPath({self.file!r}, {self.path!r})"
 
     def error(self, message: str, operator: str | None = None, rule: str | None = None) -> ModelError:
         """Return the error with a message about this place, as one printable line; the message may quote the file."""
-        text = printable(f"{self.location}: {message}")
+        text = escape_controls(f"{self.location}: {message}")
         return ModelError(text, operator=operator, field=self.path or None, rule=rule, line=self.line)
 
     @contextmanager
@@ -122,7 +122,7 @@ def show(value: Any) -> str:
         return "an integer of more than 40 digits"
     if isinstance(value, str) and len(value) > MAX_KEY:
         value = value[:MAX_KEY]
-    text = printable(json.dumps(value, ensure_ascii=False))
+    text = escape_controls(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -25,7 +25,7 @@ _HUB = re.compile(r"hf:/{1,2}(?!datasets/|spaces/|buckets/)([^/@]+/[^/@]+)(?:@([
 """A model in Hugging Face's hub: its owner and name, perhaps a revision, and a file or folder in it."""
 
 
-def located(name: str, value: object) -> Path:
+def locate(name: str, value: object) -> Path:
     """The path of a file or folder on this machine, or an `Address`.
 
     Args:
@@ -40,7 +40,7 @@ def located(name: str, value: object) -> Path:
         return value
     text = str(value) if isinstance(value, Path) else value
     if isinstance(text, str) and _FILE.match(text):
-        return _local(name, text)
+        return _local_path(name, text)
     if isinstance(text, str) and (model := _HUB.fullmatch(text)):
         text = f"{hub()}/{model[1]}/resolve/{model[2] or 'main'}{model[3]}"
     match = ADDRESS_START.match(text) if isinstance(text, str) else None
@@ -98,7 +98,7 @@ def size_at(path: Path) -> int:
     return int(metadata["size"])
 
 
-def _local(name: str, uri: str) -> Path:
+def _local_path(name: str, uri: str) -> Path:
     """The local path of a file:// address."""
     # It loads what speaks HTTP, which plans of files do without.
     from urllib.request import url2pathname

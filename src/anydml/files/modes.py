@@ -31,7 +31,7 @@ def allowed_by(sources: Iterable[Path], folder: Path) -> int:
     # What lies at an address has no permissions of this machine.
     for path in {source for source in sources if not isinstance(source, Address)}:
         for entry, state in _all_of(path):
-            permissions &= _given(entry, state, _group_in(folder))
+            permissions &= _file_permissions(entry, state, _group_in(folder))
     return permissions | 0o700
 
 
@@ -41,12 +41,12 @@ def narrow(path: Path, allowed: int) -> None:
         return
     for entry, state in _all_of(path):
         mode = stat.S_IMODE(state.st_mode)
-        max_mode = searchable(allowed) if stat.S_ISDIR(state.st_mode) else allowed
+        max_mode = folder_permissions(allowed) if stat.S_ISDIR(state.st_mode) else allowed
         if mode & 0o777 & ~max_mode:
             entry.chmod(mode & (max_mode | 0o7000))
 
 
-def searchable(allowed: int) -> int:
+def folder_permissions(allowed: int) -> int:
     """Return the permissions of a folder from those of its files: whoever may read these may list the folder."""
     readable = allowed & 0o444
     return 0o700 | readable | (readable >> 2) | (allowed & 0o222)
@@ -63,7 +63,7 @@ def _all_of(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
                     yield entry, entry.stat()
 
 
-def _given(path: Path, state: os.stat_result, group: int) -> int:
+def _file_permissions(path: Path, state: os.stat_result, group: int) -> int:
     """Return a file's permissions; for a folder, what its files permit to those who may search it."""
     mode = stat.S_IMODE(state.st_mode) & 0o777
     if stat.S_ISDIR(state.st_mode):

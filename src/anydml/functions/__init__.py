@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.elsewhere import unknown
+from anydml.elsewhere import missing_attribute_message
 from anydml.functions.copying import copy as copy  # public
 from anydml.functions.derived import derived as _derived
 from anydml.operators.registry import FUNCTIONS
@@ -26,7 +26,7 @@ else:
     globals().update({name: _derived(function) for name, function in FUNCTIONS.items()})
 
     def __getattr__(name: str) -> Any:
-        raise AttributeError(unknown(__name__, name, __all__))
+        raise AttributeError(missing_attribute_message(__name__, name, __all__))
 
 
 __all__ = [*FUNCTIONS]  # noqa: PLE0604  # its keys are names

@@ -17,7 +17,7 @@ from anydml.operators.element import Element
 from anydml.operators.function import INDICES, MASK, Listed, Parameter
 from anydml.strides import in_words
 from anydml.symbols import integer_or_open, integers_or_symbols
-from anydml.text import a, counted
+from anydml.text import a, count_noun
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -85,7 +85,7 @@ def check_count(name: str, count: int, parts: int) -> None:
         BindingError: it is not the number of parts.
     """
     if count != parts:
-        message = f"{name}: out has {counted(count, 'array')} for {counted(parts, 'part')}"
+        message = f"{name}: out has {count_noun(count, 'array')} for {count_noun(parts, 'part')}"
         raise BindingError(message, name, "out", "out must have one array per part")
 
 
@@ -178,7 +178,7 @@ def secondary_array(name: str, parameter: Parameter, argument: Any, x: Array, ad
     else:
         return array
     if isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
-        return as_array(device_array.uploaded(array, x))
+        return as_array(device_array.upload_indices(array, x))
     return array
 
 

@@ -72,7 +72,7 @@ def lower_graph(desc: Graph, layouts: tuple[Layout, ...]) -> Program:
     graph_outputs = defaultdict[tuple[int, int], list[int]](list)
     for edge in desc.output_edges:
         graph_outputs[edge.from_node_index, edge.from_node_output_index].append(edge.graph_output_index)
-    read = {_from(edge) for edge in desc.intermediate_edges}
+    read = {_source_of(edge) for edge in desc.intermediate_edges}
     node_outputs: dict[tuple[int, int], _NodeOutput] = {}
     for number in order(desc)[0]:
         node, label = desc.nodes[number], node_label(desc, number)
@@ -83,7 +83,7 @@ def lower_graph(desc: Graph, layouts: tuple[Layout, ...]) -> Program:
         values = []
         for k, (_, tensor) in enumerate(node.inputs):
             feed = feeds.get((number, k))
-            source = graph_inputs[graph_feeds[number, k]] if feed is None else node_outputs[_from(feed)]
+            source = graph_inputs[graph_feeds[number, k]] if feed is None else node_outputs[_source_of(feed)]
             values.append(source.as_input(composer, tensor, label))
         _add_node(
             composer,
@@ -140,7 +140,7 @@ def _graph_input(composer: GraphComposer, name: str, tensor: TensorDesc, layout:
     return _NodeOutput(value, tensor)
 
 
-def _from(edge: IntermediateGraphEdgeDesc) -> tuple[int, int]:
+def _source_of(edge: IntermediateGraphEdgeDesc) -> tuple[int, int]:
     return edge.from_node_index, edge.from_node_output_index
 
 

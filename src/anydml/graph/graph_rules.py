@@ -18,7 +18,7 @@ from anydml.graph.structs import (
 )
 from anydml.operators.problem import Problem
 from anydml.tensor import UINT_MAX, TensorDesc, TensorFlags
-from anydml.text import counted
+from anydml.text import count_noun
 
 GRAPHS, CONSTANTS = FeatureLevel.LEVEL_2_1, FeatureLevel.LEVEL_6_2
 """Lowest feature levels of compiled graphs and of constant nodes."""
@@ -90,7 +90,7 @@ def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pro
                 count = len(desc.nodes)
             if count is not None and not 0 <= number < count:
                 what = "node" if name.endswith("NodeIndex") else name[5:-5].lower()
-                message = f"{field}.{name} is {number}, but the graph has {counted(count, what)}"
+                message = f"{field}.{name} is {number}, but the graph has {count_noun(count, what)}"
                 yield _problem(f"{field}.{name}", message, f"{name} must be 0 to {count - 1}")
                 break
         else:
@@ -108,7 +108,7 @@ def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: s
         if isinstance(node, OperatorGraphNodeDesc):
             count = len(tensors[number].inputs if kind == "Input" else tensors[number].outputs)
             if not 0 <= index < count:
-                what = f"{label} ({node.operator.OPERATOR}) has {counted(count, kind.lower())}"
+                what = f"{label} ({node.operator.OPERATOR}) has {count_noun(count, kind.lower())}"
                 rule = f"{name} must be 0 to {count - 1}: optional tensors that are left out are not counted"
                 yield _problem(f"{field}.{name}", f"{field}.{name} is {index}, but {what}", rule)
         elif kind == "Input":

@@ -39,7 +39,7 @@ def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator
         for k, (name, tensor) in enumerate(tensors[number].inputs):
             if name not in node.operator.HOST:
                 continue
-            buffer = _known(desc, tensors, feeds.get((number, k)))
+            buffer = _known_bytes(desc, tensors, feeds.get((number, k)))
             if buffer is None:
                 message = f"{label}: {name} of {node.operator.OPERATOR} is read on the host, before the graph runs:"
                 message += " feed it from a constant node or from ConcatTraining, or leave it out"
@@ -57,7 +57,7 @@ def _getter(arrays: dict[int, Array]) -> Callable[[int], Array]:
     return lambda number: arrays[number]
 
 
-def _known(desc: Graph, tensors: Sequence[NodeTensors], edge: IntermediateGraphEdgeDesc | None) -> Array | None:
+def _known_bytes(desc: Graph, tensors: Sequence[NodeTensors], edge: IntermediateGraphEdgeDesc | None) -> Array | None:
     """Return the bytes that an edge carries, or None if they are unknown before the graph runs."""
     if edge is None:
         return None

@@ -38,7 +38,7 @@ def reinterpret(value: Value, source: TensorDesc, target: TensorDesc) -> Value:
         return value
     total = source.size_in_bytes
     size = math.gcd(value.element_size, target.data_type.itemsize, total)
-    return _viewed(_flat(refine(value, size), source, total), target)
+    return _view(_flat(refine(value, size), source, total), target)
 
 
 def _flat(value: Value, tensor: TensorDesc, total: int) -> Value:
@@ -61,7 +61,7 @@ def _flat(value: Value, tensor: TensorDesc, total: int) -> Value:
     return _of_length(flat, total // value.element_size)
 
 
-def _viewed(flat: Value, tensor: TensorDesc) -> Value:
+def _view(flat: Value, tensor: TensorDesc) -> Value:
     """Return consecutive bytes as a tensor."""
     length, sizes = tensor.data_type.itemsize // flat.element_size, tensor.sizes
     axes = [k for k, size in enumerate(sizes) if size > 1 and tensor.element_strides[k]]

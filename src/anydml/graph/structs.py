@@ -6,11 +6,11 @@ import enum
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from anydml.fields import integer, wrong
+from anydml.fields import integer, type_error
 from anydml.operators.base import OperatorDesc
 from anydml.records import Record, record
 from anydml.tensor import TensorDesc
-from anydml.text import printable
+from anydml.text import escape_controls
 
 NAME = "DML_GRAPH"
 
@@ -51,7 +51,7 @@ class OperatorGraphNodeDesc(Record):
 
     def __init__(self, operator: OperatorDesc, name: str | None = None) -> None:
         if not isinstance(operator, OperatorDesc) or isinstance(operator, Graph):
-            raise wrong(NAME, "Operator", operator, "an operator's desc, such as SplitOperatorDesc")
+            raise type_error(NAME, "Operator", operator, "an operator's desc, such as SplitOperatorDesc")
         object.__setattr__(self, "operator", operator)
         object.__setattr__(self, "name", _name(name))
 
@@ -89,7 +89,7 @@ class ConstantDataGraphNodeDesc(Record):
         try:
             view = memoryview(data)
         except TypeError:
-            raise wrong(NAME, "Data", data, "a buffer, such as bytes or an array") from None
+            raise type_error(NAME, "Data", data, "a buffer, such as bytes or an array") from None
         object.__setattr__(self, "data", view.tobytes())
         object.__setattr__(self, "name", _name(name))
 
@@ -189,10 +189,12 @@ class Graph(OperatorDesc):
         put = object.__setattr__
         put(self, "input_count", integer(NAME, "InputCount", input_count))
         put(self, "output_count", integer(NAME, "OutputCount", output_count))
-        put(self, "nodes", _all("Nodes", nodes, OperatorGraphNodeDesc, ConstantDataGraphNodeDesc))
-        put(self, "input_edges", _all("InputEdges", input_edges, InputGraphEdgeDesc))
-        put(self, "output_edges", _all("OutputEdges", output_edges, OutputGraphEdgeDesc))
-        put(self, "intermediate_edges", _all("IntermediateEdges", intermediate_edges, IntermediateGraphEdgeDesc))
+        put(self, "nodes", _convert_all("Nodes", nodes, OperatorGraphNodeDesc, ConstantDataGraphNodeDesc))
+        put(self, "input_edges", _convert_all("InputEdges", input_edges, InputGraphEdgeDesc))
+        put(self, "output_edges", _convert_all("OutputEdges", output_edges, OutputGraphEdgeDesc))
+        put(
+            self, "intermediate_edges", _convert_all("IntermediateEdges", intermediate_edges, IntermediateGraphEdgeDesc)
+        )
 
     @property
     def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:
@@ -238,19 +240,19 @@ def node_tensors(desc: Graph) -> list[NodeTensors]:
 def node_label(desc: Graph, number: int) -> str:
     """Return a node's name in errors and explanations: ``Nodes[2] ("crop")``."""
     name = desc.nodes[number].name
-    return f"Nodes[{number}]" + (f' ("{printable(name)}")' if name else "")
+    return f"Nodes[{number}]" + (f' ("{escape_controls(name)}")' if name else "")
 
 
-def _all(field: str, values: Any, *kinds: type) -> tuple[Any, ...]:
+def _convert_all(field: str, values: Any, *kinds: type) -> tuple[Any, ...]:
     if not isinstance(values, (list, tuple)):
-        raise wrong(NAME, field, values, "a list")
+        raise type_error(NAME, field, values, "a list")
     for k, value in enumerate(values):
         if not isinstance(value, kinds):
-            raise wrong(NAME, f"{field}[{k}]", value, " or ".join(kind.__name__ for kind in kinds))
+            raise type_error(NAME, f"{field}[{k}]", value, " or ".join(kind.__name__ for kind in kinds))
     return tuple(values)
 
 
 def _name(name: Any) -> str | None:
     if name is not None and not isinstance(name, str):
-        raise wrong(NAME, "Name", name, "a string, or None")
+        raise type_error(NAME, "Name", name, "a string, or None")
     return name

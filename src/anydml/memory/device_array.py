@@ -124,7 +124,7 @@ def integers(indices: DeviceArray) -> Any:
     return owner.astype("int64") if is_cupy(owner) else as_tensor(owner, indices.gpu).long()
 
 
-def uploaded(indices: np.ndarray[Any, Any], like: DeviceArray) -> Any:
+def upload_indices(indices: np.ndarray[Any, Any], like: DeviceArray) -> Any:
     """Copy integers from host memory to an array's GPU: a CuPy array for a CuPy array, else a PyTorch tensor."""
     if is_cupy(like.owner):
         import cupy

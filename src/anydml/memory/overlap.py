@@ -103,14 +103,14 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
         for k, array in enumerate(arrays)
         if array.nbytes
     ]
-    pair = next(meeting(lattices), None)
+    pair = next(overlapping_pairs(lattices), None)
     if pair is None:
         return None
     first, second = sorted(access.number for access in pair)
     return first, second
 
 
-def meeting(lattices: Sequence[Lattice], most_pairs: float = math.inf) -> Iterator[tuple[Lattice, Lattice]]:
+def overlapping_pairs(lattices: Sequence[Lattice], most_pairs: float = math.inf) -> Iterator[tuple[Lattice, Lattice]]:
     """Yield the pairs of lattices that share a byte which one of them writes.
 
     Raises:
@@ -163,10 +163,10 @@ def _divide_by(group: list[Lattice], min_step: float) -> list[list[Lattice]]:
         intervals.append((start, min(start + reach, period), lattice))
         if start + reach > period:
             intervals.append((0, start + reach - period, lattice))
-    return _connected(intervals)
+    return _connected_sets(intervals)
 
 
-def _connected(intervals: list[tuple[int, int, Lattice]]) -> list[list[Lattice]]:
+def _connected_sets(intervals: list[tuple[int, int, Lattice]]) -> list[list[Lattice]]:
     """Return the sets of lattices whose intervals are connected; a lattice with two intervals connects their sets."""
     intervals.sort(key=lambda interval: interval[:2])
     sets: list[dict[int, Lattice]] = []

@@ -14,7 +14,7 @@ import numpy as np
 from anydml.core import memory as core
 from anydml.fields import integer
 from anydml.memory.limits import whole_memory
-from anydml.text import counted
+from anydml.text import count_noun
 
 CACHE_FRACTION = 16
 """The default limit of cached memory is the total memory divided by this."""
@@ -34,7 +34,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     try:
         return _new(shape, dtype)
     except MemoryError:
-        size = counted(math.prod(shape) * dtype.itemsize, "byte")
+        size = count_noun(math.prod(shape) * dtype.itemsize, "byte")
         raise MemoryError(f"there is no memory for an array of shape {shape} and dtype {dtype}: {size}") from None
 
 

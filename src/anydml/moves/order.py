@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from anydml.memory.overlap import Lattice, TooManyPairsError, meeting
+from anydml.memory.overlap import Lattice, TooManyPairsError, overlapping_pairs
 from anydml.moves.move import Access, Lookup, Move, components
 
 MAX_PAIRS = 20_000
@@ -57,7 +57,7 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
 def reads_what_it_writes(move: Move) -> bool:
     """Whether a move may read bytes that it writes."""
     touches = [touch for operand, touch in _touches(0, move) if operand == move.destination.operand]
-    return any(first.is_written != second.is_written for first, second in meeting(touches))
+    return any(first.is_written != second.is_written for first, second in overlapping_pairs(touches))
 
 
 def may_read_overwritten(moves: Sequence[Move], staying: Collection[int], source: int, target: int) -> bool:
@@ -76,7 +76,7 @@ def may_read_overwritten(moves: Sequence[Move], staying: Collection[int], source
         if operand == (target if touch.is_written else source) and not (touch.is_written and number in staying)
     ]
     try:
-        for pair in meeting(touches, MAX_PAIRS):
+        for pair in overlapping_pairs(touches, MAX_PAIRS):
             write, read = sorted(pair, key=lambda touch: not touch.is_written)
             if not read.is_written and write.number <= read.number:
                 return True
@@ -123,7 +123,7 @@ def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:
             by_operand[operand].append(touch)
     before: dict[int, set[int]] = defaultdict(set)
     for touches in by_operand.values():
-        for first, second in meeting(touches, MAX_PAIRS):
+        for first, second in overlapping_pairs(touches, MAX_PAIRS):
             if first.number != second.number:
                 before[max(first.number, second.number)].add(min(first.number, second.number))
     return before

@@ -16,7 +16,7 @@ from anydml.moves.move import Access, Fill, Lookup, Move, components, every_look
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
 from anydml.records import Record, record
-from anydml.text import counted
+from anydml.text import count_noun
 
 Role = Literal["input", "output", "constant", "scratch"]
 ROLES: tuple[Role, ...] = ("input", "output", "constant", "scratch")
@@ -166,8 +166,8 @@ class Program(Record):
                 yield f"there is no operand {end.operand}"
                 return
             if len(end.strides) != len(move.sizes):
-                strides = counted(len(end.strides), "stride")
-                yield f"it has {counted(len(move.sizes), 'dimension')}, but an access has {strides}"
+                strides = count_noun(len(end.strides), "stride")
+                yield f"it has {count_noun(len(move.sizes), 'dimension')}, but an access has {strides}"
                 return
         if self.operands[move.destination.operand].role not in ("output", "scratch"):
             yield "it writes what is neither output nor scratch"
@@ -191,13 +191,15 @@ class Program(Record):
         return Program(self.name, self.operands, all_moves, self.formula, self.host_kernel)
 
     def __repr__(self) -> str:
-        return f"Program({self.name}: {counted(len(self.operands), 'operand')}, {counted(len(self.moves), 'move')})"
+        return (
+            f"Program({self.name}: {count_noun(len(self.operands), 'operand')}, {count_noun(len(self.moves), 'move')})"
+        )
 
     def _repr_html_(self) -> str | None:
         return HIGHER["explain"](self, device="")._repr_html_()  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {counted(len(self.moves), 'move')}, {self.scratch_bytes} B of scratch"]
+        lines = [f"{self.name}: {count_noun(len(self.moves), 'move')}, {self.scratch_bytes} B of scratch"]
         for number, operand in enumerate(self.operands):
             text = f"  #{number} {operand.role} {operand.name}"
             if operand.role == "scratch":

@@ -29,7 +29,7 @@ from anydml.onnx.read import read_node, read_nodes
 from anydml.onnx.run_node import run_node as _run_node
 from anydml.onnx.tensor_protos import Array
 from anydml.onnx.walk import plain_domain
-from anydml.text import counted, printable
+from anydml.text import count_noun, escape_controls
 
 
 class Prepared(onnx.backend.base.BackendRep):
@@ -62,7 +62,7 @@ class Prepared(onnx.backend.base.BackendRep):
         needed = [name for name in names if name not in self.program.defaults]
         if len(values) not in (len(names), len(needed)):
             message = (
-                f"the graph has {counted(len(needed), 'input')} ({', '.join(map(printable, needed))}), "
+                f"the graph has {count_noun(len(needed), 'input')} ({', '.join(map(escape_controls, needed))}), "
                 f"but got {len(values)}"
             )
             raise ModelError(message, rule="one value an input")

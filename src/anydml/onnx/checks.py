@@ -14,7 +14,7 @@ from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors
 from anydml.onnx.walk import Body, Name, called, main_graphs, names, nodes, plain_domain, tensors
-from anydml.text import printable
+from anydml.text import escape_controls
 
 MAX_BYTES = 2**31 - 1
 """The largest message that protobuf serialises."""
@@ -133,7 +133,7 @@ def _bytes(one: str | AttributeProto) -> int:
 
 def reason(error: Exception) -> str:
     """Return the first line of an error, for onnx's multi-line errors of many types."""
-    return printable((str(error).strip() or repr(error)).splitlines()[0])
+    return escape_controls((str(error).strip() or repr(error)).splitlines()[0])
 
 
 def _byte_size(model: ModelProto) -> int:

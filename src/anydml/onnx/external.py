@@ -14,7 +14,7 @@ from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath, show
 from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES
 from anydml.onnx.walk import tensors
-from anydml.text import printable
+from anydml.text import escape_controls
 
 MAX_BYTES = 8 * MAX_INDICES
 """Maximum size in bytes of constant indices that are read."""
@@ -41,9 +41,9 @@ class FileRange:
                 file.seek(self.offset)
                 data = file.read(self.length)
         except OSError as error:
-            raise self.place.error(f"{printable(str(self.path))} cannot be read: {error.strerror}") from None
+            raise self.place.error(f"{escape_controls(str(self.path))} cannot be read: {error.strerror}") from None
         if len(data) != self.length:
-            raise self.place.error(f"{printable(str(self.path))} changed while it was read")
+            raise self.place.error(f"{escape_controls(str(self.path))} changed while it was read")
         return data
 
     def load(self) -> None:
@@ -100,7 +100,7 @@ def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> FileR
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise at.error(f"{printable(str(path))} cannot be read: {error.strerror}") from None
+        raise at.error(f"{escape_controls(str(path))} cannot be read: {error.strerror}") from None
     start = _number(entries, "offset", at) or 0
     length = _number(entries, "length", at)
     count = max(0, size - start) if length is None else length

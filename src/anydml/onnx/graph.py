@@ -15,7 +15,7 @@ from anydml.files.json_path import show
 from anydml.onnx.graph_values import GraphValue, Tensor
 from anydml.onnx.signature import Formal, Signature, value_of
 from anydml.onnx.walk import bodies, plain_domain, subgraphs
-from anydml.text import counted, printable, with_rule
+from anydml.text import count_noun, escape_controls, with_rule
 
 if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
@@ -175,7 +175,7 @@ class Node:
         formals, missing = self._formals, len(self._formals) - len(inputs)
         padded = [*inputs, *[None] * missing] if missing >= 0 else [*inputs[:missing]]
         if missing < 0 and any(value is not None for value in inputs[missing:]):
-            raise self.error(f"has {counted(len(inputs), 'input')}, but takes {len(formals)}")
+            raise self.error(f"has {count_noun(len(inputs), 'input')}, but takes {len(formals)}")
         groups: dict[str, tuple[str, np.dtype[Any]]] = {}
         for number, ((name, is_required, _, kind, dtypes, group), value) in enumerate(
             zip(formals, padded, strict=True)
@@ -207,7 +207,7 @@ def with_verb(name: str) -> str:
 
 def label(name: str, domain: str, kind: str) -> str:
     """Return a node's name in error messages."""
-    return f"node {show(name)} ({printable(f'{domain}:{kind}' if domain else kind)})"
+    return f"node {show(name)} ({escape_controls(f'{domain}:{kind}' if domain else kind)})"
 
 
 def opsets_of(imports: Iterable[OperatorSetIdProto]) -> Opsets:

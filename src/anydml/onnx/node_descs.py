@@ -30,7 +30,7 @@ from anydml.onnx.tensor_protos import numpy_type, sizes_text, tensor_type, type_
 from anydml.onnx.translation_findings import MOVING, NO_ELEMENTS, ON_THE_CPU, Finding, apart, movement_in
 from anydml.onnx.walk import plain_domain
 from anydml.operators import OperatorDesc
-from anydml.text import printable
+from anydml.text import escape_controls
 
 DESCS_HAVE_SIZES = "descs must have known sizes"
 
@@ -271,7 +271,7 @@ class _Descriptions:
                 self._values[output] = tensor
         why = str(error).removeprefix(f"{label(name, plain_domain(proto.domain), proto.op_type)}: ")
         if not isinstance(error, ComputesError):
-            why = f"{_operator(proto)}: {printable(why)}"
+            why = f"{_operator(proto)}: {escape_controls(why)}"
         if inside := movement_in(proto):
             return Finding(name, unchecked=f"its bodies were not looked at, which have {inside}", cause=error)
         return Finding(name, unchecked=why, computes=True, cause=error)
@@ -287,7 +287,7 @@ class _Descriptions:
 
 def _operator(proto: NodeProto) -> str:
     domain = plain_domain(proto.domain)
-    return printable(f"{domain}:" * bool(domain) + proto.op_type)
+    return escape_controls(f"{domain}:" * bool(domain) + proto.op_type)
 
 
 def _sizes(sizes: Sequence[int | str | None] | None) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from anydml.onnx.translation_findings import Finding
-from anydml.text import counted
+from anydml.text import count_noun
 
 WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
 """Operators whose attributes have graphs."""
@@ -27,7 +27,7 @@ def out_of_scope(findings: Sequence[Finding]) -> str:
     if not computing:
         return ""
     verbs = "computes and is" if len(computing) == 1 else "compute and are"
-    return f"{counted(len(computing), 'node')} {verbs} out of scope: {counts(computing)}"
+    return f"{count_noun(len(computing), 'node')} {verbs} out of scope: {counts(computing)}"
 
 
 def not_looked_at(findings: Iterable[Finding]) -> list[Finding]:
@@ -50,15 +50,15 @@ def left_out(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"bodies are not looked at: {counts(finding.operator for finding in bodies)}"
     if waiting:
         missing = list(dict.fromkeys(name for finding in waiting for name in finding.sizes))
-        count, verb = counted(len(waiting), "node"), "is" if len(waiting) == 1 else "are"
+        count, verb = count_noun(len(waiting), "node"), "is" if len(waiting) == 1 else "are"
         hints = " ".join(f"--size {name}=4" for name in missing)
         which = counts(finding.operator for finding in waiting)
         yield f"{count} {verb} not looked at, because sizes are symbolic ({which}): give {hints}"
     if others:
         verb = "is" if len(others) == 1 else "are"
-        count = counted(len(others), "node")
+        count = count_noun(len(others), "node")
         which = counts(finding.operator for finding in others)
         yield f"{count} {verb} not looked at, because sizes are not known ({which}); first {_why(others[0])}"
     for why in dict.fromkeys(finding.apart for finding in findings if finding.apart and not finding.on_host):
         operators = [finding.operator for finding in findings if finding.apart == why]
-        yield f"{counted(len(operators), 'node')} not on the device ({counts(operators)}): {why}"
+        yield f"{count_noun(len(operators), 'node')} not on the device ({counts(operators)}): {why}"

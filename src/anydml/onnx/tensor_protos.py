@@ -19,7 +19,7 @@ from anydml.fields import MAX_DIMENSIONS
 from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
 from anydml.tensor import DataType
-from anydml.text import printable
+from anydml.text import escape_controls
 
 Array = np.ndarray[Any, Any]
 
@@ -89,7 +89,7 @@ def to_array(tensor: TensorProto, budget: Budget) -> Array:
         raise
     except Exception as error:
         # onnx raises errors of many types for invalid tensors.
-        reason = printable((str(error) or repr(error)).splitlines()[0])
+        reason = escape_controls((str(error) or repr(error)).splitlines()[0])
         kind = type_name(tensor.data_type)
         message = f"{label} ({kind}, sizes {list(shape)}) cannot be read: {reason}"
         raise ModelError(message, field=tensor.name, rule="sizes, type and data must agree") from None
@@ -176,4 +176,4 @@ def sequence_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | 
 
 def sizes_text(sizes: Iterable[int | str | None]) -> str:
     """Format sizes for an error message: ``"[2, N, ?]"``."""
-    return f"[{', '.join('?' if size is None else printable(str(size)) for size in sizes)}]"
+    return f"[{', '.join('?' if size is None else escape_controls(str(size)) for size in sizes)}]"

@@ -10,7 +10,7 @@ from anydml.errors import ModelError
 from anydml.onnx.table import NODES
 from anydml.onnx.walk import nodes, plain_domain, subgraphs
 from anydml.operators import OperatorDesc
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 @dataclass(frozen=True)
@@ -64,4 +64,4 @@ def movement_in(proto: NodeProto) -> str:
         NODES.get((plain_domain(inner_node.domain), inner_node.op_type)) for inner_node in nodes(subgraphs(proto))
     )
     count = sum(entry is not None and entry.describe is not None for entry in entries)
-    return counted(count, "movement node") if count else ""
+    return count_noun(count, "movement node") if count else ""

@@ -12,12 +12,12 @@ from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Maker, Numbers, View, Views, front, int64, rule
 from anydml.operators.slice import slice_rule
 from anydml.symbols import are_at_least, are_equal, integers_or_symbols, one_or_more
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 def _distinct(name: str, field: str, rank: int, axes: Sizes) -> Sizes:
     """Normalize distinct axes to 0 … rank − 1."""
-    distinct: Sizes = tuple([infer.normalized(name, rank, axes[k]) for k in range(len(axes))])
+    distinct: Sizes = tuple([infer.normalize_axis(name, rank, axes[k]) for k in range(len(axes))])
     for k in range(len(distinct)):
         for j in range(k):
             if distinct[j] == distinct[k]:
@@ -36,7 +36,7 @@ def check_permute(name: str, shape: Sizes, axes: Any) -> tuple[Sizes]:
     """Return the axes from 0 on."""
     order: Sizes = _distinct(name, "axes", len(shape), integers_or_symbols(name, "axes", axes))
     if len(order) != len(shape):
-        message = f"{name}: axes has {counted(len(order), 'entry')}, but x has {counted(len(shape), 'dimension')}"
+        message = f"{name}: axes has {count_noun(len(order), 'entry')}, but x has {count_noun(len(shape), 'dimension')}"
         raise DescError(message, name, "axes", "one entry per dimension")
     return (order,)
 
@@ -134,9 +134,9 @@ def check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> tuple[Sizes, b
         return (sum(shifts),) * 1, True
     rank: int = len(shape)
     named_axes: Sizes = one_or_more(name, "axis", axis)
-    axes: Sizes = tuple([infer.normalized(name, rank, named_axes[k]) for k in range(len(named_axes))])
+    axes: Sizes = tuple([infer.normalize_axis(name, rank, named_axes[k]) for k in range(len(named_axes))])
     if len(shifts) != 1 and len(shifts) != len(axes):
-        message = f"{name}: shift has {counted(len(shifts), 'entry')}, but axis has {len(axes)}"
+        message = f"{name}: shift has {count_noun(len(shifts), 'entry')}, but axis has {len(axes)}"
         raise DescError(message, name, "shift", "one entry per axis, or one for all")
     by: Sizes = tuple([_shifted(shifts, axes, d) for d in range(rank)])
     return by, False

@@ -27,7 +27,7 @@ from anydml.operators.shared_rules import Rules
 from anydml.operators.types import Levels, support_table
 from anydml.records import ListOf, Named, record
 from anydml.tensor import MAX_BYTES, Layout, TensorDesc, tensor_problems
-from anydml.text import counted
+from anydml.text import count_noun
 
 __all__ = ["Coordinate", "ListOf", "Named", "OperatorDesc", "Problem", "ReadIndex", "Source", "TensorDesc", "record"]
 
@@ -332,7 +332,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
             if not low <= dimensions <= high:
                 supported = dimension_text(low, high)
                 rule = f"{supported} dimensions at {level}"
-                message = f"{name} has {counted(dimensions, 'dimension')}, but {level} supports {supported}{hint}"
+                message = f"{name} has {count_noun(dimensions, 'dimension')}, but {level} supports {supported}{hint}"
                 yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs, is_of_level=True)
             if tensor.data_type not in support.data_types:
                 types = ", ".join(t.name for t in support.data_types)

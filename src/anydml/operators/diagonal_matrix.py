@@ -11,7 +11,7 @@ from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.tensor import UINT_MAX, DataType
-from anydml.text import counted
+from anydml.text import count_noun
 
 BEYOND_DIAGONALS = UINT_MAX + 1
 """Greater than the number of any diagonal."""
@@ -257,7 +257,7 @@ def check_diagonals(name: str, shape: Sizes, value: Item, begin: int, end: int) 
     """Return the rule's numbers."""
     if len(shape) < 2:
         raise DescError(
-            f"{name}: x has {counted(len(shape), 'dimension')}",
+            f"{name}: x has {count_noun(len(shape), 'dimension')}",
             name,
             "x",
             "x must be matrices, of 2 dimensions or more",

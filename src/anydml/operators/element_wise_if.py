@@ -76,8 +76,8 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
 @front
 def check_where(name: str, x: Sizes, y: Sizes, condition: Sizes, dtype: Any) -> tuple[Sizes]:
     """Return the shape to which all are broadcast."""
-    both: Sizes = infer.wider(name, condition, x)
-    whole: Sizes = infer.wider(name, both, y)
+    both: Sizes = infer.wider_sizes(name, condition, x)
+    whole: Sizes = infer.wider_sizes(name, both, y)
     if not (infer.is_broadcast(condition, whole) and infer.is_broadcast(x, whole) and infer.is_broadcast(y, whole)):
         text = f"condition has shape {list(condition)}, x has shape {list(x)}, y has shape {list(y)}"
         raise DescError(f"{name}: {text}", name, "condition", "sizes must be equal, or 1")

@@ -12,7 +12,7 @@ from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, 
 from anydml.operators.function import Array, Indices, Sizes, function, treatment
 from anydml.operators.rule import Maker, View, Word, front, rule
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 @rule
@@ -61,7 +61,9 @@ class GatherOperatorDesc(OperatorDesc):
         broken += self.axis_in_range(self.axis, count)
         broken += self.index_type("IndicesTensor", self.indices_tensor)
         if not 0 <= self.index_dimensions <= count:
-            message = f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {counted(count, 'dimension')}"
+            message = (
+                f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {count_noun(count, 'dimension')}"
+            )
             broken.append(self.problem("IndexDimensions", message, "IndexDimensions must be 0 to DimensionCount"))
         yield from broken
         if not any(p.field in ("Axis", "IndexDimensions") or p.field.endswith(".Sizes") for p in broken):
@@ -84,7 +86,7 @@ class GatherOperatorDesc(OperatorDesc):
         whole, count = self._logical_sizes(), len(self.output_tensor.sizes)
         remaining = self._kept()
         if len(remaining) > count:
-            message = f"the gathered sizes {list(whole)} do not fit OutputTensor's {counted(count, 'dimension')}"
+            message = f"the gathered sizes {list(whole)} do not fit OutputTensor's {count_noun(count, 'dimension')}"
             yield self.problem("OutputTensor.Sizes", message, "only leading sizes of 1 may be cropped")
             return
         expected = (1,) * (count - len(remaining)) + tuple(whole[d] for d in remaining)

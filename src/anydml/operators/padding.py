@@ -15,7 +15,7 @@ from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.records import Named
 from anydml.symbols import integers_or_symbols
 from anydml.tensor import DataType
-from anydml.text import counted
+from anydml.text import count_noun
 
 SINCE = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: FeatureLevel.LEVEL_6_4}
 """Feature levels of the modes that are newer than the operator."""
@@ -265,7 +265,7 @@ def check_pad(name: str, shape: Sizes, pads: Any, mode: Word, value: Item) -> tu
     rank: int = len(shape)
     widths: Sizes = integers_or_symbols(name, "pads", pads)
     if len(widths) != 2 * rank:
-        message = f"{name}: pads has {counted(len(widths), 'entry')}, but x has {counted(rank, 'dimension')}"
+        message = f"{name}: pads has {count_noun(len(widths), 'entry')}, but x has {count_noun(rank, 'dimension')}"
         raise DescError(message, name, "pads", "one start per dimension, then one end per dimension")
     start: Sizes = tuple([widths[d] for d in range(rank)])
     end: Sizes = tuple([widths[rank + d] for d in range(rank)])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.fields import integer, integers, wrong
+from anydml.fields import integer, integers, type_error
 from anydml.operators.enums import (
     AxisDirection,
     DepthSpaceOrder,
@@ -24,7 +24,7 @@ from anydml.tensor import DataType, TensorDesc
 
 def _tensor(name: str, field: str, value: Any) -> TensorDesc:
     if not isinstance(value, TensorDesc):
-        raise wrong(name, field, value, "a TensorDesc")
+        raise type_error(name, field, value, "a TensorDesc")
     return value
 
 
@@ -34,7 +34,7 @@ def _optional_tensor(name: str, field: str, value: Any) -> TensorDesc | None:
 
 def _tensors(name: str, field: str, values: Any) -> tuple[TensorDesc, ...]:
     if not isinstance(values, Iterable):
-        raise wrong(name, field, values, "a list of TensorDescs")
+        raise type_error(name, field, values, "a list of TensorDescs")
     return tuple(_tensor(name, f"{field}[{i}]", value) for i, value in enumerate(values))
 
 
@@ -45,40 +45,40 @@ def _number(name: str, field: str, value: Any) -> int | float:
     except TypeError:
         if isinstance(value, float | np.floating):
             return float(value)
-    raise wrong(name, field, value, "a number")
+    raise type_error(name, field, value, "a number")
 
 
 def _float(name: str, field: str, value: Any) -> float:
     try:
         return float(_number(name, field, value))
     except OverflowError:
-        raise wrong(name, field, value, "a FLOAT") from None
+        raise type_error(name, field, value, "a FLOAT") from None
 
 
 def _floats(name: str, field: str, values: Any) -> tuple[float, ...]:
     if not isinstance(values, Iterable) or isinstance(values, str):
-        raise wrong(name, field, values, "a list of numbers")
+        raise type_error(name, field, values, "a list of numbers")
     return tuple(_float(name, f"{field}[{i}]", value) for i, value in enumerate(values))
 
 
 def _bool(name: str, field: str, value: Any) -> bool:
     if isinstance(value, bool | np.bool_ | int | np.integer) and int(value) in (0, 1):
         return bool(value)
-    raise wrong(name, field, value, "a BOOL")
+    raise type_error(name, field, value, "a BOOL")
 
 
 def _data_type(name: str, field: str, value: Any) -> DataType:
     try:
         return DataType.parse(value)
     except ValueError:
-        raise wrong(name, field, value, f"one of {', '.join(DataType.__members__)}") from None
+        raise type_error(name, field, value, f"one of {', '.join(DataType.__members__)}") from None
 
 
 def _enum(kind: type[NamedEnum], name: str, field: str, value: Any) -> NamedEnum:
     try:
         return kind.parse(value)
     except ValueError:
-        raise wrong(name, field, value, f"one of {', '.join(kind.__members__)}") from None
+        raise type_error(name, field, value, f"one of {', '.join(kind.__members__)}") from None
 
 
 def _scale_bias(name: str, field: str, value: Any) -> ScaleBias | None:
@@ -96,7 +96,7 @@ def _size_2d(name: str, field: str, value: Any) -> Size2D:
 def _two(name: str, field: str, value: Any, wanted: str) -> tuple[Any, Any]:
     if isinstance(value, tuple | list) and len(value) == 2:
         return value[0], value[1]
-    raise wrong(name, field, value, wanted)
+    raise type_error(name, field, value, wanted)
 
 
 READERS: dict[Any, Callable[[str, str, Any], Any]] = {

@@ -11,7 +11,7 @@ from anydml import infer
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds, rule
 from anydml.symbols import are_at_least, are_known, one_or_more
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 @rule
@@ -57,7 +57,7 @@ def check_repeat(name: str, shape: Sizes, repeats: Any, axis: Any) -> tuple[Size
     along: int = FLAT if axis is None else infer.axis_of(name, len(shape), axis)
     if len(counts) != 1 and not holds(len(counts) == (math.prod(shape) if along < 0 else shape[along])):
         size = math.prod(shape) if along < 0 else shape[along]
-        message = f"{name}: repeats has {counted(len(counts), 'entry')} for {counted(size, 'element')}"
+        message = f"{name}: repeats has {count_noun(len(counts), 'entry')} for {count_noun(size, 'element')}"
         raise DescError(message, name, "repeats", "one number, or one per element")
     if len(counts) != 1 and are_known(counts) and sum(counts) >= 1 << 60:
         message = f"{name}: repeats are {sum(counts)} in all"

@@ -13,7 +13,7 @@ from anydml.operators.enums import InterpolationMode
 from anydml.operators.grids import Grid, GridAxis, grid_axis
 from anydml.operators.problem import camel
 from anydml.operators.rule import Maker, Numbers, View, rule
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 @rule
@@ -61,7 +61,8 @@ class ResampleBase(OperatorDesc):
             field, values = camel(name), getattr(self, name)
             if len(values) != rank:
                 message = (
-                    f"{field} has {counted(len(values), 'entry')}, but InputTensor has {counted(rank, 'dimension')}"
+                    f"{field} has {count_noun(len(values), 'entry')}, "
+                    f"but InputTensor has {count_noun(rank, 'dimension')}"
                 )
                 yield self.problem(field, message, "one entry per dimension (DimensionCount)")
             for i, value in enumerate(values):

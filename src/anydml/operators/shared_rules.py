@@ -11,7 +11,7 @@ from anydml.operators.problem import Problem, camel
 from anydml.operators.scalars import Scalar, scalar_problem
 from anydml.operators.types import INDEX_TYPES
 from anydml.tensor import UINT_MAX, DataType, TensorDesc
-from anydml.text import a, counted
+from anydml.text import a, count_noun
 
 
 class Rules(Printed):
@@ -49,7 +49,7 @@ class Rules(Printed):
     def same_dimensions(self, first: str, model: TensorDesc, name: str, tensor: TensorDesc) -> Iterator[Problem]:
         """DimensionCount of `tensor` must match that of `model`, whose name is `first`."""
         if len(tensor.sizes) != len(model.sizes):
-            counts = f"{name} has {counted(len(tensor.sizes), 'dimension')}, but {first} has {len(model.sizes)}"
+            counts = f"{name} has {count_noun(len(tensor.sizes), 'dimension')}, but {first} has {len(model.sizes)}"
             yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} must have the same DimensionCount")
 
     def sizes_are(self, name: str, tensor: TensorDesc, expected: Sequence[int], rule: str) -> Iterator[Problem]:
@@ -83,7 +83,7 @@ class Rules(Printed):
     def axis_in_range(self, axis: int, dimensions: int, tensor: str = "InputTensor") -> Iterator[Problem]:
         """Axis must be one of `dimensions`, counted from 0."""
         if not 0 <= axis < dimensions:
-            message = f"Axis is {axis}, but {tensor} has {counted(dimensions, 'dimension')}"
+            message = f"Axis is {axis}, but {tensor} has {count_noun(dimensions, 'dimension')}"
             yield self.problem("Axis", message, f"Axis must be 0 to {tensor}.DimensionCount − 1")
 
     def signed_axis_in_range(self, axis: int, tensor: TensorDesc) -> Iterator[Problem]:
@@ -104,7 +104,7 @@ class Rules(Printed):
             message = f"{name}.DataType is {tensor.data_type}"
             yield self.problem(f"{name}.DataType", message, f"{name} must be INT64")
         if tensor.sizes != (count,):
-            message = f"{name}.Sizes is {list(tensor.sizes)} for {counted(count, 'part')}"
+            message = f"{name}.Sizes is {list(tensor.sizes)} for {count_noun(count, 'part')}"
             yield self.problem(f"{name}.Sizes", message, f"{name} must have one dimension, one entry per part")
 
     def one_per_dimension(
@@ -112,7 +112,9 @@ class Rules(Printed):
     ) -> Iterator[Problem]:
         """A list must have one UINT, or signed integer of any size, per dimension of `tensor`."""
         if len(values) != count:
-            message = f"{field} has {counted(len(values), 'entry')}, but {tensor} has {counted(count, 'dimension')}"
+            message = (
+                f"{field} has {count_noun(len(values), 'entry')}, but {tensor} has {count_noun(count, 'dimension')}"
+            )
             yield self.problem(field, message, "one entry per dimension (DimensionCount)")
         if is_signed:
             return

@@ -15,7 +15,7 @@ from anydml.operators.function import Array, HostInts, Listed, Sizes, function
 from anydml.operators.rule import DescError, Maker, Numbers, View, front
 from anydml.operators.split import split_rule
 from anydml.operators.split_join import part_elements, part_problems
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 @record
@@ -105,7 +105,7 @@ def check_list(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_output
         message = f"{name}: split is empty and num_outputs is not given"
         raise DescError(message, name, "num_outputs", "an empty split makes num_outputs equal parts")
     if num_outputs is not None and shape[0] != 0 and integer(name, "num_outputs", num_outputs) != shape[0]:
-        message = f"{name}: split has {counted(shape[0], 'entry')}, but num_outputs is {num_outputs}"
+        message = f"{name}: split has {count_noun(shape[0], 'entry')}, but num_outputs is {num_outputs}"
         raise DescError(message, name, "num_outputs", "split must have one entry per output")
 
 

@@ -6,13 +6,13 @@ from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_r
 from anydml.operators.function import Array, Sizes, function
 from anydml.operators.rule import DescError, Item, front, holds
 from anydml.symbols import are_known
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 def _diagonal(name: str, shape: Sizes, k: int) -> int:
     """Check x's rank; return a diagonal, which is beyond all others if k is."""
     if len(shape) < 2:
-        have = counted(len(shape), "dimension")
+        have = count_noun(len(shape), "dimension")
         raise DescError(f"{name}: x has {have}", name, "x", "x must be matrices, of 2 dimensions or more")
     if are_known((k,) * 1):
         return min(max(k, 0 - BEYOND_DIAGONALS), BEYOND_DIAGONALS - 1)

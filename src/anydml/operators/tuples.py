@@ -15,7 +15,7 @@ from anydml.fields import check_dimensions
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, TensorDesc
 from anydml.operators.function import Sizes
 from anydml.operators.rule import DescError, Maker, View, holds
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 class Counts(NamedTuple):
@@ -33,7 +33,7 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
     for field, count in (("InputDimensionCount", counts.input), ("IndicesDimensionCount", counts.indices)):
         if not 1 <= count <= rank:
             broken = True
-            message = f"{field} is {count}, but the tensors have {counted(rank, 'dimension')}"
+            message = f"{field} is {count}, but the tensors have {count_noun(rank, 'dimension')}"
             yield desc.problem(field, message, f"{field} must be 1 to DimensionCount")
     if not broken and not 0 <= counts.batch < min(counts.input, counts.indices):
         broken = True
@@ -56,7 +56,7 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
         yield desc.problem("IndicesTensor.Sizes", message, "the first BatchDimensionCount sizes must agree")
     max_length = counts.input - counts.batch
     if index[-1] > max_length:
-        message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, for {counted(max_length, 'dimension')}"
+        message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, for {count_noun(max_length, 'dimension')}"
         yield desc.problem(
             "IndicesTensor.Sizes", message, "an index must have at most as many coordinates as there are"
         )
@@ -73,7 +73,7 @@ def picked_problems(desc: OperatorDesc, tensor: tuple[str, TensorDesc], sizes: t
     name, picked = tensor
     count = len(picked.sizes)
     if len(sizes) > count:
-        message = f"the picked sizes {list(sizes)} do not fit {name}'s {counted(count, 'dimension')}"
+        message = f"the picked sizes {list(sizes)} do not fit {name}'s {count_noun(count, 'dimension')}"
         yield desc.problem(f"{name}.Sizes", message, "the picked sizes must have at most DimensionCount dimensions")
         return
     rule = "sizes must be IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
@@ -133,7 +133,7 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Si
     if last < 0:
         raise DescError(f"{name}: indices are a scalar", name, "indices", "the last dimension holds coordinates")
     if not 0 <= batch_dims <= last or batch_dims > len(shape):
-        have = f"x has {counted(len(shape), 'dimension')} and indices {len(indices)}"
+        have = f"x has {count_noun(len(shape), 'dimension')} and indices {len(indices)}"
         message = f"{name}: batch_dims is {batch_dims}, but {have}"
         raise DescError(
             message, name, "batch_dims", "batch_dims must be less than the indices' dimensions, at most x's"
@@ -143,9 +143,8 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Si
         raise DescError(message, name, "indices", "the first batch_dims sizes must agree")
     length: int = int(indices[last])
     if length > len(shape) - batch_dims:
-        message = (
-            f"{name}: indices have {counted(length, 'coordinate')} for {counted(len(shape) - batch_dims, 'dimension')}"
-        )
+        dimensions = count_noun(len(shape) - batch_dims, "dimension")
+        message = f"{name}: indices have {count_noun(length, 'coordinate')} for {dimensions}"
         raise DescError(message, name, "indices", "an index must have at most as many coordinates as there are")
     rest: int = batch_dims + length - last
     picked: Sizes = tuple([indices[d] if d < last else shape[d + rest] for d in range(len(shape) - rest)])

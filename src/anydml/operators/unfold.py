@@ -14,7 +14,7 @@ from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds, int64, rule
 from anydml.operators.types import ALL_TYPES
 from anydml.symbols import are_at_least, integers_or_symbols
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 @rule
@@ -125,8 +125,8 @@ class UnfoldOperatorDesc(OperatorDesc):
             ("EndPadding", self.end_padding, 0),
         ):
             if len(values) != len(spatial):
-                have = counted(len(spatial), "spatial dimension")
-                message = f"{field} has {counted(len(values), 'entry')}, but InputTensor has {have}"
+                have = count_noun(len(spatial), "spatial dimension")
+                message = f"{field} has {count_noun(len(values), 'entry')}, but InputTensor has {have}"
                 broken.append(self.problem(field, message, "one entry per dimension after N and C (DimensionCount)"))
                 continue
             broken += self.one_per_dimension(field, values, len(spatial))
@@ -189,7 +189,7 @@ def check_unfold(
     rank: int = len(shape) - 2
     if rank < 1:
         raise DescError(
-            f"{name}: x has {counted(len(shape), 'dimension')}", name, "x", "x must be N, C and at least one more"
+            f"{name}: x has {count_noun(len(shape), 'dimension')}", name, "x", "x must be N, C and at least one more"
         )
     sizes: Sizes = _spatial(name, "window_sizes", windows, rank, 1, 1)
     steps: Sizes = _spatial(name, "strides", strides, rank, 1, 1)
@@ -212,8 +212,8 @@ def check_unfold(
 def _spatial(name: str, field: str, values: Any, count: int, min_value: int, usual: int) -> Sizes:
     entries: Sizes = (usual,) * count if values is None else integers_or_symbols(name, field, values)
     if len(entries) != count or not are_at_least(min_value, entries):
-        message = f"{name}: {field} is {list(entries)}, but x has {counted(count, 'number')} of spatial dimensions"
-        raise DescError(message, name, field, f"{counted(count, 'entry')} of at least {min_value}")
+        message = f"{name}: {field} is {list(entries)}, but x has {count_noun(count, 'number')} of spatial dimensions"
+        raise DescError(message, name, field, f"{count_noun(count, 'entry')} of at least {min_value}")
     return entries
 
 

@@ -11,7 +11,7 @@ from anydml.files.json_path import show
 from anydml.onnx.tensor_protos import sizes_text, tensor_type, type_name
 from anydml.proving.names import show_size, size_names, unnamed_size
 from anydml.proving.sizes import Size, name
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 def differences(first: ModelProto, second: ModelProto, sizes: Mapping[str, int]) -> Iterator[str]:
@@ -45,7 +45,7 @@ def _names(what: str, first: list[str], second: list[str]) -> Iterator[str]:
         ("B", "A", [n for n in second if n not in first]),
     ):
         if names:
-            yield f"{one} has {counted(len(names), what)} that {other} has not: {', '.join(map(show, names))}"
+            yield f"{one} has {count_noun(len(names), what)} that {other} has not: {', '.join(map(show, names))}"
     if {*first} == {*second} and first != second:
         yield f"{what}s are in another order: {', '.join(map(show, first))} in A, {', '.join(map(show, second))} in B"
 
@@ -63,7 +63,7 @@ def _declared(label: str, first: ValueInfoProto, second: ValueInfoProto, sizes: 
             yield f"{label} has a shape in one model only"
         return
     if len(dtype) != len(other):
-        yield f"{label} has {counted(len(dtype), 'dimension')} in A and {len(other)} in B"
+        yield f"{label} has {count_noun(len(dtype), 'dimension')} in A and {len(other)} in B"
         return
     values = [[sizes.get(n or unnamed_size(first.name, axis), n) if not isinstance(n, int) else n
                for axis, n in enumerate(shape)] for shape in (dtype, other)]  # fmt: skip

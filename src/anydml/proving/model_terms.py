@@ -34,7 +34,7 @@ from anydml.proving.real import SIGNS
 from anydml.proving.refusing import never_fits, refuses
 from anydml.proving.sizes import Size, Sizes, name
 from anydml.proving.terms import Term, Terms, Weights
-from anydml.text import counted
+from anydml.text import count_noun
 
 RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -140,7 +140,8 @@ class Reader:
         yield from sorted(self.mover.rounded)
         merged = [*self.evaluator.merged, *self.terms.off]
         if merged:
-            yield f"{counted(len(merged), 'computed constant')} off by up to {max(merged):.0f} units in the last place"
+            constants = count_noun(len(merged), "computed constant")
+            yield f"{constants} off by up to {max(merged):.0f} units in the last place"
 
     def _constant_of(self, constants: Constants, name: str) -> Term:
         # Constants may have gigabytes: those of several graphs are hashed once.

@@ -26,7 +26,7 @@ from anydml.proving.refusing import windows_of
 from anydml.proving.sizes import Size, at
 from anydml.proving.terms import Term, Weights
 from anydml.proving.trying import Shown, tried
-from anydml.text import counted
+from anydml.text import count_noun
 
 Verdict = Literal["proved", "rounded", "different", "undecided"]
 
@@ -146,7 +146,7 @@ def _rounding(reader: Reader, a: Read, b: Read) -> list[str]:
 
 
 def _own(operators: set[str]) -> str:
-    return f"{counted(len(operators), 'operator')} that ONNX does not define: {', '.join(sorted(operators))}"
+    return f"{count_noun(len(operators), 'operator')} that ONNX does not define: {', '.join(sorted(operators))}"
 
 
 def equal_outputs(a: Read, b: Read) -> dict[str, bool]:

@@ -22,7 +22,7 @@ Examples:
 """
 
 
-def _refused(name: str) -> Callable[..., NoReturn]:
+def _refuse(name: str) -> Callable[..., NoReturn]:
     def function(*arguments: Any, **named: Any) -> NoReturn:
         message = f"{name} computes: {COMPUTES}: compute it elsewhere, and bind the result as an input"
         raise DescError(message, name, None, COMPUTES)
@@ -32,24 +32,24 @@ def _refused(name: str) -> Callable[..., NoReturn]:
     return function
 
 
-activation_linear = _refused("activation_linear")
-activation_relu = _refused("activation_relu")
-activation_sigmoid = _refused("activation_sigmoid")
-activation_soft_max = _refused("activation_soft_max")
-activation_tanh = _refused("activation_tanh")
-add = _refused("add")
-average_pooling = _refused("average_pooling")
-batch_normalization = _refused("batch_normalization")
-convolution = _refused("convolution")
-divide = _refused("divide")
-gemm = _refused("gemm")
-gru = _refused("gru")
-local_response_normalization = _refused("local_response_normalization")
-max_pooling = _refused("max_pooling")
-mean_variance_normalization = _refused("mean_variance_normalization")
-multiply = _refused("multiply")
-subtract = _refused("subtract")
-value_scale_2d = _refused("value_scale_2d")
+activation_linear = _refuse("activation_linear")
+activation_relu = _refuse("activation_relu")
+activation_sigmoid = _refuse("activation_sigmoid")
+activation_soft_max = _refuse("activation_soft_max")
+activation_tanh = _refuse("activation_tanh")
+add = _refuse("add")
+average_pooling = _refuse("average_pooling")
+batch_normalization = _refuse("batch_normalization")
+convolution = _refuse("convolution")
+divide = _refuse("divide")
+gemm = _refuse("gemm")
+gru = _refuse("gru")
+local_response_normalization = _refuse("local_response_normalization")
+max_pooling = _refuse("max_pooling")
+mean_variance_normalization = _refuse("mean_variance_normalization")
+multiply = _refuse("multiply")
+subtract = _refuse("subtract")
+value_scale_2d = _refuse("value_scale_2d")
 
 __all__ = [
     "activation_linear",

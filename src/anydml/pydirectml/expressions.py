@@ -88,7 +88,7 @@ class Expression:
         return TensorDesc.of(self.tensor)
 
 
-def _computing(name: str) -> Any:
+def _refuse_computing(name: str) -> Any:
     def method(self: Expression, *others: Any) -> NoReturn:
         raise DescError(f"{name} of expressions: {COMPUTES}", name, None, COMPUTES)
 
@@ -97,8 +97,8 @@ def _computing(name: str) -> Any:
 
 for _name in ("add", "sub", "mul", "truediv", "mod"):
     for _prefix in ("", "r", "i"):
-        setattr(Expression, f"__{_prefix}{_name}__", _computing(f"__{_prefix}{_name}__"))
-setattr(Expression, "__neg__", _computing("__neg__"))  # noqa: B010  # as the others
+        setattr(Expression, f"__{_prefix}{_name}__", _refuse_computing(f"__{_prefix}{_name}__"))
+setattr(Expression, "__neg__", _refuse_computing("__neg__"))  # noqa: B010  # as the others
 
 
 class Binding:

@@ -54,7 +54,7 @@ def slice(
     steps = integers("slice", "input_window_strides", input_window_strides)
     sizes = [1 + (window - 1) // (abs(step) or 1) for window, step in zip(windows, steps, strict=False)]
     # Lists of different lengths are refused by the operator's own rules.
-    out = _like(input, [*sizes, *input.tensor.sizes[len(sizes) :]])
+    out = _packed_like(input, [*sizes, *input.tensor.sizes[len(sizes) :]])
     desc = Slice1OperatorDesc(_read(input), out, input_window_offsets, windows, steps)
     return _scope(input).add(desc, input)
 
@@ -103,7 +103,7 @@ def join(input: Sequence[Expression], axis: int) -> Expression:
     sizes = [*input[0].tensor.sizes]
     if 0 <= axis < len(sizes):
         sizes[axis] = sum(expression.tensor.sizes[axis] for expression in input if axis < len(expression.tensor.sizes))
-    desc = JoinOperatorDesc([_read(expression) for expression in input], _like(input[0], sizes), axis)
+    desc = JoinOperatorDesc([_read(expression) for expression in input], _packed_like(input[0], sizes), axis)
     return _scope(input[0]).add(desc, *input)
 
 
@@ -125,7 +125,7 @@ def gather(input: Expression, indices: Expression, axis: int, index_dimensions: 
     sizes = [*data_sizes[: max(axis, 0)], *index[len(index) - max(count, 0) :], *data_sizes[axis + 1 :]]
     rank = len(data_sizes)
     out = [1] * (rank - len(sizes)) + sizes[max(0, len(sizes) - rank) :]
-    desc = GatherOperatorDesc(_read(input), _read(indices), _like(input, out), axis, count)
+    desc = GatherOperatorDesc(_read(input), _read(indices), _packed_like(input, out), axis, count)
     return _scope(input).add(desc, input, indices)
 
 
@@ -151,7 +151,7 @@ def padding(
     rest = [0] * len(input.tensor.sizes)
     pads = zip([*before, *rest], [*after, *rest], strict=False)
     sizes = [size + a + b for size, (a, b) in zip(input.tensor.sizes, pads, strict=False)]
-    desc = PaddingOperatorDesc(_read(input), _like(input, sizes), padding_mode, padding_value, before, after)
+    desc = PaddingOperatorDesc(_read(input), _packed_like(input, sizes), padding_mode, padding_value, before, after)
     return _scope(input).add(desc, input)
 
 
@@ -173,7 +173,7 @@ def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: Inte
     scale = Scale(scale_size.width, scale_size.height)
     *outer, height, width = (1, 1, *input.tensor.sizes)
     sizes = [*outer[2:], height * scale.height, width * scale.width]
-    desc = Upsample2dOperatorDesc(_read(input), _like(input, sizes), scale, interpolation_mode)
+    desc = Upsample2dOperatorDesc(_read(input), _packed_like(input, sizes), scale, interpolation_mode)
     return _scope(input).add(desc, input)
 
 
@@ -188,7 +188,7 @@ def activation_identity(input: Expression) -> Expression:
         dml.TensorDesc of type 1 and shape [1,1,2,3] with flags 0
     """
     _check("activation_identity", "input", input)
-    desc = ElementWiseIdentityOperatorDesc(_read(input), _like(input, input.tensor.sizes))
+    desc = ElementWiseIdentityOperatorDesc(_read(input), _packed_like(input, input.tensor.sizes))
     return _scope(input).add(desc, input)
 
 
@@ -238,6 +238,6 @@ def _read(expression: Expression) -> TensorDesc:
     return dataclasses.replace(tensor, flags=TensorFlags.NONE)
 
 
-def _like(expression: Expression, sizes: Sequence[int]) -> TensorDesc:
+def _packed_like(expression: Expression, sizes: Sequence[int]) -> TensorDesc:
     """Return a packed tensor of `sizes` with the data type of `expression`."""
     return TensorDesc(expression.tensor.data_type, sizes)

@@ -144,7 +144,7 @@ def _signature(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, A
         if (
             len(values) == len(arguments) + len(named)
             and {*names[:required]} <= {*values} <= {*names}
-            and _fits(values)
+            and _is_in_range(values)
         ):
             return values
     message = "TensorDesc takes (data_type, sizes, tensor_policy), (data_type, flags, sizes, tensor_policy), "
@@ -152,7 +152,7 @@ def _signature(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, A
     raise DescTypeError(message, "TensorDesc", None, "arguments must match one of four signatures")
 
 
-def _fits(values: dict[str, Any]) -> bool:
+def _is_in_range(values: dict[str, Any]) -> bool:
     lists = [values["sizes"], *([values["strides"]] if values.get("strides") is not None else [])]
     if not all(isinstance(item, (list, tuple, np.ndarray)) for item in lists):
         return False

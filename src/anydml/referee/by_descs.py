@@ -19,7 +19,7 @@ from anydml.onnx.walk import plain_domain
 from anydml.operators import JoinOperatorDesc, NonzeroCoordinatesOperatorDesc, OperatorDesc
 from anydml.referee.directml.cases import tensor_view
 from anydml.tensor import TensorDesc
-from anydml.text import counted
+from anydml.text import count_noun
 
 Arrays = Mapping[str, Any]
 
@@ -102,7 +102,7 @@ def _desc_of(model: ModelProto) -> OperatorDesc:
         NoDescError: there is none.
     """
     if len(model.graph.node) != 1:
-        raise NoDescError(f"the model has {counted(len(model.graph.node), 'node')}")
+        raise NoDescError(f"the model has {count_noun(len(model.graph.node), 'node')}")
     try:
         findings = [*describe(model, min_dimensions=1)]
     except ModelError as error:

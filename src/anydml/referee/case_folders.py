@@ -21,7 +21,7 @@ from anydml.referee.cases import Case
 from anydml.referee.nodes import Value
 from anydml.referee.protos import fits_info, load_values, message_of, model_of, read_model
 from anydml.referee.takers import takers
-from anydml.text import counted
+from anydml.text import count_noun
 
 MODEL, DATA, ABOUT, INDEX = "model.onnx", "test_data_set_0", "case.json", "cases.json"
 READINGS = "reading_"
@@ -113,7 +113,9 @@ class Stored:
         folder = self.folder / DATA
         values = load_values(folder, kind, infos)
         if len(values) < len(infos) or (self.about and len(values) > len(infos)):
-            raise ModelError(f"{folder} has {counted(len(values), kind)}", rule=f"the model beside it has {len(infos)}")
+            raise ModelError(
+                f"{folder} has {count_noun(len(values), kind)}", rule=f"the model beside it has {len(infos)}"
+            )
         for info, value in zip(infos, values, strict=False):
             if self.about and not fits_info(info.type, value):
                 raise ModelError(f"{folder}: {kind} {info.name!r} is not as the model says", rule="types must agree")
@@ -143,7 +145,9 @@ class Stored:
             infos, folder = read_model(self.model).graph.output, self.folder / f"{READINGS}{k}"
             outputs = None if reading["refuses"] else load_values(folder, "output", infos)
             if outputs is not None and len(outputs) != len(infos):
-                raise ModelError(f"{folder} has {counted(len(outputs), 'output')}", rule=f"the model has {len(infos)}")
+                raise ModelError(
+                    f"{folder} has {count_noun(len(outputs), 'output')}", rule=f"the model has {len(infos)}"
+                )
             readings.append((reading, outputs))
         return readings
 

@@ -24,7 +24,7 @@ from anydml.referee.protos import model_of
 from anydml.referee.verdicts import AGREES, FAILURES, MISSING, NOT_RUN, REFUSES, UNREADABLE, VERDICTS
 from anydml.referee.webnn.calls_to_nodes import call_in
 from anydml.referee.webnn.test_files import StoredWebnn
-from anydml.text import counted, printable
+from anydml.text import count_noun, escape_controls
 
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MAX_PICTURES = 40
@@ -35,7 +35,7 @@ MAX_CAUSES = 60
 
 def lines_of(judged: Judged) -> Iterator[str]:
     """Yield a table of operators, the causes, and the readings taken, as text."""
-    yield f"{judged.engine}: {counted(len(judged.verdicts), 'case')} of {judged.folder} in {judged.seconds:.0f} s"
+    yield f"{judged.engine}: {count_noun(len(judged.verdicts), 'case')} of {judged.folder} in {judged.seconds:.0f} s"
     shown = [verdict for verdict in VERDICTS if judged.counts[verdict]]
     rows = [("operator", *shown)]
     for operator, counts in by_operator(judged).items():
@@ -65,15 +65,15 @@ def lines_of(judged: Judged) -> Iterator[str]:
         yield f"{operator}, ambiguous: {question}: {said}"
     if judged.undone:
         names = ", ".join(judged.undone[:3])
-        what = counted(len(judged.undone), "crash")
+        what = count_noun(len(judged.undone), "crash")
         yield f"{what} left out, which did not come again when the case was alone: {names}"
     if judged.doubted:
         yield (
-            f"{counted(judged.doubted, 'refusal')} of illegal cases may be of their operators, of which no legal case "
-            "ran: judge legal and illegal cases in one folder"
+            f"{count_noun(judged.doubted, 'refusal')} of illegal cases may be of their operators, of which no legal "
+            "case ran: judge legal and illegal cases in one folder"
         )
     if inexact := sum(not case.is_exact for case in judged.cases):
-        yield f"compared as onnx does, rtol 1e-3, atol 1e-7: {counted(inexact, 'case')} without case.json"
+        yield f"compared as onnx does, rtol 1e-3, atol 1e-7: {count_noun(inexact, 'case')} without case.json"
 
 
 def _ways(judged: Judged) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _ways(judged: Judged) -> Iterator[str]:
     for way, count in reasons[:MAX_REASONS]:
         yield f"    {count} by {_line(way)}"
     if len(reasons) > MAX_REASONS:
-        yield f"    and for {counted(len(reasons) - MAX_REASONS, 'more reason')}"
+        yield f"    and for {count_noun(len(reasons) - MAX_REASONS, 'more reason')}"
 
 
 def _line(text: str, limit: int = 300) -> str:
@@ -144,17 +144,19 @@ def as_junit(judged: Judged) -> str:
         "tests": str(len(judged.verdicts)), "failures": str(failed), "errors": str(broken),
         "skipped": str(judged.counts[NOT_RUN] - broken), "time": f"{judged.seconds:.3f}",
     }  # fmt: skip
-    suite = ElementTree.Element("testsuite", {"name": printable(judged.engine), **counts})
+    suite = ElementTree.Element("testsuite", {"name": escape_controls(judged.engine), **counts})
     for judged_case in judged.verdicts:
         case = ElementTree.SubElement(
-            suite, "testcase", classname=printable(judged_case.operator), name=printable(judged_case.case)
+            suite, "testcase", classname=escape_controls(judged_case.operator), name=escape_controls(judged_case.case)
         )
         if judged_case.kind in (UNREADABLE, MISSING):
-            ElementTree.SubElement(case, "error", type=judged_case.kind, message=printable(_line(judged_case.detail)))
+            ElementTree.SubElement(
+                case, "error", type=judged_case.kind, message=escape_controls(_line(judged_case.detail))
+            )
         elif judged_case.verdict == NOT_RUN:
-            ElementTree.SubElement(case, "skipped", message=printable(_line(judged_case.detail)))
+            ElementTree.SubElement(case, "skipped", message=escape_controls(_line(judged_case.detail)))
         elif judged_case.verdict != AGREES:
-            message = printable(f"{judged_case.verdict}: {_line(judged_case.detail)}")
+            message = escape_controls(f"{judged_case.verdict}: {_line(judged_case.detail)}")
             ElementTree.SubElement(case, "failure", type=judged_case.verdict, message=message)
     ElementTree.indent(suite)
     text: bytes = ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True)

@@ -34,7 +34,7 @@ from anydml.referee.verdicts import (
     kind_of,
     without_excuses,
 )
-from anydml.text import counted
+from anydml.text import count_noun
 
 SECONDS, MEMORY = 20.0, 4 << 30
 """Limits of a case: seconds, and bytes beyond what the engine holds when it is loaded."""
@@ -143,7 +143,7 @@ def judge(
         raise ModelError(run.error)
     verdicts = without_excuses([verdict for verdict in run.verdicts if verdict is not None])
     if len(verdicts) != len(cases):
-        raise ModelError(f"{counted(len(cases) - len(verdicts), 'case')} got no verdict")
+        raise ModelError(f"{count_noun(len(cases) - len(verdicts), 'case')} got no verdict")
     return Judged(
         run.version,
         Path(folder),

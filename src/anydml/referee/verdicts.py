@@ -14,7 +14,7 @@ from anydml.referee.cases import same
 from anydml.referee.engines import Engine
 from anydml.referee.outside import CrashError, MissingError, NotRunError, OutputError, OutsideError
 from anydml.referee.schema_texts import name_of
-from anydml.text import counted
+from anydml.text import count_noun
 
 AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN = (
     "agrees", "differs", "refuses", "crashes", "hangs", "accepts", "not run",
@@ -143,7 +143,7 @@ def _difference(one: Any, other: Any, name: str, is_exact: bool) -> tuple[str, s
         if not isinstance(one, list) or not isinstance(other, list):
             return "sequences", f"{name} is {'a sequence' if isinstance(one, list) else 'a tensor'}"
         if len(one) != len(other):
-            return "length of a sequence", f"{name} has {counted(len(one), 'tensor')}, not {len(other)}"
+            return "length of a sequence", f"{name} has {count_noun(len(one), 'tensor')}, not {len(other)}"
         parts = (
             _difference(*pair, f"tensor {k} of {name}", is_exact) for k, pair in enumerate(zip(one, other, strict=True))
         )

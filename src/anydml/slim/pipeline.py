@@ -23,7 +23,7 @@ from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.rewrites import REWRITES
 from anydml.slim.sizes import StandIns
 from anydml.slim.writing import Writer
-from anydml.text import bytes_text, counted
+from anydml.text import bytes_text, count_noun
 
 OLDEST = 11
 """First opset in which Slice and Pad take numbers as inputs."""
@@ -69,8 +69,8 @@ class Stage:
             return f"{self.title}{differs}"
         changes_products = self.cost[0].products != self.cost[1].products
         before, after = (
-            f"{bytes_text(cost.moved)} by {counted(cost.nodes, 'node')}"
-            + (f" and {counted(cost.products, 'product')} reshaped" if changes_products else "")
+            f"{bytes_text(cost.moved)} by {count_noun(cost.nodes, 'node')}"
+            + (f" and {count_noun(cost.products, 'product')} reshaped" if changes_products else "")
             for cost in self.cost
         )
         return f"{self.title}: {before} → {after}{differs}"
@@ -211,7 +211,7 @@ def _slimmed(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs:
         stages.append(Stage(folded, _folding(final.graph, folded), (final.after, after)))
     last_graph = stages[-1].graph if stages else graph
     if last_graph.initial:
-        title = f"constants are initializers ({counted(last_graph.initial, 'node')})"
+        title = f"constants are initializers ({count_noun(last_graph.initial, 'node')})"
         stages.append(Stage(last_graph, title, (NOTHING, NOTHING)))
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
     return Slimmed(model, first.regions, notes, original.first, stages, after, moved)
@@ -226,7 +226,7 @@ def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelPro
 def _zeros(before: Graph, after: Graph) -> str:
     """Return which sums are left out, as a text."""
     first, then = (sum(op.kind == "Add" for op in graph.ops) for graph in (before, after))
-    return f"sums with 0, such as biases of zeros, are left out ({counted(first - then, 'node')})"
+    return f"sums with 0, such as biases of zeros, are left out ({count_noun(first - then, 'node')})"
 
 
 def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
@@ -243,7 +243,7 @@ def _of_products(analysis: Analysis) -> Cost:
 
 def _folding(before: Graph, after: Graph) -> str:
     """Return what is gone since it is known, unused, or equal to other values, as a text."""
-    return f"{FOLDING} ({counted(len(before.ops) - len(after.ops), 'node')})"
+    return f"{FOLDING} ({count_noun(len(before.ops) - len(after.ops), 'node')})"
 
 
 def _rewritten(
@@ -320,7 +320,7 @@ def movement_of(slimmed: Slimmed) -> tuple[Cost, Cost]:
 def total(slimmed: Slimmed) -> str:
     """Return the bytes and nodes of a model's movement, before and after, and for which sizes, as a text."""
     before, after = movement_of(slimmed)
-    first = f"{bytes_text(before.moved)} moved by {counted(before.nodes, 'node')} before"
+    first = f"{bytes_text(before.moved)} moved by {count_noun(before.nodes, 'node')} before"
     sizes = {} if slimmed.before is None else slimmed.before.sizes
     counted_at = ", ".join(f"{show_size(name)} = {size}" for name, size in sizes.items())
     where = f", counted where {counted_at}" if sizes else ""

@@ -16,7 +16,7 @@ from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.plans import Plan
 from anydml.tensor import Layout
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import Opening, attempting
 from anydml.tracing.results import Result, results_of
@@ -99,7 +99,7 @@ def _no_store(name: str, inputs: Any) -> BindingError:
     if checkpoint is None:
         return BindingError(f"{name}: inputs have no store: open one by anydml.stores.open", name, "inputs")
     which = f"pick one by its name, such as [{min(checkpoint)!r}]" if checkpoint else "it has none"
-    message = f"{name}: inputs is a checkpoint of {counted(len(checkpoint), 'tensor')}: {which}"
+    message = f"{name}: inputs is a checkpoint of {count_noun(len(checkpoint), 'tensor')}: {which}"
     return BindingError(message, name, "inputs")
 
 
@@ -151,7 +151,7 @@ def plan(
         raise BindingError(f"{name}: {sorted(desc.HOST)[0]} is a host input, which plans do not support", name)
     bindings = (*inputs, *outputs)
     if len(inputs) != len(desc.inputs) or len(outputs) != len(desc.outputs):
-        message = f"{name}: {counted(len(inputs), 'input')} and {counted(len(outputs), 'output')} were given"
+        message = f"{name}: {count_noun(len(inputs), 'input')} and {count_noun(len(outputs), 'output')} were given"
         raise BindingError(f"{message}, but it has {len(desc.inputs)} and {len(desc.outputs)}", name)
     layouts = []
     for number, ((field, tensor), file) in enumerate(zip(named, bindings, strict=True)):

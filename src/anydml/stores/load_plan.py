@@ -27,7 +27,7 @@ from anydml.stores.planning.regions import box_of
 from anydml.stores.planning.transfers import contiguous, listed
 from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
 from anydml.tensor import Layout
-from anydml.text import counted
+from anydml.text import count_noun
 
 MAX_RUNS = 1 << 24
 """Maximum number of runs that are listed; each takes about 30 bytes."""
@@ -256,5 +256,5 @@ def _check_few(count: int, what: str, instead: str) -> None:
     """
     if count > MAX_RUNS:
         raise ModelError(
-            f"plan_load: {what} are {counted(count, 'run')} of bytes, but the maximum is {MAX_RUNS}: {instead}"
+            f"plan_load: {what} are {count_noun(count, 'run')} of bytes, but the maximum is {MAX_RUNS}: {instead}"
         )

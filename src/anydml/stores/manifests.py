@@ -18,9 +18,9 @@ import numpy as np
 
 from anydml.files.folder import check_replaceable, write_whole
 from anydml.files.json_path import JsonPath, show
-from anydml.files.located import located
+from anydml.files.located import locate
 from anydml.paths import path_text
-from anydml.progress import shown
+from anydml.progress import progress_bar
 from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Texts
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, in_elements, is_of_blocks, name_of
@@ -95,7 +95,7 @@ def hashes_of(
 
 def is_manifest(path: str | os.PathLike[str]) -> bool:
     """Whether a path may be that of a manifest: a file of JSON that is not an index."""
-    place = located("verify", path)
+    place = locate("verify", path)
     return place.suffix.lower() == ".json" and not place.name.endswith((INDEX, BIN_INDEX)) and place.is_file()
 
 
@@ -107,7 +107,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """
     place = JsonPath(str(path))
     with place.reading():
-        if (manifest_path := located("verify", path)).stat().st_size > MAX_HEADER:
+        if (manifest_path := locate("verify", path)).stat().st_size > MAX_HEADER:
             raise place.error(f"is larger than {MAX_HEADER} bytes")
         content = parse_json(manifest_path.read_bytes(), place, "text")
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
@@ -203,10 +203,10 @@ def manifest(
     if out is not None:
         if out.suffix.lower() != ".json" or out.name.endswith((INDEX, BIN_INDEX)):
             raise JsonPath(str(out)).error("is not a name for a manifest: end it with .json, but not like an index")
-        check_replaceable(out, [located("manifest", model)], overwrite, JsonPath(str(out)))
+        check_replaceable(out, [locate("manifest", model)], overwrite, JsonPath(str(out)))
     described = read.described
     total = sum(math.prod(shape) * dtype.itemsize for shape, dtype in described.values())
-    with shown(total, 0, progress) as advance:
+    with progress_bar(total, 0, progress) as advance:
         hashes = hashes_of(read, described, memory_of("manifest", memory), advance)
     if out is not None:
         tensors = {

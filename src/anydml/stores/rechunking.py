@@ -11,7 +11,7 @@ from typing import Any, Literal
 from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath, names, show
-from anydml.files.located import located
+from anydml.files.located import locate
 from anydml.stores.checkpoints.casting import array_as
 from anydml.stores.formats.inside_files import Inside, placed, said_of
 from anydml.stores.formats.opening import open as open_store
@@ -24,7 +24,7 @@ from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.plans import Plan
 from anydml.stores.rechunking_groups import SAME, GroupSizes, array_remarks, like, rechunk_group, whole_axes
-from anydml.text import counted
+from anydml.text import count_noun
 
 OF_OTHERS = (
     *(".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".onnx", ".json"),
@@ -92,7 +92,7 @@ def rechunk(
         >>> stores.open("x.zarr").shape
         (2, 3)
     """
-    path, output = placed("rechunk", source), located("rechunk", target)
+    path, output = placed("rechunk", source), locate("rechunk", target)
     place = JsonPath(str(path))
     _check_target(output, placed("rechunk", target))
     if is_zarr_group(path):
@@ -242,7 +242,7 @@ def _slice(match: re.Match[str]) -> slice:
 def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:
     if not -rank <= axis < rank:
         raise BindingError(
-            f"rechunk: {place}: {what} names axis {axis}, but the array has {counted(rank, 'axis')}, from 0 on"
+            f"rechunk: {place}: {what} names axis {axis}, but the array has {count_noun(rank, 'axis')}, from 0 on"
         )
     return axis % rank
 
@@ -253,7 +253,7 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
     texts = [] if slices is None else slices.split(",")
     if len(texts) > rank:
         raise BindingError(
-            f"rechunk: {place}: {len(texts)} slices were given, but the array has {counted(rank, 'axis')}"
+            f"rechunk: {place}: {len(texts)} slices were given, but the array has {count_noun(rank, 'axis')}"
         )
     entries: list[Any] = []
     for text in texts:

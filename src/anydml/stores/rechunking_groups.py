@@ -22,7 +22,7 @@ from anydml.stores.formats.zarr_target import ChunkSizes as Sizes
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import plan_function
 from anydml.stores.plans import Plan
-from anydml.text import bytes_text, counted
+from anydml.text import bytes_text, count_noun
 
 SAME = "this writes the same chunks by the same codecs, as a copy of the folder has them"
 """What is said of arrays that are rewritten as they are."""
@@ -96,7 +96,7 @@ def rechunk_group(
     if unchanged:
         size = bytes_text(sum(at_once(size_at, copied) if isinstance(source, Address) else map(size_at, copied)))
         they = "it is" if len(unchanged) == 1 else "they are"
-        plan.remarks.append(f"copies {names(unchanged)} as {they}, {size} in {counted(len(copied), 'file')}")
+        plan.remarks.append(f"copies {names(unchanged)} as {they}, {size} in {count_noun(len(copied), 'file')}")
     plan.remarks += [f"leaves out {show(name)}, which {why}" for name, why in group.refused.items()]
     plan.remarks += said_of(source)
     if group.left:
@@ -155,8 +155,8 @@ def _chosen(
         if name not in others and (sizes is None or member.rank == len(sizes))
     ]
     if not selected:
-        ranks = names(f"{name} of {counted(member.rank, 'axis')}" for name, member in group.arrays.items())
-        what = "" if sizes is None else f" of {counted(len(sizes), 'axis')}"
+        ranks = names(f"{name} of {count_noun(member.rank, 'axis')}" for name, member in group.arrays.items())
+        what = "" if sizes is None else f" of {count_noun(len(sizes), 'axis')}"
         raise place.error(f"has no array{what} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…")
     return dict.fromkeys(selected, chunks)
 

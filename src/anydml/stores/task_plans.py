@@ -24,7 +24,7 @@ from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.plans import Plan
 from anydml.stores.rechunking import rechunk
 from anydml.stores.running.task_runs import begin, finish, finished_tasks, write_task
-from anydml.text import counted
+from anydml.text import count_noun
 
 TASK_BYTES = 256 << 20
 """Bytes that a task writes, where their number is not given."""
@@ -93,8 +93,8 @@ def plan_tasks(
     except OSError as error:
         raise place.error(f"cannot be written: {error.strerror or error}") from None
     idle = sum(not blocks for blocks in groups)
-    why = f", of which {idle} have nothing to do: there are {counted(len(plan.blocks), 'block')}" if idle else ""
-    plan.remarks.append(f"is {counted(len(groups), 'task')} of {written}{why}")
+    why = f", of which {idle} have nothing to do: there are {count_noun(len(plan.blocks), 'block')}" if idle else ""
+    plan.remarks.append(f"is {count_noun(len(groups), 'task')} of {written}{why}")
     return plan
 
 
@@ -122,7 +122,7 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
     plan, said, place = _read("run_task", file)
     tasks = said["tasks"]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
-        raise BindingError(f"run_task: {place} has {counted(len(tasks), 'task')}, from 0 on, and not {number!r:.20}")
+        raise BindingError(f"run_task: {place} has {count_noun(len(tasks), 'task')}, from 0 on, and not {number!r:.20}")
     first, last = tasks[number]["blocks"]
     write_task(plan, str(said["digest"]), number, range(first, last), progress)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.progress import shown
+from anydml.progress import progress_bar
 from anydml.stores.checkpoints.beside import differences_beside
 from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Texts
@@ -166,7 +166,7 @@ def _compared(
     # Each side has an eighth of the memory for parts that are compared, one for those read ahead, and a quarter for its
     # buffers.
     size = memory_of("verify", memory)
-    with shown(total, 0, progress) as advance:
+    with progress_bar(total, 0, progress) as advance:
         if isinstance(one, Manifest) or isinstance(other, Manifest):
             sums = [side.hashes if isinstance(side, Manifest) else hashes_of(side, alike, size, advance)
                     for side in (one, other)]  # fmt: skip

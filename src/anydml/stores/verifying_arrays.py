@@ -16,7 +16,7 @@ from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
 from anydml.moves.compose import Composer
-from anydml.progress import shown
+from anydml.progress import progress_bar
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.columns import made
 from anydml.stores.formats.inside_files import Inside, lost_of, placed
@@ -83,7 +83,7 @@ def compare_arrays(
     alike = [name for name in one if name in another and _is_alike(one[name], another[name])]
     total = sum(one[name].nbytes for name in alike)
     size = memory_of("verify", memory)
-    with shown(total, 0, progress) as advance:
+    with progress_bar(total, 0, progress) as advance:
         for name in alike:
             unequal = _elements(one[name], another[name], size, advance)
             if unequal is not None:
@@ -288,7 +288,7 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
     if differences:
         return differences
     dtypes = [target.dtype for target in plan.outputs]
-    with shown(plan.totals.bytes_written, 0, progress) as advance:
+    with progress_bar(plan.totals.bytes_written, 0, progress) as advance:
         unequal = compare(plan.moved, plan.inputs, stores, dtypes, plan.memory, advance)
     return [
         _difference(str(store.path), str(store.path), difference)

@@ -35,7 +35,7 @@ def fake(function: Function) -> Callable[..., Any]:
         values = function.bound(arguments)
         arrays = values[0] if function.is_of_lists else [values[0]]
         _check(function, values)
-        shapes = inferred(function, values).shapes
+        shapes = infer_results(function, values).shapes
         data = [
             value for value, parameter in zip(values, function.parameters, strict=True) if parameter.kind == "Array"
         ]
@@ -48,7 +48,7 @@ def fake(function: Function) -> Callable[..., Any]:
     return kernel
 
 
-def inferred(function: Function, values: Sequence[Any]) -> Inferred:
+def infer_results(function: Function, values: Sequence[Any]) -> Inferred:
     """Infer the shapes of a function's results from its arguments.
 
     Raises:

@@ -37,11 +37,11 @@ def with_tangents(function: Function, general: Callable[..., Any]) -> Callable[.
         kinds = [parameter.kind for parameter in function.parameters]
         data = [value for value, kind in zip(values, kinds, strict=True) if kind in ("Array", "Arrays")]
         duals = [forward_ad.unpack_dual(tensor, level=_LEVEL) for tensor in _tensors(data)]
-        results = general(keys, *_with(values, kinds, [dual.primal for dual in duals]))
+        results = general(keys, *_replace_data(values, kinds, [dual.primal for dual in duals]))
         if not torch._C._is_fwd_grad_enabled() or all(dual.tangent is None for dual in duals):
             return results
         tangents = [torch.zeros_like(dual.primal) if dual.tangent is None else dual.tangent for dual in duals]
-        moved = operator(*linear(function, _with(values, kinds, tangents)))
+        moved = operator(*tangent_arguments(function, _replace_data(values, kinds, tangents)))
         if function.lengths is not None:
             return forward_ad.make_dual(results[0], moved[0], level=_LEVEL), results[1]
         if function.has_parts:
@@ -51,7 +51,7 @@ def with_tangents(function: Function, general: Callable[..., Any]) -> Callable[.
     return carry
 
 
-def linear(function: Function, values: Sequence[Any]) -> tuple[Any, ...]:
+def tangent_arguments(function: Function, values: Sequence[Any]) -> tuple[Any, ...]:
     """Return the arguments of the call that moves tangents: fill values become 0."""
     kinds = [parameter.kind for parameter in function.parameters]
     return tuple(0 if kind == "Scalar" else value for kind, value in zip(kinds, values, strict=True))
@@ -61,7 +61,7 @@ def _tensors(data: Sequence[Any]) -> list[Any]:
     return [tensor for item in data for tensor in ([item] if isinstance(item, torch.Tensor) else item)]
 
 
-def _with(values: Sequence[Any], kinds: Sequence[str], tensors: Sequence[Any]) -> list[Any]:
+def _replace_data(values: Sequence[Any], kinds: Sequence[str], tensors: Sequence[Any]) -> list[Any]:
     """Replace the data among the arguments."""
     left = iter(tensors)
     return [

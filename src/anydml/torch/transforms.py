@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from anydml.operators.function import Function
-from anydml.torch.tangents import linear
+from anydml.torch.tangents import tangent_arguments
 
 _ops = torch.ops.anydml
 
@@ -130,7 +130,7 @@ class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types a
             _or_zeros(tangent, like) if is_data else next(saved)
             for tangent, like, is_data in zip(tangents, ctx.like, recorded.are_data(len(tangents)), strict=True)
         ]
-        results = call(recorded.function.name, *linear(recorded.function, recorded.arguments(values)))
+        results = call(recorded.function.name, *tangent_arguments(recorded.function, recorded.arguments(values)))
         if recorded.function.lengths is not None:
             return results[0], None
         return tuple(results) if isinstance(results, list) else results

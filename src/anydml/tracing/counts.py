@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.arrays.receive import adapter_of
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing.short_integers import kind_of
 from anydml.tracing.structure import argument_names
 
@@ -28,7 +28,7 @@ class Counts(NamedTuple):
 
     def __str__(self) -> str:
         often = "once" if self.traces == 1 else f"{self.traces} times"
-        return f"traced {often}; {counted(self.fused, 'call')} used a trace, and {self.unfused} ran without one"
+        return f"traced {often}; {count_noun(self.fused, 'call')} used a trace, and {self.unfused} ran without one"
 
 
 Selecting = tuple[list[Any], list[tuple[str, Any]]]
@@ -77,7 +77,7 @@ def _leaves_of(function: Callable[..., Any], selected: Selecting) -> dict[str, s
             for name, item in tree.items():
                 note(item, f"{path}[{name!r}]")
         elif type(tree) is _Array:
-            texts[path] = f"{tree[0]} of {counted(tree[1], 'dimension')}"
+            texts[path] = f"{tree[0]} of {count_noun(tree[1], 'dimension')}"
         else:
             texts[path] = "an integer" if tree is int else tree
 

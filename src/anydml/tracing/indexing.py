@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.errors import FuseIndexError
 from anydml.moves.open_numbers import larger, smaller
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing.constants import Array, known, whole
 from anydml.tracing.refusing import broken, named, refused
 from anydml.tracing.short_integers import Short
@@ -65,7 +65,7 @@ def _items(x: TracedArray, key: Any) -> list[Any]:
     rank = len(x.value.sizes)
     if consumed > rank:
         raise broken(
-            f"too many indices: {x!r} has {counted(rank, 'dimension')}, but {consumed} were indexed", FuseIndexError
+            f"too many indices: {x!r} has {count_noun(rank, 'dimension')}, but {consumed} were indexed", FuseIndexError
         )
     at = len(items) if dots < 0 else dots
     items[at:at] = [_WHOLE] * (rank - consumed)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing import verbs
 from anydml.tracing.axes import at_least, expand_dims, moveaxis, ravel
 from anydml.tracing.constants import arrays_of, from_zero, trace_of, traced_or_known, untraced, whole, wholes
@@ -47,7 +47,9 @@ def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray
     x, axis = (ravel(x), 0) if axis is None else (x, axis_of(x, axis))
     index, is_checked = index_array(x, indices, x.shape[axis])
     if index.ndim != x.ndim:
-        raise broken(f"indices of {counted(index.ndim, 'dimension')} for an array of {x.ndim}: they must have as many")
+        raise broken(
+            f"indices of {count_noun(index.ndim, 'dimension')} for an array of {x.ndim}: they must have as many"
+        )
     sizes = common_shape([resized(each, axis, 1) for each in (x, index)])
     x, index = (broadcast(each, (*sizes[:axis], each.shape[axis], *sizes[axis + 1 :])) for each in (x, index))
     return pick_along(x, index, axis, "clamp" if is_checked else "refuse")
@@ -66,7 +68,7 @@ def select_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
     if 0 in shape:
         return fill(x, shape)
     if max(x.ndim, 1) != max(by.ndim, 1):
-        raise broken(f"indices of {counted(by.ndim, 'dimension')} pick from {x.ndim}")
+        raise broken(f"indices of {count_noun(by.ndim, 'dimension')} pick from {x.ndim}")
     by, x = by.reshape(shape or (1,)), within(at_least(x, 1), shape or (1,), axis)
     indices, is_checked = index_array(x, from_zero(by), x.shape[axis])
     return reshape(pick_along(x, indices, axis, "clamp" if is_checked else "refuse"), shape)
@@ -100,7 +102,7 @@ def embedding(input: Any, weight: TracedArray, padding_idx: Any = None, max_norm
     if max_norm is not None:
         raise refused("embedding with max_norm")
     if weight.ndim != 2:
-        raise broken(f"weight has {counted(weight.ndim, 'dimension')}, but must have 2")
+        raise broken(f"weight has {count_noun(weight.ndim, 'dimension')}, but must have 2")
     return pick(weight, from_zero(input), 0)
 
 

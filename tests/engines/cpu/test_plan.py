@@ -7,7 +7,7 @@ import pytest
 
 import anydml as dml
 from anydml import core
-from anydml.text import counted
+from anydml.text import count_noun
 
 FLOAT32, UINT8 = "FLOAT32", "UINT8"
 
@@ -137,7 +137,7 @@ def test_explanations_count_bytes_and_threads():
         "DML_SPLIT on cpu: 12000 B to read, 12000 B to write, 1 thread\n"
     )
     assert str(dml.Device().compile_operator(large)).startswith(
-        f"DML_SPLIT on cpu: 50331648 B to read, 50331648 B to write, {counted(dml.get_num_threads(), 'thread')}\n"
+        f"DML_SPLIT on cpu: 50331648 B to read, 50331648 B to write, {count_noun(dml.get_num_threads(), 'thread')}\n"
     )
 
 

@@ -10,7 +10,7 @@ from anydml.engines.cuda import engine, launch
 from anydml.engines.cuda.arrays import DeviceArrays
 from anydml.functions.calling import PLANS
 from anydml.memory.device_array import as_array
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 def f32(*sizes):
@@ -46,7 +46,7 @@ BY_TABLE = [
 @pytest.mark.parametrize("sizes, way", BY_VALUE + BY_TABLE, ids=lambda value: str(value)[:24])
 def test_an_operator_says_its_way_and_why(make, sizes, way, device):
     lines = str(device.compile_operator(make(sizes))).splitlines()
-    assert f"{counted(len(sizes), 'move')} in 1 launch" in lines[0]
+    assert f"{count_noun(len(sizes), 'move')} in 1 launch" in lines[0]
     assert lines[1].strip().startswith(way)
 
 

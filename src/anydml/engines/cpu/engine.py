@@ -20,7 +20,7 @@ from anydml.engines.cpu.threads import get_num_threads
 from anydml.engines.protocol import Array, CompiledProgram
 from anydml.memory.results import empty
 from anydml.moves import Program, simplify
-from anydml.text import counted
+from anydml.text import count_noun
 
 FIXED_WEIGHT, MOVE_WEIGHT = 1536, 1400
 """Approximate bytes of a program: a constant, and bytes per move."""
@@ -107,7 +107,7 @@ class CpuProgram:
         moves = self.source.moves
         threads = get_num_threads() if self.packed is not None and self.packed.is_shared() else 1
         read, written = sum(move.bytes_read for move in moves), sum(move.bytes_written for move in moves)
-        lines = [f"{self.source.name} on cpu: {read} B to read, {written} B to write, {counted(threads, 'thread')}"]
+        lines = [f"{self.source.name} on cpu: {read} B to read, {written} B to write, {count_noun(threads, 'thread')}"]
         if self.packed is None:
             lines.append("  by NumPy: there is no compiled code for it here")
         else:
@@ -130,4 +130,4 @@ def _raise_index_error(program: Program, operands: Sequence[Array]) -> None:
 def _stage_line(names: Sequence[str], moves: int, is_past: bool, parts: int) -> str:
     """Describe a stage of the compiled core."""
     past = ", stored past the caches" if is_past else ""
-    return f"  {', '.join(names)}: {counted(moves, 'move')} in {counted(parts, 'part')}{past}"
+    return f"  {', '.join(names)}: {count_noun(moves, 'move')} in {count_noun(parts, 'part')}{past}"

@@ -6,7 +6,7 @@ import importlib
 import re
 from typing import Any
 
-from anydml.text import counted
+from anydml.text import count_noun
 
 INSTALL = 'pip install "anydml[cuda]"'
 OLDEST_TRITON = (3, 3)
@@ -51,7 +51,7 @@ def require_gpu(name: str) -> int | None:
     count: int = torch.cuda.device_count()
     current: int = torch.cuda.current_device()
     if number is not None and number >= count:
-        raise ValueError(f"Device({name!r}) does not exist: PyTorch reaches {counted(count, 'GPU')}")
+        raise ValueError(f"Device({name!r}) does not exist: PyTorch reaches {count_noun(count, 'GPU')}")
     return current if number is None else number
 
 

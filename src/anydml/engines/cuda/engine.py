@@ -22,7 +22,7 @@ from anydml.engines.numpy.views import bind_views
 from anydml.errors import BindingError
 from anydml.memory.device_array import DeviceArray, as_array, device_array, is_cupy, is_on_device, is_tensor
 from anydml.moves import Access, Move, Program, simplify, without_fills
-from anydml.text import counted
+from anydml.text import count_noun
 
 MAX_LISTED_MOVES = 8
 """Maximum number of moves that an explanation lists."""
@@ -241,7 +241,7 @@ class CudaProgram:
     def _text(self, plans: Sequence[LaunchPlan]) -> str:
         moves = [move for launch in self._launches for move in launch.moves if _is_of_program(launch)]
         where = "cuda" if self.gpu is not None else "cuda (Triton's interpreter)"
-        lines = [f"{self.name} on {where}: {counted(len(moves), 'move')} in {counted(len(plans), 'launch')}"]
+        lines = [f"{self.name} on {where}: {count_noun(len(moves), 'move')} in {count_noun(len(plans), 'launch')}"]
         lines += [f"  {planned}" for planned in plans]
         lines += [f"  {move}" for move in moves[:MAX_LISTED_MOVES]]
         lines += [f"  … {len(moves) - MAX_LISTED_MOVES} more"] if len(moves) > MAX_LISTED_MOVES else []

@@ -48,7 +48,7 @@ class Kind(enum.IntEnum):
     CONSTANT = 4
 
 
-def encoded(number: int) -> int:
+def encode_number(number: int) -> int:
     """Encode a number for the kernel: never 1, never a multiple of 16, and too large for 32 bits.
 
     Triton specializes kernels on these properties, so without it every new size could compile another kernel.

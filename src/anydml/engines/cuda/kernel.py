@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 BIAS = tl.constexpr(1 << 60)
-"""The offset that `encoded` in `fields.py` adds."""
+"""The offset that `encode_number` in `fields.py` adds."""
 
 
 # Everything is in one function: every further call takes Triton's interpreter milliseconds.
@@ -56,7 +56,8 @@ def move_tiles(
     """Move one tile of GROUP parts.
 
     Args:
-        values: integers that `shape` refers to, encoded by `fields.encoded`: addresses in bytes, others in vectors.
+        values: integers that `shape` refers to, as `fields.encode_number` returns them: addresses in bytes, others in
+            vectors.
         shape: the kinds of all fields, then a first and a second position of each; see `fields.py`.
         lookups: six numbers per lookup, nested ones first: whether it is signed, bytes per index, bytes per load,
             whether it varies along columns, the address that it adds to (0 destination, 1 source, 2 + n lookup n), and

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from anydml.engines.cuda.fields import FIRST_ROW, Address, Argument, encoded
+from anydml.engines.cuda.fields import FIRST_ROW, Address, Argument, encode_number
 from anydml.engines.cuda.kernel import move_tiles
 from anydml.engines.cuda.memory import Array, HostMemory, Memory, Stream, Upload
 from anydml.engines.cuda.plan import LOOKUP_NUMBERS, LaunchPlan
@@ -56,7 +56,7 @@ class Table:
 
 def arguments(plan: LaunchPlan, addresses: Addresses, table: int) -> dict[str, Any]:
     """Return the kernel's arguments, by name and in order."""
-    numbers = [encoded(_number(argument, addresses)) for argument in plan.fields.arguments]
+    numbers = [encode_number(_number(argument, addresses)) for argument in plan.fields.arguments]
     count, dims, winners = len(plan.parts), len(plan.parts[0].sizes) - 1, plan.winners
     shape = plan.fields.shape
     return {
@@ -129,7 +129,7 @@ class Kernel:
         values, shape, lookups, _, *others = self._arguments
         values = list(values)
         for k, address in self._addresses:
-            values[k] = encoded(address.resolve(addresses))
+            values[k] = encode_number(address.resolve(addresses))
         return partial(self._start, tuple(values), shape, lookups, table, *others)
 
 
@@ -137,7 +137,7 @@ def compiled_kernel(plan: LaunchPlan, named: dict[str, Any], gpu: int) -> Any:
     """Return Triton's compiled kernel of a plan for a GPU; cached."""
     # The fields' shape determines whether there is a table.
     numbers, constants = named["values"], (value for name, value in named.items() if name.isupper())
-    return _compiled(_Signature((gpu, len(numbers), plan.fields.shape, plan.lookups, *constants), named))
+    return _compile(_Signature((gpu, len(numbers), plan.fields.shape, plan.lookups, *constants), named))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _Signature:
 
 
 @lru_cache(MAX_KERNELS)
-def _compiled(signature: _Signature) -> Any:
+def _compile(signature: _Signature) -> Any:
     return move_tiles.warmup(**signature.named, **OPTIONS, grid=(1,))
 
 

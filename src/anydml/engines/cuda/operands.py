@@ -67,7 +67,7 @@ class Supply:
         constants: list[int] = []
         if self._blocks:
             if self._constants is None:
-                self._constants = upload(_joined(self._blocks), self.gpu)
+                self._constants = upload(_join(self._blocks), self.gpu)
             memory.append(self._constants)
             starts = _starts([block.nbytes for block in self._blocks])
             constants = [self._constants.address + start for start in starts[:-1]]
@@ -91,16 +91,16 @@ class Supply:
         return Operands(addresses, arrays, tuple(memory), findings)
 
 
-def _rounded(size: int) -> int:
+def _round_up(size: int) -> int:
     return math.ceil(size / ALIGNMENT) * ALIGNMENT
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
     """Return the starts of consecutive blocks, and the end of the last."""
-    return [0, *itertools.accumulate(map(_rounded, sizes))]
+    return [0, *itertools.accumulate(map(_round_up, sizes))]
 
 
-def _joined(blocks: Sequence[Constant]) -> Array:
+def _join(blocks: Sequence[Constant]) -> Array:
     starts = _starts([block.nbytes for block in blocks])
     whole = np.zeros(starts[-1], np.uint8)
     for block, start in zip(blocks, starts, strict=False):

@@ -11,7 +11,7 @@ from anydml.engines.cuda.tiles import Tiles, tiles
 from anydml.engines.cuda.vector_moves import Part, cut, index_bytes, targets
 from anydml.moves import Lookup
 from anydml.moves.move import every_lookup
-from anydml.text import counted
+from anydml.text import count_noun
 
 LIMIT = 2**31
 """Offsets and row numbers below this have 32 bits."""
@@ -81,13 +81,13 @@ class LaunchPlan:
         if self.winners and self.winners.are_found:
             if self.winners.operand == FINDINGS:
                 return "looks for an index that is out of range"
-            return f"finds which coordinate is the last to write each of {counted(self.winners.entries, 'element')}"
+            return f"finds which coordinate is the last to write each of {count_noun(self.winners.entries, 'element')}"
         if self.parts[0].to[0] == WINNERS:
             return "clears the table of who writes last"
         if self.parts[0].to[0] == FINDINGS:
             return "clears the table of indices that are out of range"
         if self.winners:
-            return f"one move, by the last coordinates that write each of {counted(self.winners.entries, 'element')}"
+            return f"one move, by the last coordinates that write each of {count_noun(self.winners.entries, 'element')}"
         parts = "equal parts" if self._has_equal_parts else "unequal parts"
         if count == 1:
             return "one move: no pointers, no table"
@@ -98,11 +98,11 @@ class LaunchPlan:
             if self.fields.has_addresses_in_table:
                 return (
                     f"{block}: too many to pass by value, one table of "
-                    f"{counted(size, 'column')}, uploaded once per binding"
+                    f"{count_noun(size, 'column')}, uploaded once per binding"
                 )
             return (
                 f"{block}: too many to pass by value, one table of "
-                f"{counted(size, 'column')}, uploaded once for all bindings"
+                f"{count_noun(size, 'column')}, uploaded once for all bindings"
             )
         if Kind.BY_VALUE in kinds:
             return f"{block}: " + ("pointers by value" if self._has_equal_parts else "pointers and sizes by value")
@@ -116,7 +116,7 @@ class LaunchPlan:
         tile = f"{self.tiles.rows} × {self.tiles.columns} vectors of {self.vector} B"
         together = f", {self.tiles.group} parts together" if self.tiles.group > 1 else ""
         bits = 64 if self.wide_offsets else 32
-        return f"{self.way}; {counted(self.tiles.programs, 'program')} of {tile}{together}; {bits}-bit offsets"
+        return f"{self.way}; {count_noun(self.tiles.programs, 'program')} of {tile}{together}; {bits}-bit offsets"
 
 
 def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> LaunchPlan:
@@ -134,7 +134,7 @@ def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> LaunchPlan:
     total = sum(move.bytes_written for move in moves)
     lanes = max(1, vector // 8)
     goals = targets(moves[0])
-    reach = max(max(_reaches(part, shared.columns, goals)) for part in parts)
+    reach = max(max(_offset_bounds(part, shared.columns, goals)) for part in parts)
     if winners:
         reach = max(reach, 2 * winners.entries if not winners.in_rounds else LIMIT)
     numbers = tuple(
@@ -146,7 +146,7 @@ def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> LaunchPlan:
             loads[n],
             int(_varies_along_columns(lookup, parts[0])),
             goals[n],
-            _outside(lookup, goals[n], winners),
+            _range_treatment(lookup, goals[n], winners),
         )
     )
     return LaunchPlan(
@@ -178,14 +178,14 @@ def _varies_along_columns(lookup: Lookup, part: Part) -> bool:
     return size > 1 and any(inner.strides[-1] for inner in every_lookup((lookup,)))
 
 
-def _outside(lookup: Lookup, target: int, winners: Winners | None) -> int:
+def _range_treatment(lookup: Lookup, target: int, winners: Winners | None) -> int:
     """Return the kernel's treatment of an index out of range; indices that are refused were checked before."""
     if winners and winners.operand == FINDINGS and target == 1:
         return ONLY_OUTSIDE
     return SKIPPED if lookup.outside == "skip" else CLAMPED
 
 
-def _reaches(part: Part, columns: int, goals: Sequence[int]) -> Iterator[int]:
+def _offset_bounds(part: Part, columns: int, goals: Sequence[int]) -> Iterator[int]:
     """Yield bounds of the offsets within a tile, in vectors or index loads, from the tile's pointers on."""
     sizes = (*part.sizes[:-1], columns + 1)
     by_lookups = [0] * (2 + len(goals))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anydml.engines.common import index_error
-from anydml.engines.cuda.schedule import FINDINGS, WIDE_ENTRY, Launch, Winners, cleared
+from anydml.engines.cuda.schedule import FINDINGS, WIDE_ENTRY, Launch, Winners, clearing_launch
 from anydml.moves import Access, Lookup, Move, Program
 from anydml.moves.move import every_lookup
 
@@ -40,10 +40,10 @@ def searches(checks: Sequence[Check]) -> list[Launch]:
     """
     if not checks:
         return []
-    result = [cleared(FINDINGS, WIDE_ENTRY * len(checks))]
+    result = [clearing_launch(FINDINGS, WIDE_ENTRY * len(checks))]
     for number, (lookup, sizes) in enumerate(checks):
         nowhere = (0,) * len(sizes)
-        looked_up = _reversed(lookup, sizes)._replace(stride=0)
+        looked_up = _reverse(lookup, sizes)._replace(stride=0)
         move = Move(sizes, Access(FINDINGS, 0, nowhere), Access(FINDINGS, 0, nowhere, (looked_up,)), WIDE_ENTRY)
         steps = (0,) * len([*every_lookup((lookup,))])
         result.append(
@@ -73,7 +73,7 @@ def raise_first(
         if number >= 0:
             at = np.unravel_index(math.prod(sizes) - 1 - number, sizes) if sizes else ()
             dtype = np.dtype(lookup.dtype)
-            there = _at(lookup, [int(c) for c in at])
+            there = _restrict(lookup, [int(c) for c in at])
             source = Access(lookup.operand, there.offset, (), there.lookups)
             raw = read(Launch((Move((), Access(FINDINGS, 0, ()), source, dtype.itemsize),)))
             raise index_error(program, lookup, int(np.frombuffer(raw[: dtype.itemsize], dtype)[0]))
@@ -91,14 +91,14 @@ def _check(lookup: Lookup, sizes: tuple[int, ...]) -> Check:
     return Check(narrow(lookup), tuple(sizes[d] for d in dimensions))
 
 
-def _reversed(lookup: Lookup, sizes: tuple[int, ...]) -> Lookup:
+def _reverse(lookup: Lookup, sizes: tuple[int, ...]) -> Lookup:
     """Reverse all dimensions of a lookup."""
     offset = lookup.offset + sum((size - 1) * stride for size, stride in zip(sizes, lookup.strides, strict=True))
-    inner = tuple(_reversed(inner, sizes) for inner in lookup.lookups)
+    inner = tuple(_reverse(inner, sizes) for inner in lookup.lookups)
     return lookup._replace(offset=offset, strides=tuple(-stride for stride in lookup.strides), lookups=inner)
 
 
-def _at(lookup: Lookup, at: Sequence[int]) -> Lookup:
+def _restrict(lookup: Lookup, at: Sequence[int]) -> Lookup:
     """Restrict a lookup to one coordinate."""
     offset = lookup.offset + sum(c * stride for c, stride in zip(at, lookup.strides, strict=True))
-    return lookup._replace(offset=offset, strides=(), lookups=tuple(_at(inner, at) for inner in lookup.lookups))
+    return lookup._replace(offset=offset, strides=(), lookups=tuple(_restrict(inner, at) for inner in lookup.lookups))

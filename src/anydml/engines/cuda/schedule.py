@@ -74,14 +74,14 @@ def launches(moves: Sequence[Move]) -> list[Launch]:
         plain = [move for move in stage if not move.has_lookups]
         if plain:
             rank = max(len(move.sizes) for move in plain)
-            result.append(Launch(tuple(_padded(move, rank) for move in plain)))
+            result.append(Launch(tuple(_pad_rank(move, rank) for move in plain)))
         for move in stage:
             if move.has_lookups:
-                result += _scattered(move) if _order_is_seen(move) else [Launch((move,))]
+                result += _scatter_launches(move) if _order_is_seen(move) else [Launch((move,))]
     return result
 
 
-def cleared(operand: int, size: int) -> Launch:
+def clearing_launch(operand: int, size: int) -> Launch:
     """Return the launch that sets all bits of a table of `size` bytes, rounded up to whole blocks."""
     to, source = Access(operand, 0, (BLOCK,)), Access(ONES, 0, (0,))
     return Launch((Move((math.ceil(size / BLOCK),), to, source, BLOCK),))
@@ -93,7 +93,7 @@ def table_bytes(scheduled: Sequence[Launch], operand: int) -> int:
     return max((BLOCK * math.ceil(table.entries * table.entry / BLOCK) for table in tables), default=0)
 
 
-def _padded(move: Move, rank: int) -> Move:
+def _pad_rank(move: Move, rank: int) -> Move:
     more = rank - len(move.sizes)
     if not more:
         return move
@@ -101,10 +101,10 @@ def _padded(move: Move, rank: int) -> Move:
     def access(side: Access) -> Access:
         return side._replace(strides=(0,) * more + side.strides)
 
-    return Move((1,) * more + move.sizes, access(move.destination), access(accessed(move)), move.element_size)
+    return Move((1,) * more + move.sizes, access(move.destination), access(source_access(move)), move.element_size)
 
 
-def accessed(move: Move) -> Access:
+def source_access(move: Move) -> Access:
     """Return the source of a move; fills have been replaced by constants."""
     assert isinstance(move.source, Access)
     return move.source
@@ -125,7 +125,7 @@ def _order_is_seen(move: Move) -> bool:
     return any(end.strides[d] for end in ends for d in still)
 
 
-def _scattered(move: Move) -> Iterator[Launch]:
+def _scatter_launches(move: Move) -> Iterator[Launch]:
     """Yield the launches of a move whose order of writes matters."""
     if is_injective(components(move.destination, move.sizes), move.element_size):
         winners = _by_coordinate(move)
@@ -139,7 +139,7 @@ def _scattered(move: Move) -> Iterator[Launch]:
             entries=min(MAX_ENTRIES, count - start),
             in_rounds=count > MAX_ENTRIES,
         )
-        yield cleared(WINNERS, turn.entries * turn.entry)
+        yield clearing_launch(WINNERS, turn.entries * turn.entry)
         steps = turn.steps[: len([*finding.every_lookup()])]
         yield Launch((finding,), turn._replace(steps=steps, are_found=True))
         yield Launch((move,), turn)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anydml.engines.cuda.schedule import accessed
+from anydml.engines.cuda.schedule import source_access
 from anydml.moves import Lookup, Move
 from anydml.moves.move import every_lookup
 
@@ -63,11 +63,11 @@ class Alignment:
     __slots__ = ("_ends", "_indices", "_unit")
 
     def __init__(self, moves: Sequence[Move]) -> None:
-        ends = [side for move in moves for side in (move.destination, accessed(move))]
+        ends = [side for move in moves for side in (move.destination, source_access(move))]
         strides = {
             stride
             for move in moves
-            for side in (move.destination, accessed(move))
+            for side in (move.destination, source_access(move))
             for size, stride in zip(move.sizes, side.strides, strict=True)
             if size > 1
         }
@@ -109,7 +109,7 @@ def targets(move: Move) -> tuple[int, ...]:
             result.append(target)
 
     add(move.destination.lookups, 0)
-    add(accessed(move).lookups, 1)
+    add(source_access(move).lookups, 1)
     return tuple(result)
 
 
@@ -117,7 +117,7 @@ def cut(moves: Sequence[Move], vector: int, loads: Sequence[int]) -> tuple[Part,
     """Convert moves of one rank to vectors of `vector` bytes, with index loads of `loads` bytes."""
     has_runs = any(move.element_size > vector for move in moves)
     parts = [_cut(move, vector, loads, has_runs or not move.sizes) for move in moves]
-    return tuple(_flattened(part) for part in parts) if _is_flattened(parts) else tuple(parts)
+    return tuple(_flatten(part) for part in parts) if _is_flattened(parts) else tuple(parts)
 
 
 def _is_flattened(parts: Sequence[Part]) -> bool:
@@ -128,7 +128,7 @@ def _is_flattened(parts: Sequence[Part]) -> bool:
     return are_runs and not others and 2 < run < SHORT_RUN and run & (run - 1) != 0 and len(parts[0].sizes) > 1
 
 
-def _flattened(part: Part) -> Part:
+def _flatten(part: Part) -> Part:
     """Merge the last two sizes."""
 
     def without_last(end: tuple[int, int, tuple[int, ...]]) -> tuple[int, int, tuple[int, ...]]:
@@ -154,7 +154,7 @@ def _cut(move: Move, vector: int, loads: Sequence[int], has_run: bool) -> Part:
         )
         for lookup, load, target in zip(move.every_lookup(), loads, targets(move), strict=True)
     )
-    to, source = move.destination, accessed(move)
+    to, source = move.destination, source_access(move)
     return Part(
         move.sizes + run,
         (to.operand, to.offset, in_units(to.strides, vector, 1)),

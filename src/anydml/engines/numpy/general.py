@@ -79,11 +79,11 @@ def _pieces(move: Move) -> Iterator[Move]:
 
 def _cut(access: Access) -> Access:
     """Append a dimension of pieces to an access; lookups have stride 0 in it."""
-    return Access(access.operand, access.offset, (*access.strides, PIECE), tuple(map(_still, access.lookups)))
+    return Access(access.operand, access.offset, (*access.strides, PIECE), tuple(map(_without_strides, access.lookups)))
 
 
-def _still(lookup: Lookup) -> Lookup:
-    return lookup._replace(strides=(*lookup.strides, 0), lookups=tuple(map(_still, lookup.lookups)))
+def _without_strides(lookup: Lookup) -> Lookup:
+    return lookup._replace(strides=(*lookup.strides, 0), lookups=tuple(map(_without_strides, lookup.lookups)))
 
 
 def _move_all(moves: Sequence[Move], operands: Sequence[Array]) -> None:

@@ -40,15 +40,15 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
                     valid = seen if valid is None else valid & seen
                 if valid is not None:
                     at = at[np.broadcast_to(valid, at.shape)]
-                elements, numbers = _numbered(operands[source.operand], at)
+                elements, numbers = _number_elements(operands[source.operand], at)
                 values = elements[numbers]
             if valid is not None:
                 places = places[np.broadcast_to(valid, places.shape)]
-            elements, numbers = _numbered(operands[to.operand], places)
+            elements, numbers = _number_elements(operands[to.operand], places)
             elements[numbers] = values
 
 
-def _numbered(array: Array, offsets: Array) -> tuple[Array, Any]:
+def _number_elements(array: Array, offsets: Array) -> tuple[Array, Any]:
     """Return an array and an index of its elements by their numbers in row-major order."""
     numbers = offsets.reshape(-1) // NUMBER
     if array.flags.c_contiguous:

@@ -21,7 +21,7 @@ from anydml.operators import (
     ScatterOperatorDesc,
 )
 from anydml.tensor import DataType, TensorDesc
-from anydml.text import counted
+from anydml.text import count_noun
 
 INDEXED = ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND")
 """Operators whose second input has indices, which must lie inside the first."""
@@ -52,7 +52,7 @@ def outside(node: Node, inputs: Sequence[GraphValue | None]) -> ModelError | Non
         return None
     at = tuple(wrong[0].tolist())
     size = sizes if sizes.ndim == 0 else sizes[at[-1]]
-    message = f"indices has {indices.array[at]}, but the axis has {counted(int(size), 'element')}"
+    message = f"indices has {indices.array[at]}, but the axis has {count_noun(int(size), 'element')}"
     return node.error(message, "indices", "indices must lie inside the axis; DirectML does not refuse others")
 
 

@@ -9,7 +9,7 @@ from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import INDEX_BYTES, check_range, outside
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing import picking
 from anydml.tracing.axes import ravel
 from anydml.tracing.parts import unstack
@@ -96,7 +96,7 @@ def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, min_le
         raise node.error(message, "batch_dims", "the first batch_dims sizes must agree")
     length, max_length = indices[-1], len(data) - batch
     if not min_length <= length <= max_length:
-        message = f"indices have {counted(length, 'coordinate')}, but data has {counted(max_length, 'dimension')}"
+        message = f"indices have {count_noun(length, 'coordinate')}, but data has {count_noun(max_length, 'dimension')}"
         raise node.error(message, "indices", f"an index must have {min_length} to {max_length} coordinates")
     return length
 

@@ -13,7 +13,7 @@ from anydml.onnx.graph_values import Array, Tensor, integers
 from anydml.onnx.lowering import LoweringContext, UnknownElementsError, check_bytes
 from anydml.onnx.nodes.arguments import elements_of, scalar, sizes_of
 from anydml.onnx.tensor_protos import TEXT, VALUE, numpy_type, tensor_shape, to_array, type_name
-from anydml.text import printable
+from anydml.text import escape_controls
 
 ELEMENTS = {"int": TensorProto.INT64, "float": TensorProto.FLOAT, "string": TensorProto.STRING}
 """Element types of the attributes ``value_int``, ``value_ints`` … of Constant."""
@@ -27,7 +27,7 @@ def constant(node: Node, ctx: LoweringContext) -> Tensor:
     kind = name.removeprefix("value_")
     elem_type: int = attribute.t.data_type if name == "value" else ELEMENTS.get(kind.removesuffix("s"), 0)
     if not elem_type:
-        message = f"attribute {printable(name)} is none that anydml reads"
+        message = f"attribute {escape_controls(name)} is none that anydml reads"
         raise node.error(message, name, "a constant must be a dense tensor, or numbers or strings")
     dtype = numpy_type(elem_type)
     if dtype is None:

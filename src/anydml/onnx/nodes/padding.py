@@ -12,7 +12,7 @@ from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing.padding import extend
 from anydml.tracing.trace import TracedArray
 from anydml.tracing.verbs import window
@@ -68,7 +68,7 @@ def pad_counts(
     counts = elements_of(node, ctx, pads, "paddings" if node.version < 2 else "pads")
     axes = axes_of(node, elements_of(node, ctx, along, "axes"), rank)
     if len(counts) != 2 * len(axes):
-        message = f"pads has {counted(len(counts), 'entry')} for {counted(len(axes), 'axis')}"
+        message = f"pads has {count_noun(len(counts), 'entry')} for {count_noun(len(axes), 'axis')}"
         raise node.error(message, "pads", "pads must have two entries per axis")
     before, after = [0] * rank, [0] * rank
     for k, axis in enumerate(axes):
@@ -124,7 +124,7 @@ def center_crop_pad(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) 
     wanted = elements_of(node, ctx, shape, "shape")
     axes = axes_of(node, node.get("axes"), len(x.shape))
     if len(wanted) != len(axes):
-        message = f"shape has {counted(len(wanted), 'entry')} for {counted(len(axes), 'axis')}"
+        message = f"shape has {count_noun(len(wanted), 'entry')} for {count_noun(len(axes), 'axis')}"
         raise node.error(message, "shape", "shape must have one entry per axis")
     sizes = [*x.shape]
     for axis, size in zip(axes, sizes_of(node, wanted, "shape"), strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Tensor
 from anydml.onnx.lowering import LoweringContext
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing.images import pixel_shuffle, pixel_unshuffle
 
 ORDERS = ("DCR", "CRD")
@@ -40,6 +40,6 @@ def space_to_depth(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     size = _blocksize(node, x)
     h, w = x.shape[2:]
     if h % size or w % size:
-        message = f"{counted(h, 'row')} and {counted(w, 'column')} do not divide by {size}"
+        message = f"{count_noun(h, 'row')} and {count_noun(w, 'column')} do not divide by {size}"
         raise node.error(message, "input", "both must divide by blocksize")
     return ctx.result(node, pixel_unshuffle(ctx.array(x), size, is_depth_last=block_order(node) == "DCR"))

@@ -14,7 +14,7 @@ from anydml.onnx.graph_values import Array, Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import INDEX_BYTES, axes_of, elements_of, sizes_of
 from anydml.onnx.nodes.padding import pad_array
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing.parts import repeat_each
 from anydml.tracing.picking import pick
 
@@ -132,7 +132,7 @@ def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | 
         raise node.error("has both or none of scales and sizes", "scales", "one of them must be given")
     count = len(scales if sizes is None else sizes)  # type: ignore[arg-type]  # one of them is given
     if count != len(axes):
-        message = f"has {counted(count, 'scale')} or sizes for {counted(len(axes), 'axis')}"
+        message = f"has {count_noun(count, 'scale')} or sizes for {count_noun(len(axes), 'axis')}"
         raise node.error(message, "scales", "there must be one per axis")
     if sizes is not None:
         sizes_of(node, sizes, "sizes")

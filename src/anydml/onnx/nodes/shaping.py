@@ -16,7 +16,7 @@ from anydml.onnx.graph_values import GraphValue, Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import axes_of, elements_of, scalar, sizes_of
 from anydml.onnx.tensor_protos import bits_of, check_rank, numpy_type, type_name
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing import parts, verbs
 from anydml.tracing.verbs import broadcast, permute
 
@@ -61,11 +61,11 @@ def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
     if -1 in sizes:
         others = math.prod(size for size in sizes if size != -1)
         if not others or x.size % others:
-            message = f"shape is {list(wanted)}, but data has {counted(x.size, 'element')}"
+            message = f"shape is {list(wanted)}, but data has {count_noun(x.size, 'element')}"
             raise node.error(message, "shape", "the other sizes must divide the number of elements")
         sizes[sizes.index(-1)] = x.size // others
     if math.prod(sizes) != x.size:
-        message = f"shape is {list(wanted)}, of {counted(math.prod(sizes), 'element')}, but data has {x.size}"
+        message = f"shape is {list(wanted)}, of {count_noun(math.prod(sizes), 'element')}, but data has {x.size}"
         raise node.error(message, "shape", "the number of elements must not change")
     return tuple(sizes)
 
@@ -137,7 +137,7 @@ def tile(node: Node, ctx: LoweringContext, x: Tensor, repeats: Tensor) -> Tensor
     """Tile: repeat every axis."""
     times = sizes_of(node, elements_of(node, ctx, repeats, "repeats"), "repeats")
     if len(times) != len(x.shape):
-        message = f"repeats has {counted(len(times), 'entry')}, but the rank is {len(x.shape)}"
+        message = f"repeats has {count_noun(len(times), 'entry')}, but the rank is {len(x.shape)}"
         raise node.error(message, "repeats", "repeats must have one entry per axis")
     check_bytes(node, tuple(map(operator.mul, x.shape, times)), x.dtype.itemsize)
     return ctx.result(node, parts.tile(ctx.array(x), times))

@@ -17,7 +17,7 @@ from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of
 from anydml.operators.join import joined_axis as operators_axis
 from anydml.operators.split_training import known_sizes
-from anydml.text import counted
+from anydml.text import count_noun
 from anydml.tracing import verbs
 from anydml.tracing.verbs import parts_of
 
@@ -48,7 +48,7 @@ def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple
     if split is not None and equal is not None:
         raise node.error("has both split and num_outputs", "num_outputs", rule)
     if split is not None and len(split) != count:
-        message = f"split has {counted(len(split), 'entry')} for {counted(count, 'output')}"
+        message = f"split has {count_noun(len(split), 'entry')} for {count_noun(count, 'output')}"
         raise node.error(message, "split", "split must have one entry per output")
     if split is not None or node.version < 18:
         named = (count, "outputs") if split is None else (split, "split")
@@ -56,12 +56,14 @@ def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple
     if equal is None:
         raise node.error("has neither split nor num_outputs", "num_outputs", rule)
     if equal != count:
-        message = f"num_outputs is {equal}, but the node has {counted(count, 'output')}"
+        message = f"num_outputs is {equal}, but the node has {count_noun(count, 'output')}"
         raise node.error(message, "num_outputs", "num_outputs must count the outputs")
     size = -(-whole // count)
     last = whole - size * (count - 1)
     if last < 0:
-        message = f"axis {axis} has size {whole}, too few for {counted(count, 'part')} of {size}, the last one smaller"
+        message = (
+            f"axis {axis} has size {whole}, too few for {count_noun(count, 'part')} of {size}, the last one smaller"
+        )
         raise node.error(message, "num_outputs", "the last part may be smaller, but not negative")
     return axis, (*(size,) * (count - 1), last)
 

@@ -19,7 +19,7 @@ from anydml.referee.webnn.calls_to_nodes import NODES, call_in
 from anydml.referee.webnn.operators import OPSET, Call
 from anydml.referee.webnn.steps import RULES
 from anydml.referee.webnn.test_files import array_of, given_to, outputs_of
-from anydml.text import counted
+from anydml.text import count_noun
 
 Values = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
     """
     graph = test["graph"]
     if len(graph["operators"]) != 1:
-        raise NoDescError(f"the test has {counted(len(graph['operators']), 'operator')}")
+        raise NoDescError(f"the test has {count_noun(len(graph['operators']), 'operator')}")
     (operator,) = graph["operators"]
     name, expected = operator["name"], graph["expectedOutputs"]
     if name not in NODES:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.text import counted
+from anydml.text import count_noun
 
 AxisIntervals = tuple[tuple[int, int], ...]
 """Intervals of an axis, in order: first element and size of each."""
@@ -67,7 +67,7 @@ class Axis:
         if size % total or size % heads:
             what = "heads" if self.heads else "parts"
             raise ModelError(
-                f"{show(name)} has {counted(size, 'row')} along axis {self.axis}, which is "
+                f"{show(name)} has {count_noun(size, 'row')} along axis {self.axis}, which is "
                 f"not a multiple of {heads} {what}: correct {what} in [[axes]] of the layout"
             )
         intervals, start = list[tuple[int, int]](), 0
@@ -75,7 +75,7 @@ class Axis:
             whole *= size // total  # noqa: PLW2901
             if whole % (ranks // copies):
                 raise ModelError(
-                    f"{show(name)} has shape {[*shape]}, and {counted(ranks // copies, 'rank')} cannot share evenly "
+                    f"{show(name)} has shape {[*shape]}, and {count_noun(ranks // copies, 'rank')} cannot share evenly "
                     f"its axis {self.axis}: in a layout, slice it to a multiple of the ranks, or give all of it "
                     "to each by replicate = true"
                 )
@@ -95,7 +95,7 @@ def _copies(heads: int | None, ranks: int, name: str) -> int:
         return 1
     if ranks % heads:
         raise ModelError(
-            f"{show(name)} has {heads} heads, which {counted(ranks, 'rank')} cannot share evenly: "
+            f"{show(name)} has {heads} heads, which {count_noun(ranks, 'rank')} cannot share evenly: "
             "choose another number of ranks, or set heads in [[axes]] of a layout"
         )
     return ranks // heads

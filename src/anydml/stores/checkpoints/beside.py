@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names
-from anydml.files.located import located
+from anydml.files.located import locate
 from anydml.stores.checkpoints.extras import extras_beside
 from anydml.stores.formats.opening import INDEX
 from anydml.stores.formats.safetensors import MAX_HEADER, parse_json, read_safetensors
-from anydml.text import counted
+from anydml.text import count_noun
 
 Sums = Mapping[str, str]
 """SHA-256 of small files by their names, in hexadecimal."""
@@ -24,7 +24,7 @@ def sums_beside(path: str | os.PathLike[str]) -> Sums | None:
     Raises:
         ModelError: a file cannot be read.
     """
-    if not located("verify", path).is_dir():
+    if not locate("verify", path).is_dir():
         return None
     sums = dict[str, str]()
     for extra in extras_beside(path)[0]:
@@ -46,7 +46,7 @@ def differences_beside(
     Raises:
         ModelError: a file cannot be read.
     """
-    remarks = [difference for path in (first, second) for difference in _wrong_sizes(located("verify", path))]
+    remarks = [difference for path in (first, second) for difference in _wrong_sizes(locate("verify", path))]
     paths = first, second
     sums = [
         sums_beside(path) if known_sums is None else known_sums for path, known_sums in zip(paths, known, strict=True)
@@ -55,7 +55,7 @@ def differences_beside(
     if here is None or there is None:
         which = next((k for k, known_sums in enumerate(known) if known_sums), None)
         if which is not None:
-            said = f"{paths[1 - which]}: is one file, so that {counted(len(known[which] or ()), 'small file')} of"
+            said = f"{paths[1 - which]}: is one file, so that {count_noun(len(known[which] or ()), 'small file')} of"
             remarks.append(f"{said} {paths[which]} are not compared")
         return remarks
     for path, sums_here, others in ((first, here, there), (second, there, here)):

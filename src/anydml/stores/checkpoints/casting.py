@@ -22,7 +22,7 @@ from anydml.files.json_path import names as names_of
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.formats.safetensors import DTYPES, NAMES, is_own_dtype, parse_json, unique
 from anydml.stores.formats.store import Store
-from anydml.text import counted
+from anydml.text import count_noun
 
 FROM, TO = ("F64", "F32", "F16", "BF16"), ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
 """Types that are cast, and those to which they are."""
@@ -179,14 +179,14 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
     for number, count in counts.items():
         texts[known[number].newbyteorder("=")] += count
     remarks = [
-        f"casts {counted(n, 'tensor')} from {old} to {dtype} by {by}{_lost(old, dtype)}"
+        f"casts {count_noun(n, 'tensor')} from {old} to {dtype} by {by}{_lost(old, dtype)}"
         for old, n in texts.items()
         if old != dtype
     ]
     if kept:
-        remarks.append(f"keeps the dtypes of {counted(len(kept), 'tensor')} of quantised weights: {names_of(kept)}")
+        remarks.append(f"keeps the dtypes of {count_noun(len(kept), 'tensor')} of quantised weights: {names_of(kept)}")
     if swapped := texts[dtype]:
-        remarks.append(f"swaps the bytes of {counted(swapped, 'big-endian tensor')}")
+        remarks.append(f"swaps the bytes of {count_noun(swapped, 'big-endian tensor')}")
     return _read_as(tensors, kinds), remarks
 
 
@@ -287,7 +287,7 @@ def _swapped(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
         key: tensor.dtype.newbyteorder("<") for key, tensor in tensors.items() if tensor.dtype.byteorder == ">"
     }
     return _read_as(tensors, big_endian), [
-        f"swaps the bytes of {counted(len(big_endian), 'big-endian tensor')}"
+        f"swaps the bytes of {count_noun(len(big_endian), 'big-endian tensor')}"
     ] if big_endian else []
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names
-from anydml.files.located import located
+from anydml.files.located import locate
 from anydml.stores.checkpoints.casting import config_of
 from anydml.stores.checkpoints.megatron import TRACKER
 from anydml.stores.formats.deepspeed import LATEST
@@ -44,7 +44,7 @@ def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
     Raises:
         ModelError: the folder cannot be read.
     """
-    folder = located("extras", path)
+    folder = locate("extras", path)
     if folder.name.endswith(INDEX):
         folder = folder.parent
     elif not folder.is_dir():
@@ -85,7 +85,7 @@ def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
     """
     if isinstance(extras, bool):
         return
-    if not located(name, extras).is_dir():
+    if not locate(name, extras).is_dir():
         raise JsonPath(str(extras)).error("is not a folder with config.json and other small files")
     if is_file:
         raise JsonPath(str(out)).error("is one file, beside which no small files are copied: name a folder")

@@ -20,7 +20,7 @@ from anydml.stores.checkpoints.model_config import Heads, ModelConfig
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
 from anydml.stores.formats.safetensors import is_own_dtype
-from anydml.text import counted
+from anydml.text import count_noun
 
 _BY_ROWS, _BY_COLUMNS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj", "down_proj")
 
@@ -120,7 +120,7 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
         sizes = in_elements((), tensor.dtype)
         return Unknown(f"whose rows of {sizes[-1]} elements of {name_of(tensor.dtype)} are not whole bytes")
     if len(tensor.shape) != dimensions:
-        return Unknown(f"whose shape is {[*tensor.shape]}, where {counted(dimensions, 'dimension')} would be known")
+        return Unknown(f"whose shape is {[*tensor.shape]}, where {count_noun(dimensions, 'dimension')} would be known")
     if not _is_floating(tensor.dtype) and (others := _beside(name, model)):
         return Unknown(f"which is {tensor.dtype}, and may be packed, for there is {show(others[0])}")
     if not model.are_parts and model.ranks > 1 and _OF_HEADS.fullmatch(name):
@@ -138,7 +138,7 @@ def _up_or_embedding(name: str, model: Model) -> tuple[Axis, int] | Unknown:
             return Unknown(f"which may be of two parts, and {show(down)} is not there to tell", "axis = 0, parts = N")
         rows, width = tensors[weight].shape[0], tensors[down].shape[1]
         if rows not in (width, 2 * width):
-            said = f"whose {counted(rows, 'row')} are neither as many as {show(down)} has columns, nor twice as many"
+            said = f"whose {count_noun(rows, 'row')} are neither as many as {show(down)} has columns, nor twice as many"
             return Unknown(said, "axis = 0, parts = N")
         return Axis(0, parts=rows // width), 2 if match[3] == "weight" else 1
     if name == "tok_embeddings.weight" and len(sizes) == 2 and "norm.weight" in tensors:
@@ -181,14 +181,14 @@ def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
 
     fitting = [projection.number for projection in config.heads(of_keys) if fits(projection)]
     if not fitting:
-        said = f"whose {counted(rows, 'row')} are not those of the heads that {config.path} tells"
+        said = f"whose {count_noun(rows, 'row')} are not those of the heads that {config.path} tells"
         return Unknown(said, "axis = 0, heads = N")
     wrong = next((count for count in fitting if count % ranks), None)
     if wrong is None:
         return Axis(0, fitting[0])
     if model.are_parts and len({*fitting}) == 1:
         return Axis(0, wrong)
-    said = f"whose {counted(wrong, 'head')}, as {config.path} tells, {counted(ranks, 'rank')} cannot share evenly"
+    said = f"whose {count_noun(wrong, 'head')}, as {config.path} tells, {count_noun(ranks, 'rank')} cannot share evenly"
     if ranks % wrong:
         return Unknown(f"{said}; other numbers of ranks can")
     return Unknown(f"{said}, but with copies of heads", f"axis = 0, heads = {wrong}")
@@ -227,11 +227,11 @@ def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis |
         return Unknown(f"which are for blocks of {show(weight)} whose sizes no config.json tells, as weight_block_size")
     what = ("row", "column")[axis]
     if scales[axis] != -(-sizes[axis] // block):
-        return Unknown(f"whose shape is {[*scales]} for {[*sizes]}, and not one for each {counted(block, what)}")
+        return Unknown(f"whose shape is {[*scales]} for {[*sizes]}, and not one for each {count_noun(block, what)}")
     rank_size = sizes[axis] if model.are_parts else sizes[axis] // model.ranks
     if rank_size % block:
         return Unknown(
-            f"of which each is for {counted(block, what)}, but a rank has {rank_size}, which would divide one"
+            f"of which each is for {count_noun(block, what)}, but a rank has {rank_size}, which would divide one"
         )
     return Axis(axis)
 

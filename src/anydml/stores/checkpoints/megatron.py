@@ -20,7 +20,7 @@ from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.formats.pickle_reader import fields_of
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.torch_save import TorchDict, read_torch_dict
-from anydml.text import counted
+from anydml.text import count_noun
 
 TRACKER = "latest_checkpointed_iteration.txt"
 """The file in a folder of checkpoints that names the last of them."""
@@ -97,7 +97,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
             numbers.next()
     said = args.get("num_layers")
     if type(said) is int and numbers.layers and said not in numbers.layers.values():
-        raise place.error(f"has {counted(max(numbers.layers.values()), 'layer')}, where args tell {said}")
+        raise place.error(f"has {count_noun(max(numbers.layers.values()), 'layer')}, where args tell {said}")
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
             raise place.error(f"has {show(different[0])} in some ranks only")
@@ -162,8 +162,8 @@ def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, plac
         raise place.error(f"has checkpoint_version {version}, in which queries, keys and values are in another order")
     groups = args.get("num_query_groups") if args.get("group_query_attention") else None
     if type(groups) is int and groups % tp:
-        raise place.error(f"has {counted(groups, 'group')} of queries for {tp} ranks, which have copies of them: they "
-                          "are not joined")  # fmt: skip
+        raise place.error(f"has {count_noun(groups, 'group')} of queries for {tp} ranks, which have copies of them: "
+                          "they are not joined")  # fmt: skip
     if args.get("expert_tensor_parallel_size") not in (None, tp) and args.get("num_experts"):
         raise place.error(f"has experts that {args['expert_tensor_parallel_size']} ranks share, and other tensors that "
                           f"{tp} do: they are not joined")  # fmt: skip
@@ -224,17 +224,19 @@ class _Numbers:
 def _remarks(
     files: Mapping[At, TorchDict], folder: Path, counts: At, left: Sequence[str], tensors: StoredTensors
 ) -> list[str]:
-    said = [counted(counts.tp, "tensor-parallel rank"), counted(counts.pp, "stage")]
+    said = [count_noun(counts.tp, "tensor-parallel rank"), count_noun(counts.pp, "stage")]
     said += [f"{counts.ep} ranks of experts"] if counts.ep > 1 else []
     remarks = [f"joins {', '.join(said)} of {folder.name}"]
     others = sum(not _MODEL.match(name) for file in files.values() for name in file.tensors.stores)
     if others:
-        remarks.append(f"leaves out {counted(others, 'tensor')} of the optimizer and of random numbers")
+        remarks.append(f"leaves out {count_noun(others, 'tensor')} of the optimizer and of random numbers")
     if left:
-        remarks.append(f"leaves out {counted(len(left), 'tensor')} …_extra_state, which are not weights: {names(left)}")
+        remarks.append(
+            f"leaves out {count_noun(len(left), 'tensor')} …_extra_state, which are not weights: {names(left)}"
+        )
     padded = [name for name in tensors if name.endswith(("word_embeddings.weight", "output_layer.weight"))]
     if padded:
         rows = tensors[padded[0]].shape[0]
-        remarks.append(f"keeps all {counted(rows, 'row')} of {names(padded)}, of which the last may fill up the "
+        remarks.append(f"keeps all {count_noun(rows, 'row')} of {names(padded)}, of which the last may fill up the "
                        "vocabulary: --vocab-size says how many are words")  # fmt: skip
     return remarks

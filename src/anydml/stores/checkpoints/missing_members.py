@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from anydml.errors import ModelError
 from anydml.files.json_path import names, show
-from anydml.text import counted
+from anydml.text import count_noun
 
 MAX_MEMBERS = 1 << 16
 """Maximum number of members that are counted."""
@@ -43,5 +43,5 @@ def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> lis
 
 def refused_for(whole: str, missing: Sequence[str]) -> ModelError:
     """The error of a tensor that cannot be made because others are missing."""
-    count = counted(len(missing), "tensor")
+    count = count_noun(len(missing), "tensor")
     return ModelError(f"convert: there is no {names(missing)}: {count} of those that {show(whole)} is made of")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from anydml.files.json_path import JsonPath
-from anydml.files.located import located
+from anydml.files.located import locate
 from anydml.stores.formats.safetensors import parse_json
 
 MAX_BYTES = 16 << 20
@@ -95,7 +95,7 @@ def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
     Raises:
         ModelError: it cannot be read, or is not an object.
     """
-    beside = located("config.json", path)
+    beside = locate("config.json", path)
     folder = beside if beside.is_dir() else beside.parent
     config = next(
         (candidate for candidate in (folder / "config.json", folder / "params.json") if candidate.is_file()), None

@@ -23,7 +23,7 @@ from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, 
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
 from anydml.stores.checkpoints.transformers_mapping import Architecture
-from anydml.text import counted
+from anydml.text import count_noun
 
 START = """
 import gc, os, pickle, signal, sys, threading
@@ -110,9 +110,9 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
         unknown = [name for name in unknown if name in whole]
     if not composed:
         raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
-    others = f"{counted(len(unknown), 'tensor')} that {architecture.name} does not have: {names(unknown)}"
+    others = f"{count_noun(len(unknown), 'tensor')} that {architecture.name} does not have: {names(unknown)}"
     if missing := architecture.missing(composed):
-        count = counted(len(missing), "tensor")
+        count = count_noun(len(missing), "tensor")
         said = f"is without {count} of {architecture.name}, which from_pretrained would fill with random numbers"
         has = f"; it has {others}" if unknown else ""
         raise JsonPath(str(folder)).error(f"{said}: {names(missing)}{has}")

@@ -14,7 +14,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.files.located import located
+from anydml.files.located import locate
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.paths import path_text
@@ -150,7 +150,7 @@ def _place_of(
     Raises:
         ModelError: it is an address, and nothing says where it can be made; or nothing is written there.
     """
-    out = located(name, output)
+    out = locate(name, output)
     if not isinstance(out, Address):
         return Path(path_text(name, output)), None
     if scratch is None:

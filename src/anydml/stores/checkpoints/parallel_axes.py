@@ -19,7 +19,7 @@ from anydml.stores.checkpoints.known_axes import (
     weight_of,
 )
 from anydml.stores.checkpoints.patterns import Pattern
-from anydml.text import counted
+from anydml.text import count_noun
 
 _NUMBER = re.compile(r"\.[0-9]+(?=\.)")
 """A number in a name, which no known pattern distinguishes."""
@@ -95,6 +95,6 @@ class Axes:
         axis = result.axis + dimensions if result.axis < 0 else result.axis
         if not 0 <= axis < dimensions:
             raise place.error(
-                f"has {show(name)} with {counted(dimensions, 'dimension')}, which is shared along axis {result.axis}"
+                f"has {show(name)} with {count_noun(dimensions, 'dimension')}, which is shared along axis {result.axis}"
             )
         return replace(result, axis=axis)

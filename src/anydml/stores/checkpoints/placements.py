@@ -22,7 +22,7 @@ from anydml.stores.checkpoints.known_axes import Model, weight_of
 from anydml.stores.checkpoints.model_config import ModelConfig
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.formats.store import Numbers
-from anydml.text import counted
+from anydml.text import count_noun
 
 MAX_RANKS = 4096
 """Maximum number of ranks of a placement."""
@@ -110,7 +110,7 @@ class Placed:
         self._stack = max(stacks, key=lambda stack: stacks[stack], default=None)
         self._layers = 1 + max((layer for stack, layer in self._layer.values() if stack == self._stack), default=-1)
         if placement.pp > 1 and self._layers < placement.pp:
-            raise ModelError(f"{where} has {counted(self._layers, 'layer')}, too few for {placement.pp} stages")
+            raise ModelError(f"{where} has {count_noun(self._layers, 'layer')}, too few for {placement.pp} stages")
         numbers = [int(match[1]) for name in all_names if (match := _EXPERT.match(name))] if placement.ep > 1 else []
         self._experts = 1 + max(numbers, default=-1)
         if self._experts % placement.ep:
@@ -127,7 +127,9 @@ class Placed:
         if self.placement.pp > 1:
             first = [name for name in self.tensors if not self._stages(name)]
             if first:
-                remarks.append(f"puts {counted(len(first), 'tensor')} of no known stage in the first: {names(first)}")
+                remarks.append(
+                    f"puts {count_noun(len(first), 'tensor')} of no known stage in the first: {names(first)}"
+                )
         return remarks
 
     def holds(self, name: str, rank: int) -> bool:
@@ -234,7 +236,8 @@ class Placed:
                 )
             if shape[0] % counts.ep or intervals[0] != ((0, shape[0]),):
                 raise ModelError(
-                    f"{show(name)} has shape {[*shape]}, whose axis 0 {counted(counts.ep, 'rank')} cannot share evenly"
+                    f"{show(name)} has shape {[*shape]}, whose axis 0 {count_noun(counts.ep, 'rank')} "
+                    "cannot share evenly"
                 )
             intervals[0] = ((shape[0] // counts.ep * at.ep, shape[0] // counts.ep),)
         if counts.fsdp > 1 and shape:

@@ -14,7 +14,7 @@ from anydml.stores.formats.gguf import SPLIT
 from anydml.stores.formats.joined_metadata import is_other
 from anydml.stores.formats.opening import indexes_of
 from anydml.stores.formats.store import Checkpoint
-from anydml.text import counted
+from anydml.text import count_noun
 
 TRAINING = (
     "optim",
@@ -65,7 +65,7 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
             f"contains tensors that train a model, under their own names: {groups}; drop of reshard leaves them out"
         )
     if gone := [*others]:
-        remarks.append(f"leaves out {counted(len(gone), 'object')} that {'is' if len(gone) == 1 else 'are'} not "
+        remarks.append(f"leaves out {count_noun(len(gone), 'object')} that {'is' if len(gone) == 1 else 'are'} not "
                        f"{'a tensor' if len(gone) == 1 else 'tensors'}: {names(gone)}")  # fmt: skip
     return remarks
 
@@ -123,7 +123,7 @@ def beside_index(checkpoint: Checkpoint) -> list[str]:
         remarks += said_of_names(checkpoint.file_metadata)
     others = sorted(file.name for file in files if file.name.endswith(".safetensors") and file.name not in named)
     if others and any(listed.endswith(".safetensors") for listed in named):
-        remarks.append(f"leaves out {counted(len(others), 'file')} that the index does not name: {names(others)}")
+        remarks.append(f"leaves out {count_noun(len(others), 'file')} that the index does not name: {names(others)}")
     max_files = max(map(is_one_of, checkpoint.file_metadata), default=1)
     if max_files > len(named):
         remarks.append(
@@ -144,7 +144,7 @@ def check_ends(tensors: StoredTensors, folder: Path) -> None:
     """
     for name, rows, why in _expected(tensors, config_beside(folder)):
         if name in tensors and tensors[name].ndim and tensors[name].shape[0] < rows:
-            there = counted(tensors[name].shape[0], "row")
+            there = count_noun(tensors[name].shape[0], "row")
             raise (JsonPath(str(folder)) / name).error(
                 f"has {there} in these files, where {why} says {rows}: files are missing"
             )

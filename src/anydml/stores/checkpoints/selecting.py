@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from anydml.errors import ModelError
 from anydml.files.json_path import names, show
 from anydml.stores.checkpoints.patterns import Pattern
-from anydml.text import counted
+from anydml.text import count_noun
 
 T = TypeVar("T")
 
@@ -71,13 +71,15 @@ class Selection(NamedTuple):
             taken = {key: tensor for key, tensor in taken.items() if key not in gone}
             remaining_others = [key for key in remaining_others if key not in gone]
         if not taken and tensors:
-            raise ModelError(f"{name}: only and drop leave out all of {counted(len(tensors), 'tensor')}: name fewer")
+            raise ModelError(f"{name}: only and drop leave out all of {count_noun(len(tensors), 'tensor')}: name fewer")
         left = [key for key in tensors if key not in taken]
         more = len(others) - len(remaining_others)
         if left or more:
-            said = [counted(len(left), "tensor")] if left else []
+            said = [count_noun(len(left), "tensor")] if left else []
             if more:
-                said.append(f"{counted(more, 'object')} that {'is not a tensor' if more == 1 else 'are not tensors'}")
+                said.append(
+                    f"{count_noun(more, 'object')} that {'is not a tensor' if more == 1 else 'are not tensors'}"
+                )
             groups = Counter(key.partition(".")[0] for key in left)
             some = ", ".join(f"{count} of {_told(beginning)}" for beginning, count in groups.most_common(10))
             some += f" and {len(groups) - 10} more beginnings" if len(groups) > 10 else ""
@@ -153,7 +155,7 @@ def _stripped(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[st
             _put(name, stripped, key, tensor, f"strip {show(prefix)}")
     if len(others) == len(tensors):
         raise ModelError(f"{name}: strip is {show(prefix)}, but no name begins so{_nearest(prefix, tensors)}")
-    said = f"keeps the names of {counted(len(others), 'tensor')} that do not begin with {show(beginning)}"
+    said = f"keeps the names of {count_noun(len(others), 'tensor')} that do not begin with {show(beginning)}"
     return stripped, [f"{said}: {names(others)}"] if others else []
 
 

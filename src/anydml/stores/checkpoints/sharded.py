@@ -14,7 +14,7 @@ from anydml.moves.value import MOST_PIECES
 from anydml.stores.checkpoints.composed import ShardedTensor
 from anydml.stores.formats.open_files import OpenFiles, read_at
 from anydml.stores.formats.store import Store, StoredPiece
-from anydml.text import counted
+from anydml.text import count_noun
 
 COMPARED = 1 << 20
 """Bytes of replicas that are compared at a time."""
@@ -80,7 +80,7 @@ def _checked(
     if len(shape) != first.ndim or any(end > size for end, size in zip(reached, shape, strict=True)):
         raise place.error(f"has pieces up to {[*reached]}, outside its shape {[*shape]}")
     if sum(math.prod(piece.shape) for piece in found) != math.prod(shape) or _overlap(found, ends):
-        raise place.error(f"has {counted(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
+        raise place.error(f"has {count_noun(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
     if len(found) > MOST_PIECES:
         raise place.error(f"has {len(found)} pieces, but the maximum is {MOST_PIECES}")
     return shape, groups

@@ -15,7 +15,7 @@ from anydml.files.json_path import show
 from anydml.stores.checkpoints.composed import Parts, StoredTensors
 from anydml.stores.formats.new_header import RankParts
 from anydml.stores.formats.store import Store
-from anydml.text import counted
+from anydml.text import count_noun
 
 _STEM = re.compile(r"(adapter_model|diffusion_pytorch_model|pytorch_lora_weights|consolidated(?!.*\.pth$))[-.]")
 """Names of files that other programs look for; Meta's consolidated.NN.pth are read by none as .safetensors."""
@@ -107,7 +107,7 @@ def files_of_shards(
         size += numbers
     if stem in _ONE_FILE and len(firsts) > 1:
         raise ModelError(
-            f"{name}: {out} would get {counted(len(firsts), 'file')}, of which {_ONE_FILE[stem]} reads none: write "
+            f"{name}: {out} would get {count_noun(len(firsts), 'file')}, of which {_ONE_FILE[stem]} reads none: write "
             "one, without shards, and with a larger shard_size"
         )
     for k, (first, last) in enumerate(pairwise([*firsts, len(sizes)])):
@@ -136,7 +136,7 @@ def _most_of(name: str, sizes: Sequence[int], count: int) -> int:
 
 
 def _are(count: int) -> str:
-    return f"{'is' if count == 1 else 'are'} {counted(count, 'tensor')}"
+    return f"{'is' if count == 1 else 'are'} {count_noun(count, 'tensor')}"
 
 
 def index_of(files: Sequence[OutputFile]) -> bytes:

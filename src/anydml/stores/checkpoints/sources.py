@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, show
-from anydml.files.located import located, real_path
+from anydml.files.located import locate, real_path
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import joined, parts_of
 from anydml.stores.checkpoints.known_axes import Model
@@ -31,7 +31,7 @@ from anydml.stores.formats.opening import WHOLE_BIN, indexes_of, open, opened_fi
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
 from anydml.stores.formats.torch_distributed import METADATA
-from anydml.text import counted
+from anydml.text import count_noun
 
 
 class Sources(NamedTuple):
@@ -68,7 +68,7 @@ def read_sources(
     Raises:
         ModelError: a file is broken, shards do not make whole tensors, or the selection does not fit.
     """
-    located_paths = [located(name, path) for path in paths]
+    located_paths = [locate(name, path) for path in paths]
     real = [*map(real_path, located_paths)]
     twice = next((path for k, path in enumerate(located_paths) if real[k] in real[:k]), None)
     if twice is not None:
@@ -135,7 +135,7 @@ def sources_of(
         tensors = _assembled(files, place)
         check_ends(tensors, files[0].path.parent)
         remarks.append(
-            f"takes the ends of tensors from {counted(len(files), 'file')}, which cannot tell of further ones"
+            f"takes the ends of tensors from {count_noun(len(files), 'file')}, which cannot tell of further ones"
         )
     elif len(opened) > 1:
         tensors, unknown, remarks = _of_ranks(opened, axes)
@@ -146,7 +146,7 @@ def sources_of(
         if (count := _count_of(opened[0])) > 1 and opened[0].path.is_file():
             remarks.append(f"reads one of {count} files of a checkpoint, without the tensors of the others")
     if packed := sum(store.packed is not None for checkpoint in opened for store in checkpoint.stores.values()):
-        remarks.append(f"unpacks {counted(packed, 'compressed tensor')} while they are read")
+        remarks.append(f"unpacks {count_noun(packed, 'compressed tensor')} while they are read")
     remarks += different_metadata(opened)
     others = [name for checkpoint in opened for name in checkpoint.others]
     return _selected(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
@@ -160,7 +160,7 @@ def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, 
     """
     all_names = {name for checkpoint in opened for name in checkpoint}
     if len(all_names) == sum(map(len, opened)):
-        said = f"takes {counted(len(opened), 'input')} as parts of one checkpoint, for no tensor is in two of them"
+        said = f"takes {count_noun(len(opened), 'input')} as parts of one checkpoint, for no tensor is in two of them"
         return {name: store for checkpoint in opened for name, store in checkpoint.stores.items()}, {}, [said]
     for rank in opened[1:]:
         if different := sorted({*rank} ^ {*opened[0]}):
@@ -206,7 +206,7 @@ def check_apart(paths: Sequence[str | os.PathLike[str]], out: Path) -> None:
     if out.suffix.lower() != ".safetensors" or isinstance(out, Address):
         return
     for source in paths:
-        path = located("reshard", source)
+        path = locate("reshard", source)
         if isinstance(path, Address) or not path.is_dir() or real_path(path) != real_path(out.parent):
             continue
         with JsonPath(str(path)).reading():

@@ -21,7 +21,7 @@ from anydml.stores.formats.deepspeed import is_model_file, of_one_rank, read_zer
 from anydml.stores.formats.opening import opened_file
 from anydml.stores.formats.store import StoredPiece
 from anydml.stores.formats.torch_distributed import METADATA, Distributed, read_distributed
-from anydml.text import counted
+from anydml.text import count_noun
 
 _CONSOLIDATED = re.compile(r"consolidated\.(\d{1,9})\.pth")
 """Names of Meta's files of Llama, one for each rank."""
@@ -103,7 +103,7 @@ def _consolidated(folder: Path, axes: Axes) -> Trained:
     unread = {name: error for rank in ranks for name, error in rank.refused.items()}
     of_rank = [{name: store for name, store in rank.stores.items() if name not in unread} for rank in ranks]
     tensors, refused = joined(of_rank, axes, Model(of_rank[0], config, len(ranks), True), folder)
-    remarks = [f"joins {counted(len(ranks), 'tensor-parallel rank')}"] if len(ranks) > 1 else []
+    remarks = [f"joins {count_noun(len(ranks), 'tensor-parallel rank')}"] if len(ranks) > 1 else []
     if config is None and len(ranks) > 1:
         remarks.append("takes the ends of tensors from these files: no params.json tells whether there are more")
     return Trained(tensors, ranks[0].others, {**unread, **refused}, remarks)

@@ -9,7 +9,7 @@ from anydml.files.json_path import show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensors, sliced
-from anydml.text import counted
+from anydml.text import count_noun
 
 _VOCABULARY = re.compile(
     r"(?:.*\.)?(?:(?:word_embeddings|embed_tokens|tok_embeddings|wte|word_embeddings_for_head)\.weight"
@@ -36,7 +36,7 @@ def without_padding(composer: Composer, tensors: ComposedTensors, words: int | N
         tensor = tensors[vocabulary_key]
         if tensor.shape[0] < words:
             raise ModelError(
-                f"{name}: vocab_size is {words}, but {show(vocabulary_key)} has {counted(tensor.shape[0], 'row')}"
+                f"{name}: vocab_size is {words}, but {show(vocabulary_key)} has {count_noun(tensor.shape[0], 'row')}"
             )
         if tensor.shape[0] > words:
             value = known.get(id(tensor.value)) or sliced(composer, tensor.value, 0, 0, words)

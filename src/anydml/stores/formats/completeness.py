@@ -9,7 +9,7 @@ from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.formats.store import Checkpoint
-from anydml.text import counted
+from anydml.text import count_noun
 
 RANK, RANKS, PARTS = "anydml_rank", "anydml_ranks", "anydml_parts"
 """Keys of ``__metadata__`` in files of ranks: the rank, the number of ranks, and the rank's part of each tensor."""
@@ -54,7 +54,7 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
         first = 0 if 0 in numbers else 1
         if (last := max(numbers)) >= first + count:
             raise place.error(
-                f"has number {last} of {counted(count, 'file')} {head}…{tail} that begin with {first}: "
+                f"has number {last} of {count_noun(count, 'file')} {head}…{tail} that begin with {first}: "
                 "files of several sets are mixed"
             )
         missing = (number for number in range(first, first + count) if number not in numbers)
@@ -62,7 +62,7 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
             digits, width = next(iter(numbers.values())), len(str(count))
             lost = (f"{head}{number:0{digits}}{of}{count:0{max(digits, width)}}{tail}" for number in some)
             raise place.error(
-                f"has {len(numbers)} of {counted(count, 'file')} that their names count, and lacks {names(lost)}: "
+                f"has {len(numbers)} of {count_noun(count, 'file')} that their names count, and lacks {names(lost)}: "
                 "name a single file to read it without the others"
             )
     # The number of shards stands nowhere, but their numbers have no gaps.

@@ -18,7 +18,7 @@ from anydml.stores.formats.pickle_reader import dict_of, sizes_of
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.torch_distributed import Distributed
 from anydml.stores.formats.torch_save import TorchDict, read_torch_dict
-from anydml.text import counted
+from anydml.text import count_noun
 
 LATEST = "latest"
 """The file in a folder of checkpoints that names the last of them."""
@@ -90,7 +90,7 @@ def read_zero(folder: Path) -> Distributed:
         paddings = dict_of(shards[0].said.get(_STATE)).get("param_alignment_paddings")
         tensors |= _by_group(shapes, groups, paddings, place)
     remarks = [
-        f"takes weights of {groups[0][0].dtype} from the shards of {counted(len(shards), 'rank')} of ZeRO's stage "
+        f"takes weights of {groups[0][0].dtype} from the shards of {count_noun(len(shards), 'rank')} of ZeRO's stage "
         f"{stage}, and leaves out what else the optimizer keeps"
     ]
     tensors |= _frozen(model, stage, place)
@@ -160,7 +160,7 @@ def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[lis
         raise JsonPath(str(shards[0].path)).error(f"has zero_stage {show(stage)}, where 1, 2 or 3 is expected")
     ranks = max(count) if isinstance(count, list) and count else count
     if ranks != len(shards):
-        raise place.error(f"has files …_optim_states.pt of {counted(len(shards), 'rank')}, which say that "
+        raise place.error(f"has files …_optim_states.pt of {count_noun(len(shards), 'rank')}, which say that "
                           f"{show(ranks)} shared the weights")  # fmt: skip
     if isinstance(count, list) and len({*count}) > 1:
         raise place.error(
@@ -255,7 +255,7 @@ def _cut(
                 offset += math.prod(sizes) * store.dtype.itemsize
         base += store.size
     if base < end:
-        raise place.error(f"has shape {[*shape]}, of which the shards lack {counted(end - base, 'element')}")
+        raise place.error(f"has shape {[*shape]}, of which the shards lack {count_noun(end - base, 'element')}")
 
 
 def boxes(start: int, stop: int, shape: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -325,5 +325,5 @@ def _others(
             tensors[name] = store.shape, [(store, (0,) * store.ndim)]
         else:
             raise (JsonPath(str(file.path)) / name).error("is a weight of stage 3 of ZeRO, but in no shard: drop it")
-    said = f"takes {counted(len(buffers), 'tensor')} from {file.path.name}, as no shard has them"
+    said = f"takes {count_noun(len(buffers), 'tensor')} from {file.path.name}, as no shard has them"
     return [f"{said}: {names(buffers)}"] if buffers else []

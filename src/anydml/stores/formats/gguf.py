@@ -20,7 +20,7 @@ from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_el
 from anydml.stores.formats.columns import FileTensors
 from anydml.stores.formats.safetensors import DTYPES, NAMES
 from anydml.stores.formats.store import FileContent, Numbers, Store
-from anydml.text import counted, missing_bytes
+from anydml.text import count_noun, missing_bytes
 
 ARCHITECTURE = "general.architecture"
 """The key without which programs cannot tell what the tensors are."""
@@ -218,7 +218,7 @@ def _stores(
     # Writers fill up the last tensor, too. Where those of unknown types end is not known.
     if ends and not refused and size > (max_size := start + -(-(end - start) // alignment) * alignment):
         raise place.error(
-            f"has {counted(size - max_size, 'byte')} behind its last tensor, which its header does not name"
+            f"has {count_noun(size - max_size, 'byte')} behind its last tensor, which its header does not name"
         )
     return stores, refused
 

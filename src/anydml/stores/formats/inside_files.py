@@ -10,7 +10,7 @@ from typing import Any
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
-from anydml.files.located import located
+from anydml.files.located import locate
 from anydml.stores.formats.hdf5 import is_hdf5, references_of_hdf5
 from anydml.stores.formats.icechunk import is_icechunk, references_of_icechunk, snapshot_of
 from anydml.stores.formats.kerchunk import is_kerchunk, references_of_kerchunk
@@ -118,12 +118,12 @@ class Inside(Address):
 
 
 def placed(name: str, value: object) -> Path:
-    """As `located`; a path in a file that holds a Zarr hierarchy is an `Inside`.
+    """As `locate`; a path in a file that holds a Zarr hierarchy is an `Inside`.
 
     Raises:
-        ModelError: as of `located`, or the file is broken, or the library is missing that reads it.
+        ModelError: as of `locate`, or the file is broken, or the library is missing that reads it.
     """
-    placed_path = located(name, value)
+    placed_path = locate(name, value)
     if isinstance(placed_path, Address):
         return placed_path
     try:

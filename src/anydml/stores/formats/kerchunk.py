@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.files.json_path import JsonPath, show
-from anydml.files.located import located
+from anydml.files.located import locate
 from anydml.stores.formats.references import Range, References
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.zarr_metadata import METADATA
@@ -90,5 +90,5 @@ def _path(written: str, path: Path, templates: Mapping[str, Any], place: JsonPat
     expanded = _TEMPLATE.sub(text, written)
     if "{{" in expanded or "{%" in expanded:
         raise place.error(f"is {show(expanded)}, a template that computes: let kerchunk write it out")
-    where = located("references", expanded)
+    where = locate("references", expanded)
     return where if "://" in expanded else path.parent / where

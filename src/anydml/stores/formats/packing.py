@@ -11,7 +11,7 @@ from pathlib import Path
 
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
-from anydml.files.modes import narrow, searchable
+from anydml.files.modes import folder_permissions, narrow
 from anydml.stores.formats.icechunk import require_icechunk, write_icechunk
 from anydml.stores.formats.zarr_metadata import GROUP_FILES
 from anydml.stores.formats.zip_store import is_zip_store
@@ -105,7 +105,7 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
     shutil.rmtree(path, ignore_errors=True)
     path.unlink(missing_ok=True)
     if path.suffix.lower() == ICECHUNK:
-        path.mkdir(searchable(allowed))
+        path.mkdir(folder_permissions(allowed))
         write_icechunk(folder, path, inside)
         narrow(path, allowed)
         return

@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath
-from anydml.files.located import located
+from anydml.files.located import locate
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.columns import FileTensors, Later, made
 from anydml.stores.formats.gguf import make_gguf_header
@@ -161,7 +161,7 @@ def create(
         >>> target.shape
         (2, 3)
     """
-    located_path = located("create", path)
+    located_path = locate("create", path)
     place, suffix = JsonPath(str(located_path)), located_path.suffix.lower()
     _check_address(located_path, place)
     if suffix == ".zarr":

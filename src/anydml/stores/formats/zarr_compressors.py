@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.zarr_codecs import SHUFFLES, coder_of
-from anydml.text import counted
+from anydml.text import count_noun
 
 Json = dict[str, Any]
 
@@ -118,7 +118,7 @@ def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
         # A number alone is a level, also where another option stands before it.
         option = next((option for option in left if option.read(text) is not None), None)
         if option is None:
-            wanted = " and ".join(map(str, left)) or f"no more than {counted(len(known), 'option')}"
+            wanted = " and ".join(map(str, left)) or f"no more than {count_noun(len(known), 'option')}"
             raise place.error(
                 f"codec is {codec!r:.40}, where {wanted} is expected, such as {EXAMPLE.get(name, f'{name}:3')}"
             )

@@ -27,7 +27,7 @@ from anydml.stores.planning.covered import Covered
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.move_groups import move_groups_of
 from anydml.stores.planning.regions import BY_FILE
-from anydml.text import bytes_text, counted
+from anydml.text import bytes_text, count_noun
 
 MAX_KEPT, MAX_PLACES = 64, 8192
 """Maximum number of blocks whose requests are kept for groups that are alike, and most offsets of each."""
@@ -69,8 +69,8 @@ class FileBlocking(Blocking):
         self.most = free // self.threads - self.spare
         read = {*{id(store.path): store.path for store in inputs}.values()}
         self._arrays = (
-            f"{counted(len(inputs), 'array')} of {counted(len(read), 'file')} to "
-            f"{counted(len(outputs), 'array')} of {counted(len(outputs.files), 'file')}"
+            f"{count_noun(len(inputs), 'array')} of {count_noun(len(read), 'file')} to "
+            f"{count_noun(len(outputs), 'array')} of {count_noun(len(outputs.files), 'file')}"
         )
         self.kinds, self.groups, self.intervals, self.constants = move_groups_of(program, inputs, outputs, free)
         self._cut()
@@ -188,7 +188,7 @@ class FileBlocking(Blocking):
         about, size = "about " if self.is_estimate else "", self.totals.block_bytes
         used = self.threads * (size + self.spare) + self._program.constant_bytes
         return Summary(
-            f"{self._arrays}, in {about}{counted(self.count, 'block')}",
+            f"{self._arrays}, in {about}{count_noun(self.count, 'block')}",
             "of it more than once",
             used,
             f"{self.threads} of {bytes_text(size)}",

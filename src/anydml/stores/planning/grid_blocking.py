@@ -25,7 +25,7 @@ from anydml.stores.planning.covered import ChunkCount
 from anydml.stores.planning.known_lookups import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
 from anydml.tensor import Layout
-from anydml.text import bytes_text, counted
+from anydml.text import bytes_text, count_noun
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
@@ -349,12 +349,12 @@ class GridBlocking(Blocking):
         note = (
             ", decoded chunks are kept in a file meanwhile" if any(choice.are_kept for choice in self.choices) else ""
         )
-        sizes, threads = self.totals.block_bytes, counted(self.threads, "thread")
+        sizes, threads = self.totals.block_bytes, count_noun(self.threads, "thread")
         held = min(self.held, self.count)
         each = " for each of 2 blocks" if held > 1 else ""
         return Summary(
-            f"{counted(len(self.inputs), 'array')} to {counted(len(self.outputs), 'array')}, "
-            f"in {about}{counted(self.count, 'block')} of up to "
+            f"{count_noun(len(self.inputs), 'array')} to {count_noun(len(self.outputs), 'array')}, "
+            f"in {about}{count_noun(self.count, 'block')} of up to "
             f"{' and '.join(str([*choice.block]) for choice in self.choices)}",
             f"of it decoded more than once{note}",
             held * sizes + self.threads * self.need,

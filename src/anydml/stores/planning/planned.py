@@ -26,7 +26,7 @@ from anydml.stores.planning.blocking import Totals
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.identities import identities_of_stores
-from anydml.text import bytes_text, counted, parse_size
+from anydml.text import bytes_text, count_noun, parse_size
 
 MIN_MEMORY = 4 << 10
 """Bytes of memory that suffice for a plan."""
@@ -173,9 +173,9 @@ class Planned:
         again = bytes_text(totals.bytes_read_again)
         lines = [
             f"{self.name}: {summary.arrays}",
-            f"  reads {about}{bytes_text(totals.bytes_read)} in {counted(totals.reads, 'request')}, "
+            f"  reads {about}{bytes_text(totals.bytes_read)} in {count_noun(totals.reads, 'request')}, "
             f"{again} {summary.again}",
-            f"  writes {about}{bytes_text(totals.bytes_written)} in {counted(totals.writes, 'request')}",
+            f"  writes {about}{bytes_text(totals.bytes_written)} in {count_noun(totals.writes, 'request')}",
             f"  buffers {bytes_text(summary.buffer_bytes)} of {bytes_text(self.memory)}: {summary.buffers}",
         ]
         return "\n".join([*lines, *(f"  {remark}" for remark in self.remarks)])

@@ -8,7 +8,7 @@ from functools import partial
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.progress import shown, waiting
+from anydml.progress import progress_bar, waiting
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
@@ -18,7 +18,7 @@ from anydml.stores.running.journal import Journal
 from anydml.stores.running.journal_elsewhere import JournalElsewhere
 from anydml.stores.running.staging import Staging
 from anydml.stores.running.staging_elsewhere import StagingElsewhere
-from anydml.text import counted
+from anydml.text import count_noun
 
 WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 """Writes blocks of the plan with a digest; calls a function with the number and the bytes of each."""
@@ -80,7 +80,7 @@ def run(
     try:
         staging.prepare()
         check_unchanged(plan.name, plan.identities)
-        with waiting(f"{plan.name}: lists {counted(plan.blocking.count, 'block')}", progress is True):
+        with waiting(f"{plan.name}: lists {count_noun(plan.blocking.count, 'block')}", progress is True):
             digest = digest or plan.digest()
         if not staging.is_begun():
             plan.was_there = not plan.overwrite and staging.is_of(digest)
@@ -134,9 +134,8 @@ def _kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | S
     if journal.is_empty and not journal.is_whole:
         return "interrupted; nothing is kept"
     part = staging.part(staging.top[0])
-    return (
-        f"interrupted; {journal.count} of {counted(blocks, 'block')} are kept in {part}; repeat the command to resume"
-    )
+    total = count_noun(blocks, "block")
+    return f"interrupted; {journal.count} of {total} are kept in {part}; repeat the command to resume"
 
 
 def _write_here(plan: Planned, _digest: str, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
@@ -154,7 +153,7 @@ def _go_on(
     """Write all unfinished blocks."""
     waiting = (k for k in range(len(plan.blocks)) if k not in journal.finished)
     done = sum(map(plan.blocking.block_bytes, journal.finished))
-    with shown(plan.totals.bytes_written, done, progress) as advance:
+    with progress_bar(plan.totals.bytes_written, done, progress) as advance:
 
         def finished(number: int, size: int) -> None:
             journal.add(number, size)

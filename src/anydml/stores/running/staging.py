@@ -19,7 +19,7 @@ from anydml.files.addresses import Address
 from anydml.files.folder import check_link
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
-from anydml.files.modes import allowed_by, narrow, searchable
+from anydml.files.modes import allowed_by, folder_permissions, narrow
 from anydml.stores.formats.columns import made
 from anydml.stores.formats.packing import check_replaced, is_packed, pack
 from anydml.stores.formats.store import Numbers
@@ -198,7 +198,7 @@ class Staging:
             shutil.rmtree(beside(folder, PART), ignore_errors=True)
             beside(folder, PART).parent.mkdir(parents=True, exist_ok=True)
             # What is in it has the usual permissions until `sync`, but nobody else may look into the folder.
-            beside(folder, PART).mkdir(searchable(allowed))
+            beside(folder, PART).mkdir(folder_permissions(allowed))
         for file in self.files:
             # A process that still writes to the file of an earlier run must not write to this one.
             self.part(file.path).unlink(missing_ok=True)

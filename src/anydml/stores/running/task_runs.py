@@ -12,7 +12,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.files.located import at_once
-from anydml.progress import shown
+from anydml.progress import progress_bar
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
 from anydml.stores.running.journal import is_under_way
@@ -57,7 +57,10 @@ def write_task(
     try:
         with staging.share():
             _check_begun(staging, digest)
-            with writer_of(plan) as writer, shown(sum(map(plan.blocking.block_bytes, blocks)), 0, progress) as advance:
+            with (
+                writer_of(plan) as writer,
+                progress_bar(sum(map(plan.blocking.block_bytes, blocks)), 0, progress) as advance,
+            ):
                 writer.write(blocks, lambda _, size: advance(size))
                 writer.sync()
             check_unchanged(plan.name, plan.identities)
