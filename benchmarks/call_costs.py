@@ -1,7 +1,8 @@
 """The cost of a call of each function on arrays of about 1.5 kB, beside another installed anydml.
 
 Run ``python -m benchmarks.call_costs --peer PYTHON``, where PYTHON is the interpreter of an environment with another
-anydml. Both measure in processes of their own, in turn; the least of all rounds counts.
+anydml. Both measure in turn, in a new process each round, since one may place what it looks up unluckily for as long as
+it runs; the least of all rounds counts.
 """
 
 from __future__ import annotations
@@ -75,17 +76,16 @@ def cases() -> Iterator[tuple[str, Call]]:
 
 
 def _measure() -> None:
-    """Answer each line of standard input by the seconds of a call of each case that this anydml has."""
-    known: dict[str, Call] = {}
+    """Print the seconds of a call of each case that this anydml has."""
+    known: dict[str, float] = {}
     for name, call in cases():
         try:
             call()
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             print(f"{name}: {error}", file=sys.stderr)
         else:
-            known[name] = call
-    for _ in sys.stdin:
-        print(json.dumps({name: _least(call) for name, call in known.items()}), flush=True)
+            known[name] = _least(call)
+    print(json.dumps(known))
 
 
 def _least(call: Call) -> float:
@@ -100,22 +100,13 @@ def _least(call: Call) -> float:
 
 def compared(peer: str, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
     """Return the least seconds of each case, here and in the peer's environment."""
-    processes = [
-        subprocess.Popen([python, __file__, "--measure"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for python in (sys.executable, peer)
-    ]
-    least: list[dict[str, float]] = [{}, {}]
+    least: tuple[dict[str, float], dict[str, float]] = {}, {}
     for _ in range(rounds):
-        for process, known in zip(processes, least, strict=True):
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
-            for name, seconds in json.loads(process.stdout.readline()).items():
+        for python, known in zip((sys.executable, peer), least, strict=True):
+            measured = subprocess.run([python, __file__, "--measure"], stdout=subprocess.PIPE, check=True)
+            for name, seconds in json.loads(measured.stdout).items():
                 known[name] = min(seconds, known.get(name, math.inf))
-    for process in processes:
-        process.communicate()
-    return least[0], least[1]
+    return least
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ cdef struct Call:
     View to[1]       # the result
     Kind kind[1]
     const char *pattern  # bytes of the fill element
-    bint has_out     # whether the result is the caller's array
+    bint has_out     # whether the only result is the caller's array
     bint is_in_place # whether the result is x itself
     bint is_unfit    # whether Python must handle the call
     int32_t refused  # whether an index that must be in range is not
@@ -21,12 +21,9 @@ cdef struct Call:
     Move moves[32]
     Lookup lookups[16]
 
-cdef int begin(Call *c, object x) except -1
-cdef object make_result(Call *c, object out, int rank, const int64_t *n)
 cdef int add_move(Call *c, char *to, const char *source, int rank, const int64_t *n, const int64_t *a, const int64_t *b) except -1
 cdef int add_fill(Call *c, char *to, int rank, const int64_t *n, const int64_t *a) except -1
-cdef object finish(Call *c, object result)
-cdef Move *_next_move(Call *c, char *to, const char *source, int64_t pattern) noexcept nogil
-cdef int _keep_move(Call *c, int simplified) except -1
-cdef int _flush(Call *c) except -1
+cdef Move *next_move(Call *c, char *to, const char *source, int64_t pattern) noexcept nogil
+cdef int keep_move(Call *c, int simplified) except -1
+cdef int run_moves(Call *c) except -1
 cdef int64_t ZEROS[130]

@@ -5,7 +5,7 @@ read, written, or looked up again.
 """
 
 import cython
-from cython.cimports.anydml.core.calls import Call, _keep_move, _next_move, add_move
+from cython.cimports.anydml.core.calls import Call, add_move, keep_move, next_move
 from cython.cimports.anydml.core.moving import (
     ANYDML_CLAMP,
     ANYDML_SKIP,
@@ -56,7 +56,7 @@ def copy_looked_up(make, to, x):
     count = to.lookups + x.lookups
     if c.lookup_count + count > CALL_LOOKUPS:
         raise REFUSED
-    m: cython.pointer(Move) = _next_move(c, to.data, x.data, 0)
+    m: cython.pointer(Move) = next_move(c, to.data, x.data, 0)
     m.lookup = c.lookups + c.lookup_count
     m.lookups = cython.cast(cython.int, count)
     strides: cython.pointer(cython.const[int64_t])[16]
@@ -79,7 +79,7 @@ def copy_looked_up(make, to, x):
     simplified: cython.int = simplify(m, cython.cast(cython.int, x.rank), x.n, to.s, x.s, strides)
     if refusing and simplified == 0 and has_invalid_index(m, refusing):
         raise REFUSED
-    return _keep_move(c, simplified)
+    return keep_move(c, simplified)
 
 
 def _few(x):

@@ -5,8 +5,8 @@ What is unusual raises REFUSED, and Python does the call, or says what is wrong 
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.arrays import View, numpy_dtype, read_indices, read_mask, read_same_kind
-from cython.cimports.anydml.core.calls import Call, begin
+from cython.cimports.anydml.core.arrays import View, numpy_dtype, read_array, read_indices, read_mask, read_same_kind
+from cython.cimports.anydml.core.calls import Call
 from cython.cimports.anydml.core.sizing import overflows
 from cython.cimports.anydml.core.tensors import Library, library_of
 from cython.cimports.anydml.core.verbs import REFUSED, Box, numbers, room
@@ -90,14 +90,14 @@ def as_indices(indices):
 
 def read_one(make, x):
     """Read the only array; NULL if it is left to Python."""
-    if begin(make.call, x) or make.item_size not in (0, make.call.kind.element):
+    if read_array(x, make.call.x, make.call.kind) or make.item_size not in (0, make.call.kind.element):
         return cython.NULL
     return _box(make, make.call.x, 0)
 
 
 def read_first(make, x, count):
     """Read the first of several arrays; returns 1 if it is left to Python."""
-    if begin(make.call, x):
+    if read_array(x, make.call.x, make.call.kind):
         return 1
     make.first = cython.cast(cython.pointer(PyObject), x)
     make.inputs.at = cython.cast(cython.pointer(cython.pointer(Box)), room(make, count))
@@ -145,7 +145,7 @@ def read_all(make, arrays):
     Their sizes along any axis add up to less than 2⁶²; those of broadcast arrays may not.
     """
     count: cython.Py_ssize_t = len(arrays)
-    if begin(make.call, arrays[0]):
+    if read_array(arrays[0], make.call.x, make.call.kind):
         return 1
     other: View
     v: cython.pointer(View) = make.call.x
@@ -169,7 +169,7 @@ _NUMBERS = {int, float, complex, bool}
 def item(make, x, value):
     """Convert a number to an element of an array's dtype, which is to be read after it: its methods may change that."""
     c: cython.pointer(Call) = make.call
-    if begin(c, x):
+    if read_array(x, c.x, c.kind):
         raise REFUSED
     dtype = numpy_dtype(c.kind)
     if dtype is None or is_opaque(cython.cast(cython.pointer(PyObject), dtype)):

@@ -11,6 +11,9 @@ cdef extern from "numbers.h" nogil:
 
 # Begin a call: its `out`, or None, and the list of its results, or None if there is one.
 cdef inline void begin_call(Maker *make, object out, list parts, bint may_update) noexcept:
+    c = make.call
+    c.total = c.count = c.lookup_count = c.is_in_place = c.is_unfit = c.refused = 0
+    c.has_out = out is not None and parts is None
     make.next, make.left, make.blocks = make.first_room, ROOM, NULL
     make.only_result = make.first = NULL
     make.zeros = NULL
@@ -27,7 +30,7 @@ cdef object end_call(Maker *make, int done)
 cdef Box *result(Maker *make, Numbers *sizes, Numbers *write_sizes) except NULL
 cdef Box *updated(Maker *make, Box *x) except NULL
 cdef int _begin_result(Maker *make, int rank, const int64_t *n) except -1
-cdef int _check_apart(Maker *make) except -1
+cdef bint _is_apart(const Maker *make) noexcept
 cdef object _next_output(Maker *make, int rank, const int64_t *n)
 cdef int copy(Maker *make, Box *to, Box *x) except -1
 cdef int store(Maker *make, Box *x) except -1

@@ -16,7 +16,7 @@ from cython.cimports.anydml.core.arrays import (
     numpy_dtype,
     read_output,
 )
-from cython.cimports.anydml.core.calls import Call, add_fill, add_move, finish, make_result
+from cython.cimports.anydml.core.calls import Call, add_fill, add_move, run_moves
 from cython.cimports.anydml.core.looking import copy_looked_up
 from cython.cimports.anydml.core.moving import put_numbers, run_plan
 from cython.cimports.anydml.core.ranges import Range, are_all_disjoint, are_disjoint
@@ -72,7 +72,10 @@ def end_call(make, done):
         result = cython.cast(object, make.only_result)
         Py_DECREF(result)
     if done > 0:
-        result = finish(make.call, result)
+        if make.call.has_out:
+            notify_written(result, make.call.kind)
+        run_moves(make.call)
+        done = not (make.call.is_unfit or make.call.refused)
     while make.blocks != cython.NULL:
         before = cython.cast(cython.pointer(int64_t), make.blocks[0])
         free(make.blocks)
@@ -106,33 +109,39 @@ def updated(make, x):
 def _begin_result(make, rank, n):
     """Make or read the next result, which the call then writes to."""
     c: cython.pointer(Call) = make.call
-    if make.parts == cython.NULL:
-        result = make_result(c, None if make.out == cython.NULL else cython.cast(object, make.out), rank, n)
-        if result is None:
+    if make.out == cython.NULL:
+        result = new_result(c.kind, rank, n, c.to)
+    elif make.parts != cython.NULL:
+        result = _next_output(make, rank, n)
+    else:
+        result = cython.cast(object, make.out)
+        if read_output(result, c.kind, rank, n, c.to) or not _is_apart(make):
             raise REFUSED
-        Py_INCREF(result)
-        make.only_result = cython.cast(cython.pointer(PyObject), result)
-        return _check_apart(make) if c.has_out else 0
-    result = new_result(c.kind, rank, n, c.to) if make.out == cython.NULL else _next_output(make, rank, n)
     if result is None:
         raise REFUSED
-    if not make.is_trial:
+    if make.parts == cython.NULL:
+        Py_INCREF(result)
+        make.only_result = cython.cast(cython.pointer(PyObject), result)
+    elif not make.is_trial:
         cython.cast(list, make.parts).append(result)
     return 0
 
 
-def _check_apart(make):
-    """Check that `out` overlaps none of several inputs."""
-    element: int64_t = make.call.kind.element
-    written: Range = array_range(make.call.to, element)
+def _is_apart(make):
+    """Whether `out` overlaps no input, but for the first if that is updated."""
+    c: cython.pointer(Call) = make.call
+    element: int64_t = c.kind.element
+    written: Range = array_range(c.to, element)
+    if not (c.is_in_place or are_disjoint(written, array_range(c.x, element))):
+        return False
     other: View
     for k in range(1, make.inputs.count):
         x = make.inputs.at[k]
         other.data, other.rank, other.n, other.s = x.data, x.rank, x.n, x.s
         size: int64_t = element if x.type == 0 else abs(x.type)
         if not are_disjoint(written, array_range(cython.address(other), size)):
-            raise REFUSED
-    return 0
+            return False
+    return True
 
 
 def _next_output(make, rank, n):
