@@ -222,6 +222,10 @@ def _by_checksums(alike: Shapes, one: Mapping[str, str], other: Mapping[str, str
             yield Difference(name, "checksum", f"{show(name)} differs: SHA-256 {one[name]} and {other[name]}")
 
 
+MAX_PART = 16 << 20
+"""Maximum bytes of each side that are compared at once; more make no fewer requests of 8 MiB."""
+
+
 def _by_elements(
     one: ReadTensors,
     other: ReadTensors,
@@ -237,7 +241,7 @@ def _by_elements(
     with ExitStack() as opened:
         pairs = list[Iterator[tuple[list[Part], list[Array]]]]()
         for side in sides:
-            readings = opened.enter_context(closing(side.read(parts_of(alike, memory // 8))))
+            readings = opened.enter_context(closing(side.read(parts_of(alike, min(memory // 8, MAX_PART)))))
             pairs.append(ahead(readings, opened.enter_context(ThreadPoolExecutor(1))))
         for (parts, ours), (_, theirs) in zip(*pairs, strict=True):
             for part, here, there in zip(parts, ours, theirs, strict=True):
