@@ -8,6 +8,7 @@ A page asks with a line ``[[name argument]]``:
     [[benchmark cpu]]      what `benchmarks/results/cpu.json` holds
     [[chart cpu]]          the chart beside it
     [[files stores]]       what `benchmarks/results/stores.json` holds
+    [[tools checkpoint_tools]]  what `benchmarks/results/checkpoint_tools.json` holds
     [[processor shards]]   the same, with processor time, of `benchmarks/results/shards.json`
     [[small images]]       microseconds of what `benchmarks/results/images.json` holds
     [[gallery]]            every picture, with the page that it is on
@@ -179,6 +180,17 @@ def files(name: str) -> str:
         cells = [_seconds(own[way]) if way in own else "–" for way in ways]
         rows.append((label, case["about"], f"{case['bytes'] / 1e9:.2f}", *cells))
     return f"{_measured(found)}:\n\n" + table(("case", "work", "GB", *ways), rows)
+
+
+def tools(name: str) -> str:
+    """Machine, command, date, and seconds, MiB and what is lost, a row for each tool of each task."""
+    found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    rows = []
+    for task, case in found["cases"].items():
+        for tool, way in case["ways"].items():
+            lost = ", ".join(way["lost"]) or "–"
+            rows.append((task, tool, f"{way['seconds']:.1f}", f"{way['mib']:.0f}", lost))
+    return f"{_measured(found)}:\n\n" + table(("from, to", "tool", "s", "MiB", "beside the tensors"), rows)
 
 
 def processor(name: str) -> str:
@@ -354,6 +366,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "benchmark": benchmark,
     "chart": chart,
     "files": files,
+    "tools": tools,
     "processor": processor,
     "gallery": gallery,
     "small": small,
