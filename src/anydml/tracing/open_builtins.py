@@ -18,6 +18,7 @@ from anydml.tracing import own_arrays
 from anydml.tracing.clocks import watched
 from anydml.tracing.creating import CREATED, NAMES, creating
 from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.reading import opcodes_of
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
 from anydml.tracing.tensor import TracedTensor
@@ -130,7 +131,7 @@ class Opening:
         if package == _OWN:
             # They tell what is traced from what is not.
             return function
-        used = _used(function.__code__)
+        used = opcodes_of(function.__code__)
         if not _ASSIGNING.isdisjoint(used):
             return function
         names, callers = {*_names(function.__code__)}, {*callers, function}
@@ -205,16 +206,6 @@ _ASSIGNING = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
 _STORING = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap)
 _WRITING = frozenset(("copyto", "fill", "copy_", "fill_", "zero_", *CREATED))
 """Names of functions that assign into arrays, or whose results an `out` may be."""
-
-
-def _used(code: types.CodeType) -> set[int]:
-    """Return the instructions of a code object and of functions inside it."""
-    # Every other byte is an instruction, or a cache's.
-    opcodes = {*code.co_code[::2]}
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            opcodes |= _used(each)
-    return opcodes
 
 
 def _names(code: types.CodeType) -> list[str]:

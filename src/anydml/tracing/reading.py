@@ -70,13 +70,20 @@ def makes_generators(function: Any) -> bool:
     return type(function) is types.FunctionType and not _SEEDED.isdisjoint(names_of(function.__code__))
 
 
-_SEEN: dict[int, tuple[types.CodeType, tuple[frozenset[str], tuple[str, ...], str | None]]] = {}
+def opcodes_of(code: types.CodeType) -> frozenset[int]:
+    """Return the kinds of instructions in code and in functions inside it."""
+    return _named(code)[3]
+
+
+_Read = tuple[frozenset[str], tuple[str, ...], str | None, frozenset[int]]
+
+_SEEN: dict[int, tuple[types.CodeType, _Read]] = {}
 """What `_named` returned for code, by its identity, since hashing it would take long."""
 
 MOST_CODES_READ = 4096
 
 
-def _named(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], str | None]:
+def _named(code: types.CodeType) -> _Read:
     known = _SEEN.get(id(code))
     if known is not None:
         return known[1]
@@ -88,7 +95,7 @@ def _named(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], str |
     return names
 
 
-def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], str | None]:
+def _names_in(code: types.CodeType) -> _Read:
     inner = [_named(each) for each in code.co_consts if isinstance(each, types.CodeType)]
     names = {*code.co_names, *(name for each in inner for name in each[0])}
     if reads_by_text(code.co_names):
@@ -96,7 +103,7 @@ def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], st
         if _computes_names(code):
             names.add(ANY)
     # Every other byte is an instruction, or a cache's.
-    used = code.co_code[::2]
+    used = frozenset(code.co_code[::2])
     if _MATCHING in used:
         # A pattern of a class reads attributes, some of which the class names.
         names.add(ANY)
@@ -110,7 +117,7 @@ def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], st
         unsteady = next((step.argval for step in _steps(code) if _is_run(step)), unsteady)
     if "datetime64" in code.co_names and not {"now", "today"}.isdisjoint(_texts(code)):
         unsteady = "numpy.datetime64"
-    return frozenset(names), tuple(imported), unsteady
+    return frozenset(names), tuple(imported), unsteady, used.union(*[each[3] for each in inner])
 
 
 _RUN = {"eval", "exec"}
