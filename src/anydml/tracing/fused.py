@@ -25,9 +25,10 @@ from anydml.tracing.as_numbers import Place, has_others, with_numbers
 from anydml.tracing.bridging import MISSED, bridged
 from anydml.tracing.call import Call
 from anydml.tracing.calls import Calls
-from anydml.tracing.counts import Counts, Selecting, difference, selecting
+from anydml.tracing.counts import Counts
 from anydml.tracing.donating import Pairs
 from anydml.tracing.draws import libraries_that_draw
+from anydml.tracing.kept_traces import KeptTraces, Latest
 from anydml.tracing.refusing import broken
 from anydml.tracing.specialized import SpecializedProgram
 from anydml.tracing.surroundings import Surroundings
@@ -40,9 +41,6 @@ Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MOST_REASONS = 4
-"""Most reasons for tracing that `explain` gives."""
-
 NAMED = 4
 """Up to how many traces a float, a text or another object that is an argument has one of its own."""
 
@@ -51,9 +49,6 @@ NOTICED = 10
 
 DOUBTED = 8
 """After how many traces during which another thread may have drawn random numbers there are no more."""
-
-MOST_PLANS, MOST_BYTES = 64, 32 << 20
-"""Most cached traces per key of a call, and approximate bytes of all traces of a function."""
 
 
 def fuse(function: Callable[P, R]) -> Fused[P, R]:
@@ -121,8 +116,8 @@ class Fused(Calls, Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
-        self._plans: dict[Hashable, list[TracedProgram]] = {}
-        self._cached_bytes = 0
+        self._kept = KeptTraces()
+        self._latest = Latest(function)
         self._specializations = ProgramCache()
         self._unfused = Unfused(function)
         self._hits_before = self._traces = 0
@@ -130,9 +125,6 @@ class Fused(Calls, Generic[P, R]):
         self._min_traces, self._doubts = 1, 0
         self._has_warned = False
         self._numbers: list[Place] = []
-        self._latest: tuple[TracedProgram, Selecting] | None = None
-        self._latest_numbers: Sequence[int] = ()
-        self._reasons: list[str] = []
         self._lock = threading.RLock()
         _ALL.add(self)
 
@@ -193,10 +185,9 @@ class Fused(Calls, Generic[P, R]):
 
     def _repr_html_(self) -> str | None:
         """Draw the program of the call that was traced last; nothing before the first."""
-        registers = None if self._latest is None else self._latest[0].registers(self._latest_numbers)
-        if self._latest is None or registers is None:
+        if (latest := self._latest.registers()) is None:
             return None
-        drawn = HIGHER["explain"](self._specialized(self._latest[0], registers).program, device="")
+        drawn = HIGHER["explain"](self._specialized(*latest).program, device="")
         return drawn._repr_html_()  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
@@ -227,8 +218,8 @@ class Fused(Calls, Generic[P, R]):
         lines = [str(self._specialized(plan, registers)), *plan.pins]
         if self._unsteady is not None:
             lines.append(f"no trace is cached, since the function reads {self._unsteady}, which changes between calls")
-        if self._reasons:
-            lines.append(f"{self.counts}, lately since {', and since '.join(self._reasons)}")
+        if reasons := self._latest.reasons:
+            lines.append(f"{self.counts}, lately since {', and since '.join(reasons)}")
         return "\n  ".join(lines)
 
     @property
@@ -303,18 +294,16 @@ class Fused(Calls, Generic[P, R]):
     ) -> tuple[TracedProgram, Sequence[int], bool]:
         """Return the traced program whose guards a call passes, the call's registers, and whether it is new."""
         with self._lock:
-            plans = self._plans.get(key, [])
-            if (passed := _passed(plans, call)) is not None:
+            if (passed := self._kept.passed(key, call)) is not None:
                 self.hits += 1
                 return *passed, False
             start = perf_counter()
-            if self._latest:
-                self._reasons = [*self._reasons, self._difference(arguments, keywords, call)][-MOST_REASONS:]
-            watched = libraries_that_draw()
-            plan, surroundings = self._plan(arguments, keywords, call, is_clamped=bool(plans))
+            self._latest.note_reason(arguments, keywords, call)
+            watched, is_clamped = libraries_that_draw(), key in self._kept
+            plan, surroundings = self._plan(arguments, keywords, call, is_clamped)
             if libraries_that_draw() != watched:
                 # Nothing noticed what was drawn from a library that the function was the first to load.
-                plan, surroundings = self._plan(arguments, keywords, call, is_clamped=bool(plans))
+                plan, surroundings = self._plan(arguments, keywords, call, is_clamped)
             self._unfused.note(plan.is_assigning, plan.is_naming)
             self._unsteady = surroundings.change()
             self._doubts += surroundings.is_doubted
@@ -327,7 +316,7 @@ class Fused(Calls, Generic[P, R]):
             self.hits += self._unsteady is not None
             self._hits_before = self.hits
             self._traces += 1
-            self._latest, self._latest_numbers = (plan, selecting(arguments, keywords)), (*call.numbers,)
+            self._latest.note(plan, arguments, keywords, call)
             registers = plan.registers(call.numbers)
             if registers is None:
                 raise AssertionError(f"{self._name}: the guards of a trace reject the call that was traced")
@@ -338,42 +327,30 @@ class Fused(Calls, Generic[P, R]):
     ) -> tuple[TracedProgram, Surroundings]:
         """Trace a call, and return what the function can reach, too."""
         surroundings = Surroundings(self._function, (arguments, keywords))
-        traced = functools.partial(self._traced, arguments, keywords, call, surroundings)
+        watched = self._unfused.executed.watched
+        given = self._function, self._name, arguments, keywords, call, surroundings
         try:
-            return traced(is_open=True, is_clamped=is_clamped), surroundings
+            return traced_call(*given, is_open=True, is_clamped=is_clamped, watched=watched), surroundings
         except Exception:
             # Functions written in C accept only integers; and errors should show numbers.
             if surroundings.change():
                 raise
-            return traced(is_open=False), surroundings
+            return traced_call(*given, is_open=False, is_clamped=False, watched=watched), surroundings
 
     def _keep_trace(
         self, key: Hashable, plan: TracedProgram, call: Call, arguments: Any, keywords: dict[str, Any]
     ) -> None:
-        plans = self._plans.get(key, [])
-        self._cached_bytes += plan.weight
-        if len(plans) >= MOST_PLANS or self._cached_bytes > MOST_BYTES:
-            self._plans.clear()
-            self._cached_bytes, plans = plan.weight, []
-        self._plans[key] = [plan, *plans]
+        self._kept.add(key, plan)
         if call.adapters[0] is not None:
             # Compiled code reads PyTorch's tensors from the first such call on.
             is_native(call.adapters[0].array)
         if (done := plan.in_core(call.adapters)) is not None:
             self.keep(arguments, keywords, done)
 
-    def _difference(self, arguments: Any, keywords: dict[str, Any], call: Call) -> str:
-        """Return what distinguishes a call from the calls of the latest trace."""
-        if self._latest is None:
-            return "nothing was traced"
-        plan, before = self._latest
-        differing = difference(self._function, before, selecting(arguments, keywords))
-        return differing or plan.refusal(call.numbers) or "its trace was dropped for others"
-
     def _warn(self, arguments: Any, keywords: dict[str, Any]) -> None:
         call = Call(self._name)
         call.key(arguments, keywords)
-        now = self._difference(arguments, keywords, call)
+        now = self._latest.difference(arguments, keywords, call)
         text = f"{self._name} runs as it stands, not fused, in calls that differ from those that were traced: now {now}"
         hint = "calls that share a trace may differ in elements, sizes, strides and integers"
         warnings.warn(f"{text}; {hint}", RuntimeWarning, stacklevel=4)
@@ -383,29 +360,6 @@ class Fused(Calls, Generic[P, R]):
             self._has_warned = True
             text = f"{self._name} is not fused, since it reads {self._unsteady}, which changes between calls"
             warnings.warn(f"{text}: pass what it reads as an argument", RuntimeWarning, stacklevel=3)
-
-    def _traced(
-        self,
-        arguments: Any,
-        keywords: dict[str, Any],
-        call: Call,
-        surroundings: Surroundings,
-        is_open: bool,
-        is_clamped: bool = False,
-    ) -> TracedProgram:
-        watched = self._unfused.executed.watched
-        return traced_call(
-            self._function, self._name, arguments, keywords, call, surroundings, is_open, is_clamped, watched
-        )
-
-
-def _passed(plans: list[TracedProgram], call: Call) -> tuple[TracedProgram, Sequence[int]] | None:
-    """The first of the traced programs whose guards a call passes, and the call's registers."""
-    for plan in plans:
-        registers = None if plan.remembered.change() else plan.registers(call.numbers)
-        if registers is not None:
-            return plan, registers
-    return None
 
 
 _ALL: weakref.WeakSet[Fused[..., Any]] = weakref.WeakSet()

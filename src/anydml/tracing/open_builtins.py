@@ -18,7 +18,7 @@ from anydml.tracing import own_arrays
 from anydml.tracing.clocks import watched
 from anydml.tracing.creating import CREATED, NAMES, creating
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.reading import opcodes_of
+from anydml.tracing.reading import is_of_a_library, opcodes_of, package_of
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
 from anydml.tracing.tensor import TracedTensor
@@ -112,8 +112,8 @@ class Opening:
     def opened(self, function: Callable[..., Any], trace: Trace) -> Callable[..., Any]:
         """Return a copy of a Python function; other callables are unchanged.
 
-        Functions of the same package that it calls by their names are copied, too. A function that assigns global
-        variables is returned unchanged: a copy would assign its own.
+        Functions that it calls by their names are copied, too, apart from those of libraries. A function that assigns
+        global variables is returned unchanged: a copy would assign its own.
 
         Args:
             function: the function.
@@ -122,25 +122,33 @@ class Opening:
         if inspect.ismethod(function):
             return types.MethodType(self.opened(function.__func__, trace), function.__self__)
         self._trace = trace
-        copied: Callable[..., Any] = self._opened(function, _package(function), set())
+        self._copies: dict[int, Any] = {}
+        copied: Callable[..., Any] = self._opened(function, package_of(function))
         return copied
 
-    def _opened(self, function: Any, package: str, callers: set[Any]) -> Any:
-        if type(function) is not types.FunctionType or function in callers or _package(function) != package:
+    def _opened(self, function: Any, package: str) -> Any:
+        """Return a copy of a function that is of a package, or of no library."""
+        if type(function) is not types.FunctionType:
             return function
-        if package == _OWN:
-            # They tell what is traced from what is not.
-            return function
+        if id(function) not in self._copies:
+            # A function that calls itself calls the one that is not copied.
+            self._copies[id(function)] = function
+            # This package's tell what is traced from what is not.
+            if not is_of_a_library(function) or package_of(function) == package != _OWN:
+                self._copies[id(function)] = self._copied(function, package)
+        return self._copies[id(function)]
+
+    def _copied(self, function: types.FunctionType, package: str) -> types.FunctionType:
         used = opcodes_of(function.__code__)
         if not _ASSIGNING.isdisjoint(used):
             return function
-        names, callers = {*_names(function.__code__)}, {*callers, function}
+        names = {*_names(function.__code__)}
         if not (_STORING.isdisjoint(used) and _WRITING.isdisjoint(names)):
             self._trace.own_arrays = own_arrays
         helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
-        helpers = {name: self._opened(self._replaced(each, names), package, callers) for name, each in helpers.items()}
+        helpers = {name: self._opened(self._replaced(each, names), package) for name, each in helpers.items()}
         changed = {name: each for name, each in helpers.items() if each is not function.__globals__[name]}
-        cells = tuple(self._opened_cell(cell, names, package, callers) for cell in function.__closure__ or ())
+        cells = tuple(self._opened_cell(cell, names, package) for cell in function.__closure__ or ())
         if not changed and cells == (function.__closure__ or ()) and _REPLACED.isdisjoint(names):
             return function
         code, defaults = function.__code__, function.__defaults__
@@ -158,12 +166,12 @@ class Opening:
         self.has_created |= is_creating and replacement is not value
         return replacement if replacement is not value else self._watched(value)
 
-    def _opened_cell(self, cell: types.CellType, names: set[str], package: str, callers: set[Any]) -> types.CellType:
+    def _opened_cell(self, cell: types.CellType, names: set[str], package: str) -> types.CellType:
         try:
             value = cell.cell_contents
         except ValueError:  # a variable that has no value yet
             return cell
-        replacement = self._opened(self._replaced(value, names), package, callers)
+        replacement = self._opened(self._replaced(value, names), package)
         return cell if replacement is value else types.CellType(replacement)
 
 
@@ -194,11 +202,6 @@ def attempting(is_kept: bool) -> Callable[[Callable[Concatenate[Opening, P], T]]
         return attempts
 
     return decorated
-
-
-def _package(function: Any) -> str:
-    module: str = getattr(function, "__module__", None) or ""
-    return module.partition(".")[0]
 
 
 _OWN = __name__.partition(".")[0]

@@ -246,7 +246,8 @@ class Surroundings:
             self._note(partial(_contents, cell), name)
             reached.update(zip([name], _contents(cell), strict=False))
         for name, each in reached.items():
-            if is_opened and type(each) is types.FunctionType and package_of(each) == package_of(function):
+            is_alike = not is_of_a_library(each) or package_of(each) == package_of(function)
+            if is_opened and type(each) is types.FunctionType and is_alike:
                 if id(each) not in self.objects:
                     self._search(each, is_opened=True)
             elif not is_opened or watched(each) is each:

@@ -1,0 +1,80 @@
+"""The traces of a fused function, and why it was traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from anydml.tracing.call import Call
+from anydml.tracing.counts import Selecting, difference, selecting
+from anydml.tracing.traced_program import TracedProgram
+
+MOST_TRACES, MOST_BYTES = 64, 32 << 20
+"""Most traces per key of a call, and approximate bytes of all traces of a function."""
+
+MOST_REASONS = 4
+"""Most reasons for tracing that are kept."""
+
+
+class KeptTraces:
+    """The traces of a function, by the keys of calls; the newest are tried first."""
+
+    def __init__(self) -> None:
+        self._traces: dict[Hashable, list[TracedProgram]] = {}
+        self._bytes = 0
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._traces
+
+    def passed(self, key: Hashable, call: Call) -> tuple[TracedProgram, Sequence[int]] | None:
+        """Return the first trace whose guards a call passes, and the call's registers; None if there is none."""
+        for trace in self._traces.get(key, []):
+            registers = None if trace.remembered.change() else trace.registers(call.numbers)
+            if registers is not None:
+                return trace, registers
+        return None
+
+    def add(self, key: Hashable, trace: TracedProgram) -> None:
+        """Keep a trace, and no others where there would be too many."""
+        traces = self._traces.get(key, [])
+        self._bytes += trace.weight
+        if len(traces) >= MOST_TRACES or self._bytes > MOST_BYTES:
+            self._traces.clear()
+            self._bytes, traces = trace.weight, []
+        self._traces[key] = [trace, *traces]
+
+
+class Latest:
+    """The latest trace of a function, and what was different in the calls that led to new ones.
+
+    Attributes:
+        reasons: the latest of these differences.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.reasons: list[str] = []
+        self._function = function
+        self._trace: TracedProgram | None = None
+        self._selecting: Selecting = [], []
+        self._numbers: Sequence[int] = ()
+
+    def difference(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Call) -> str:
+        """Return what distinguishes a call from those of the latest trace."""
+        if self._trace is None:
+            return "nothing was traced"
+        differing = difference(self._function, self._selecting, selecting(arguments, keywords))
+        return differing or self._trace.refusal(call.numbers) or "its trace was dropped for others"
+
+    def note_reason(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Call) -> None:
+        """Note why a call is traced, unless it is the first."""
+        if self._trace is not None:
+            self.reasons = [*self.reasons, self.difference(arguments, keywords, call)][-MOST_REASONS:]
+
+    def note(self, trace: TracedProgram, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Call) -> None:
+        """Note the trace of a call."""
+        self._trace, self._selecting, self._numbers = trace, selecting(arguments, keywords), (*call.numbers,)
+
+    def registers(self) -> tuple[TracedProgram, Sequence[int]] | None:
+        """Return the trace and the registers of the call that was traced; None before the first."""
+        registers = None if self._trace is None else self._trace.registers(self._numbers)
+        return None if self._trace is None or registers is None else (self._trace, registers)
