@@ -250,6 +250,35 @@ def test_functions_that_a_fused_one_calls_keep_sizes_open(is_local):
     assert len(traces) <= 2
 
 
+OF_ANOTHER_MODULE = """
+import time
+import numpy as np
+
+def filled(rows):
+    batch = np.zeros((len(rows), max(len(row) for row in rows)), rows[0].dtype)
+    for number, row in enumerate(rows):
+        batch[number, : len(row)] = row
+    return batch
+
+def since_midnight(x):
+    return x[int(time.time()) % 86400 :]
+"""
+
+
+def test_functions_of_other_modules_are_traced_alike():
+    # As those of a project's package are, which a script calls.
+    module = {"__name__": "transforms_of_a_project"}
+    exec(OF_ANOTHER_MODULE, module)
+    filled, since_midnight, rng = module["filled"], module["since_midnight"], np.random.default_rng(5)
+    fused = dml.fuse(lambda rows: filled(rows).T)
+    for _ in range(6):
+        rows = [rng.integers(0, 100, length) for length in rng.integers(1, 50, 7)]
+        np.testing.assert_array_equal(fused(rows), filled(rows).T, strict=True)
+    assert fused.counts.traces <= 2
+    with pytest.raises(dml.FuseError, match=r"time\.time was read"):
+        dml.fuse(lambda x: since_midnight(x)[:1])(rows[0])
+
+
 LAST = None
 
 
