@@ -3,16 +3,16 @@
 /* Of rows of the source whose lines evict each other, elements are copied from a few at a time. */
 #define ANYDML_ELEMENTS(e) static void K(elements##e)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) { \
   const int64_t a = s->a0, b = s->b0; \
-  const int crowded = n1 > 1 && n0 > 2 * ANYDML_WAYS && (b & -b) >= ANYDML_CROWDED_ROW && anydml_crosses(s); \
-  const int64_t most = crowded ? ANYDML_WAYS : n0; \
-  for (int64_t done = 0; done < n0; done += most) { \
-    const int64_t n = n0 - done < most ? n0 - done : most; \
-    char *row = to + done * a; const char *source = from + done * b; \
-    for (int64_t k = n1; k > 0; k--, row += s->a1, source += s->b1) { \
-      char *t = row; const char *f = source; int64_t i = n; \
-      for (; i >= 4; i -= 4, t += 4 * a, f += 4 * b) { \
-        memcpy(t, f, e); memcpy(t + a, f + b, e); memcpy(t + 2 * a, f + 2 * b, e); memcpy(t + 3 * a, f + 3 * b, e); } \
-      for (; i > 0; i--, t += a, f += b) memcpy(t, f, e); } } }
+  if (n1 > 1 && n0 > 2 * ANYDML_WAYS && (b & -b) >= ANYDML_CROWDED_ROW && anydml_crosses(s)) { \
+    for (; n0 > 0; n0 -= ANYDML_WAYS, to += ANYDML_WAYS * a, from += ANYDML_WAYS * b) \
+      K(elements##e)(s, to, from, n1, n0 < ANYDML_WAYS ? n0 : ANYDML_WAYS); \
+    return; \
+  } \
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) { \
+    char *t = to; const char *f = from; int64_t i = n0; \
+    for (; i >= 4; i -= 4, t += 4 * a, f += 4 * b) { \
+      memcpy(t, f, e); memcpy(t + a, f + b, e); memcpy(t + 2 * a, f + 2 * b, e); memcpy(t + 3 * a, f + 3 * b, e); } \
+    for (; i > 0; i--, t += a, f += b) memcpy(t, f, e); } }
 ANYDML_ELEMENTS(1) ANYDML_ELEMENTS(2) ANYDML_ELEMENTS(3) ANYDML_ELEMENTS(4) ANYDML_ELEMENTS(6) ANYDML_ELEMENTS(8)
 ANYDML_ELEMENTS(12) ANYDML_ELEMENTS(16) ANYDML_ELEMENTS(24) ANYDML_ELEMENTS(32) ANYDML_ELEMENTS(64) ANYDML_ELEMENTS(128)
 
