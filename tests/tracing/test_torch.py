@@ -252,3 +252,42 @@ def test_modules_that_only_move():
     fused = dml.fuse(shuffle.forward)
     assert torch.equal(fused(image), shuffle(image))
     assert fused.lower(image).scratch_bytes == 0
+
+
+BY_CONSTANTS = {
+    "brackets": lambda x, by: x[by],
+    "brackets along another axis": lambda x, by: x[:, by],
+    "an assignment": lambda x, by: _assigned(x.clone(), by),
+    "index_select": lambda x, by: x.index_select(0, by),
+    "take": lambda x, by: x.take(by),
+    "gather": lambda x, by: x.gather(1, by[:, None]),
+    "take_along_dim": lambda x, by: torch.take_along_dim(x, by[:, None], 1),
+    "embedding": lambda x, by: torch.nn.functional.embedding(by, x),
+    "scatter": lambda x, by: x.scatter(1, by[:, None], 5),
+    "index_copy": lambda x, by: x.index_copy(0, by, x[: len(by)]),
+    "index_fill": lambda x, by: x.index_fill(0, by, 5),
+    "index_put": lambda x, by: x.index_put((by,), x[by.long()] if by.dtype != torch.uint8 else x[by]),
+    "put": lambda x, by: x.put(by, x[0, : len(by)]),
+}
+INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64]
+
+
+def _assigned(y, by):
+    y[by] = torch.full((4, 6), 5.0)
+    return y
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8")
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("name", BY_CONSTANTS)
+def test_constant_indices_are_taken_or_refused_as_by_pytorch(name, dtype):
+    function, x = BY_CONSTANTS[name], torch.arange(24.0).reshape(4, 6)
+    # Of each value one, so that no order of writes matters; bytes are a mask of all rows.
+    by = torch.tensor([1, 2, 3, 0]).to(dtype) if dtype != torch.uint8 else torch.ones(4, dtype=dtype)
+    try:
+        expected = function(x, by)
+    except (RuntimeError, IndexError):
+        with pytest.raises(dml.FuseError):
+            dml.fuse(lambda x: function(x, by))(x)
+    else:
+        assert torch.equal(dml.fuse(lambda x: function(x, by))(x), expected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,28 @@ def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]
 def traced_or_known(given: Any) -> Any:
     """Return a traced array unchanged, and constants as a NumPy array."""
     return given if isinstance(given, TracedArray) else known(given)
+
+
+INDICES_OF_TORCH = ("int64", "int32")
+KEYS_OF_TORCH = (*INDICES_OF_TORCH, "uint8", "bool")
+"""The dtypes of tensors by which PyTorch's functions, and its brackets, select."""
+
+
+def torch_indices(given: Any, dtypes: Sequence[str] = INDICES_OF_TORCH) -> Any:
+    """Return what `traced_or_known` does, of indices that PyTorch takes.
+
+    Args:
+        given: a traced array, or a constant.
+        dtypes: the dtypes that a tensor may have.
+
+    Raises:
+        FuseError: they are a constant tensor of another dtype.
+    """
+    found = traced_or_known(given)
+    is_tensor = not isinstance(given, (TracedArray, np.ndarray)) and adapter_of(given) is not None
+    if is_tensor and found.dtype.name not in dtypes:
+        raise broken(f"a {found.dtype} tensor as an index: PyTorch takes {', '.join(dtypes)}", FuseIndexError)
+    return found
 
 
 def from_zero(indices: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.errors import FuseIndexError
 from anydml.moves.open_numbers import larger, smaller
 from anydml.text import count_noun
-from anydml.tracing.constants import Array, known, whole
+from anydml.tracing.constants import KEYS_OF_TORCH, Array, known, torch_indices, whole
 from anydml.tracing.refusing import broken, named, refused
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
@@ -98,6 +98,8 @@ _NUMBERS = (bool, int, float, Size, Short, np.generic)
 def _known_items(x: TracedArray, item: Any) -> list[Any]:
     """Convert a constant index to an int, an array of ints, or, for a mask, one array of ints per axis."""
     array = known(item)
+    if x.HAS_KEYS_OF_TORCH and array.ndim:
+        torch_indices(item, KEYS_OF_TORCH)
     # PyTorch reads bytes as a mask.
     is_bytes = array.dtype == np.uint8 and not isinstance(item, np.generic) and x.HAS_KEYS_OF_TORCH
     if array.dtype == bool or is_bytes:

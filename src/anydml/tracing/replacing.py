@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
 from anydml.tracing.axes import at_least, expand_dims, moveaxis, ravel
-from anydml.tracing.constants import from_zero, is_list, known, traced_or_known, untraced, whole
+from anydml.tracing.constants import KEYS_OF_TORCH, from_zero, is_list, known, torch_indices, untraced, whole
 from anydml.tracing.padding import again
 from anydml.tracing.picking import index_array, pick
 from anydml.tracing.putting import Along, At, check_same, choose, put, put_at
@@ -37,7 +37,7 @@ def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) 
     """Replace elements at indices of 0 or more along a dimension; the last of several for one place wins."""
     if reduce is not None:
         raise refused(f"scatter with reduce={reduce!r}")
-    by, axis = traced_or_known(index), axis_of(x, dim)
+    by, axis = torch_indices(index), axis_of(x, dim)
     if 0 in by.shape:
         return x
     by, total, part = by.reshape(by.shape or (1,)), at_least(x, 1), cast(x, src)
@@ -55,7 +55,8 @@ def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) 
 
 def index_copy(x: TracedArray, dim: int, index: Any, source: TracedArray) -> TracedArray:
     """Replace slices of a dimension at indices of 0 or more."""
-    by, total, part, axis = from_zero(index).reshape(-1), at_least(x, 1), at_least(source, 1), axis_of(x, dim)
+    by = from_zero(torch_indices(index, ("int64",))).reshape(-1)
+    total, part, axis = at_least(x, 1), at_least(source, 1), axis_of(x, dim)
     if [*part.shape] != resized(total, axis, by.shape[0]):
         raise broken(f"source has shape {source.shape}: it must be x's, {x.shape}, with one element per index")
     return reshape(put_at(total, {axis: by}, part), x.shape)
@@ -63,7 +64,7 @@ def index_copy(x: TracedArray, dim: int, index: Any, source: TracedArray) -> Tra
 
 def index_fill(x: TracedArray, dim: int, index: Any, value: Any) -> TracedArray:
     """Fill slices of a dimension."""
-    by = traced_or_known(index).reshape(-1)
+    by = torch_indices(index, ("int64",)).reshape(-1)
     return reshape(put_at(at_least(x, 1), {axis_of(x, dim): by}, cast(x, value)), x.shape)
 
 
@@ -71,7 +72,7 @@ def put_flat(x: TracedArray, index: Any, source: TracedArray, accumulate: bool =
     """Replace elements of the flattened tensor."""
     if accumulate:
         raise refused("put with accumulate")
-    return reshape(put_at(ravel(x), {0: traced_or_known(index).reshape(-1)}, ravel(source)), x.shape)
+    return reshape(put_at(ravel(x), {0: torch_indices(index, ("int64",)).reshape(-1)}, ravel(source)), x.shape)
 
 
 def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: bool = False) -> TracedArray:
@@ -79,7 +80,8 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
     if accumulate:
         raise refused("index_put with accumulate")
     indices_found: list[Any] = []
-    for by in map(traced_or_known, indices):
+    for index in indices:
+        by = torch_indices(index, KEYS_OF_TORCH)
         is_mask = getattr(by, "element", by.dtype) in (np.bool_, np.uint8)
         if is_mask and isinstance(by, TracedArray):
             if values.count != 1 or len(indices) != 1:

@@ -12,7 +12,16 @@ from anydml.errors import FuseIndexError
 from anydml.text import count_noun
 from anydml.tracing import verbs
 from anydml.tracing.axes import at_least, expand_dims, moveaxis, ravel
-from anydml.tracing.constants import arrays_of, from_zero, trace_of, traced_or_known, untraced, whole, wholes
+from anydml.tracing.constants import (
+    arrays_of,
+    from_zero,
+    torch_indices,
+    trace_of,
+    traced_or_known,
+    untraced,
+    whole,
+    wholes,
+)
 from anydml.tracing.indexing import at
 from anydml.tracing.parts import stack
 from anydml.tracing.picking import index_array, pick, pick_along
@@ -57,13 +66,13 @@ def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray
 
 def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray:
     """Like `take_along_axis`; without a dimension, the indices are flattened, too."""
-    by = traced_or_known(indices)
+    by = torch_indices(indices, ("int64",))
     return take_along_axis(x, by.reshape(-1), None) if dim is None else take_along_axis(x, by, dim)
 
 
 def select_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
     """Select by an index of 0 or more per element; their other sizes may be smaller than the tensor's."""
-    by, axis = traced_or_known(index), axis_of(x, dim)
+    by, axis = torch_indices(index), axis_of(x, dim)
     shape = tuple(by.shape)
     if 0 in shape:
         return fill(x, shape)
@@ -90,7 +99,7 @@ def within(x: TracedArray, sizes: Sequence[int], axis: int) -> TracedArray:
 
 def index_select(x: TracedArray, dim: int, index: Any) -> TracedArray:
     """Select along a dimension by a list of indices of 0 or more, or by one."""
-    by = from_zero(index)
+    by = from_zero(torch_indices(index))
     if by.ndim > 1:
         raise broken("index must have one dimension")
     picked = pick(at_least(x, 1), by.reshape(-1), axis_of(x, dim))
@@ -103,7 +112,7 @@ def embedding(input: Any, weight: TracedArray, padding_idx: Any = None, max_norm
         raise refused("embedding with max_norm")
     if weight.ndim != 2:
         raise broken(f"weight has {count_noun(weight.ndim, 'dimension')}, but must have 2")
-    return pick(weight, from_zero(input), 0)
+    return pick(weight, from_zero(torch_indices(input)), 0)
 
 
 def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anydml.tracing import axes, indexing, parts, verbs
+from anydml.tracing import axes, constants, indexing, parts, verbs
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import Later, Table, Undecided, Word, call_word, lines
 
@@ -129,7 +129,7 @@ TORCH: Table = {
     **method("index_select", selecting.index_select, "dim|axis index"),
     **method("gather", selecting.select_along, "dim|axis index -sparse_grad"),
     **method("take_along_dim", selecting.take_along_dim, "indices dim|axis=None"),
-    **method("take", lambda x, by: picking.pick(axes.ravel(x), by, 0), "index"),
+    **method("take", lambda x, by: picking.pick(axes.ravel(x), constants.torch_indices(by, ("int64",)), 0), "index"),
     **lines(
         "embedding",
         selecting.embedding,
