@@ -7,7 +7,7 @@ import click
 import pytest
 
 from anydml.cli import OF_CHECKPOINTS, anydml, main
-from anydml.cli.other_options import ANSWERS
+from anydml.cli.other_options import _GROUPS, ANSWERS
 
 OWN = {
     name: {text for each in anydml.commands[name].params for text in (*each.opts, *each.secondary_opts)}
@@ -45,6 +45,10 @@ def test_the_answer_is_one_line_with_options_that_exist(option, capsys):
                 anydml.commands["reshard"].make_context("reshard", ["in", "out", *options], parent=parent)
     for command in re.findall(r"anydml ([a-z]+)", ANSWERS[option]):
         assert command in anydml.commands
+
+
+def test_each_option_has_one_answer():
+    assert sum(len(options.split()) for _, options in _GROUPS) == len(ANSWERS)
 
 
 @pytest.mark.parametrize("given", ["--max_shard_size", "--max-shard-size=5GB", "--MAX-SHARD-SIZE"])

@@ -11,18 +11,20 @@ from collections.abc import Mapping
 _GROUPS: tuple[tuple[str, str], ...] = (
     (
         "IN and OUT are written without options: anydml reshard IN OUT",
-        "--input --input-dir --input-path --output-dir --output-path --outfile --out --local-dir "
-        "--load --save --checkpoint-dir --checkpoint-path --model --model-path --src --dst --save-path "
-        "--load-dir --save-dir --target-dir --staging-dir --ckpt-dir --output-fname --megatron-path --hf-path "
-        "--checkpoint",
+        "--input --input-dir --input-path --output-dir --output-path --outfile --out --local-dir --load "
+        "--save --checkpoint-dir --checkpoint-path --model --model-path --src --dst --save-path --load-dir "
+        "--save-dir --target-dir --staging-dir --ckpt-dir --output-fname --megatron-path --hf-path "
+        "--checkpoint --out-path --input-folder --output-folder --source --destination --target --from "
+        "--export-dir --source-ckpt --torch-checkpoint-path",
     ),
     (
         "write --shard-size 5GB",
-        "--max-shard-size --out-shard-size --split-max-size --max-file-size --split-tensors-size --max-size",
+        "--max-shard-size --out-shard-size --split-max-size --max-file-size --split-tensors-size --max-size "
+        "--split-size --chunk-size --shard",
     ),
     (
         "write --shards N",
-        "--num-shards --num-files --shard-count --n-shards --fqn-to-index-mapping",
+        "--num-shards --num-files --shard-count --n-shards --fqn-to-index-mapping --num-splits --sharded",
     ),
     (
         "files are divided by size: write --shard-size 5GB or --shards N",
@@ -32,11 +34,13 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "it is always so: leave it out",
         "--safe-serialization --lazy-unpickle --low-cpu-memory --low-cpu-mem-usage --copy-tokenizer "
         "--no-tensor-first-split --lazy --sync --fsync --use-safetensors --clone-tensors --safetensors "
-        "--consolidate --unshard --merge-shards --copy",
+        "--consolidate --unshard --merge-shards --copy --safetensors-only --merge-tp --single-file "
+        "--dist-ckpt-format --use-checkpoint-args --recursive --keep",
     ),
     (
         "pickles are not written: load OUT, and torch.save it",
-        "--unsafe-serialization --no-safe-serialization --to-torch --dcp-to-torch --save-torch",
+        "--unsafe-serialization --no-safe-serialization --to-torch --dcp-to-torch --save-torch "
+        "--no-safetensors --pickle --bin --pt",
     ),
     (
         "write --dcp",
@@ -48,12 +52,12 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "the name of OUT decides: a folder, .safetensors, .gguf or .npz; --dcp writes a distributed checkpoint",
-        "--format --output-format --out-type --save-format --target-format",
+        "--format --output-format --out-type --save-format --target-format --type",
     ),
     (
         "write --dtype bf16",
         "--outtype --torch-dtype --out-dtype --dtype-out --precision --cast --model-dtype --bf16 --bfloat16 "
-        "--target-dtype --cast-to --to-dtype --lora-merge-dtype",
+        "--target-dtype --cast-to --to-dtype --lora-merge-dtype --output-dtype --data-type",
     ),
     (
         "write --dtype fp16",
@@ -69,12 +73,13 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "write --only model",
-        "--include --keys --filter --tensors --model-only --weights-only --only-model --no-optimizer",
+        "--include --keys --filter --tensors --model-only --weights-only --only-model --no-optimizer "
+        "--include-regex --pattern --file-pattern --tensor --names",
     ),
     (
         "write --drop optimizer",
         "--exclude --ignore --skip --exclude-optimizer --drop-optimizer --exclude-keys --skip-optimizer "
-        "--ignore-optimizer --no-optim --no-load-optim",
+        "--ignore-optimizer --no-optim --no-load-optim --exclude-regex --remove --no-mtp --no-layer",
     ),
     (
         "write --drop NAME for each of them",
@@ -99,7 +104,8 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     (
         "write --extras-from FOLDER, from which config.json, the tokenizer and so on are copied",
         "--config --config-path --config-dir --tokenizer --tokenizer-path --base-model --hf-model "
-        "--model-name-or-path --hf-config --hf-model-path --tokenizer-model --vocab-file",
+        "--model-name-or-path --hf-config --hf-model-path --tokenizer-model --vocab-file --hf-tokenizer "
+        "--config-name --chat-template-file",
     ),
     (
         "write --no-extras",
@@ -113,25 +119,26 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "the number of processors decides: leave it out, or limit them by taskset",
         "--num-threads --num-workers --workers --threads --jobs --num-processes --max-workers --nproc "
         "--thread-count --async-write --multi-gpu --parallel --write-threads --nthread --num-threads-per-rank "
-        "--num-gpus --max-queue-size",
+        "--num-gpus --max-queue-size --num-extract-workers --num-merge-workers --no-multi-gpu "
+        "--no-async-write",
     ),
     (
         "files are moved by the processor, within --memory: leave it out",
         "--cuda --device --gpu --device-map --read-to-gpu --use-gpu --gpu-rich --use-temp-file --no-lazy "
         "--cpu --no-cuda --cpu-offload --offload --use-cpu-initialization --no-lazy-unpickle "
-        "--no-low-cpu-memory",
+        "--no-low-cpu-memory --no-read-to-gpu --keep-temp-folder",
     ),
     (
         "no code of a checkpoint is ever run: leave it out",
-        "--trust-remote-code --allow-crimes --allow-pickle --unsafe --no-allow-crimes",
+        "--trust-remote-code --allow-crimes --allow-pickle --unsafe --no-allow-crimes --no-trust-remote-code",
     ),
     (
         "write --overwrite",
-        "--force --force-download --yes --overwrite-existing --exist-ok --clobber",
+        "--force --force-download --yes --overwrite-existing --exist-ok --clobber --delete",
     ),
     (
         "repeat the same command, which resumes",
-        "--resume --resume-download --continue",
+        "--resume --resume-download --continue --no-force-download",
     ),
     (
         "OUT is never IN: write another OUT",
@@ -144,7 +151,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     (
         "write --tp N",
         "--tensor-parallel-size --tensor-model-parallel-size --target-tensor-parallel-size --tp-size "
-        "--mp-size --model-parallel-size --world-size --nproc-per-node",
+        "--mp-size --model-parallel-size --world-size --nproc-per-node --mp",
     ),
     (
         "write --pp N",
@@ -164,24 +171,30 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "write IN as hf://owner/name, or hf://owner/name@REVISION; HF_TOKEN and HF_ENDPOINT are the hub's",
-        "--revision --repo-id --token --endpoint --hub --remote",
+        "--revision --repo-id --token --endpoint --hub --remote --subfolder --repo --branch --commit "
+        "--hf-model-id --model-id --from-id",
     ),
     (
         "IN is read where it is, and OUT is not sent to the hub: let hf upload do it",
         "--repo-type --cache-dir --push-to-hub --etag-timeout --upload --hf-upload-path --private "
-        "--transformers-cache --local-dir-use-symlinks",
+        "--transformers-cache --local-dir-use-symlinks --to-id --commit-message --commit-description "
+        "--create-pr --no-create-pr --no-private",
     ),
     (
         "it is not written here: use llama.cpp's or mergekit's own tool on OUT",
         "--vocab-only --model-name --mmproj --bigendian --big-endian --metadata-override --write-model-card "
         "--merge --split --no-tensor-in-metadata --print-supported-models --mistral-format --source-metadata "
-        "--disable-mistral-community-chat-template --sentence-transformers-dense-modules",
+        "--disable-mistral-community-chat-template --sentence-transformers-dense-modules --metadata "
+        "--remove-metadata --general-name --general-description --chat-template --chat-template-config "
+        "--special-token --special-token-by-id --pre-tokenizer --fp8-as-q8 --mtp --target-model-dir "
+        "--no-write-model-card --inject-missing-state",
     ),
     (
         "what IN is, is read from it: leave it out",
         "--model-type --loader --saver --ckpt-format --arch --architecture --tag --debug --backend "
         "--src-format --load-format --zero-stage --model-size --llama-version --checkpoint-type "
-        "--tokenizer-type --no-checking --debug-mode",
+        "--tokenizer-type --no-checking --debug-mode --input-format --input-dtype --position-embedding-type "
+        "--saver-transformer-impl --loader-transformer-impl --no-strict --not-strict --zero",
     ),
     (
         "write anydml manifest OUT sums.json, and anydml verify sums.json COPY",
@@ -193,11 +206,11 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "write anydml stores IN",
-        "--list --ls --show --info --print",
+        "--list --ls --show --info --print --no-tensors --markdown --data-offset --data-alignment --json-array",
     ),
     (
         "write --dry-run",
-        "--plan --simulate --no-act --what-if",
+        "--plan --simulate --no-act --what-if --no-dry-run",
     ),
     (
         "write anydml verify IN OUT afterwards",
@@ -209,12 +222,13 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "weights are not computed here: merge them by peft or mergekit, and name the result as IN",
-        "--lora --adapter --merge-lora --merge-and-unload --lora-merge-cache --random-seed",
+        "--lora --adapter --merge-lora --merge-and-unload --lora-merge-cache --random-seed --weight "
+        "--max-rank --embed-lora --no-embed-lora --approximation-method --sv-epsilon --full-random --seed",
     ),
     (
         "write it as a rule of a --layout",
         "--transpose --permute --flatten --unflatten --concat --fuse --merge-qkv --split-qkv --stack "
-        "--unstack --tie-word-embedding",
+        "--unstack --tie-word-embedding --fuse-gate-up-exps",
     ),
     (
         "config.json tells it: write --extras-from FOLDER, or heads in [[axes]] of a --layout",
@@ -230,11 +244,36 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "progress is shown unless --quiet is given",
-        "--progress --no-progress --silent --disable-tqdm",
+        "--progress --no-progress --silent --disable-tqdm --progressbar --no-color --log-level --no-quiet",
     ),
     (
         "tensors are not compressed: leave it out",
         "--compress --compression",
+    ),
+    (
+        "name the files of a variant such as fp16, or their index, as IN",
+        "--variant",
+    ),
+    (
+        "whole files and folders are what is written without an option; for ranks write --tp N",
+        "--ranks --world --one-file --whole",
+    ),
+    (
+        "ranks that only share data have the same tensors: leave it out, or write --fsdp N",
+        "--dp --cp --sp --data-parallel-size --context-parallel-size --sequence-parallel --hsdp",
+    ),
+    (
+        "experts are whole in each of their ranks, and stages have consecutive layers: leave it out",
+        "--etp --expert-tensor-parallel-size --vpp --virtual-pipeline-model-parallel-size "
+        "--num-layers-per-virtual-pipeline-stage",
+    ),
+    (
+        "anydml convert IN OUT --to vllm changes layouts",
+        "--to",
+    ),
+    (
+        "the name of OUT decides: let it end in .gguf",
+        "--gguf",
     ),
 )
 """What is written here, and the options of other tools that it is for."""
