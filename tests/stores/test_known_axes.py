@@ -120,11 +120,13 @@ def test_one_scale_of_a_weight_is_that_of_every_rank(tmp_path):
 @pytest.mark.parametrize("columns", [64, 96, 128])
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 @pytest.mark.parametrize("name", ["gate_proj", "down_proj"])
-def test_scales_of_blocks_stay_with_what_they_scale(name, rows, columns, ranks, tmp_path):
+@pytest.mark.parametrize("is_in_groups", [False, True])
+def test_scales_of_blocks_stay_with_what_they_scale(name, rows, columns, ranks, is_in_groups, tmp_path):
     block, axis = (32, 16), int(name == "down_proj")
     weight, scales = random(rows, columns), random(-(-rows // block[0]), -(-columns // block[1]))
     tensors = {f"{LAYER}mlp.{name}.weight": weight, f"{LAYER}mlp.{name}.weight_scale_inv": scales}
-    config = {"quantization_config": {"weight_block_size": [*block]}}
+    groups = {"group_0": {"weights": {"strategy": "block", "block_structure": [*block]}, "targets": ["Linear"]}}
+    config = {"quantization_config": {"config_groups": groups} if is_in_groups else {"weight_block_size": [*block]}}
     folder = model(tmp_path / "in", tensors, config)
     if weight.shape[axis] // ranks % block[axis] or weight.shape[axis] % ranks:
         said = refusal(folder, tmp_path / "out", ranks)
@@ -153,7 +155,15 @@ def test_scales_are_refused_if_their_blocks_are_not_known(tmp_path):
         {"quantization_config": {"weight_block_size": [128, 128]}},
     )
     assert "is for 128 rows, but a rank has 96, which would divide one" in refusal(folder, tmp_path / "out", 2)
-    model(folder, {name: random(192, 32), scales: random(3, 1)})
+    several = {f"group_{k}": {"weights": {"block_structure": [size, 32]}} for k, size in enumerate((96, 32))}
+    for groups in (several, {"group_0": {"weights": None}}, [], {"group_0": 1}):
+        model(folder, {name: random(192, 32), scales: random(2, 1)}, {"quantization_config": {"config_groups": groups}})
+        assert "for blocks of" in refusal(folder, tmp_path / "out", 2)
+    model(
+        folder,
+        {name: random(192, 32), scales: random(3, 1)},
+        {"quantization_config": {"weight_block_size": [128, 128]}},
+    )
     assert "not one for each 128 rows" in refusal(folder, tmp_path / "out", 2)
     model(folder, {name: random(192, 32), scales: random(192)})
     assert "does not tell which rows and columns" in refusal(folder, tmp_path / "out", 2)

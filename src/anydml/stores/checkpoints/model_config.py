@@ -68,18 +68,28 @@ class ModelConfig(NamedTuple):
 
     def block(self, axis: int) -> int | None:
         """Rows or columns of a weight that one scale is for; None where they are not said."""
-        for part in self.parts:
-            said = part.get("quantization_config")
-            sizes = said.get("weight_block_size") if isinstance(said, dict) else None
-            if isinstance(sizes, list) and len(sizes) == 2 and all(map(_is_count, sizes)):
-                return int(sizes[axis])
-        return None
+        sizes = {tuple(said) for part in self.parts for said in _blocks_of(part.get("quantization_config"))}
+        return sizes.pop()[axis] if len(sizes) == 1 else None
 
     @property
     def experts(self) -> int | None:
         """The number of experts of a layer; None where it is not said, or several are."""
         counts = {part[key] for part in self.parts for key in EXPERTS if _is_count(part.get(key))}
         return counts.pop() if len(counts) == 1 else None
+
+
+def _blocks_of(quantization: Any) -> Iterator[list[int]]:
+    """Rows and columns of the blocks of weights: of DeepSeek and transformers, or of groups of compressed-tensors."""
+    if not isinstance(quantization, dict):
+        return
+    groups = quantization.get("config_groups")
+    said = [quantization.get("weight_block_size")]
+    for group in groups.values() if isinstance(groups, dict) else ():
+        weights = group.get("weights") if isinstance(group, dict) else None
+        said.append(weights.get("block_structure") if isinstance(weights, dict) else None)
+    for sizes in said:
+        if isinstance(sizes, list) and len(sizes) == 2 and all(map(_is_count, sizes)):
+            yield sizes
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
