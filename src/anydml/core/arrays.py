@@ -103,12 +103,14 @@ def read_mask(x, k, v):
 
 
 def new_result(k, rank, n, v):
-    """Return a new packed array of this kind; None if it cannot be allocated."""
+    """Return a new packed array of this kind; None if its library does not make it.
+
+    Raises:
+        MemoryError: there is no memory for it.
+        ValueError: it would have 2⁶³ or more bytes.
+    """
     if k.library == cython.NULL:
-        try:
-            result: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(cnp.dtype, k.descr))
-        except (MemoryError, ValueError):
-            return None
+        result: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(cnp.dtype, k.descr))
         read_ndarray(result, v)
         return result
     bytes: cython.double = k.element

@@ -116,7 +116,10 @@ def compress(condition, x, axis):
             lines[search.rank] = v.n[d]
             steps[search.rank] = v.s[d]
             search.rank += 1
-    result = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
+    try:
+        result = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
+    except (MemoryError, ValueError):
+        return None
     if result is not None and search.width:
         search.to = v.data
         write_found(cython.address(search), anydml_items)

@@ -108,7 +108,10 @@ class Call:
             for d in range(result.rank):
                 n[d] = registers[result.n[d]]
             if out is None:
-                array = new_result(cython.address(kind), result.rank, n, cython.address(views[k]))
+                try:
+                    array = new_result(cython.address(kind), result.rank, n, cython.address(views[k]))
+                except (MemoryError, ValueError):
+                    return None
                 if array is None:
                     return None
                 outputs.append(array)

@@ -163,9 +163,6 @@ def read_all(make, arrays):
     return 0
 
 
-_NUMBERS = {int, float, complex, bool}
-
-
 def item(make, x, value):
     """Convert a number to an element of an array's dtype, which is to be read after it: its methods may change that."""
     c: cython.pointer(Call) = make.call
@@ -174,7 +171,8 @@ def item(make, x, value):
     dtype = numpy_dtype(c.kind)
     if dtype is None or is_opaque(cython.cast(cython.pointer(PyObject), dtype)):
         raise REFUSED
-    if type(value) not in _NUMBERS and type(value) is not dtype.type:
+    kind = type(value)
+    if kind is not float and kind is not int and kind is not bool and kind is not complex and kind is not dtype.type:
         raise REFUSED
     if make.item_size not in (0, c.kind.element):
         raise REFUSED
