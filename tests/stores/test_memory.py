@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stores import memory_child
 from stores.test_opening import written
 
 CHILD = Path(__file__).with_name("memory_child.py")
@@ -52,6 +53,33 @@ def chunks(path, counts):
     (path / ".zarray").write_text(json.dumps(said))
     for number in itertools.product(*map(range, counts)):
         (path / "{}.{}".format(*number)).write_bytes(np.full(100, sum(number), "f4").tobytes())
+
+
+@pytest.fixture(scope="module")
+def coded(tmp_path_factory):
+    """Arrays of 134 MB in chunks of 8 MiB, as `memory_child.py` names them."""
+    path = tmp_path_factory.mktemp("coded")
+    zarr = pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    x = np.random.default_rng(1).integers(0, 999, (16, 512, 256)).astype("f4")
+    for kind in memory_child.CODED:
+        codec = {"none": None, "zstd": zarr.codecs.ZstdCodec(), "blosc": zarr.codecs.BloscCodec()}[kind.split()[0]]
+        shards = (128, 512, 256) if "shards" in kind else None
+        made = zarr.create_array(
+            str(path / f"{kind}.zarr"), shape=(256, 512, 256), chunks=(16, 512, 256), shards=shards, dtype="f4",
+            compressors=codec,
+        )  # fmt: skip
+        for first in range(0, 256, 128):
+            made[first : first + 128] = np.tile(x, (8, 1, 1)) + first
+    return path
+
+
+@pytest.mark.parametrize("memory", [84_000_000, 160_000_000])
+@pytest.mark.parametrize("kind", memory_child.CODED)
+def test_codecs_take_at_most_60_megabytes_more(coded, kind, memory):
+    child = [sys.executable, str(CHILD), kind, str(memory)]
+    done = subprocess.run(child, cwd=coded, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < memory + 60_000_000
 
 
 @pytest.mark.parametrize("kind", ["row", "column", "row to chunks", "chunks", "chunks to chunks", "tensors"])

@@ -102,12 +102,19 @@ def test_attributes_are_compared_to_their_ends(tmp_path):
     assert 'B"…' in found.text
 
 
+def of_any_length(group, name, pieces):
+    """An array of pieces of bytes, which zarr-python alone reads."""
+    with warnings.catch_warnings(action="ignore"):
+        made = group.create_array(name, shape=len(pieces), dtype=zarr.dtype.VariableLengthBytes())
+        made[...] = np.array([piece.encode() for piece in pieces], object)
+
+
 def test_arrays_that_cannot_be_read_are_compared_by_their_files(tmp_path):
-    for name, texts in ("a", ["x", "y"]), ("b", ["x", "y"]), ("c", ["x", "z"]), ("d", None):
+    for name, pieces in ("a", ["x", "y"]), ("b", ["x", "y"]), ("c", ["x", "z"]), ("d", None):
         group = zarr.open_group(str(tmp_path / name), mode="w")
         group.create_array("x", data=array())
-        if texts:
-            group.create_array("s", data=np.array(texts, np.dtypes.StringDType()))
+        if pieces:
+            of_any_length(group, "s", pieces)
     same = stores.compare(tmp_path / "a", tmp_path / "b")
     assert (same.differences, same.compared) == ([], 1)
     assert same.remarks[0].startswith('"s" is compared file by file: ')
@@ -165,12 +172,12 @@ def test_groups_are_compared_array_by_array(tmp_path, capsys):
 
 
 def test_what_is_not_compared_by_elements_is_named(tmp_path):
-    texts = np.array(["a", "long"], np.dtypes.StringDType())
     for name in "ab":
-        group_of(tmp_path / name, array()).create_array("texts", data=texts)
+        group = group_of(tmp_path / name, array())
+        of_any_length(group, "texts", ["x", "y"])
     (tmp_path / "a/notes.txt").write_text("x")
     remarks = stores.compare(tmp_path / "a", tmp_path / "b").remarks
-    assert any("is compared file by file:" in each and "StringDType" in each for each in remarks)
+    assert any("is compared file by file:" in each and "dtype object" in each for each in remarks)
     assert any('not compared are "notes.txt"' in each for each in remarks)
 
 

@@ -14,6 +14,7 @@ from anydml.stores.formats.block_types import is_of_blocks, not_of_format
 from anydml.stores.formats.columns import FileTensors, ShapeAndDtype
 from anydml.stores.formats.safetensors import NAMES, is_own_dtype
 from anydml.stores.formats.store import Numbers
+from anydml.stores.formats.zarr_texts import is_text
 from anydml.stores.formats.zip_headers import (
     CHECKSUM_OF_DIRECTORY,
     CHECKSUM_OF_ENTRY,
@@ -51,6 +52,8 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
     Raises:
         ModelError: the format has no such dtype.
     """
+    if is_text(dtype):
+        raise place.error("has no place for texts of any length: name a folder such as x.zarr")
     if not is_own_dtype(dtype):
         can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, texts or plain bytes"
         said = not_of_format(dtype, "NumPy", ()) if is_of_blocks(dtype) else f"cannot say dtype {dtype}: {can}"

@@ -32,6 +32,7 @@ from anydml.stores.formats.zarr_in_memory import decoded, in_memory, memory_stor
 from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
 from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, is_turned, readable
 from anydml.stores.formats.zarr_shards import SHARDING, check_shards
+from anydml.stores.formats.zarr_texts import CODEC, TEXT, is_text, numbers_of, texts_of
 from anydml.stores.formats.zarr_unsupported import unsupported
 from anydml.stores.formats.zarr_warnings import unwarned
 
@@ -128,14 +129,14 @@ class ZarrStore(ZarrFolder):
         return elements
 
     def _by_chunks(self) -> Array:
-        elements = np.full(self.shape, np.frombuffer(self.layout.fill, self.dtype)[0])
+        elements: Array = np.full(self.shape, np.frombuffer(self.layout.fill, self.dtype)[0])
         for number in self.layout.near(tuple((0, size) for size in self.shape)):
             with suppress(FileNotFoundError):
                 data = (self.path / self.layout.name(number)).read_bytes()
                 chunk = decoded(self.metadata, self.layout.sizes(number), data)
                 box = self.layout.box(number)
                 elements[tuple(slice(*interval) for interval in box)] = chunk[tuple(slice(0, b - a) for a, b in box)]
-        return elements
+        return texts_of(elements) if is_text(self.dtype) else elements
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise BindingError(
@@ -243,14 +244,18 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
     Raises:
         ModelError: elements are not plain bytes, a chunk is empty, or the array is too large for any file system.
     """
-    metadata = array.metadata.to_dict()
+    with unwarned():
+        metadata = array.metadata.to_dict()
     dtype = np.dtype(array.dtype)
-    if dtype.hasobject or dtype.kind == "T":
+    if is_string := dtype.kind == "T":
+        dtype = TEXT
+    if dtype.hasobject:
         raise ModelError(
             f"{path}: is of dtype {dtype}, whose elements are references to Python objects: rewrite it by "
             "zarr-python; in a group it is copied as it is, unless an option names it"
         )
-    refused = next((name for name in names_of(metadata) if name in OF_OBJECTS), None)
+    of_objects = OF_OBJECTS - {CODEC} if is_string else OF_OBJECTS
+    refused = next((name for name in names_of(metadata) if name in of_objects), None)
     if refused is not None:
         raise ModelError(
             f"{path}: has codec {refused}, which makes Python objects instead of bytes: rewrite the array by "
@@ -261,7 +266,7 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
     shape, inner = tuple(map(int, array.shape)), tuple(map(int, array.chunks))
     outer = inner if array.shards is None else tuple(map(int, array.shards))
     if version == 3:
-        dtype = as_stored(dtype, metadata["codecs"])
+        dtype = dtype if is_string else as_stored(dtype, metadata["codecs"])
         try:
             check_shards(json.loads(json.dumps(metadata["codecs"], default=str)), outer)
         except ValueError as error:
@@ -276,7 +281,8 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
         raise ModelError(f"{path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
     # Without a fill value, zarr-python reads times that are none where there is no chunk, and zeros of the others.
     none = np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)
-    fill = none if array.fill_value is None else np.array(array.fill_value).astype(dtype)
+    fill = none if array.fill_value is None else np.array(array.fill_value)
+    fill = numbers_of(np.array(str(fill))) if is_string and array.fill_value is not None else fill.astype(dtype)
     grid = ChunkGrid(
         shape,
         tuple(max(1, size) for size in outer),
@@ -289,6 +295,8 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
         fill.tobytes(),
         inner,
     )
+    if is_string:
+        return replace(grid.of_several(None), codec=None, is_own=False)
     return grid if version == 2 or array.shards is None else _with_shards(grid, metadata)
 
 

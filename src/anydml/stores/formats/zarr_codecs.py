@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from anydml.stores.formats.store import Array
+
 UNWRITTEN = 0xA5
 """Last byte of a buffer before decoding, which shows whether the buffer was filled."""
 
@@ -35,8 +37,12 @@ class Decoder:
         self._coder = coder_of(codec)
         self._stream = _stream(codec)
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes, flat: Array | None = None) -> Any:
         """Decode a chunk to at most its bytes.
+
+        Args:
+            data: its file.
+            flat: a buffer of the bytes of a chunk, in which the elements may lie.
 
         Raises:
             Exception: any error of the codec's library, where the file is broken or has more than a chunk.
@@ -44,7 +50,7 @@ class Decoder:
         if self._stream is not None:
             return self._joined(data)
         # These formats begin with the decoded size, and their decoders refuse a smaller buffer.
-        flat = np.empty(self.size, np.uint8)
+        flat = np.empty(self.size, np.uint8) if flat is None else flat
         flat[-1:] = UNWRITTEN
         decoded = self._coder.decode(data, out=flat)
         if flat.size and flat[-1] != UNWRITTEN:
@@ -112,7 +118,7 @@ COMPRESSORS = frozenset({"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"})
 
 EXACT = COMPRESSORS | {
     *("adler32", "base64", "bytes", "crc32", "crc32c", "fletcher32", "jenkins_lookup3", "packbits", "pcodec"),
-    *("sharding_indexed", "shuffle", "transpose"),
+    *("sharding_indexed", "shuffle", "transpose", "vlen-utf8"),
 }
 """Codecs that give back the elements that they got; others may round them."""
 
@@ -153,11 +159,13 @@ def names_inside(codecs: Iterable[Any]) -> Iterator[str]:
 def bounded(array: Any) -> Any:
     """An array of zarr-python whose codecs decode no chunk to much more than its bytes.
 
-    For a larger chunk they raise any error of the codec's library.
+    For a larger chunk they raise any error of the codec's library. Texts may have any length.
     """
     import zarr
 
     known = array.metadata
+    if np.dtype(array.dtype).kind == "T":
+        return array
     if known.zarr_format == 2:
         size = math.prod(array.chunks) * np.dtype(array.dtype).itemsize
         max_bytes = MAX_GROWTH * size + MORE if known.filters else size

@@ -11,6 +11,7 @@ import numpy as np
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.zarr_codecs import bounded
 from anydml.stores.formats.zarr_shards import without_transposes
+from anydml.stores.formats.zarr_texts import is_text, stored, texts_of
 from anydml.stores.formats.zarr_warnings import unwarned
 
 
@@ -47,7 +48,8 @@ def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) ->
     """
     files, name, order = _alone(metadata, sizes)
     with unwarned():
-        elements: Array = np.asarray(bounded(in_memory({**files, name: data}))[...])
+        array = in_memory({**files, name: data})
+        elements = stored(bounded(array)[...], array.dtype)
     return elements.transpose(np.argsort(order))
 
 
@@ -57,6 +59,7 @@ def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     Codecs of numcodecs flatten what they get in the order of its memory, and decode it in C order. Elements that they
     get behind the first transposes lie so.
     """
+    elements = texts_of(elements) if is_text(elements.dtype) else elements
     files, name, order = _alone(metadata, elements.shape)
     held = dict[str, Any]()
     with unwarned():

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from anydml.stores.formats.zarr_texts import CODEC
+
 Json = dict[str, Any]
 
 SHARDING = "sharding_indexed"
@@ -148,7 +150,7 @@ def compress(codecs: list[Json], compressors: Sequence[Json]) -> None:
     from zarr.registry import get_codec_class
 
     first = next(k for k, codec in enumerate(codecs) if issubclass(get_codec_class(codec["name"]), ArrayBytesCodec))
-    if codecs[first]["name"] not in (SHARDING, "bytes"):
+    if codecs[first]["name"] not in (SHARDING, "bytes", CODEC):
         # Such as pcodec, which is the old compressor itself.
         codecs[first] = {"name": "bytes", "configuration": {"endian": "little"}}
     sums = [codec for codec in codecs[first + 1 :] if codec["name"] == "crc32c"]

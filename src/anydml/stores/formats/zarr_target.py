@@ -19,6 +19,7 @@ from anydml.stores.formats.zarr_compressors import compressors_of
 from anydml.stores.formats.zarr_in_memory import in_memory
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
 from anydml.stores.formats.zarr_rectilinear import edges_given, readable, with_edges
+from anydml.stores.formats.zarr_texts import is_text, texts_of
 from anydml.stores.formats.zarr_versions import in_version
 from anydml.stores.formats.zarr_warnings import unwarned
 
@@ -132,7 +133,8 @@ def _regular(
         # A chunk is no larger than the array.
         chunks = [max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True)]
     version = version or (like.layout.version if isinstance(like, ZarrStore) else 3)
-    compressors = None if codec is None else compressors_of(codec, version, dtype, place)
+    of_bytes = np.dtype("u1") if is_text(dtype) else dtype
+    compressors = None if codec is None else compressors_of(codec, version, of_bytes, place)
     try:
         if not isinstance(like, ZarrStore):
             metadata, axes = _plain(shape, dtype, version, chunks), range(len(shape))
@@ -186,6 +188,10 @@ def _plain(
     """Metadata by Zarr's choice."""
     import zarr
 
+    if is_text(dtype):
+        dtype = np.dtypes.StringDType()
+        if "fill_value" in more:
+            more["fill_value"] = str(texts_of(np.asarray(more["fill_value"]))[()])
     if version == 3 and not dtype.isnative:
         # The byte order of version 3 is not in the dtype, but in the first codec.
         more["serializer"] = zarr.codecs.BytesCodec(endian="little" if sys.byteorder == "big" else "big")

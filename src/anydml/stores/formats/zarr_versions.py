@@ -10,6 +10,7 @@ from anydml.stores.formats.zarr_codecs import SHUFFLES, as_stored, coder_of
 from anydml.stores.formats.zarr_in_memory import in_memory
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 from anydml.stores.formats.zarr_shards import Json, flat
+from anydml.stores.formats.zarr_texts import CODEC
 from anydml.stores.formats.zarr_warnings import unwarned
 
 
@@ -37,6 +38,8 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
     from zarr.metadata.migrate_v3 import migrate_v2_to_v3
 
     said = json.loads(metadata[".zarray"])
+    if [options.get("id") for options in said.get("filters") or ()] == [CODEC]:
+        return _third_of_texts(metadata, said, with_compressors)
     if not with_compressors:
         said["compressor"] = None
     of_bytes = _of_bytes(said)
@@ -57,6 +60,16 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
     names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
     if isinstance(names, list) and len(names) == len(document["shape"]):
         document["dimension_names"] = attributes.pop(DIMENSIONS)
+    return {"zarr.json": json.dumps(document, indent=2).encode()}
+
+
+def _third_of_texts(metadata: Mapping[str, bytes], said: Json, with_compressors: bool) -> dict[str, bytes]:
+    """The same for texts of any length: what an array of bytes would have, with the codec of texts."""
+    of_bytes = {**said, "dtype": "|u1", "fill_value": 0, "filters": None}
+    document = json.loads(_third({**metadata, ".zarray": json.dumps(of_bytes).encode()}, with_compressors)["zarr.json"])
+    fill = said.get("fill_value")
+    document |= {"data_type": "string", "fill_value": fill if isinstance(fill, str) else ""}
+    document["codecs"] = [{"name": CODEC} if own["name"] == "bytes" else own for own in document["codecs"]]
     return {"zarr.json": json.dumps(document, indent=2).encode()}
 
 
@@ -94,6 +107,9 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
             at_elements = False
         elif name == "transpose" and not filters and order == "C" and [*options["order"]] == reverse:
             order = "F" if len(chunks) > 1 else "C"
+        elif name == CODEC:
+            at_elements = False
+            filters.append(_numcodec(name, options))
         elif at_elements and name.startswith("numcodecs."):
             filters.append(_numcodec(name, options))
             # Some codecs of numcodecs make bytes of elements.

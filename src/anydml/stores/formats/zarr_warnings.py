@@ -22,6 +22,7 @@ def unwarned() -> Iterator[None]:
     with _lock:
         if not _inside[0]:
             _filters.enter_context(warnings.catch_warnings(action="ignore", category=UserWarning))
+            warnings.simplefilter("ignore", FutureWarning)
         _inside[0] += 1
     try:
         yield

@@ -40,6 +40,9 @@ MAX_KEPT = 4
 CONNECTIONS = 48 << 20
 """Bytes for connections to addresses, and for chunks that are read back; at most a quarter of the memory."""
 
+ENOUGH, CODECS = 64 << 20, 16 << 20
+"""Bytes of memory from which some are left to codecs, and to what the allocator keeps of theirs; and how many."""
+
 
 @dataclass(frozen=True)
 class BlockShape:
@@ -100,6 +103,8 @@ class GridBlocking(Blocking):
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
         self.is_near = all(cost_at(array.path) is block_shapes.HERE for array in (*inputs, *outputs))
         free -= 0 if self.is_near else min(free // 4, CONNECTIONS)
+        if any(not array.layout.is_plain for array in (*inputs, *outputs)):
+            free -= min(max(0, free - ENOUGH) // 8, CODECS)
         self._divide(free, 1 if self.is_near else 2)
 
     def _divide(self, free: int, held: int) -> None:

@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -116,8 +116,15 @@ class ChunkReader:
         if self.layout.is_plain:
             self._plain(chunk, inside, target)
             return
-        target[...] = self._decoded(chunk)[tuple(slice(a, e) for a, e in inside)] \
-            if self._is_whole else self._elements(common)  # fmt: skip
+        if not self._is_whole:
+            target[...] = self._elements(common)
+            return
+        with self._lent() as flat:
+            target[...] = self._decoded(chunk, flat)[tuple(slice(a, e) for a, e in inside)]
+
+    def _lent(self) -> AbstractContextManager[Array | None]:
+        """A buffer for a decoded chunk: what the allocator keeps of many of them is more than the memory of a plan."""
+        return nullcontext() if self._decoder is None else self._buffers.lent(self._decoder.size)
 
     def _kept_reads(self, kept: KeptChunks, number: int, box: Box, out: Array) -> Iterator[Task]:
         """Tasks that read a box, the chunks of which are kept for later ones."""
@@ -146,13 +153,12 @@ class ChunkReader:
         common = common_box(box, chunk_box)
         with kept.lock(chunk):
             # Another box of the same block may have needed it, too.
-            is_there = kept.has(number, chunk)
-            if not is_there:
-                whole = self._decoded(chunk) if self._is_whole else self._elements(chunk_box)
-                kept.keep(number, chunk, whole, self.span)
-        if not is_there:
-            out[inside_box(common, box)] = whole[inside_box(common, chunk_box)]
-            return
+            if not kept.has(number, chunk):
+                with self._lent() as flat:
+                    whole = self._decoded(chunk, flat) if self._is_whole else self._elements(chunk_box)
+                    kept.keep(number, chunk, whole, self.span)
+                    out[inside_box(common, box)] = whole[inside_box(common, chunk_box)]
+                return
         at = kept.place(number, chunk)
         for part in parts(common, out.itemsize, self.span):
             size = size_of(part) * out.itemsize
@@ -192,7 +198,8 @@ class ChunkReader:
             piece = bytes(data[at - run.start :][:size])
             if len(piece) != size:
                 raise self._error(chunk, f"it is {len(piece)} bytes, where its index says {size}")
-            out[inside_box(common, box)] = self._unpacked(chunk, piece)[inside_box(common, chunk_box)]
+            with self._lent() as flat:
+                out[inside_box(common, box)] = self._unpacked(chunk, piece, flat)[inside_box(common, chunk_box)]
 
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
         sizes = self.layout.sizes(chunk)
@@ -222,8 +229,8 @@ class ChunkReader:
                 raise self._error(chunk, f"it is {length} bytes, where {size} are expected")
             read_box(file, at, sizes, inside, target, self.span, self._buffers)
 
-    def _decoded(self, chunk: tuple[int, ...]) -> Array:
-        """A whole chunk."""
+    def _decoded(self, chunk: tuple[int, ...], flat: Array | None) -> Array:
+        """A whole chunk, perhaps in a buffer."""
         if not self.layout.is_own:
             return self._alone(chunk)
         try:
@@ -233,12 +240,12 @@ class ChunkReader:
             return np.broadcast_to(self._filled(), self.layout.sizes(chunk)).copy()
         except (OSError, ValueError) as error:
             raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
-        return self._unpacked(chunk, data)
+        return self._unpacked(chunk, data, flat)
 
-    def _unpacked(self, chunk: tuple[int, ...], data: bytes) -> Array:
-        """A whole chunk from its bytes."""
+    def _unpacked(self, chunk: tuple[int, ...], data: bytes, flat: Array | None) -> Array:
+        """A whole chunk from its bytes, perhaps in a buffer."""
         try:
-            view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data), np.uint8)
+            view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data, flat), np.uint8)
         except Exception as error:
             # Codecs raise any error of their libraries.
             raise_if_short(error)

@@ -18,6 +18,7 @@ from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.formats.zarr_texts import is_text, texts_of
 from anydml.stores.planning.block_list import MAX_CHUNKS
 from anydml.stores.planning.block_shapes import block_count, parts, sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
@@ -165,7 +166,8 @@ class _Comparer:
         local = np.unravel_index(int(at[0]), shape)
         index = tuple(int(k) + low for k, (low, _) in zip(local, part, strict=True))
         ends = [data[local].tobytes() for data in (here, there)]
-        values = [str(np.frombuffer(end, self._dtype)[0]) for end in ends]
+        found = [np.frombuffer(end, self._dtype) for end in ends]
+        values = [repr(str(texts_of(one)[0])[:80]) if is_text(self._dtype) else str(one[0]) for one in found]
         if values[0] == values[1]:
             values = [end.hex()[:80] for end in ends]
         with self._lock:

@@ -17,6 +17,7 @@ from anydml.stores.formats.zarr_codecs import raise_if_short, rounding
 from anydml.stores.formats.zarr_in_memory import decoded, encoded
 from anydml.stores.formats.zarr_metadata import Asked, changed
 from anydml.stores.formats.zarr_rectilinear import as_regular
+from anydml.stores.formats.zarr_texts import stored
 
 DRIFTING = frozenset({"delta", "zfpy"})
 """Codecs that round numbers again which they have rounded."""
@@ -90,8 +91,8 @@ class ReadBack:
     def _read(self, box: Box, number: Sequence[int] | None) -> Array:
         """A box, as zarr-python reads it; of chunks of several sizes, which it may not know, a chunk alone."""
         if number is None:
-            found: Array = zarr_array(self.folder, self._metadata)[tuple(slice(a, e) for a, e in box)]
-            return found
+            array = zarr_array(self.folder, self._metadata)
+            return stored(array[tuple(slice(a, e) for a, e in box)], array.dtype)
         path = self.folder / self.layout.name(number)
         inside = tuple(slice(0, e - a) for a, e in box)
         if not path.is_file():
