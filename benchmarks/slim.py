@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from operator import gt, truediv
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ ATTENTION = frozenset(["Attention", "MultiHeadAttention", "QAttention", "PackedA
 """Operators of com.microsoft that split their input into heads, transpose these and merge them, unreported."""
 
 Feeds = dict[str, Any]
+Run = Callable[[], Any]
 Contender = Callable[[Path, Path], None]
 
 
@@ -149,23 +151,29 @@ def _bytes(tensor: dict[str, list[int]]) -> int:
     return math.prod(sizes) * width // 8
 
 
-def ratios(paths: Sequence[Path], given: Feeds, seconds: float = 1) -> list[float]:
-    """Times of models by that of the first: medians of rounds in which each runs once, in alternating order."""
-    level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    sessions = [
-        onnxruntime.InferenceSession(str(path), options(level), providers=["CPUExecutionProvider"]) for path in paths
-    ]
-    for session in sessions:
-        session.run(None, given)
-    rounds: list[list[float]] = []
-    end = time.perf_counter() + seconds * len(paths) / 2
+def runner(path: Path, given: Feeds) -> Run:
+    """Return a function that runs a model with all optimisations."""
+    chosen = options(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+    session = onnxruntime.InferenceSession(str(path), chosen, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, given)
+
+
+def ratios(runs: Sequence[Run], seconds: float = 1) -> list[float]:
+    """Times of runs by that of the first: medians of rounds in which each comes once, in random order.
+
+    Each runs once more before it is timed, so that its weights are in the caches whichever came before.
+    """
+    for run in runs:
+        run()
+    order, rounds, times = Random(0), list[list[float]](), [0.0] * len(runs)
+    end = time.perf_counter() + seconds * len(runs)
     while time.perf_counter() < end or len(rounds) < 11:
-        taken = [0.0] * len(paths)
-        for k in [*range(len(paths))][:: 1 if len(rounds) % 2 else -1]:
+        for k in order.sample(range(len(runs)), len(runs)):
+            runs[k]()
             start = time.thread_time()
-            sessions[k].run(None, given)
-            taken[k] = time.thread_time() - start
-        rounds.append([each / taken[0] for each in taken])
+            runs[k]()
+            times[k] = time.thread_time() - start
+        rounds.append([each / times[0] for each in times])
     return [round(statistics.median(column), 3) for column in [*zip(*rounds, strict=True)][1:]]
 
 
@@ -201,7 +209,8 @@ def measured(path: Path, folder: Path, timed: bool) -> dict[str, Any]:
             )
         if name == "anydml" and timed:
             row["seconds"], row["command"] = seconds(path, folder / "command.onnx")
-            row["time"], row["noise"] = *ratios([path, target], given), *ratios([path, path], given)
+            before, after, again = (runner(file, given) for file in (path, target, path))
+            row["time"], row["noise"] = ratios([before, after, again])
     return row
 
 

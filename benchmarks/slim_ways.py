@@ -2,7 +2,8 @@
 
 The ways are those of PyTorch's two exporters, with and without open sizes. For each model and tool: bytes moved when
 ONNX Runtime runs the file as it is, all nodes, processor seconds, how far results are off, the verdict, and, with
-`--latency`, ONNX Runtime's time with all its optimisations by that of the exported file. All files run in turn.
+`--latency`, ONNX Runtime's time with all its optimisations by that of the exported file, on one thread. All files run
+in random turns, and so do the exported file's nodes that compute, without the others: what removing movement can save.
 
 Needs torch, transformers, onnxscript, onnxslim and onnxsim.
 """
@@ -38,7 +39,9 @@ from benchmarks.slim import (
     options,
     quiet,
     ratios,
+    runner,
 )
+from benchmarks.slim_limits import compute_alone
 
 NAMES = (
     "GPT-2", "Llama", "Qwen3", "Phi", "BERT", "CLIP text", "Whisper encoder", "ViT", "DINOv2", "SegFormer", "ConvNeXt",
@@ -165,7 +168,9 @@ def row(path: Path, latency: bool, tools: Sequence[str]) -> dict[str, Any]:
             }
         if latency:
             made_by = [tool for tool in tools if "error" not in found[tool]]
-            times = ratios([path, *(Path(folder) / f"{tool}.onnx" for tool in made_by)], given)
+            runs = [runner(file, given) for file in (path, *(Path(folder) / f"{tool}.onnx" for tool in made_by))]
+            alone, *times = ratios([runs[0], compute_alone(path, given, Path(folder)), *runs[1:]])
+            found["exported"]["compute alone"] = alone
             for tool, time_by in zip(made_by, times, strict=True):
                 found[tool]["latency"] = time_by
     return found
@@ -193,6 +198,15 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
             for k, count in enumerate((*proved, sum(verdicts.values()), len(own) - len(done)), 4):
                 cells[k].append(str(count))
         lines.append(f"| {tool} | {' | '.join(' / '.join(each) for each in cells)} |")
+    alone = [
+        [
+            each["exported"]["compute alone"]
+            for name, each in rows.items()
+            if name.endswith(way) and "compute alone" in each["exported"]
+        ]
+        for way in ("static", "dynamic")
+    ]
+    lines.append(f"Nodes that compute alone: {' / '.join(f'{mean(each):.3f}' for each in alone)} of the time")
     return "\n".join(lines)
 
 

@@ -275,7 +275,8 @@ def test_random_products():
     @given(st.data())
     def check(data):
         found = slimmed(drawn(data.draw))
-        rewrites = [stage for stage in found.stages if stage.title and not stage.title.startswith(FOLDING)]
+        gone = FOLDING, "sums with 0"
+        rewrites = [stage for stage in found.stages if stage.title and not stage.title.startswith(gone)]
         assert all(stage.cost[1] < stage.cost[0] for stage in rewrites)
         total = sum(region.before.nodes for region in found.regions)
         shapes = [stage.cost for stage in found.stages if stage.title.startswith("Reshapes")]

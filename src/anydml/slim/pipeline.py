@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,11 +15,11 @@ from anydml.onnx.graph import opsets_of
 from anydml.proving.names import show_size, size_names
 from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
-from anydml.slim.costs import CALL, NOTHING, Cost
+from anydml.slim.costs import CALL, NOTHING, SKIP, Cost
 from anydml.slim.equivalence import Judge
 from anydml.slim.graph import Graph
 from anydml.slim.planning import Plan
-from anydml.slim.products import fused_products
+from anydml.slim.products import FUSED_AXES, fused_products, normalized_sums
 from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.rewrites import REWRITES
 from anydml.slim.sizes import StandIns
@@ -232,13 +233,15 @@ def _zeros(before: Graph, after: Graph) -> str:
 def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
     """Return the cost of all movement in a graph."""
     regions = Regions(analysis, stand_ins)
-    return Cost.sum([*(regions.cost(region) for region in regions.all), _of_products(analysis)])
+    return Cost.sum([*(regions.cost(region) for region in regions.all), _of_fusions(analysis)])
 
 
-def _of_products(analysis: Analysis) -> Cost:
-    """Return what a runtime needs for products that it must reshape."""
+def _of_fusions(analysis: Analysis) -> Cost:
+    """Return what a runtime needs for products that it must reshape, and for sums that it fuses with what follows."""
     count = sum(len(product.leading) > 1 for product in fused_products(analysis))
-    return Cost(count * CALL, 0, 0, count)
+    sums = normalized_sums(analysis).values()
+    elements = sum(math.prod(sizes) for sizes in sums if len(sizes) == FUSED_AXES)
+    return Cost(count * CALL + elements * SKIP, 0, 0, count)
 
 
 def _folding(before: Graph, after: Graph) -> str:
@@ -290,10 +293,10 @@ def _composed(
     is_compared: bool = True,
 ) -> _Composed:
     """Compose the movement of a graph, and compare the result unless the caller does."""
-    reshaped = _of_products(analyses.first)
+    fused = _of_fusions(analyses.first)
     for _ in range(MAX_TRIES):
         plan = Plan(analyses, stand_ins, settled, judge)
-        before, after = (Cost.sum([cost, reshaped]) for cost in (plan.before, plan.after))
+        before, after = (Cost.sum([cost, fused]) for cost in (plan.before, plan.after))
         if plan.after == plan.before:
             costs = {region.key: region.after for region in plan.regions}
             return _Composed(analyses, plan.regions, costs, before, before)

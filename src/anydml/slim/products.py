@@ -1,4 +1,4 @@
-"""Products by constant matrices, and the nodes that read values directly or through movement."""
+"""Products by constant matrices, sums that are normalised, and the nodes that read values directly or by movement."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from anydml.slim.analysis import Analysis
 from anydml.slim.graph import OUTSIDE
 from anydml.slim.operators import is_plain_gemm
 from anydml.slim.pieces import Digit, FlatPiece
+
+FUSED_AXES = 3
+"""Axes of the sums that ONNX Runtime fuses with a LayerNormalization."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,20 @@ def bias_of(analysis: Analysis, product: Product) -> tuple[int, str] | None:
 def fused_products(analysis: Analysis) -> list[Product]:
     """Return the products that runtimes fuse with an Add to a Gemm."""
     return [product for product in products_of(analysis) if bias_of(analysis, product) is not None]
+
+
+def normalized_sums(analysis: Analysis) -> dict[int, tuple[int, ...]]:
+    """Return the shapes of sums of two tensors of one shape that a LayerNormalization alone reads, by their numbers."""
+    graph, values, sums = analysis.graph, analysis.values, dict[int, tuple[int, ...]]()
+    for op in graph.ops:
+        maker = graph.maker(op.inputs[0]) if op.kind == "LayerNormalization" else None
+        if maker is None or maker.kind != "Add" or not graph.is_read_once(op.inputs[0]):
+            continue
+        terms = [values.get(name) for name in (*maker.inputs, *maker.outputs)]
+        shapes = {term.sizes if term is not None and term.tensor is not None else None for term in terms}
+        if len(shapes) == 1 and (sizes := shapes.pop()) is not None:
+            sums[graph.makers[op.inputs[0]]] = sizes
+    return sums
 
 
 @dataclass(frozen=True)

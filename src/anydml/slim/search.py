@@ -143,10 +143,25 @@ class Search:
         moving = iter([axis for axis in perm if sliced.sizes[axis] != 1])
         still = [k if size == 1 else next(moving) for k, size in enumerate(sliced.sizes)]
         ways = [
-            self._builder.reshape(self._builder.transpose(sliced, order, self._width), sizes)
-            for order in dict.fromkeys((tuple(perm), tuple(still)))
+            self._swapped(sliced, perm, sizes),
+            *(
+                self._builder.reshape(self._builder.transpose(sliced, order, self._width), sizes)
+                for order in dict.fromkeys((tuple(perm), tuple(still)))
+            ),
         ]
         return min(filter(None, ways), key=self._builder.cost, default=None)
+
+    def _swapped(self, expr: Expr, perm: Sequence[int], sizes: tuple[int, ...]) -> Expr | None:
+        """Return a matrix or several that are transposed last: runtimes leave that to a MatMul that reads them."""
+        moving = [axis for axis in perm if expr.sizes[axis] != 1]
+        if len(moving) < 2 or 1 in sizes[-2:] or moving != [*sorted(moving)[:-2], *sorted(moving)[:-3:-1]]:
+            return None
+        if [expr.sizes[axis] for axis in moving] != [size for size in sizes if size != 1]:
+            return None
+        *batch, rows, columns = sizes
+        reshaped = self._builder.reshape(expr, (*batch, columns, rows))
+        swap = [*range(len(batch)), len(batch) + 1, len(batch)]
+        return None if reshaped is None else self._builder.transpose(reshaped, swap, self._width)
 
     def _gathered(self, pieces: Pieces, sizes: tuple[int, ...]) -> Iterator[Expr]:
         """Yield a Gather of rows, by the same indices for each coordinate of an outermost axis."""

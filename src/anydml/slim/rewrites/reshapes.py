@@ -2,7 +2,7 @@
 
 A group whose values begin with some axes computes them with other leading axes if that takes fewer Reshapes: 1×64×512
 between two Gemm becomes 64×512, and the 4 heads of 1×4×64×64 become 2×2. It may take more if runtimes then need not
-reshape products.
+reshape products, or do not fuse a sum with the LayerNormalization behind it, which takes longer than both.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 
 from anydml.proving.elementwise import ELEMENTWISE
 from anydml.slim.analysis import Analysis
-from anydml.slim.costs import RESHAPES
+from anydml.slim.costs import CALL, RESHAPES, SKIP
 from anydml.slim.graph import OUTSIDE, Op
 from anydml.slim.operators import row_axes
-from anydml.slim.products import fused_products
+from anydml.slim.products import FUSED_AXES, fused_products, normalized_sums
 from anydml.slim.rewrites.rewrite import Rewrite
 from anydml.slim.sizes import StandIns
 
@@ -164,6 +164,12 @@ class ReshapePushing(Rewrite):
         changes: dict[Change, None] = {}
         for product in self._fused.values():
             changes[Change.of_reshape(product.sizes, (product.rows, product.columns))] = None
+        self._sums = normalized_sums(self._analysis)
+        for sizes in self._sums.values():
+            if len(sizes) == FUSED_AXES:
+                merged = (math.prod(sizes[:-1]), sizes[-1])
+                can_merge = self._stand_ins.can_reshape(merged, sizes)
+                changes[Change.of_reshape(sizes, merged) if can_merge else Change(sizes[:-1], (*sizes[:-1], 1))] = None
         for op in self._nodes:
             if self._is_reshape(op):
                 change = Change.of_reshape(self._values[op.inputs[0]].sizes, self._values[op.outputs[0]].sizes)
@@ -172,7 +178,7 @@ class ReshapePushing(Rewrite):
         for change in [*changes][:MAX_CHANGES]:
             for group in self._groups(change):
                 gain = self._cost(set(), group, change) - self._cost(group, group, change)
-                fewer = self._reshaped_products(set(), group, change) - self._reshaped_products(group, group, change)
+                fewer = self._in_runtime(set(), group, change) - self._in_runtime(group, group, change)
                 candidates.append((gain, fewer - gain, change, group))
         of_node: dict[int, Change] = {}
         for gain, more, change, group in sorted(candidates, key=lambda candidate: -candidate[0]):
@@ -215,17 +221,21 @@ class ReshapePushing(Rewrite):
                 yield from self._readers.get(name, ())
 
     def _cost(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
-        """Return the number of Reshapes of what some nodes read and make, and of products, if a group is changed."""
+        """Return the cost of some nodes in Reshapes, with those of what they read and make, if a group is changed."""
         names = {name for number in numbers for op in [self._nodes[number]] for name in (*op.inputs, *op.outputs)}
-        return self._reshaped_products(group, numbers, change) + sum(
-            self._reshapes_of(name, group, change) for name in names
-        )
+        return self._in_runtime(group, numbers, change) + sum(self._reshapes_of(name, group, change) for name in names)
 
-    def _reshaped_products(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
-        """Return how many of some nodes are products that runtimes reshape, if a group is changed."""
+    def _in_runtime(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
+        """Return what runtimes add to some nodes, in Reshapes, if a group is changed: to products, and fused sums."""
         count = 0
-        for product in (self._fused[number] for number in numbers if number in self._fused):
-            count += len((change.of(product.sizes) if product.number in group else product.sizes) or ()) != 2
+        for number in numbers:
+            shape = self._fused[number].sizes if number in self._fused else self._sums.get(number)
+            if shape is not None and number in group:
+                shape = change.of(shape)
+            if number in self._fused:
+                count += len(shape or ()) != 2
+            elif shape is not None and len(shape) == FUSED_AXES:
+                count += SKIP * math.prod(shape) // CALL
         return count
 
     def _reshapes_of(self, name: str, group: Set[int], change: Change) -> int:

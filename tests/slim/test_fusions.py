@@ -1,0 +1,99 @@
+"""What ONNX Runtime fuses of a slimmed model: what is faster together, and not what is slower."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import parser
+from slim.claims import proved
+
+from anydml.slim import slim
+
+SIZES = {"N": 2, "S": 5}
+
+LAYER = ["MatMul", "Add", "LayerNormalization", "MatMul", "Relu"]
+
+
+def optimised(model, path):
+    """The operators that ONNX Runtime runs of a model, and its results."""
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(path)
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    random = np.random.default_rng(0)
+    given = {
+        value.name: random.random([SIZES.get(size, size) for size in value.shape], np.float32)
+        for value in session.get_inputs()
+    }
+    results = session.run(None, given)
+    return [node.op_type for node in onnx.load(path).graph.node], results
+
+
+def layer(sizes):
+    """A layer whose sum is normalised, and movement that undoes itself, in whose place Reshapes may come."""
+    random = np.random.default_rng(1)
+    constants = {"w": (64, 64), "scale": (64,), "bias": (64,), "again": (64, 64)}
+    graph = f"""<ir_version: 8, opset_import: ["": 17]>
+    g (float[{sizes}] x, float[{sizes}] skip) => (float[{sizes}] z) <int64[1] one = {{0}}> {{
+        x1 = Unsqueeze (x, one)
+        x2 = Squeeze (x1, one)
+        s1 = Unsqueeze (skip, one)
+        s2 = Squeeze (s1, one)
+        a = MatMul (x2, w)
+        b = Add (a, s2)
+        c = LayerNormalization <axis = -1> (b, scale, bias)
+        d = MatMul (c, again)
+        z = Relu (d)
+    }}"""
+    model = parser.parse_model(graph)
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(random.random(shape, np.float32), name) for name, shape in constants.items()
+    )
+    return model
+
+
+@pytest.mark.parametrize("sizes", ["2, 16, 64", "N, 16, 64", "N, S, 64"])
+def test_sums_are_normalised_apart(sizes, tmp_path):
+    before = layer(sizes)
+    kinds, expected = optimised(before, tmp_path / "before.onnx")
+    assert "SkipLayerNormalization" in kinds, "the rewrite is for what ONNX Runtime does"
+    slimmed = slim(before)
+    assert proved(before, slimmed.model)
+    kinds, results = optimised(slimmed.model, tmp_path / "after.onnx")
+    assert "SkipLayerNormalization" not in kinds
+    assert "LayerNormalization" in kinds
+    np.testing.assert_allclose(results[0], expected[0], rtol=1e-5, atol=1e-5)
+
+
+def test_sums_of_few_elements_are_left():
+    before = layer("1, 2, 64")
+    assert [node.op_type for node in slim(before).model.graph.node] == LAYER
+
+
+def test_sums_that_others_read_are_left():
+    before = layer("2, 16, 64")
+    before.graph.node.append(onnx.helper.make_node("Neg", ["b"], ["y"]))
+    before.graph.output.append(onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 16, 64]))
+    assert [node.op_type for node in slim(before).model.graph.node] == [*LAYER, "Neg"]
+
+
+def test_matrices_are_transposed_last(tmp_path):
+    graph = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[4,2,16,8] q, float[4,16,8] k) => (float[4,2,16,16] z)
+    <int64[4] n = {4, 1, 8, 16}, int64[1] first = {0}, float scale = {0.5}> {
+        a = Relu (k)
+        b = Transpose <perm = [0, 2, 1]> (a)
+        b1 = Unsqueeze (b, first)
+        c = Reshape (b1, n)
+        d = MatMul (q, c)
+        z = Mul (d, scale)
+    }"""
+    before = parser.parse_model(graph)
+    kinds, expected = optimised(before, tmp_path / "before.onnx")
+    assert "Transpose" in kinds
+    slimmed = slim(before)
+    kinds, results = optimised(slimmed.model, tmp_path / "after.onnx")
+    assert "Transpose" not in kinds
+    np.testing.assert_allclose(results[0], expected[0], rtol=1e-5)
