@@ -84,7 +84,7 @@ def parts_of(term: Term, joined: int, window: Part | None) -> list[tuple[Term | 
         window: the first coordinate, how many are taken, and the step; None if all are.
 
     Returns:
-        The inputs of which something is taken; None if that is not the same for all sizes.
+        The inputs of which something is taken, in the order of the result; None if that is not the same for all sizes.
     """
     parts = list[tuple[Term | None, Part]]()
     at: Size = 0
@@ -96,5 +96,7 @@ def parts_of(term: Term, joined: int, window: Part | None) -> list[tuple[Term | 
         at = at + size
         if window is None or part[1] != 0:
             parts.append((term_input, part))
+    if window is not None and window[2] < 0:
+        parts.reverse()
     # What takes nothing takes nothing of the first.
     return parts or [(term.inputs[0], (0, 0, 1))]
