@@ -76,7 +76,7 @@ def test_flags_are_traced_once_and_noticed_once(library):
     # On a busy machine, calls may take long enough for another trace to seem worthwhile.
     assert fused.counts.traces <= 2
     assert fused.counts.fused + fused.counts.unfused == 40
-    assert "traced 2 times" in (told := fused.explain(given, chosen(12, rng)))
+    assert re.search(r"traced [23] times", told := fused.explain(given, chosen(12, rng)))
     assert "flags[" in told
 
 
