@@ -80,23 +80,23 @@ _BY_REASON: dict[str, tuple[str, ...]] = {
         " →  shape = tuple((size * times for size, times in zip(node.integers(1), x.shape, strict=True)))",
     ),
     "what stands outside of strings is not said, so none are cropped": (
-        "resizing: fill = Constant('' if x.dtype.hasobject else value.astype(x.dtype)[()])  →  fill = "
+        "resized_axes: fill = Constant('' if x.dtype.hasobject else value.astype(x.dtype)[()])  →  fill = "
         "Constant(value.astype(x.dtype)[()])",
     ),
     "only tf_crop_and_resize reads the region, and has one": (
-        "resizing: region = (Fraction(0), Fraction(1))  →  region = (Fraction(0), Fraction(0))",
-        "resizing: region = (Fraction(0), Fraction(1))  →  region = (Fraction(0), Fraction(2))",
-        "resizing: region = (Fraction(0), Fraction(1))  →  region = (Fraction(1), Fraction(0))",
-        "resizing: region = (Fraction(0), Fraction(1))  →  region = (Fraction(1), Fraction(1))",
+        "resized_axes: region = (Fraction(0), Fraction(1))  →  region = (Fraction(0), Fraction(0))",
+        "resized_axes: region = (Fraction(0), Fraction(1))  →  region = (Fraction(0), Fraction(2))",
+        "resized_axes: region = (Fraction(0), Fraction(1))  →  region = (Fraction(1), Fraction(0))",
+        "resized_axes: region = (Fraction(0), Fraction(1))  →  region = (Fraction(1), Fraction(1))",
     ),
     "the result is that of another reading": (
-        "resizing: self.corners, self.resized = (target, Fraction(count))  →  self.corners, self.resized = "
+        "resized_axes: self.corners, self.resized = (target, Fraction(count))  →  self.corners, self.resized = "
         "(Fraction(count), target)",
     ),
     "sizes are whole, so that the stretched length is, too": (
-        "resizing: size = math.floor(target) if is_by_scale else math.floor(target + HALF) if policy != "
+        "resized_axes: size = math.floor(target) if is_by_scale else math.floor(target + HALF) if policy != "
         "'stretch' else int(target)  →  size = math.floor(target + HALF) if policy != 'stretch' else int(target)",
-        "resizing: size = math.floor(target) if is_by_scale else math.floor(target + HALF) if policy != "
+        "resized_axes: size = math.floor(target) if is_by_scale else math.floor(target + HALF) if policy != "
         "'stretch' else int(target)  →  size = math.floor(target) if is_by_scale else math.floor(target + HALF)",
     ),
     "Python's slices count from the end, too": (

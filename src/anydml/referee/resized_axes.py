@@ -1,0 +1,132 @@
+"""Axes that Resize makes longer or shorter by nearest neighbour, in fractions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, Source
+
+HALF = Fraction(1, 2)
+ROUNDINGS: dict[str, Callable[[Any], int]] = {
+    "round_prefer_floor": lambda x: math.ceil(x - HALF),
+    "round_prefer_ceil": lambda x: math.floor(x + HALF),
+    "floor": math.floor,
+    "ceil": math.ceil,
+}
+
+
+class Axis:
+    """One axis that is resized: its length, the scale and the length of the result, and the region of interest."""
+
+    def __init__(
+        self, length: int, scale: Fraction, target: Fraction, count: int, roi: tuple[Fraction, Fraction]
+    ) -> None:
+        self.length, self.scale, self.target, self.count, self.roi = length, scale, target, count, roi
+        # `length_resized` of align_corners, and of the modes that ask whether it is more than 1.
+        self.corners, self.resized = target, Fraction(count)
+
+    def original(self, mode: str, y: int, kind: Callable[[Any], Any] = Fraction) -> Any:
+        """`x_original` of a coordinate of the result.
+
+        Args:
+            mode: the transformation.
+            y: the coordinate.
+            kind: the numbers that are computed with.
+        """
+        half, at, scale, target = kind(0.5), kind(y), kind(self.scale), kind(self.target)
+        if mode == "half_pixel":
+            return (at + half) / scale - half
+        if mode == "half_pixel_symmetric":
+            adjustment = self.count / target
+            center = kind(self.length) / 2
+            return center * (1 - adjustment) + (at + half) / scale - half
+        if mode == "pytorch_half_pixel":
+            return (at + half) / scale - half if self.resized > 1 else 0
+        if mode == "asymmetric":
+            return at / scale
+        if mode == "tf_half_pixel_for_nn":
+            return (at + half) / scale
+        last, start, end = self.length - 1, kind(self.roi[0]), kind(self.roi[1])
+        if mode == "align_corners":
+            corners = kind(self.corners)
+            return at * last / (corners - 1) if corners != 1 else 0
+        if self.resized > 1:
+            return start * last + at * (end - start) * last / (kind(self.resized) - 1)
+        return half * (start + end) * last
+
+
+def axes_of(node: Node) -> dict[int, Axis]:
+    """The axes that are resized."""
+    x, scales, sizes = node.array(0), node.optional(2), node.optional(3)
+    axes = [axis % x.ndim for axis in node.attributes.get("axes", range(x.ndim))]
+    roi = node.optional(1)
+    scaled = {}
+    is_by_scale = scales is not None and scales.size > 0
+    factors = (
+        [Fraction(float(s)) for s in scales] if is_by_scale and scales is not None else _factors(node, axes, sizes)
+    )
+    policy = node.attribute("keep_aspect_ratio_policy") or "stretch"
+    for k, axis in enumerate(axes):
+        length, scale = x.shape[axis], factors[k]
+        target = scale * length
+        size = math.floor(target) if is_by_scale else math.floor(target + HALF) if policy != "stretch" else int(target)
+        region = (Fraction(0), Fraction(1))
+        if roi is not None and roi.size:
+            region = Fraction(float(roi[k])), Fraction(float(roi[len(axes) + k]))
+        scaled[axis] = Axis(length, scale, target, size, region)
+    return scaled
+
+
+def _factors(node: Node, axes: list[int], sizes: Array | None) -> list[Fraction]:
+    assert sizes is not None
+    factors = [Fraction(int(size), node.array(0).shape[axis]) for size, axis in zip(sizes, axes, strict=True)]
+    policy = node.attribute("keep_aspect_ratio_policy") or "stretch"
+    if policy == "stretch":
+        return factors
+    return [(min if policy == "not_larger" else max)(factors)] * len(factors)
+
+
+def resize_axes(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = Fraction) -> list[Result]:
+    """The result of axes.
+
+    Args:
+        node: the node.
+        axes: the axes that are resized.
+        kind: the numbers that `x_original` is computed with.
+    """
+    x, mode = node.array(0), node.attribute("coordinate_transformation_mode")
+    rounding = ROUNDINGS[node.attribute("nearest_mode")]
+    value = np.array(node.attribute("extrapolation_value"))
+    fill = Constant("" if x.dtype.hasobject else value.astype(x.dtype)[()])
+    lines: list[list[int | None]] = []
+    for axis, length in enumerate(x.shape):
+        if axis not in axes:
+            lines.append([*range(length)])
+            continue
+        one = axes[axis]
+        line: list[int | None] = []
+        for y in range(one.count):
+            at = (
+                Fraction(float(original))
+                if not isinstance(original := one.original(mode, y, kind), Fraction)
+                else original
+            )
+            is_outside = mode == "tf_crop_and_resize" and not 0 <= at <= length - 1
+            line.append(None if is_outside else min(max(rounding(at), 0), length - 1))
+        lines.append(line)
+
+    def source(at: Coordinate) -> Source:
+        there = []
+        for c, line in zip(at, lines, strict=True):
+            original = line[c]
+            if original is None:
+                return fill
+            there.append(original)
+        return 0, tuple(there)
+
+    return [Result(tuple(map(len, lines)), x.dtype, source)]
