@@ -299,3 +299,17 @@ def test_fill_values_that_version_2_leaves_out_are_zeros_in_3(tmp_path):
         np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], expected)
         for name in "xy":
             shutil.rmtree(tmp_path / name)
+
+
+def test_groups_become_folders_and_files_with_nothing_else_asked(tmp_path):
+    group = zarr.open_group(str(tmp_path / "g"), mode="w", zarr_format=2, attributes={"title": "maps"})
+    group.create_array("x", data=np.arange(60).reshape(6, 10), chunks=(2, 5))
+    group.create_array("deep/names", data=np.array(["a", "long"], np.dtypes.StringDType()))
+    for source, target in ("g", "g.zip"), ("g.zip", "h"):
+        stores.rechunk(tmp_path / source, tmp_path / target).run()
+        assert stores.verify(tmp_path / "g", tmp_path / target) is None
+    found = zarr.open_group(str(tmp_path / "h"), mode="r")
+    assert (found.attrs["title"], [*found["deep/names"][...]]) == ("maps", ["a", "long"])
+    np.testing.assert_array_equal(found["x"][...], group["x"][...])
+    with pytest.raises(ModelError, match="say what is to be another"):
+        stores.rechunk(tmp_path / "g", tmp_path / "k")

@@ -15,6 +15,7 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import at_once, real_path, size_at
 from anydml.stores.formats.inside_files import Inside, said_of
 from anydml.stores.formats.n5 import as_plain
+from anydml.stores.formats.packing import is_packed
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
 from anydml.stores.formats.zarr_metadata import codecs_beside_spec, is_of_xarray, is_same, shard_levels
@@ -55,8 +56,11 @@ def rechunk_group(
         slices: by the names of axes, of every array that has them.
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)
-    is_other = version not in (None, group.version) or is_rewritten(source)
     sliced = _sliced(group, slices or {}, place)
+    # What is no folder becomes one, or a folder a file, with nothing else asked for.
+    is_moved = (isinstance(source, Inside) or is_packed(target)) and not sliced
+    is_moved &= chunks is None and shards is None and codec is None
+    is_other = version not in (None, group.version) or is_rewritten(source) or is_moved
     if (is_other or sliced) and chunks is None and shards is None and codec is None:
         asked = dict[str, Sizes | None]()
     else:
@@ -91,7 +95,7 @@ def rechunk_group(
         plan.remarks += [f"{name}: {remark}" for remark in remarks]
     same = [name for name, store, new, index in zip(chosen, stores, targets, indices, strict=True)
             if is_same(store.metadata, new.metadata) and _is_whole(index, store.shape)]  # fmt: skip
-    if same:
+    if same and not is_moved:
         plan.remarks.append(f"changes nothing of {names(same)}: {SAME}")
     if unchanged:
         size = bytes_text(sum(at_once(size_at, copied) if isinstance(source, Address) else map(size_at, copied)))
