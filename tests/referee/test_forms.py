@@ -20,7 +20,7 @@ from anydml.referee import causes_of, find_cases, judge, write_cases
 from anydml.referee.cases import same
 from anydml.referee.coverage import Coverage
 from anydml.referee.directml.cases import directml_cases, tensor_view, write_directml
-from anydml.referee.directml.features import reachable as directml_reachable
+from anydml.referee.directml.features import reachable_features as directml_reachable
 from anydml.referee.directml.page_sentences import QUESTIONS, SENTENCES
 from anydml.referee.documents import lines_of, page
 from anydml.referee.nodes import evaluate
@@ -29,7 +29,7 @@ from anydml.referee.shrinking import shrink_all
 from anydml.referee.webnn.calls_to_nodes import call_in
 from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
 from anydml.referee.webnn.cases import test_of as case_test
-from anydml.referee.webnn.features import reachable as webnn_reachable
+from anydml.referee.webnn.features import reachable_features as webnn_reachable
 from anydml.referee.webnn.operators import WEBNN
 from anydml.referee.webnn.steps import RULES
 

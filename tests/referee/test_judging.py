@@ -23,7 +23,7 @@ from anydml.referee.directml.cases import directml_cases
 from anydml.referee.documents import as_json, as_junit, as_sarif, lines_of, page
 from anydml.referee.nodes import Node, OptionalValue
 from anydml.referee.shrinking import shrink_all
-from anydml.referee.smaller_nodes import smaller as smaller_cases
+from anydml.referee.smaller_nodes import smaller_cases
 from anydml.referee.verdicts import Verdict, kind_of, without_excuses
 from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
 

@@ -9,8 +9,7 @@ from anydml.referee import make_cases
 from anydml.referee.cases import operator_named, same, valid_case
 from anydml.referee.entries import LISTS
 from anydml.referee.nodes import Node, TensorList, evaluate
-from anydml.referee.smaller_nodes import cuts, lines_of
-from anydml.referee.smaller_nodes import smaller as smaller_cases
+from anydml.referee.smaller_nodes import cuts, lines_of, smaller_cases
 
 
 def without_steps(node):

@@ -1,4 +1,4 @@
-"""What every command of `anydml` has in common: OUT as an option, and documents of what went wrong."""
+"""Common parts of all commands of `anydml`: OUT as an option, and documents of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `anydml stores` prints of a file or checkpoint: a report, and its lines."""
+"""Output of `anydml stores` for a file or checkpoint: a report, and its lines."""
 
 from __future__ import annotations
 

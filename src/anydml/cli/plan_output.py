@@ -1,4 +1,4 @@
-"""What the commands that write checkpoints and arrays print of their plans: text, or one line of JSON."""
+"""Output of the commands that write checkpoints and arrays: their plans as text, or as one line of JSON."""
 
 from __future__ import annotations
 

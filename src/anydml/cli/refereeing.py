@@ -75,14 +75,14 @@ def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
     """Return the coverage of an operator, and the functions that draw cases, group those of one file, and write it."""
     if form == "webnn":
         from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
-        from anydml.referee.webnn.features import reachable
+        from anydml.referee.webnn.features import reachable_features
 
-        return reachable, webnn_cases, by_operator, write_webnn
+        return reachable_features, webnn_cases, by_operator, write_webnn
     if form == "dxdispatch":
         from anydml.referee.directml.cases import directml_cases, write_directml
-        from anydml.referee.directml.features import reachable
+        from anydml.referee.directml.features import reachable_features
 
-        return reachable, directml_cases, iter, write_directml
+        return reachable_features, directml_cases, iter, write_directml
     from anydml.referee.case_folders import write_case
     from anydml.referee.cases import make_cases
     from anydml.referee.features import reachable_of

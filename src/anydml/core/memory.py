@@ -93,7 +93,7 @@ def trim_periodically(unused):
 
 
 def allocate(unused, size):
-    """As malloc: a cached block, or a new one. It has at least `MIN_SIZE` bytes, as arrays may shrink below that."""
+    """Like malloc: a cached block, or a new one. It has at least `MIN_SIZE` bytes, as arrays may shrink below that."""
     if size > pages.MAX_SIZE:
         return cython.NULL
     number: cython.int = size_class(max(size, MIN_SIZE))
@@ -116,7 +116,7 @@ def allocate(unused, size):
 
 
 def allocate_zeros(unused, count, size):
-    """As calloc."""
+    """Like calloc."""
     if size and count > pages.MAX_SIZE // size:
         return cython.NULL
     memory: cython.p_void = allocate(unused, count * size)
@@ -126,7 +126,7 @@ def allocate_zeros(unused, count, size):
 
 
 def reallocate(unused, bytes_, size):
-    """As realloc."""
+    """Like realloc."""
     if not bytes_:
         return allocate(unused, size)
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
@@ -140,7 +140,7 @@ def reallocate(unused, bytes_, size):
 
 
 def release(unused, bytes_, size):
-    """As free. The size is ignored, as an array's may have changed since."""
+    """Like free. The size is ignored, as an array's may have changed since."""
     if not bytes_:
         return
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
@@ -188,7 +188,7 @@ def new_array(rank, shape, kind):
 
 
 def empty(shape: tuple, kind: dtype) -> object:
-    """As `new_array`, for Python.
+    """Like `new_array`, for Python.
 
     Args:
         shape: sizes.

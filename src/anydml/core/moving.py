@@ -88,7 +88,7 @@ def run_units(work, plan, units, total):
 
 
 def run_plan(work, plan, units, total):
-    """As `run_units`, for a caller that holds the GIL, which large work releases."""
+    """Like `run_units`, for a caller that holds the GIL, which large work releases."""
     if total < SHARED_EFFORT:
         work(plan, 0, units)
         return 0
@@ -154,7 +154,7 @@ def describe(m, count):
 
 
 def run_backwards(m, count):
-    """As `run`, on one thread, with the units of each stage in reverse order, which must not matter."""
+    """Like `run`, on one thread, with the units of each stage in reverse order, which must not matter."""
     stage: Stage
     done: int64_t = 0
     written: int64_t = kernels.written(m, count)

@@ -80,7 +80,7 @@ def append_word(buffer, kind, value):
 
 
 def append_choice(buffer, kind, value):
-    """As `append_word`, but the form has no number."""
+    """Like `append_word`, but the form has no number."""
     before = buffer.formed
     refused = append_word(buffer, kind, value)
     buffer.formed = before + 1

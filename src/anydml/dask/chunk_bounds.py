@@ -22,7 +22,7 @@ Bounds = tuple[int, ...]
 
 
 class Section(NamedTuple):
-    """What a part of a result would have along an axis.
+    """The natural cuts of a part of a result along an axis.
 
     Attributes:
         start: first coordinate.
@@ -55,7 +55,7 @@ class AxisBounds(NamedTuple):
 
     @classmethod
     def of(cls, size: int, sections: Sequence[Section]) -> AxisBounds:
-        """How to cut an axis of a size that consists of sections, which may overlap."""
+        """Return the cuts of an axis that consists of sections, which may overlap."""
         if not size:
             return cls((0,), (0,))
         ends = [(0, size), *((section.start, section.stop) for section in sections)]
@@ -103,7 +103,7 @@ def _widest_run(cuts: Numbers, widths: Numbers) -> tuple[int, int, int]:
 
 
 def _merged(cuts: Numbers, widths: Numbers) -> Numbers:
-    """Those cuts between which no more fit into the widths that are asked for there."""
+    """Return the cuts between which no more fit into the widths that are asked for there."""
     kept, k = [0], 0
     while k < widths.size:
         width, end = int(widths[k]), widths.size
@@ -122,7 +122,7 @@ def _merged(cuts: Numbers, widths: Numbers) -> Numbers:
 
 
 def bounds_of(axes: Sequence[AxisBounds]) -> list[Bounds]:
-    """How to cut all axes: those that grow the most are cut evenly where there would be too many chunks in all."""
+    """Return the cuts of all axes. If there would be too many chunks in all, the axes that grow most are cut evenly."""
     chosen = [axis.chosen for axis in axes]
     growth = math.prod(axis.growth for axis in axes)
     for number in sorted(range(len(axes)), key=lambda k: -axes[k].growth):

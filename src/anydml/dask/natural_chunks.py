@@ -105,7 +105,7 @@ class InputChunks(NamedTuple):
         return cls(layout, bounds, chunk, room, largest)
 
     def shares(self, dimensions: Sequence[tuple[int, Sequence[int]]]) -> tuple[list[int], int]:
-        """How many coordinates of each dimension the largest chunk has.
+        """The number of coordinates that the largest chunk has of each dimension.
 
         Args:
             dimensions: their sizes and steps along each axis.
@@ -141,7 +141,7 @@ def _width(runs: Sequence[Dimension], shares: Mapping[int, int]) -> int:
 
 
 class PickChunks(NamedTuple):
-    """How what a pick writes is cut.
+    """The cuts of what a pick writes.
 
     Attributes:
         places: of the moves that replace it.
@@ -168,7 +168,7 @@ class PickChunks(NamedTuple):
         return pick_chunks
 
     def section(self, axis: int) -> Section | None:
-        """What it asks for along an axis of its indices; None along others."""
+        """Return the section that it asks for along an axis of its indices; None along others."""
         if (width := self.widths.get(axis)) is None:
             return None
         _, start, stop = self.whole.along(axis)
@@ -179,7 +179,7 @@ class PickChunks(NamedTuple):
 
 
 def _pick_cuts(pick: Pick, whole: CoordinateMove, chunks: InputChunks) -> dict[int, Numbers]:
-    """As `PickChunks.cuts`."""
+    """See `PickChunks.cuts`."""
     at, _ = pick._replace(is_kept=np.ones_like(pick.is_kept)).places(chunks.layout)
     numbers = np.zeros(pick.shift.size, np.int64)
     for coordinate, starts in zip(at, chunks.bounds, strict=True):
@@ -202,7 +202,7 @@ def chunk_of(bounds: Bounds, at: Array) -> Array:
 
 
 def _pick_widths(move: Move, whole: CoordinateMove, chunks: InputChunks) -> dict[int, int]:
-    """As `PickChunks.widths`."""
+    """See `PickChunks.widths`."""
     source, count = move.reads, len(move.sizes)
     steps = (*source.strides, *(lookup.stride for lookup in source.lookups))
     sizes = (*move.sizes, *(lookup.size for lookup in source.lookups))
@@ -265,7 +265,10 @@ def natural_bounds(
 def _section(
     move: CoordinateMove, axis: int, inputs: Sequence[InputChunks], several: Collection[tuple[int, int]]
 ) -> Section:
-    """What a move asks for along an axis of the result; moves begin at several places along some axes of inputs."""
+    """Return the section that a move asks for along an axis of the result.
+
+    Moves begin at several places along some axes of inputs.
+    """
     runs, start, stop = move.along(axis)
     if move.operand < 0:
         return Section(start, stop, 0, ())

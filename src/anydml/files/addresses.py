@@ -292,7 +292,7 @@ class Address(_LocalPath):
         return False
 
     def iterdir(self) -> Generator[Address, None, None]:
-        """What is in the folder; of http only what checkpoints have by usual names.
+        """Yield the entries of the folder; for http only files with the usual names of checkpoints.
 
         Raises:
             OSError: it cannot be listed.
@@ -360,7 +360,7 @@ class Address(_LocalPath):
 
 
 class AddressStat(NamedTuple):
-    """What is known of an object.
+    """The properties of an object.
 
     Attributes:
         st_size: bytes.
@@ -397,7 +397,7 @@ class _Read(io.RawIOBase):
 
 
 def _state_of(metadata: Any) -> tuple[Any, ...]:
-    """What changes with an object, by its properties."""
+    """Return what changes with an object, by its properties."""
     return metadata["size"], metadata["e_tag"], str(metadata["last_modified"])
 
 

@@ -1,4 +1,4 @@
-"""What this process may use: memory in total and at present, and processors."""
+"""Limits of this process: its memory in total and at present, and its processors."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ class Maker(Sizing):
         return x.seen((*x.n[:axis], count, length, *x.n[axis + 1 :]), change)
 
     def flat(self, x: Any) -> Any:
-        """What is read as one axis, in row-major order; stored first where that takes one stride and there is none."""
+        """Return x as one axis, in row-major order; it is stored first where no single stride reads it."""
         return View((self.count(x),))
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:

@@ -13,7 +13,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, ValueInfoProto
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors
-from anydml.onnx.walk import Body, Name, called, main_graphs, names, nodes, plain_domain, tensors
+from anydml.onnx.walk import Body, Name, function_name, main_graphs, names, nodes, plain_domain, tensors
 from anydml.text import escape_controls
 
 MAX_BYTES = 2**31 - 1
@@ -49,7 +49,7 @@ def check(model: ModelProto) -> None:
         raise ModelError(message, field="opset_import", rule="an import for each domain that is used")
     Budget().ask("the model", "checking it", 2 * size + NODE * len(model.graph.node))
     try:
-        onnx.checker.check_model(_checkable(model))
+        onnx.checker.check_model(_replace_unchecked(model))
     except Exception as error:
         raise ModelError(f"the model breaks a rule of ONNX: {reason(error)}") from None
 
@@ -91,9 +91,9 @@ def _check_inlined_size(model: ModelProto) -> None:
     attribute of the model.
     """
     longest = NAME + max(map(_bytes, names(model)), default=0)
-    largest = max(map(_bytes, _passed(model)), default=0)
-    functions = {called(one): one for one in model.functions}
-    calls = {name: {called(node) for node in nodes([one])} & functions.keys() for name, one in functions.items()}
+    largest = max(map(_bytes, _passed_attributes(model)), default=0)
+    functions = {function_name(one): one for one in model.functions}
+    calls = {name: {function_name(node) for node in nodes([one])} & functions.keys() for name, one in functions.items()}
     sizes: dict[Name, tuple[int, int]] = {}
 
     def size(top: Body) -> tuple[int, int]:
@@ -102,7 +102,7 @@ def _check_inlined_size(model: ModelProto) -> None:
         for node in nodes([top]):
             node_bytes = node.ByteSize() + (len(node.input) + len(node.output)) * longest
             node_bytes += largest * sum(bool(attribute.ref_attr_name) for attribute in node.attribute)
-            more, inside = sizes.get(called(node), (1, node_bytes))
+            more, inside = sizes.get(function_name(node), (1, node_bytes))
             count, total = min(MAX_NODES + 1, count + more), min(MAX_BYTES + 1, total + inside)
         return count, total
 
@@ -115,7 +115,7 @@ def _check_inlined_size(model: ModelProto) -> None:
     Budget().ask("the model's functions", "inlining them", 4 * total + NODE * count)
 
 
-def _passed(model: ModelProto) -> Iterator[AttributeProto]:
+def _passed_attributes(model: ModelProto) -> Iterator[AttributeProto]:
     """Yield the attributes that may replace references in functions: those of calls, and defaults."""
     domains = {plain_domain(function.domain) for function in model.functions}
     for function in model.functions:
@@ -151,7 +151,7 @@ def _byte_size(model: ModelProto) -> int:
     return size
 
 
-def _checkable(model: ModelProto) -> ModelProto:
+def _replace_unchecked(model: ModelProto) -> ModelProto:
     """Return the model with placeholders for what the checker need not see.
 
     It requires shapes and types of inputs and outputs, but does not compare them, and looks for the files of external

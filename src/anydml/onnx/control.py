@@ -62,11 +62,11 @@ class _Unrolling:
                 unrolled += self._rounds(proto)
             else:
                 self._fold(proto)
-                self._counted(proto, 0)
+                self._count_nodes(proto, 0)
                 unrolled.append(proto)
         return unrolled
 
-    def _counted(self, proto: NodeProto, size: int) -> None:
+    def _count_nodes(self, proto: NodeProto, size: int) -> None:
         self._count += 1
         self._bytes += size
         if self._count > MAX_NODES:
@@ -100,7 +100,7 @@ class _Unrolling:
             return [proto]
         name = "then_branch" if taken else "else_branch"
         graph = next(attribute.g for attribute in proto.attribute if attribute.name == name)
-        return self._inlined(graph, (), proto.output)
+        return self._inline(graph, (), proto.output)
 
     def _rounds(self, proto: NodeProto) -> list[NodeProto]:
         graph = next(attribute.g for attribute in proto.attribute if attribute.name == "body")
@@ -117,7 +117,7 @@ class _Unrolling:
         while goes_on and (max_rounds is None or done < max_rounds):
             number = self._constant(round_nodes, "iteration", np.array(done, np.int64))
             names = [self._fresh.new(f"{proto.name or 'Loop'}", "round") for _ in graph.output]
-            round_nodes += self._inlined(graph, (number, condition, *carried), names)
+            round_nodes += self._inline(graph, (number, condition, *carried), names)
             goes_on = 1 if is_counted else self._number(names[0])
             if goes_on is None:
                 return [proto]
@@ -153,7 +153,7 @@ class _Unrolling:
                 self._fold(copies[-1])
         return copies
 
-    def _inlined(self, graph: GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[NodeProto]:
+    def _inline(self, graph: GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[NodeProto]:
         """Inline a subgraph with fresh names, its inputs and outputs connected to the given ones."""
         renamed = dict(zip((value.name for value in graph.input), inputs, strict=False))
         new_nodes: list[NodeProto] = []
@@ -161,7 +161,7 @@ class _Unrolling:
             name = renamed[tensor.name] = self._fresh.new(tensor.name, "value")
             self._keep(name, tensor)
             new_nodes.append(helper.make_node("Constant", [], [name], name=name, value=tensor))
-            self._counted(new_nodes[-1], tensor.ByteSize())
+            self._count_nodes(new_nodes[-1], tensor.ByteSize())
         protos = []
         for proto in graph.node:
             for name in proto.output:
@@ -171,7 +171,7 @@ class _Unrolling:
             copied.CopyFrom(proto)
             copied.name = self._fresh.new(proto.name or proto.op_type, "node")
             _rename(copied, renamed)
-            self._counted(copied, copied.ByteSize())
+            self._count_nodes(copied, copied.ByteSize())
             protos.append(copied)
         new_nodes += self.nodes(protos)
         return new_nodes + self._handed_on([renamed.get(value.name, value.name) for value in graph.output], outputs)

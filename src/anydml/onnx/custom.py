@@ -65,7 +65,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
 
     def make() -> Array:
         if not waiting:
-            call = {name: _stored(value) for name, value in arguments.items()}
+            call = {name: _store(value) for name, value in arguments.items()}
             called = getattr(functions, function.name)(**call)
             waiting.extend(called[::-1] if function.has_parts else [called if function.lengths is None else called[0]])
         return waiting.pop()
@@ -129,7 +129,7 @@ NODES: Mapping[tuple[str, str], Entry] = {(DOMAIN, name): _entry(function) for n
 """Entries for `anydml.onnx.table`."""
 
 
-def _stored(value: Any) -> Any:
+def _store(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.array
-    return [_stored(item) for item in value] if isinstance(value, list) else value
+    return [_store(item) for item in value] if isinstance(value, list) else value

@@ -127,7 +127,7 @@ class RunningContext(LoweringContext):
         one = element.reshape(1)
         return (self.composer.positions_of(one) if one.dtype.hasobject else one).tobytes()
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
+    def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         region = self.composer
         tensor = Tensor(dtype, value.sizes, value=value, maker=node.label)
         region.made.append(weakref.ref(tensor))

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's DirectML provider emulates: 64-bit integers, by every other 32-bit one."""
+"""The emulation of ONNX Runtime's DirectML provider: 64-bit integers are read as every other 32-bit one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def is_emulated(desc: OperatorDesc, level: FeatureLevel) -> bool:
     if not desc.problems(level):
         return False
     fields: dict[str, Any] = {field.name: getattr(desc, field.name) for field in dataclasses.fields(desc)}  # type: ignore[arg-type]
-    narrow = {name: _narrowed(value, "indices" in name) for name, value in fields.items()}
+    narrow = {name: _narrow(value, "indices" in name) for name, value in fields.items()}
     return narrow != fields and not dataclasses.replace(desc, **narrow).problems(level)  # type: ignore[type-var]
 
 
-def _narrowed(value: Any, is_index: bool) -> Any:
+def _narrow(value: Any, is_index: bool) -> Any:
     """Return a tensor's desc, or several, with 32-bit integers; anything else as it is."""
     if isinstance(value, tuple):
-        return tuple(_narrowed(item, is_index) for item in value)
+        return tuple(_narrow(item, is_index) for item in value)
     if not isinstance(value, TensorDesc) or value.data_type not in NARROW:
         return value
     kind = DataType.UINT32 if is_index else NARROW[value.data_type]

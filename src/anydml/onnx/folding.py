@@ -61,17 +61,17 @@ class FoldingContext(ShapeContext):
         """See `LoweringContext.pattern`."""
         return element.tobytes()
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
+    def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         count = math.prod(value.sizes)
         if is_open(value.sizes) or count > self._most:
             raise UnknownElementsError(node.label)
         if self.composer.bytes_stored() > dtype.itemsize * self._most:
             raise UnknownElementsError(node.label)
-        elements = self._moved(self.composer.unfinished(value), dtype)
+        elements = self._run_moves(self.composer.unfinished(value), dtype)
         array = known_array([elements[k] for k in range(count)], dtype, value.sizes)
         return Tensor(dtype, value.sizes, array, maker=node.label)
 
-    def _moved(self, moves: Sequence[Move], dtype: np.dtype[Any]) -> Mapping[int, Any]:
+    def _run_moves(self, moves: Sequence[Move], dtype: np.dtype[Any]) -> Mapping[int, Any]:
         """Run moves; return the elements of the output, by number."""
         memory: dict[int, Any] = {**self._elements, OUTPUT: {}}
 

@@ -94,7 +94,7 @@ class Node:
         """Return an error for a valid node that computes."""
         return ComputesError(f"{self.label}: {message}", self.operator, field, rule)
 
-    def reworded(self, error: Exception) -> ModelError:
+    def as_node_error(self, error: Exception) -> ModelError:
         """Convert an error of an anydml function to an error of this node."""
         name = getattr(error, "operator", None) or self.operator.lower()
         # The caller's line is that of the graph.

@@ -1,4 +1,4 @@
-"""What is known of values without running a graph: types and sizes, and the elements of small tensors."""
+"""Inference of values without running a graph: types and sizes, and the elements of small tensors."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def infer_outputs(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue |
     try:
         types = _types(node, opsets, inputs)
         inferred_values = {
-            name: declared_tensor(helper.make_value_info(name, kind), _unknown) for name, kind in types.items()
+            name: declared_tensor(helper.make_value_info(name, kind), _unknown_size) for name, kind in types.items()
         }
     except Exception:  # onnx raises errors of many types if it cannot infer something.
         inferred_values = {}
@@ -91,7 +91,7 @@ def infer_outputs(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue |
         yield inferred_values.get(name)
 
 
-def _unknown(axis: int, name: str | None) -> int | None:
+def _unknown_size(axis: int, name: str | None) -> int | None:
     return None
 
 

@@ -105,7 +105,7 @@ class LoweringContext(abc.ABC):
             results = node.entry.run(node, self, *node.checked(inputs))
             return tuple(results) if isinstance(results, list) else (results,)
         except self.REWORDED as error:
-            raise node.reworded(error) from None
+            raise node.as_node_error(error) from None
 
     def require_memory(self, node: Node, size: int) -> None:
         """Check that there is memory for `size` bytes of indices, which a node is about to create.
@@ -192,7 +192,7 @@ class LoweringContext(abc.ABC):
         """Return the bytes of a one-element array, for fills."""
 
     @abc.abstractmethod
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
+    def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         """Record a result that is composed of moves."""
 
     def computed_result(
@@ -256,7 +256,7 @@ class LoweringContext(abc.ABC):
         """
         check_rank(f"{node.label}: the result", array.ndim)
         check_bytes(node, array.shape, array.itemsize)
-        return self._described(node, array.value, array.element)
+        return self._record_result(node, array.value, array.element)
 
     def empty_result(self, node: Node, shape: Sizes, dtype: np.dtype[Any]) -> Tensor:
         """Record a result that has no elements, or whose elements do not matter, as the graph does not run.
@@ -312,7 +312,7 @@ class ShapeContext(LoweringContext):
         layout = Layout.packed(shape, moved_type(dtype).itemsize)
         return self.composer.input("it", shape, layout.strides, layout.element_size)
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
+    def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         return Tensor(dtype, value.sizes)
 
     def computed_result(

@@ -18,16 +18,16 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inline_functions
 from anydml.onnx.control import unroll
 from anydml.onnx.directml.described import Described, NoTypeError
-from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES, indices_of, outside
+from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES, indices_of, outside_index_error
 from anydml.onnx.folding import fold
 from anydml.onnx.graph import ComputesError, Node, Opsets, label, last_use, opsets_of, read_as_data, size_determining
 from anydml.onnx.graph_values import GraphValue, Held, Tensor
 from anydml.onnx.inference import FOLLOWED, Unknown, declared_tensor, infer_outputs, initial
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computed_nodes import ARITHMETIC
-from anydml.onnx.read import named, read_node
+from anydml.onnx.read import iter_named_nodes, read_node
 from anydml.onnx.tensor_protos import numpy_type, sizes_text, tensor_type, type_name
-from anydml.onnx.translation_findings import MOVING, NO_ELEMENTS, ON_THE_CPU, Finding, apart, movement_in
+from anydml.onnx.translation_findings import MOVING, NO_ELEMENTS, ON_THE_CPU, Finding, host_finding, movement_in
 from anydml.onnx.walk import plain_domain
 from anydml.operators import OperatorDesc
 from anydml.text import escape_controls
@@ -138,7 +138,7 @@ class _Descriptions:
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings."""
-        protos = [*named(self._model)]
+        protos = [*iter_named_nodes(self._model)]
         nodes = [self._read(proto, name) for name, proto in protos]
         self._needed = size_determining([node for node in nodes if isinstance(node, Node)])
         graph = self._model.graph
@@ -148,7 +148,11 @@ class _Descriptions:
         self._values.update((value.name, self._input(value)) for value in graph.input)
         drops = last_use([(proto.input, proto.output) for _, proto in protos], ())
         for i, ((name, proto), node) in enumerate(zip(protos, nodes, strict=True)):
-            finding = self._foreign(proto, name, node) if isinstance(node, ModelError) else self._ours(proto, node)
+            finding = (
+                self._describe_other(proto, name, node)
+                if isinstance(node, ModelError)
+                else self._describe_movement(proto, node)
+            )
             if finding is not None:
                 on_host = data.isdisjoint(proto.output) and not self._needed.isdisjoint(proto.output)
                 if on_host and self._skips_empty and isinstance(finding.error, NoTypeError):
@@ -184,7 +188,7 @@ class _Descriptions:
         is_named = any(isinstance(size, str) for size in sizes or ())
         return Unknown(f"input {show(value.name)}, which has {_sizes(sizes)}", self._missing if is_named else ())
 
-    def _ours(self, proto: NodeProto, node: Node) -> Finding | None:
+    def _describe_movement(self, proto: NodeProto, node: Node) -> Finding | None:
         """Translate a node of an operator that anydml implements; note its results."""
         inputs = node.inputs_in(self._values)
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
@@ -193,7 +197,7 @@ class _Descriptions:
             self._forget(node.outputs, unknown)
             computes = node.operator in ARITHMETIC
             if node.entry.describe is None and not computes:
-                return apart(node.name, ON_THE_CPU) if node.operator in MOVING and self._skips_empty else None
+                return host_finding(node.name, ON_THE_CPU) if node.operator in MOVING and self._skips_empty else None
             why = f"its sizes depend on {unknown.why}"
             return Finding(node.name, unchecked=why, sizes=unknown.sizes, computes=computes)
         ctx = ShapeContext()
@@ -204,22 +208,24 @@ class _Descriptions:
             self._forget(node.outputs, Unknown(f"{node.label}, of which {message}"))
             return self._by_inputs(Described(node, (), self._dimensions, ctx, True), known_inputs, message)
         except ComputesError as error:
-            return self._foreign(proto, node.name, error)
+            return self._describe_other(proto, node.name, error)
         except ModelError as error:
             self._forget(node.outputs, Unknown(f"{node.label}, which breaks a rule"))
             return Finding(node.name, error=error)
         self._values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
-        return self._described(Described(node, outputs, self._dimensions, ctx, self._skips_empty), known_inputs)
+        return self._finding_of(Described(node, outputs, self._dimensions, ctx, self._skips_empty), known_inputs)
 
-    def _described(self, described: Described, inputs: Sequence[GraphValue | None]) -> Finding | None:
+    def _finding_of(self, described: Described, inputs: Sequence[GraphValue | None]) -> Finding | None:
         node = described.node
         outputs = [output for output in described.outputs if isinstance(output, Tensor)]
         is_skipped = all(not output.size for output in outputs) or all(output.array is not None for output in outputs)
         if node.entry.describe is None:
-            return apart(node.name, ON_THE_CPU) if node.operator in MOVING and self._skips_empty else None
+            return host_finding(node.name, ON_THE_CPU) if node.operator in MOVING and self._skips_empty else None
         if self._skips_empty and is_skipped:
-            return None if any(output.size for output in outputs) or not outputs else apart(node.name, NO_ELEMENTS)
-        if (error := outside(node, inputs)) is not None:
+            return (
+                None if any(output.size for output in outputs) or not outputs else host_finding(node.name, NO_ELEMENTS)
+            )
+        if (error := outside_index_error(node, inputs)) is not None:
             return Finding(node.name, error=error)
         try:
             desc = node.entry.describe(described, *node.checked(inputs))
@@ -239,7 +245,7 @@ class _Descriptions:
         message = f"{missing}; descs need it as a constant of at most {FOLLOWED} integers"
         cause = node.error(message, missing.partition(" ")[0], DESCS_HAVE_SIZES)
         if node.operator in MOVING and self._skips_empty:
-            return replace(apart(node.name, ON_THE_CPU), cause=cause)
+            return replace(host_finding(node.name, ON_THE_CPU), cause=cause)
         try:
             desc = node.entry.describe(described, *node.checked(inputs)) if node.entry.describe else None
         except ModelError as error:
@@ -260,7 +266,7 @@ class _Descriptions:
                 tensor.held = Held(self._budget, tensor.array)
         return results
 
-    def _foreign(self, proto: NodeProto, name: str, error: ModelError) -> Finding:
+    def _describe_other(self, proto: NodeProto, name: str, error: ModelError) -> Finding:
         """Note the results of a node that anydml does not implement, as far as onnx can infer them."""
         inputs = [self._values.get(name) for name in proto.input]
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)

@@ -37,14 +37,14 @@ def raise_opset(model: ModelProto) -> ModelProto:
         return model
     for what in ("functions", "training_info"):
         if len(getattr(model, what)):
-            raise _refused(version, f"onnx's converter would lose the model's {what}")
+            raise _unsupported_error(version, f"onnx's converter would lose the model's {what}")
     if any(isinstance(body, GraphProto) and body.sparse_initializer for body in bodies([model.graph])):
-        raise _refused(version, "onnx's converter would lose the model's sparse initializers")
+        raise _unsupported_error(version, "onnx's converter would lose the model's sparse initializers")
     check(model)
     try:
         return onnx.version_converter.convert_version(model, NEEDED)
     except Exception as error:
-        raise _refused(version, f"onnx's converter says: {reason(error)}") from None
+        raise _unsupported_error(version, f"onnx's converter says: {reason(error)}") from None
 
 
 def raise_function_opsets(functions: Iterable[FunctionProto], model: ModelProto) -> None:
@@ -61,7 +61,7 @@ def raise_function_opsets(functions: Iterable[FunctionProto], model: ModelProto)
         if version is not None and _uses("", [function]):
             name = show(function.name)
             reason = f"function {name} has its own opset {version}, and onnx's converter leaves functions out"
-            raise _refused(version, reason)
+            raise _unsupported_error(version, reason)
         raised = max(NEEDED, models or NEEDED)
         _set_version(function.opset_import, raised)
         if models is None:
@@ -107,6 +107,6 @@ def _remove(imports: Any, domain: str) -> None:
         imports.add(domain=name, version=version)
 
 
-def _refused(version: int, reason: str) -> ModelError:
+def _unsupported_error(version: int, reason: str) -> ModelError:
     message = f"the model has opset {version}, and Split takes its sizes as an input since opset {NEEDED}; {reason}"
     return ModelError(message, MICROSOFT, "opset_import", f"opset {NEEDED} or later")

@@ -18,7 +18,7 @@ from anydml.files.json_path import show
 from anydml.onnx.graph import MICROSOFT
 from anydml.onnx.opset import drop_import, raise_function_opsets, raise_opset
 from anydml.onnx.training_nodes import FreshNames, Lengths, concat_nodes, lengths_in, note_lengths, split_nodes
-from anydml.onnx.walk import Body, Name, called, main_graphs, nodes, subgraphs
+from anydml.onnx.walk import Body, Name, function_name, main_graphs, nodes, subgraphs
 
 
 def make_portable(model: ModelProto) -> ModelProto:
@@ -75,14 +75,14 @@ def training_nodes(model: ModelProto) -> list[NodeProto]:
 
 def _own_functions(model: ModelProto) -> frozenset[Name]:
     """Return the names of the model's functions, which may shadow operators."""
-    return frozenset(map(called, model.functions))
+    return frozenset(map(function_name, model.functions))
 
 
 def _is_training(model_functions: Set[Name], node: NodeProto) -> bool:
     """Return whether a node is one of the two operators rather than a call of a function of this name."""
     if node.domain != MICROSOFT or node.op_type not in ("SplitTraining", "ConcatTraining"):
         return False
-    return called(node) not in model_functions
+    return function_name(node) not in model_functions
 
 
 class _Rewriter:
@@ -125,7 +125,7 @@ def _check_axes_are_passed(model: ModelProto, functions: Iterable[FunctionProto]
     referred: dict[Name, set[str]] = {}
     for function in functions:
         required = {*function.attribute}
-        referred.setdefault(called(function), set()).update(
+        referred.setdefault(function_name(function), set()).update(
             attribute.ref_attr_name
             for node in nodes([function])
             if _is_training(model_functions, node)
@@ -133,7 +133,7 @@ def _check_axes_are_passed(model: ModelProto, functions: Iterable[FunctionProto]
             if attribute.ref_attr_name in required
         )
     for node in nodes([*main_graphs(model), *model.functions]):
-        missing = referred.get(called(node), set()) - {attribute.name for attribute in node.attribute}
+        missing = referred.get(function_name(node), set()) - {attribute.name for attribute in node.attribute}
         if missing:
             name = show(min(missing))
             message = f"node {show(node.name)} calls {show(node.op_type)} without the attribute {name}"

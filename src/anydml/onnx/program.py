@@ -77,7 +77,7 @@ class Program:
         self.programs = 0
         self._is_fused = is_fused
         has_text = any(value.dtype.hasobject for value in self.inputs.values())
-        self._moved: Fused[..., Any] | None = fuse(self._traced) if is_fused and not has_text else None
+        self._moved: Fused[..., Any] | None = fuse(self._trace) if is_fused and not has_text else None
         self._last_use = last_use([(node.inputs, node.outputs) for node in self.nodes], self.outputs)
         self._decisive = size_determining(self.nodes)
 
@@ -112,7 +112,7 @@ class Program:
         return self._run(arrays, log)
 
     def _arguments(self, arrays: Mapping[str, Any]) -> list[Any] | None:
-        """Return the arguments for `_traced`, with None for omitted inputs; None if names are wrong.
+        """Return the arguments for `_trace`, with None for omitted inputs; None if names are wrong.
 
         Small inputs that may determine sizes are passed as Python numbers, which `fuse` leaves open.
         """
@@ -139,7 +139,7 @@ class Program:
             arguments.append(value)
         return arguments
 
-    def _traced(self, *arguments: Any) -> tuple[Any, ...]:
+    def _trace(self, *arguments: Any) -> tuple[Any, ...]:
         """Trace the graph on the arguments of `_arguments`; the function that is fused."""
         trace = next((leaf.trace for leaf in leaves(arguments) if isinstance(leaf, TracedArray)), None)
         if trace is None:
@@ -201,13 +201,13 @@ class Program:
         results: list[Any] = []
         for name in self.outputs:
             value = values[name]
-            copies = [_own(name, tensor, foreign, running.budget) for tensor in tensors_in([value])]
+            copies = [_own_array(name, tensor, foreign, running.budget) for tensor in tensors_in([value])]
             nothing = None if isinstance(value, EmptyOptional) else copies
             results.append(nothing if isinstance(value, TensorSequence) else copies[0])
         return tuple(results)
 
 
-def _own(name: str, tensor: Tensor, foreign: dict[int, Any], budget: Budget) -> Array:
+def _own_array(name: str, tensor: Tensor, foreign: dict[int, Any], budget: Budget) -> Array:
     """Return a result as a new array; copy it if it aliases an input or another result, as Identity's does."""
     array = stored_array(tensor)
     if id(array) in foreign or not array.flags.writeable or not array.flags.owndata:

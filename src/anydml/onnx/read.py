@@ -21,7 +21,7 @@ def read_nodes(model: ModelProto) -> list[Node]:
         ModelError: anydml does not support an operator, or its version.
     """
     opsets = opsets_of(model.opset_import)
-    return [read_node(proto, opsets, name) for name, proto in named(model)]
+    return [read_node(proto, opsets, name) for name, proto in iter_named_nodes(model)]
 
 
 NO_SUCH = "not supported: anydml has the operators that only move elements"
@@ -41,7 +41,7 @@ REASONS = {
 """Why operators of ONNX's own domain are refused, where there is more to say."""
 
 
-def named(model: ModelProto) -> Iterator[tuple[str, NodeProto]]:
+def iter_named_nodes(model: ModelProto) -> Iterator[tuple[str, NodeProto]]:
     """Yield unique names and nodes of the main graph, in order; missing and repeated names are replaced."""
     taken: set[str] = set()
     for i, proto in enumerate(model.graph.node):

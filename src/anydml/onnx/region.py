@@ -84,9 +84,9 @@ class Region(Composer):
         """Compile the program, or return a cached one with equal moves; one with constants is not cached."""
         # Operand counts are part of the key, since outputs may have no moves.
         key = None if self._counts[CONSTANT] else (*self._moves, *self._counts.values(), self.bytes_stored())
-        return self._compiled() if key is None else PROGRAMS.find(key, self._compiled)
+        return self._compile() if key is None else PROGRAMS.find(key, self._compile)
 
-    def _compiled(self) -> Compiled:
+    def _compile(self) -> Compiled:
         program = self.whole_program()
         engine_program = array_engine(program.name, []).compile_program(program) if program.moves else None
         own_bytes = program.scratch_bytes + program.constant_bytes

@@ -36,7 +36,7 @@ def not_looked_at(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in left if not finding.computes and not finding.on_host]
 
 
-def _why(finding: Finding) -> str:
+def _reason(finding: Finding) -> str:
     return f'"{finding.node}": {finding.unchecked}'
 
 
@@ -58,7 +58,7 @@ def left_out(findings: Sequence[Finding]) -> Iterator[str]:
         verb = "is" if len(others) == 1 else "are"
         count = count_noun(len(others), "node")
         which = counts(finding.operator for finding in others)
-        yield f"{count} {verb} not looked at, because sizes are not known ({which}); first {_why(others[0])}"
+        yield f"{count} {verb} not looked at, because sizes are not known ({which}); first {_reason(others[0])}"
     for why in dict.fromkeys(finding.apart for finding in findings if finding.apart and not finding.on_host):
         operators = [finding.operator for finding in findings if finding.apart == why]
         yield f"{count_noun(len(operators), 'node')} not on the device ({counts(operators)}): {why}"

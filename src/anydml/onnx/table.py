@@ -70,7 +70,7 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "ScatterND"): Entry((11, 13, 16, 18), scattering.scatter_nd, by_index.scatter_nd),
     ("", "TensorScatter"): Entry((24,), scattering.tensor_scatter),
     ("", "Trilu"): Entry((14,), scattering.trilu, as_values.trilu, (1,)),
-    ("", "Where"): Entry((9, 16), scattering.where, as_layout.where),
+    ("", "Where"): Entry((9, 16), scattering.where, as_layout.element_wise_if),
     # Blocks of pixels
     ("", "DepthToSpace"): Entry((1, 11, 13, 28), pixel_blocks.depth_to_space, as_layout.depth_to_space),
     ("", "Resize"): Entry((10, 11, 13, 18, 19), resizing.resize, as_layout.upsample, (1, 2, 3)),

@@ -106,7 +106,7 @@ class TracingContext(LoweringContext):
             raise UnknownElementsError("strings")
         return element.tobytes()
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
+    def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         sources = [piece.source for piece in value.pieces if isinstance(piece.source, Access)]
         lookups = [lookup for source in sources for lookup in every_lookup(source.lookups)]
         if any(lookup.outside == "refuse" and lookup.operand >= SCRATCH for lookup in lookups):

@@ -1,4 +1,4 @@
-"""What translating a node to a desc found."""
+"""Findings of the translation of nodes to descs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MOVING = frozenset({
 """Operators without a desc that do more than rename a buffer."""
 
 
-def apart(name: str, why: str) -> Finding:
+def host_finding(name: str, why: str) -> Finding:
     """Return the finding of a node of which nothing would run on the device."""
     return Finding(name, unchecked=why, apart=why)
 

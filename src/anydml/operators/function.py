@@ -30,7 +30,7 @@ from anydml.tensor import Layout
 
 
 class ArrayLike(Protocol):
-    """What arrays of all libraries have."""
+    """The attributes that arrays of all libraries have."""
 
     @property
     def shape(self) -> Any:

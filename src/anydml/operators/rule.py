@@ -1,4 +1,4 @@
-"""What operators' rules and fronts are written in: annotations, and the marks by which they are found.
+"""Annotations for operators' rules and fronts, and the marks by which these are found.
 
 A rule is a function ``rule(make, *inputs, *numbers)`` that makes an operator's results from views of its inputs by the
 verbs of `anydml.moves.verbs`. Inputs are a `View` each, or one list of them; numbers are `int64`, `Numbers`, or words.

@@ -1,4 +1,4 @@
-"""What is known of values in the bodies of nodes: shapes that are the same in each round of a Loop or a Scan."""
+"""Values in the bodies of nodes: shapes that are the same in each round of a Loop or a Scan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Results = Sequence[Term | None]
 
 
 class Rounds:
-    """What each round of a Loop or a Scan takes and makes.
+    """Inputs and results of each round of a Loop or a Scan.
 
     Args:
         call: the node.

@@ -1,4 +1,4 @@
-"""What is known of sizes beside that names stand for 1 and more: what nodes do not refuse."""
+"""Bounds of sizes, beyond that names stand for 1 and more: sizes that nodes do not refuse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anydml.proving.sizes import Size, least, least_of, name, products_of
 
 
 class Bounds:
-    """What is known of sizes, since a node refuses others."""
+    """Bounds of sizes: a node refuses others."""
 
     def __init__(self) -> None:
         self._least: dict[Size, int] = {}

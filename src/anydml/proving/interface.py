@@ -1,4 +1,4 @@
-"""What two models take and return: whether they can be compared at all, and what their dimensions' names stand for."""
+"""Inputs and outputs of two models: whether they can be compared, and what their dimensions' names stand for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of operators: the terms of nodes that move, or that are equal to others for all sizes."""
+"""Terms of operators: of nodes that move, or that are equal to others for all sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a value's elements are reshaped, transposed and repeated: by factors, whose sizes may be polynomials."""
+"""Orders of elements of reshaped, transposed and repeated values: by factors, whose sizes may be polynomials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Entry = tuple[int, Size]
 
 
 class Order(NamedTuple):
-    """How a value is reshaped, transposed and repeated.
+    """The order of elements of a value that is reshaped, transposed and repeated.
 
     Attributes:
         factors: sizes whose product is the source's number of elements; each numbers elements faster than those before.

@@ -41,7 +41,7 @@ Known = tuple[Mapping[str, Size], Mapping[str, Size]]
 
 @dataclass
 class Proof:
-    """What is known of two models.
+    """The result of comparing two models.
 
     Attributes:
         verdict: "proved" if they compute the same; "rounded" if they do for real numbers, but floats may be rounded

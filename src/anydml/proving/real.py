@@ -1,4 +1,4 @@
-"""What is equal for real numbers, but may be rounded otherwise: in which order numbers are added and multiplied."""
+"""Equalities of real numbers that may be rounded otherwise: the order in which numbers are added and multiplied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes may refuse what they are given, since sizes do not fit, or since nothing is known of them."""
+"""Nodes that may refuse their inputs, since sizes do not fit, or since nothing is known of the operator."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ TRIES = 4
 
 @dataclass(frozen=True)
 class Shown:
-    """What running both models showed.
+    """The result of running both models.
 
     Attributes:
         sizes: sizes of dimensions by name.

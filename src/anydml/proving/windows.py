@@ -1,4 +1,4 @@
-"""What slices take along axes, by the factors of what they are taken of."""
+"""Windows of slices along axes, by the factors of the sliced value."""
 
 from __future__ import annotations
 

@@ -80,7 +80,9 @@ def outputs_by_desc(
         **{initializer.name: numpy_helper.to_array(initializer) for initializer in model.graph.initializer},
         **inputs,
     }
-    bound = [_bound(array, tensor) for array, (_, tensor) in zip(_read(node, desc, arrays), desc.inputs, strict=False)]
+    bound = [
+        _as_laid_out(array, tensor) for array, (_, tensor) in zip(_read(node, desc, arrays), desc.inputs, strict=False)
+    ]
     results = [np.zeros(tensor.sizes, tensor.data_type.dtype) for _, tensor in desc.outputs]
     device.compile_operator(desc).bind(bound, results).dispatch()
     if isinstance(desc, NonzeroCoordinatesOperatorDesc):
@@ -141,7 +143,7 @@ def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:
     return [array for array in inputs if array.size] if isinstance(desc, JoinOperatorDesc) else inputs
 
 
-def _bound(array: Any, tensor: TensorDesc) -> Any:
+def _as_laid_out(array: Any, tensor: TensorDesc) -> Any:
     """A packed array in the sizes and strides of a tensor, whose type has another name where DirectML has none."""
     flat = np.ascontiguousarray(array).reshape(-1).view(tensor.data_type.dtype)
     return tensor_view(flat, tensor)

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.referee.drawing import Draw
-from anydml.referee.features import features_of, reachable
+from anydml.referee.features import features_of, reachable_features
 from anydml.referee.no_cases import reason_of
 from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, evaluate
 from anydml.referee.operator_rules import Operator, Quote
@@ -155,7 +155,7 @@ def make_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0, is_v
 
 
 def _of_operator(operator: Operator, count: int, seed: int, is_valid: bool) -> Iterator[Case]:
-    missing = set(reachable(operator)) if is_valid else set()
+    missing = set(reachable_features(operator)) if is_valid else set()
     for k in range(count):
         draw = Draw(f"{seed} {operator.name} {k} {is_valid}")
         name = f"{operator.name}_{k:05d}"

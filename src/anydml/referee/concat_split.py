@@ -14,7 +14,7 @@ from anydml.referee.operator_rules import (
     Operator,
     Reading,
     Rule,
-    always,
+    is_any_node,
 )
 
 
@@ -65,7 +65,7 @@ CONCAT = Operator(
     "Concat",
     _draw_concat,
     _concat,
-    ((always, ("Concatenate a list of tensors into a single tensor.",)),),
+    ((is_any_node, ("Concatenate a list of tensors into a single tensor.",)),),
     (
         AXIS,
         Rule(
@@ -165,7 +165,7 @@ SPLIT = Operator(
             ("If the tensor is not evenly splittable into `num_outputs`, the last chunk will be smaller.",),
         ),
         (
-            always,
+            is_any_node,
             (
                 "the tensor is split into equal sized parts",
                 "Otherwise, the tensor is split to equal sized parts",

@@ -19,32 +19,32 @@ from anydml.referee.nodes import (
     ResultList,
     TensorList,
 )
-from anydml.referee.operator_rules import LeftOut, Operator, Rule, always
+from anydml.referee.operator_rules import LeftOut, Operator, Rule, is_any_node
 from anydml.referee.schema_texts import element_type, result_dtypes
-from anydml.referee.sequence_operators import whole
+from anydml.referee.sequence_operators import copy_tensor
 
 
-def copied(node: Node, number: int = 0) -> AnyResult:
+def copy_input(node: Node, number: int = 0) -> AnyResult:
     """An input of any kind as it is."""
     value = node.inputs[number]
     element = value.element if isinstance(value, OptionalValue) else value
     copy: Any = None
     if isinstance(element, TensorList):
-        copy = ResultList(element.dtype, tuple(whole(node, number, k) for k in range(len(element.tensors))))
+        copy = ResultList(element.dtype, tuple(copy_tensor(node, number, k) for k in range(len(element.tensors))))
     elif element is not None:
-        copy = whole(node, number, 0)
+        copy = copy_tensor(node, number, 0)
     return OptionalResult(value.dtype, value.is_sequence, copy) if isinstance(value, OptionalValue) else copy
 
 
 def _identity(node: Node) -> list[AnyResult]:
-    return [copied(node)]
+    return [copy_input(node)]
 
 
 IDENTITY = Operator(
     "Identity",
     lambda draw: Node("Identity", draw.opset, (draw.value(draw.kind("input")),)),
     _identity,
-    ((always, ("Tensor to copy input into.",)),),
+    ((is_any_node, ("Tensor to copy input into.",)),),
     typed_by="input",
 )
 
@@ -66,7 +66,7 @@ def _draw_dropout(draw: Draw) -> Node:
 
 def _dropout(node: Node) -> list[Result]:
     mask = Result(node.array(0).shape, np.dtype(bool), lambda at: Constant(True))
-    return [whole(node, 0), mask][: node.outputs]
+    return [copy_tensor(node, 0), mask][: node.outputs]
 
 
 def _trains(node: Node) -> bool:
@@ -74,7 +74,7 @@ def _trains(node: Node) -> bool:
     return mode is not None and bool(mode.any())
 
 
-def _drops(node: Node) -> bool:
+def _drops_input(node: Node) -> bool:
     ratio = node.optional(1)
     return _trains(node) and (ratio is None or float(ratio) != 0)
 
@@ -92,7 +92,7 @@ DROPOUT = Operator(
             ),
         ),
         (
-            always,
+            is_any_node,
             (
                 "the operation mimics inference mode where nothing will be dropped from the input data and if mask is "
                 "requested as output it will contain all ones",
@@ -102,7 +102,7 @@ DROPOUT = Operator(
     ),
     typed_by="data",
     left_out=(
-        LeftOut("training, which draws at random what is dropped", _drops),
+        LeftOut("training, which draws at random what is dropped", _drops_input),
         LeftOut(
             "masks before opset 12, and of training by a ratio of 0, which the text does not describe",
             lambda node: node.outputs > 1 and (node.opset < 12 or _trains(node)),
@@ -113,10 +113,10 @@ DROPOUT = Operator(
 
 def _draw_cast(draw: Draw) -> Node:
     x = draw.data(draw.dtype("input"), draw.sizes())
-    return Node("Cast", draw.opset, (x,), {"to": element_type(x.dtype), **_how(draw)})
+    return Node("Cast", draw.opset, (x,), {"to": element_type(x.dtype), **_conversion_attributes(draw)})
 
 
-def _how(draw: Draw) -> dict[str, Any]:
+def _conversion_attributes(draw: Draw) -> dict[str, Any]:
     """Attributes that control conversions to other types."""
     attributes: dict[str, Any] = {}
     if draw.opset >= 19 and draw.is_likely(0.3):
@@ -127,7 +127,7 @@ def _how(draw: Draw) -> dict[str, Any]:
 
 
 def _cast(node: Node) -> list[Result]:
-    return [whole(node, 0)]
+    return [copy_tensor(node, 0)]
 
 
 def converts(to: Callable[[Node], int]) -> LeftOut:
@@ -141,7 +141,7 @@ CAST = Operator(
     "Cast",
     _draw_cast,
     _cast,
-    ((always, ("returns an output tensor of the same size in the converted type",)),),
+    ((is_any_node, ("returns an output tensor of the same size in the converted type",)),),
     typed_by="input",
     left_out=(converts(lambda node: int(node.attributes["to"])),),
 )
@@ -149,7 +149,7 @@ CAST = Operator(
 
 def _draw_cast_like(draw: Draw) -> Node:
     x = draw.data(draw.dtype("input"), draw.sizes())
-    return Node("CastLike", draw.opset, (x, draw.data(x.dtype, draw.sizes(max_rank=2))), _how(draw))
+    return Node("CastLike", draw.opset, (x, draw.data(x.dtype, draw.sizes(max_rank=2))), _conversion_attributes(draw))
 
 
 CAST_LIKE = Operator(
@@ -158,7 +158,7 @@ CAST_LIKE = Operator(
     _cast,
     (
         (
-            always,
+            is_any_node,
             (
                 "casts the elements of a given input tensor (the first input) to the same data type as the elements "
                 "of the second input tensor",
@@ -209,7 +209,7 @@ CONSTANT = Operator(
     "Constant",
     _draw_constant,
     _constant,
-    ((always, ("Output tensor containing the same value of the provided tensor.",)),),
+    ((is_any_node, ("Output tensor containing the same value of the provided tensor.",)),),
     (
         Rule(
             "one attribute",

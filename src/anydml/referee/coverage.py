@@ -1,4 +1,4 @@
-"""How much of the texts cases cover: versions, types, attributes, omissions, first and last valid values."""
+"""Coverage of the texts by cases: versions, types, attributes, omissions, first and last valid values."""
 
 from __future__ import annotations
 

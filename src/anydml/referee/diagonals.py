@@ -9,7 +9,7 @@ from onnx import helper
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Constant, Coordinate, Node, Result, Source, zero
-from anydml.referee.operator_rules import Operator, Rule, always, zero_of_strings
+from anydml.referee.operator_rules import Operator, Rule, is_any_node, zero_of_strings
 from anydml.referee.schema_texts import result_dtypes
 
 
@@ -37,7 +37,7 @@ EYE_LIKE = Operator(
     _eye_like,
     (
         (lambda node: node.attribute("k") != 0, ("If T2 is the output, this op sets T2[i, i+k] = 1.",)),
-        (always, ("Generate a 2D tensor (matrix) with ones on the diagonal and zeros everywhere else.",)),
+        (is_any_node, ("Generate a 2D tensor (matrix) with ones on the diagonal and zeros everywhere else.",)),
     ),
     (
         Rule(
@@ -78,7 +78,7 @@ TRILU = Operator(
             lambda node: bool(node.attribute("upper")),
             ("The upper triangular part consists of the elements on and above the given diagonal (k).",),
         ),
-        (always, ("The lower triangular part consists of elements on and below the diagonal.",)),
+        (is_any_node, ("The lower triangular part consists of elements on and below the diagonal.",)),
     ),
     (
         Rule(

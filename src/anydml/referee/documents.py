@@ -221,7 +221,7 @@ def page(judged: Judged) -> Explanation:
 
 
 def _pictures(stored: Stored) -> Any:
-    """What anydml moves in the model of a case, its inputs being constants but for the first; none if it cannot."""
+    """Return pictures of anydml's moves for a model whose inputs but the first are constants; none if it cannot run."""
     from anydml.explain import explain
 
     try:

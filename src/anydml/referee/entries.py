@@ -101,10 +101,10 @@ def _without_axis(node: Node, lists: Lists, axes: Sequence[int], axis: int) -> I
         order = [other - (other > axis) for other in smaller.attributes["perm"] if other != axis]
         smaller = smaller._replace(attributes={**smaller.attributes, "perm": order})
     for at in dict.fromkeys((0, x.shape[axis] - 1)) if x.shape[axis] else ():
-        yield smaller.with_input(0, _taken(x, at, axis))
+        yield smaller.with_input(0, _take(x, at, axis))
 
 
-def _taken(x: Array, at: int, axis: int) -> Any:
+def _take(x: Array, at: int, axis: int) -> Any:
     taken = np.empty((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
     taken[...] = np.take(x, at, axis)
     return taken

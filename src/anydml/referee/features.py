@@ -89,7 +89,7 @@ def _of_numbers(name: str, value: Array) -> Iterator[str]:
 
 
 @lru_cache(None)
-def reachable(operator: Operator) -> tuple[str, ...]:
+def reachable_features(operator: Operator) -> tuple[str, ...]:
     """The features that the cases of an operator must reach: versions, types, attributes, omissions, edges."""
     names: dict[str, None] = {}
     for version, opsets in versions(operator.name):
@@ -122,4 +122,4 @@ NOT_DRAWN = {
 
 def reachable_of(name: str) -> tuple[str, ...]:
     """The same, by the operator's type."""
-    return reachable(OPERATORS[name])
+    return reachable_features(OPERATORS[name])

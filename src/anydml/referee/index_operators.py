@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, place, wrap_index
-from anydml.referee.operator_rules import AXIS, Operator, Quote, Rule, always, input_between, one_of
+from anydml.referee.operator_rules import AXIS, Operator, Quote, Rule, input_between, is_any_node, one_of
 
 OUT_OF_BOUNDS: Quote = (
     "It is an error if any of the index values are out of bounds.",
@@ -66,7 +66,7 @@ GATHER = Operator(
             ("All index values are expected to be within bounds [-s, s-1] along axis of size s.",),
         ),
         (
-            always,
+            is_any_node,
             (
                 "Each entry in `indices` produces a `r-1` dimensional slice of the input tensor.",
                 "and concatenates them in an output tensor of rank q + (r - 1)",
@@ -102,7 +102,7 @@ GATHER_ELEMENTS = Operator(
     "GatherElements",
     _draw_gather_elements,
     _gather_elements,
-    ((always, ("Its output shape is the same as the shape of `indices` and consists of one value",)),),
+    ((is_any_node, ("Its output shape is the same as the shape of `indices` and consists of one value",)),),
     (
         AXIS,
         input_between("indices", 1, along_axis, OUT_OF_BOUNDS),
@@ -163,7 +163,7 @@ GATHER_ND = Operator(
             ("starts from the `b+1` dimension",),
         ),
         (
-            always,
+            is_any_node,
             (
                 "The output tensor is obtained by mapping each index-tuple in the `indices` tensor "
                 "to the corresponding slice "
@@ -210,7 +210,7 @@ COMPRESS = Operator(
             ("In case axis is not provided, input is flattened before elements are selected.",),
         ),
         (
-            always,
+            is_any_node,
             (
                 "Selects slices from an input tensor along a given axis where condition evaluates to "
                 "True for each axis index.",
@@ -246,7 +246,7 @@ REVERSE_SEQUENCE = Operator(
     "ReverseSequence",
     _draw_reverse,
     _reverse,
-    ((always, ("the operator reverses the first sequence_lens[i] elements on time axis",)),),
+    ((is_any_node, ("the operator reverses the first sequence_lens[i] elements on time axis",)),),
     (
         one_of("time_axis", lambda node: [0, 1], 2, ("Must be one of 0 (default), or 1.",)),
         Rule(

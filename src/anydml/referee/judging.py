@@ -244,7 +244,7 @@ class Worker:
         self._reader.start()
         answer = self._line(STARTING)
         if answer is None or "error" in answer:
-            reason = answer["error"] if answer else f"it ended while it was loaded: {self._said(0, last=True)}"
+            reason = answer["error"] if answer else f"it ended while it was loaded: {self._describe_end(0, last=True)}"
             self.close()
             raise ModelError(f"the engine {engine!r} cannot be used: {reason}")
         self.version: str = answer["version"]
@@ -268,7 +268,7 @@ class Worker:
         if self._is_late:
             return base._replace(verdict=HANGS, kind=f"longer than {seconds:g} s", detail=f"longer than {seconds:g} s")
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        stderr_text = self._said(before)
+        stderr_text = self._describe_end(before)
         return base._replace(kind=kind_of(f"{name} {stderr_text}"), detail=f"{name} {stderr_text}".strip())
 
     def _read(self) -> None:
@@ -305,7 +305,7 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _said(self, before: int, last: bool = False) -> str:
+    def _describe_end(self, before: int, last: bool = False) -> str:
         self._errors.seek(before)
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
         return lines[-1 if last else 0] if lines else ""

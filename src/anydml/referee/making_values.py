@@ -10,9 +10,9 @@ import numpy as np
 
 from anydml.referee.drawing import INT64_MAX, Draw
 from anydml.referee.nodes import Constant, Node, Result
-from anydml.referee.operator_rules import LeftOut, Operator, Rule, always
+from anydml.referee.operator_rules import LeftOut, Operator, Rule, is_any_node
 from anydml.referee.schema_texts import result_dtypes
-from anydml.referee.shaping import whole
+from anydml.referee.shaping import draw_elements
 
 INT64 = np.dtype(np.int64)
 
@@ -50,7 +50,7 @@ CONSTANT_OF_SHAPE = Operator(
             lambda node: "value" in node.attributes,
             ("the value and datatype of the output tensor is taken from 'value'",),
         ),
-        (always, ("the value in the output defaults to 0, and the datatype defaults to float32",)),
+        (is_any_node, ("the value in the output defaults to 0, and the datatype defaults to float32",)),
     ),
     (
         Rule(
@@ -93,7 +93,7 @@ NON_ZERO = Operator(
                 "Returns the indices of the elements that are non-zero (in row-major order - by dimension).",
             ),
         ),
-        (always, ("Returns the indices of the elements that are non-zero (in row-major order - by dimension).",)),
+        (is_any_node, ("Returns the indices of the elements that are non-zero (in row-major order - by dimension).",)),
     ),
     typed_by="X",
     left_out=(LeftOut("strings: the text does not say which is zero", lambda node: node.array(0).dtype.hasobject),),
@@ -126,14 +126,14 @@ RANGE = Operator(
     "Range",
     _draw_range,
     _range,
-    ((always, ("number_of_elements = max( ceil( (limit - start) / delta ) , 0 )",)),),
+    ((is_any_node, ("number_of_elements = max( ceil( (limit - start) / delta ) , 0 )",)),),
     typed_by="start",
     left_out=(LeftOut("numbers that the type rounds: the text does not say how often it does", _is_rounded),),
 )
 
 
 def _draw_shape(draw: Draw) -> Node:
-    x = whole(draw)
+    x = draw_elements(draw)
     attributes = {}
     if draw.opset >= 15:
         ends = [draw.randint(-x.ndim - 2, x.ndim + 2), -x.ndim, x.ndim, -1, 1, INT64_MAX, -INT64_MAX]
@@ -165,7 +165,7 @@ SHAPE = Operator(
                 "out-of-range",
             ),
         ),
-        (always, ("outputs an 1D int64 tensor containing the shape of the input tensor",)),
+        (is_any_node, ("outputs an 1D int64 tensor containing the shape of the input tensor",)),
     ),
     typed_by="data",
 )
@@ -177,9 +177,9 @@ def _size(node: Node) -> list[Result]:
 
 SIZE = Operator(
     "Size",
-    lambda draw: Node("Size", draw.opset, (whole(draw),)),
+    lambda draw: Node("Size", draw.opset, (draw_elements(draw),)),
     _size,
-    ((always, ("outputs a int64 scalar that equals to the total number of elements of the input tensor",)),),
+    ((is_any_node, ("outputs a int64 scalar that equals to the total number of elements of the input tensor",)),),
     typed_by="data",
 )
 

@@ -184,16 +184,16 @@ def zero(dtype: np.dtype[Any]) -> Constant:
 
 def evaluate(node: Node, formula: Formula) -> list[Value]:
     """The results of a node, element by element."""
-    return [_evaluated(node, result) for result in formula(node)]
+    return [_evaluate(node, result) for result in formula(node)]
 
 
-def _evaluated(node: Node, result: AnyResult) -> Value:
+def _evaluate(node: Node, result: AnyResult) -> Value:
     match result:
         case Result():
             return _tensor(node, result)
         case ResultList():
             return TensorList(result.dtype, tuple(_tensor(node, array) for array in result.results))
-    element: Any = None if result.result is None else _evaluated(node, result.result)
+    element: Any = None if result.result is None else _evaluate(node, result.result)
     return OptionalValue(result.dtype, result.is_sequence, element)
 
 

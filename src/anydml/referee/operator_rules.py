@@ -98,7 +98,7 @@ class Operator(NamedTuple):
         return all(rule.holds(node) for rule in self.rules) and not any(reason.has(node) for reason in self.left_out)
 
 
-def always(node: Node) -> bool:
+def is_any_node(node: Node) -> bool:
     """True of every node."""
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import helper
 
-from anydml.referee.copies import copied
+from anydml.referee.copies import copy_input
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import (
     AnyResult,
@@ -16,7 +16,7 @@ from anydml.referee.nodes import (
     Result,
     ResultList,
 )
-from anydml.referee.operator_rules import Operator, Rule, always
+from anydml.referee.operator_rules import Operator, Rule, is_any_node
 from anydml.referee.schema_texts import element_type
 
 
@@ -33,14 +33,14 @@ def _draw_optional(draw: Draw) -> Node:
     )
 
 
-def _optional(node: Node) -> list[OptionalResult]:
+def _optional_result(node: Node) -> list[OptionalResult]:
     if not node.inputs:
         kind = node.attributes["type"]
         is_sequence = kind.HasField("sequence_type")
         element = (kind.sequence_type.elem_type if is_sequence else kind).tensor_type.elem_type
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
         return [OptionalResult(dtype, is_sequence, None)]
-    copy = copied(node)
+    copy = copy_input(node)
     assert not isinstance(copy, OptionalResult)
     return [OptionalResult(copy.dtype, isinstance(copy, ResultList), copy)]
 
@@ -48,13 +48,13 @@ def _optional(node: Node) -> list[OptionalResult]:
 OPTIONAL = Operator(
     "Optional",
     _draw_optional,
-    _optional,
+    _optional_result,
     (
         (
             lambda node: not node.inputs,
             ("containing either an empty optional of a certain type specified by the attribute",),
         ),
-        (always, ("or a non-empty value containing the input element",)),
+        (is_any_node, ("or a non-empty value containing the input element",)),
     ),
     typed_by="input",
 )
@@ -68,7 +68,7 @@ def _draw_get(draw: Draw) -> Node:
 
 
 def _get(node: Node) -> list[AnyResult]:
-    element = copied(node)
+    element = copy_input(node)
     if isinstance(element, OptionalResult):
         assert element.result is not None
         return [element.result]
@@ -97,7 +97,7 @@ OPTIONAL_GET_ELEMENT = Operator(
             ("If the input is a tensor or sequence type, it returns the input.",),
         ),
         (
-            always,
+            is_any_node,
             (
                 "If the input is an optional type, it outputs the element in the input.",
                 "Outputs the element in the optional-type input.",
@@ -142,7 +142,7 @@ OPTIONAL_HAS_ELEMENT = Operator(
             ),
         ),
         (
-            always,
+            is_any_node,
             (
                 "Returns true if (1) the input is an optional-type and contains an element, or, (2) the input is a "
                 "tensor or sequence type.",

@@ -15,13 +15,13 @@ from anydml.referee.operator_rules import (
     Operator,
     Reading,
     Rule,
-    always,
     axis_twice,
     has,
     input_between,
+    is_any_node,
     zero_of_strings,
 )
-from anydml.referee.shaping import whole
+from anydml.referee.shaping import draw_elements
 
 
 def _modes(opset: int) -> list[str]:
@@ -29,7 +29,7 @@ def _modes(opset: int) -> list[str]:
 
 
 def _draw_pad(draw: Draw) -> Node | None:
-    x = whole(draw)
+    x = draw_elements(draw)
     mode = draw.choice(["constant", *_modes(draw.opset)])
     is_cutting = draw.is_likely(0.3)
     is_far = draw.is_likely(0.2)
@@ -166,7 +166,7 @@ PAD = Operator(
                 "axis",
             ),
         ),
-        (always, ("pads with a given constant value as specified by `constant_value`",)),
+        (is_any_node, ("pads with a given constant value as specified by `constant_value`",)),
     ),
     (
         input_between("axes", 3, _axis_bounds, AXIS_IN_RANGE),
@@ -225,7 +225,7 @@ PAD = Operator(
 
 
 def _draw_crop(draw: Draw) -> Node:
-    x = whole(draw, parameter="input_data", min_rank=1)
+    x = draw_elements(draw, parameter="input_data", min_rank=1)
     axes = [*range(x.ndim)]
     attributes: dict[str, Any] = {}
     if draw.is_likely(0.5):
@@ -271,7 +271,7 @@ CENTER_CROP_PAD = Operator(
             lambda node: any(a > b for a, b in zip(node.array(0).shape, _center_crop_pad(node)[0].shape, strict=True)),
             ("The starting value for the cropping window is rounded down",),
         ),
-        (always, ("the input will be padded equally on both sides to center it in the output",)),
+        (is_any_node, ("the input will be padded equally on both sides to center it in the output",)),
     ),
     (
         Rule(

@@ -6,7 +6,7 @@ from typing import Any
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Coordinate, Node, Result, Source, place
-from anydml.referee.operator_rules import Operator, always, has
+from anydml.referee.operator_rules import Operator, has, is_any_node
 
 
 def _draw_depth_to_space(draw: Draw) -> Node:
@@ -47,7 +47,7 @@ DEPTH_TO_SPACE = Operator(
             ),
         ),
         (
-            always,
+            is_any_node,
             (
                 "In the DCR mode, elements along the depth dimension from the input tensor are "
                 "rearranged in the following "
@@ -84,7 +84,7 @@ SPACE_TO_DEPTH = Operator(
     _space_to_depth,
     (
         (
-            always,
+            is_any_node,
             (
                 "values from the height and width dimensions are moved to the depth dimension",
                 "this op outputs a copy of the input tensor where values from the height and width "

@@ -38,7 +38,7 @@ def draw_missing(
 
 
 def with_rules(names: Sequence[str], rules: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Those of some operators that have a rule to break.
+    """Return the operators that have a rule to break.
 
     Raises:
         ModelError: there is none.

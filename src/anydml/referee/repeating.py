@@ -6,12 +6,12 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Coordinate, Node, Result, Sizes, Source
-from anydml.referee.operator_rules import Operator, Rule, always
-from anydml.referee.shaping import whole
+from anydml.referee.operator_rules import Operator, Rule, is_any_node
+from anydml.referee.shaping import draw_elements
 
 
 def _draw_expand(draw: Draw) -> Node:
-    x = whole(draw, parameter="input")
+    x = draw_elements(draw, parameter="input")
     wanted = [draw.choice([1, size, draw.choice([0, 2, 5]) if size == 1 else size]) for size in x.shape]
     if draw.is_likely(0.4):
         wanted = [draw.choice([1, 2, 3]) for _ in range(draw.randint(1, 2))] + wanted
@@ -28,7 +28,7 @@ def broadcast(*shapes: Sizes) -> Sizes:
 
 
 def read_broadcast(at: Coordinate, shape: Sizes) -> Coordinate:
-    """Where an input of a shape is read for a coordinate of the common shape."""
+    """Return the coordinate at which an input of a shape is read for a coordinate of the common shape."""
     aligned = at[len(at) - len(shape) :]
     return tuple(0 if size == 1 else c for c, size in zip(aligned, shape, strict=True))
 
@@ -63,7 +63,7 @@ EXPAND = Operator(
             lambda node: _expand(node)[0].shape != tuple(node.integers(1)),
             ("It is possible that the output.shape is not equal to shape",),
         ),
-        (always, ("Broadcast the input tensor following the given shape and the broadcast rule.",)),
+        (is_any_node, ("Broadcast the input tensor following the given shape and the broadcast rule.",)),
     ),
     (
         Rule(
@@ -78,7 +78,7 @@ EXPAND = Operator(
 
 
 def _draw_tile(draw: Draw) -> Node:
-    x = whole(draw, 4, parameter="input")
+    x = draw_elements(draw, 4, parameter="input")
     repeats = [draw.choice([1, 1, 1, 2, 3, 0]) for _ in x.shape]
     return Node("Tile", draw.opset, (x, draw.integers(repeats)))
 
@@ -93,7 +93,7 @@ TILE = Operator(
     "Tile",
     _draw_tile,
     _tile,
-    ((always, ("output_dim[i] = input_dim[i] * repeats[i]",)),),
+    ((is_any_node, ("output_dim[i] = input_dim[i] * repeats[i]",)),),
     (
         Rule(
             "length of repeats",
@@ -115,7 +115,7 @@ def _draw_where(draw: Draw) -> Node:
     return Node("Where", draw.opset, (chosen, draw.data(dtype, parts[1]), draw.data(dtype, parts[2])))
 
 
-def _where(node: Node) -> list[Result]:
+def _where_result(node: Node) -> list[Result]:
     condition, x, y = (node.array(k) for k in range(3))
 
     def source(at: Coordinate) -> Source:
@@ -128,10 +128,10 @@ def _where(node: Node) -> list[Result]:
 WHERE = Operator(
     "Where",
     _draw_where,
-    _where,
+    _where_result,
     (
         (
-            always,
+            is_any_node,
             (
                 "Return elements, either from X or Y, depending on condition.",
                 "Return elements, either from X or Y, depending on condition",

@@ -114,7 +114,7 @@ def dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str, np.dty
 
 @lru_cache(None)
 def result_dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str, np.dtype[Any]], ...]:
-    """As `dtypes`, for an output."""
+    """Like `dtypes`, for an output."""
     return _dtypes(_kinds(schema(operator, opset).outputs, parameter))
 
 

@@ -13,8 +13,8 @@ from anydml.referee.operator_rules import (
     Operator,
     Quote,
     Rule,
-    always,
     input_between,
+    is_any_node,
 )
 from anydml.referee.schema_texts import element_type, result_dtypes
 
@@ -22,7 +22,7 @@ INT64 = np.dtype(np.int64)
 FIRST = "input_sequence"
 
 
-def whole(node: Node, number: int, within: int | None = None) -> Result:
+def copy_tensor(node: Node, number: int, within: int | None = None) -> Result:
     """A tensor of an input as it is."""
     tensor = node.array(number) if within is None else node.tensors(number)[within]
 
@@ -39,8 +39,8 @@ def sequence(node: Node, number: int = 0) -> TensorList:
     return value
 
 
-def _listed(node: Node) -> list[Result]:
-    return [whole(node, 0, k) for k in range(len(sequence(node).tensors))]
+def _input_list(node: Node) -> list[Result]:
+    return [copy_tensor(node, 0, k) for k in range(len(sequence(node).tensors))]
 
 
 def _draw_construct(draw: Draw) -> Node:
@@ -49,7 +49,7 @@ def _draw_construct(draw: Draw) -> Node:
 
 
 def _construct(node: Node) -> list[ResultList]:
-    tensors = tuple(whole(node, k) for k in range(len(node.inputs)))
+    tensors = tuple(copy_tensor(node, k) for k in range(len(node.inputs)))
     return [ResultList(tensors[0].dtype, tensors)]
 
 
@@ -62,7 +62,7 @@ SEQUENCE_CONSTRUCT = Operator(
     "SequenceConstruct",
     _draw_construct,
     _construct,
-    ((always, ("Construct a tensor sequence containing 'inputs' tensors.",)),),
+    ((is_any_node, ("Construct a tensor sequence containing 'inputs' tensors.",)),),
     (
         Rule(
             "types",
@@ -99,7 +99,7 @@ SEQUENCE_EMPTY = Operator(
     _empty,
     (
         (lambda node: "dtype" not in node.attributes, ("The default type is 'float'.",)),
-        (always, ("Construct an empty tensor sequence, with given data type.",)),
+        (is_any_node, ("Construct an empty tensor sequence, with given data type.",)),
     ),
 )
 
@@ -121,8 +121,8 @@ def _position(node: Node, number: int, default: int) -> int:
     return wrap_index(position, len(sequence(node).tensors))
 
 
-def _at(node: Node) -> list[Result]:
-    return [_listed(node)[_position(node, 1, 0)]]
+def _sequence_at(node: Node) -> list[Result]:
+    return [_input_list(node)[_position(node, 1, 0)]]
 
 
 def _positions(last: int) -> Callable[[Node], tuple[Array, Array]]:
@@ -141,10 +141,10 @@ BACK = "Negative value means counting positions from the back."
 SEQUENCE_AT = Operator(
     "SequenceAt",
     _draw_at,
-    _at,
+    _sequence_at,
     (
         (lambda node: node.integers(1)[0] < 0, (BACK,)),
-        (always, ("Outputs a tensor copy from the tensor at 'position' in 'input_sequence'.",)),
+        (is_any_node, ("Outputs a tensor copy from the tensor at 'position' in 'input_sequence'.",)),
     ),
     (input_between("position", 1, _positions(1), IN_RANGE),),
     typed_by=FIRST,
@@ -159,7 +159,7 @@ def _draw_erase(draw: Draw) -> Node:
 
 
 def _erase(node: Node) -> list[ResultList]:
-    tensors = _listed(node)
+    tensors = _input_list(node)
     place = _position(node, 1, -1)
     return [ResultList(sequence(node).dtype, (*tensors[:place], *tensors[place + 1 :]))]
 
@@ -171,7 +171,7 @@ SEQUENCE_ERASE = Operator(
     (
         (lambda node: not node.integers(1), ("by default it erases the last tensor from 'input_sequence'",)),
         (lambda node: node.integers(1)[0] < 0, (BACK,)),
-        (always, ("Outputs a tensor sequence that removes the tensor at 'position' from 'input_sequence'.",)),
+        (is_any_node, ("Outputs a tensor sequence that removes the tensor at 'position' from 'input_sequence'.",)),
     ),
     (
         input_between("position", 1, _positions(1), IN_RANGE),
@@ -195,9 +195,9 @@ def _draw_insert(draw: Draw) -> Node:
 
 
 def _insert(node: Node) -> list[ResultList]:
-    tensors = _listed(node)
+    tensors = _input_list(node)
     place = _position(node, 2, len(tensors))
-    return [ResultList(sequence(node).dtype, (*tensors[:place], whole(node, 1), *tensors[place:]))]
+    return [ResultList(sequence(node).dtype, (*tensors[:place], copy_tensor(node, 1), *tensors[place:]))]
 
 
 SEQUENCE_INSERT = Operator(
@@ -207,7 +207,7 @@ SEQUENCE_INSERT = Operator(
     (
         (lambda node: not node.integers(2), ("by default it inserts 'tensor' to the back of 'input_sequence'",)),
         (lambda node: node.integers(2)[0] < 0, (BACK,)),
-        (always, ("Outputs a tensor sequence that inserts 'tensor' into 'input_sequence' at 'position'.",)),
+        (is_any_node, ("Outputs a tensor sequence that inserts 'tensor' into 'input_sequence' at 'position'.",)),
     ),
     (
         input_between("position", 2, _positions(0), ("Accepted range for 'position' is in `[-n, n]`",)),
@@ -230,7 +230,7 @@ SEQUENCE_LENGTH = Operator(
     "SequenceLength",
     lambda draw: Node("SequenceLength", draw.opset, (draw.tensors(draw.dtype(FIRST), draw.choice([0, 1, 2, 3, 5])),)),
     _length,
-    ((always, ("containing the number of tensors in 'input_sequence'",)),),
+    ((is_any_node, ("containing the number of tensors in 'input_sequence'",)),),
     typed_by=FIRST,
 )
 

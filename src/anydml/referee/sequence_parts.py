@@ -15,8 +15,8 @@ from anydml.referee.operator_rules import (
     Operator,
     Reading,
     Rule,
-    always,
     attribute_between,
+    is_any_node,
 )
 from anydml.referee.sequence_operators import FIRST
 
@@ -100,7 +100,7 @@ SPLIT_TO_SEQUENCE = Operator(
             lambda node: node.attribute("keepdims") == 0,
             ("Default 1, which means we keep split dimension.",),
         ),
-        (always, ("is not specified, a default scalar value of 1 is used as the value of",)),
+        (is_any_node, ("is not specified, a default scalar value of 1 is used as the value of",)),
     ),
     (
         AXIS._replace(quote=("Accepted range is [-rank, rank-1].",)),
@@ -201,7 +201,7 @@ CONCAT_FROM_SEQUENCE = Operator(
             lambda node: bool(node.attribute("new_axis")),
             ("When 'new_axis' is 1, the behavior is similar to numpy.stack.",),
         ),
-        (always, ("Concatenate a sequence of tensors into a single tensor.",)),
+        (is_any_node, ("Concatenate a sequence of tensors into a single tensor.",)),
     ),
     (
         attribute_between(

@@ -6,10 +6,10 @@ from typing import Any
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, count, number, place, wrap_index
-from anydml.referee.operator_rules import LeftOut, Operator, Rule, always, attribute_between, rank_of
+from anydml.referee.operator_rules import LeftOut, Operator, Rule, attribute_between, is_any_node, rank_of
 
 
-def whole(draw: Draw, max_rank: int = 5, min_rank: int = 0, parameter: str = "data") -> Array:
+def draw_elements(draw: Draw, max_rank: int = 5, min_rank: int = 0, parameter: str = "data") -> Array:
     """Elements of any type and shape for an input."""
     while True:
         shape = draw.sizes(max_rank=max_rank)
@@ -28,7 +28,7 @@ def reshape_result(node: Node, shape: Sizes) -> list[Result]:
 
 
 def _draw_transpose(draw: Draw) -> Node:
-    x = whole(draw, 6)
+    x = draw_elements(draw, 6)
     order = draw.subset(range(x.ndim), x.ndim)
     return Node("Transpose", draw.opset, (x,), {"perm": order} if draw.is_likely(0.85) and x.ndim else {})
 
@@ -48,7 +48,7 @@ def _transpose(node: Node) -> list[Result]:
     return [Result(tuple(x.shape[axis] for axis in perm), x.dtype, source)]
 
 
-def _double(node: Node, draw: Draw) -> Node | None:
+def _repeat_axis(node: Node, draw: Draw) -> Node | None:
     perm = node.attributes.get("perm")
     return node._replace(attributes={"perm": [*perm[:-1], perm[0]]}) if perm and len(perm) > 1 else None
 
@@ -59,7 +59,7 @@ TRANSPOSE = Operator(
     _transpose,
     (
         (lambda node: "perm" not in node.attributes, ("By default, reverse the dimensions",)),
-        (always, ("otherwise permute the axes according to the values given",)),
+        (is_any_node, ("otherwise permute the axes according to the values given",)),
     ),
     (
         Rule(
@@ -70,14 +70,14 @@ TRANSPOSE = Operator(
                 "permute the axes according to the values given",
             ),
             lambda node: sorted(node.attributes.get("perm", range(node.array(0).ndim))) == [*range(node.array(0).ndim)],
-            _double,
+            _repeat_axis,
         ),
     ),
     typed_by="data",
 )
 
 
-def _factored(draw: Draw, total: int) -> list[int]:
+def _draw_factors(draw: Draw, total: int) -> list[int]:
     """Sizes with that product."""
     factors = []
     for prime in (2, 2, 2, 3, 3, 5, 7):
@@ -90,7 +90,7 @@ def _factored(draw: Draw, total: int) -> list[int]:
 
 
 def _draw_reshape(draw: Draw) -> Node:
-    x = whole(draw)
+    x = draw_elements(draw)
     attributes: dict[str, Any] = {}
     if draw.opset >= 14 and draw.is_likely(0.5):
         attributes["allowzero"] = draw.choice([0, 1])
@@ -99,7 +99,7 @@ def _draw_reshape(draw: Draw) -> Node:
         if attributes.get("allowzero"):
             draw.shuffle(wanted)
     else:
-        wanted = _factored(draw, x.size) if x.size > 1 or draw.is_likely(0.7) else []
+        wanted = _draw_factors(draw, x.size) if x.size > 1 or draw.is_likely(0.7) else []
         if not attributes.get("allowzero"):
             wanted = [0 if k < x.ndim and x.shape[k] == n and draw.is_likely(0.5) else n for k, n in enumerate(wanted)]
         if wanted and draw.is_likely(0.5):
@@ -144,7 +144,7 @@ RESHAPE = Operator(
             ("the value is inferred from the size of the tensor and the remaining dimensions",),
         ),
         (lambda node: node.integers(1) == [], ("which means converting to a scalar",)),
-        (always, ("Reshape the input tensor similar to numpy.reshape.",)),
+        (is_any_node, ("Reshape the input tensor similar to numpy.reshape.",)),
     ),
     (
         Rule(
@@ -169,7 +169,7 @@ RESHAPE = Operator(
 
 
 def _draw_flatten(draw: Draw) -> Node:
-    x = whole(draw, parameter="input")
+    x = draw_elements(draw, parameter="input")
     axis = draw.choice([-x.ndim, x.ndim, draw.randint(-x.ndim, x.ndim)])
     attributes = {"axis": axis} if draw.is_likely(0.85) or x.ndim == 0 else {}
     return Node("Flatten", draw.opset, (x,), attributes)
@@ -191,7 +191,7 @@ FLATTEN = Operator(
             ("When axis = 0, the shape of the output tensor is (1, (d_0 X d_1 ... d_n)",),
         ),
         (
-            always,
+            is_any_node,
             (
                 "with input dimensions up to axis flattened to the outer dimension of the output and remaining input "
                 "dimensions flattened into the inner dimension of the output",

@@ -22,7 +22,7 @@ MAX_PROBES = 400
 
 
 class Shrinker(NamedTuple):
-    """What shrinks cases of a form.
+    """The functions that shrink cases of one form.
 
     Attributes:
         read: reads a valid case.
@@ -44,10 +44,12 @@ def _write_case(case: Any, folder: Path) -> Path:
 
 
 SHRINKERS: Mapping[str, Shrinker] = {
-    "onnx": Shrinker(smaller_nodes.case_of, smaller_nodes.smaller, _write_case, smaller_nodes.lines_of),
-    "webnn": Shrinker(smaller_calls.case_of, smaller_calls.smaller, smaller_calls.write_alone, smaller_calls.lines_of),
+    "onnx": Shrinker(smaller_nodes.case_of, smaller_nodes.smaller_cases, _write_case, smaller_nodes.lines_of),
+    "webnn": Shrinker(
+        smaller_calls.case_of, smaller_calls.smaller_cases, smaller_calls.write_alone, smaller_calls.lines_of
+    ),
     "dxdispatch": Shrinker(
-        smaller_descs.case_of, smaller_descs.smaller, smaller_descs.write_alone, smaller_descs.lines_of
+        smaller_descs.case_of, smaller_descs.smaller_cases, smaller_descs.write_alone, smaller_descs.lines_of
     ),
 }
 """By the form of cases."""

@@ -14,15 +14,15 @@ from anydml.referee.operator_rules import (
     Operator,
     Reading,
     Rule,
-    always,
     axis_twice,
     input_between,
+    is_any_node,
 )
-from anydml.referee.shaping import whole
+from anydml.referee.shaping import draw_elements
 
 
 def _draw_slice(draw: Draw) -> Node:
-    x = whole(draw, min_rank=1)
+    x = draw_elements(draw, min_rank=1)
     axes = draw.subset(range(x.ndim), 1)
     has_axes = draw.is_likely(0.75)
     if not has_axes:
@@ -184,7 +184,7 @@ SLICE = Operator(
             ),
         ),
         (
-            always,
+            is_any_node,
             (
                 "inputs to select a sub-tensor of its input `data` tensor.",
                 "it uses this information to slice the input `data` tensor.",

@@ -77,9 +77,9 @@ def case_of(stored: Stored) -> Case:
     return valid_case(operator_named(stored.operator), node_of(stored), stored.name)
 
 
-def smaller(case: Case) -> Iterator[Case | None]:
+def smaller_cases(case: Case) -> Iterator[Case | None]:
     """Cases that are a little smaller than one; None for a node that is not valid, or ambiguous if the case is not."""
-    for node in _smaller(case.node):
+    for node in _smaller_nodes(case.node):
         valid = _valid(case.name, node)
         yield None if valid is None or (valid.alternatives and not case.alternatives) else valid
 
@@ -96,7 +96,7 @@ def _valid(name: str, node: Node) -> Case | None:
         case = valid_case(operator, node, name)
         model = model_of(node, case.outputs)
         outputs = [*map(as_array, backend.prepare(model).run([*map(engine_value, node.given)]))]
-        if len(case.outputs) != node.outputs or not _agree(outputs, case.outputs):
+        if len(case.outputs) != node.outputs or not _are_equal(outputs, case.outputs):
             return None
         # Last: onnx's checker ends the process where sizes of Split are fewer than outputs.
         onnx.checker.check_model(model, full_check=True)
@@ -106,11 +106,11 @@ def _valid(name: str, node: Node) -> Case | None:
     return case
 
 
-def _agree(outputs: Sequence[Any], expected: Sequence[Any]) -> bool:
+def _are_equal(outputs: Sequence[Any], expected: Sequence[Any]) -> bool:
     return len(outputs) == len(expected) and all(map(same, outputs, expected))
 
 
-def _smaller(node: Node) -> Iterator[Node]:
+def _smaller_nodes(node: Node) -> Iterator[Node]:
     """Nodes that are a little smaller than one."""
     for name in node.attributes:
         yield node._replace(attributes={key: value for key, value in node.attributes.items() if key != name})
@@ -234,12 +234,12 @@ def _of_plain_elements(node: Node) -> Iterator[Node]:
     alike = [k for k, value in enumerate(node.inputs) if value is not None and value.dtype == first.dtype]
     for some in (alike, [0]):
         yield node._replace(
-            inputs=tuple(_plain(value) if k in some else value for k, value in enumerate(node.inputs)),
+            inputs=tuple(_simplify_value(value) if k in some else value for k, value in enumerate(node.inputs)),
             attributes={**node.attributes, **({"to": TensorProto.FLOAT} if node.operator == "Cast" else {})},
         )
 
 
-def _plain(value: Value | None) -> Value | None:
+def _simplify_value(value: Value | None) -> Value | None:
     """The value with elements 1, 2, 3 and so on, of FLOAT."""
     tensors = tuple(
         np.arange(1, tensor.size + 1, dtype=np.float32).reshape(tensor.shape) for tensor in tensors_of(value)

@@ -6,8 +6,8 @@ from typing import Any
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Node, Result, wrap_index
-from anydml.referee.operator_rules import Operator, Quote, Rule, always, axis_twice
-from anydml.referee.shaping import reshape_result, whole
+from anydml.referee.operator_rules import Operator, Quote, Rule, axis_twice, is_any_node
+from anydml.referee.shaping import draw_elements, reshape_result
 
 
 def given_axes(draw: Draw, x: Array, axes: list[int], operator: str, rank: int) -> Node:
@@ -27,7 +27,7 @@ def axes_of(node: Node) -> list[int] | None:
 
 
 def _draw_squeeze(draw: Draw) -> Node:
-    x = whole(draw, 6)
+    x = draw_elements(draw, 6)
     ones = [k for k, size in enumerate(x.shape) if size == 1]
     if not ones or draw.is_likely(0.25):
         return Node("Squeeze", draw.opset, (x,))
@@ -83,7 +83,7 @@ SQUEEZE = Operator(
                 "If axes is not provided, all the single dimensions will be removed from the shape.",
             ),
         ),
-        (always, ("Remove single-dimensional entries from the shape of a tensor.",)),
+        (is_any_node, ("Remove single-dimensional entries from the shape of a tensor.",)),
     ),
     (
         _axes_in(
@@ -104,7 +104,7 @@ SQUEEZE = Operator(
 
 
 def _draw_unsqueeze(draw: Draw) -> Node:
-    x = whole(draw, 4)
+    x = draw_elements(draw, 4)
     rank = x.ndim + draw.choice([1, 1, 2, 3])
     return given_axes(draw, x, draw.sample(range(rank), rank - x.ndim), "Unsqueeze", rank)
 
@@ -138,7 +138,7 @@ UNSQUEEZE = Operator(
             ("The order of values in `axes` does not matter and can come in any order.",),
         ),
         (
-            always,
+            is_any_node,
             (
                 "this operator will insert a dimension of value `1` into the corresponding index of the output tensor "
                 "(`expanded`)",

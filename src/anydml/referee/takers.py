@@ -1,4 +1,4 @@
-"""Which engines take which reading of an ambiguous text: results of `python -m benchmarks.referee`."""
+"""Engines by the reading of an ambiguous text that they take: results of `python -m benchmarks.referee`."""
 
 from __future__ import annotations
 

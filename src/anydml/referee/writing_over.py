@@ -15,10 +15,10 @@ from anydml.referee.operator_rules import (
     LeftOut,
     Operator,
     Rule,
-    always,
     attribute_between,
     has,
     input_between,
+    is_any_node,
     one_of,
 )
 
@@ -65,7 +65,7 @@ SCATTER_ELEMENTS = Operator(
     _scatter_elements,
     (
         (
-            always,
+            is_any_node,
             (
                 "the index-value for dimension = axis is obtained from the value of the "
                 "corresponding entry in `indices` and "
@@ -122,7 +122,7 @@ SCATTER_ND = Operator(
     _scatter_nd,
     (
         (
-            always,
+            is_any_node,
             (
                 "and then updating its value to values specified by `updates` at specific index positions specified by "
                 "`indices`",
@@ -181,7 +181,7 @@ TENSOR_SCATTER = Operator(
     _tensor_scatter,
     (
         (has("mode", "circular"), ("the write index is modulo max_sequence_length",)),
-        (always, ("present_cache[cache_idx] = update[update_idx]",)),
+        (is_any_node, ("present_cache[cache_idx] = update[update_idx]",)),
     ),
     (
         Rule(
@@ -245,7 +245,7 @@ ONE_HOT = Operator(
             ),
         ),
         (
-            always,
+            is_any_node,
             ("The locations represented by the index values in the 'indices' input tensor will have 'on_value'",),
         ),
     ),

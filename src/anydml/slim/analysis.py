@@ -48,7 +48,7 @@ _REFUSALS = (UnknownElementsError, ComputesError, DescError, BindingError, Index
 
 @dataclass(eq=False)
 class ValueInfo:
-    """What is known of a value.
+    """The shape, type and source of a value, as far as they are known.
 
     Attributes:
         tensor: its dtype and shape, and its elements if they are few and known; None if nothing is known.
@@ -118,7 +118,7 @@ def _flat(value: Value) -> Pieces | None:
 
 @dataclass
 class _Visit:
-    """How a node is read, its inputs, its outputs by name, and whether it is movement that refuses what it is given."""
+    """One reading of a node: its inputs, its outputs by name, and whether it is movement that refuses its inputs."""
 
     node: Node | None
     inputs: list[ValueInfo | None]
@@ -136,7 +136,7 @@ class _Visit:
 
 
 class Analysis:
-    """What is known of the values of a graph.
+    """An analysis of the values of a graph.
 
     A name has the same elements in all graphs that are derived from one model. So only nodes that move other values
     than before are analysed again.

@@ -137,5 +137,5 @@ class CompositionContext(ShapeContext):
         """See `LoweringContext.pattern`."""
         return element.reshape(1).tobytes()
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
+    def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         return Tensor(dtype, value.sizes, None, value)

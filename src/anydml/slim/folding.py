@@ -1,4 +1,4 @@
-"""What is known ahead, or equal to another value bit for bit, is not computed: by what proofs know of values."""
+"""Folding by proofs: values that are known ahead, or equal to another one bit for bit, are not computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of ONNX operators: which nodes compute element by element, or along which axes, and what they take."""
+"""Properties of ONNX operators: which nodes compute element by element, or along which axes, and what they take."""
 
 from __future__ import annotations
 

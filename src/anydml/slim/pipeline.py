@@ -64,7 +64,7 @@ class Stage:
     differs: str = ""
 
     def __str__(self) -> str:
-        """What is done, and what it saves."""
+        """A text on the rewrites, and what they save."""
         differs = f", {self.differs}" if self.differs else ""
         if self.cost[0] == self.cost[1]:
             return f"{self.title}{differs}"

@@ -1,4 +1,4 @@
-"""What `compare` finds: differences of checkpoints, and of arrays."""
+"""Results of `compare`: differences of checkpoints, and of arrays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` returns.
+    """The result of `compare`.
 
     Attributes:
         differences: all of them, those of names, dtypes and shapes first.

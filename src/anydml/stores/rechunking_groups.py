@@ -42,7 +42,7 @@ def rechunk_group(
     version: int | None = None,
     slices: Mapping[str, slice] | None = None,
 ) -> Plan:
-    """As `rechunk`, for a group.
+    """Like `rechunk`, for a group.
 
     Args:
         source: its folder.

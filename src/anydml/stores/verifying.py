@@ -142,7 +142,7 @@ def _compared(
     with_metadata: bool,
     is_whole: bool,
 ) -> Comparison:
-    """As `compare`, or up to the first difference."""
+    """Like `compare`, or up to the first difference."""
     if is_of_arrays(first) or is_of_arrays(second):
         if layouts != (None, None) or to is not None or dtype is not None or selection != EVERYTHING:
             raise ModelError("verify: layouts, dtypes and choices of tensors are for checkpoints, and not for arrays")

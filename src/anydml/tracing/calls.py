@@ -1,4 +1,4 @@
-"""What a fused function is derived from: the compiled core's `Calls`, or its replacement."""
+"""The base class of a fused function: the compiled core's `Calls`, or its replacement."""
 
 from __future__ import annotations
 

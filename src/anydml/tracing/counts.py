@@ -1,4 +1,4 @@
-"""How often a fused function was traced, and what distinguishes calls that share no trace."""
+"""Counts of a fused function's traces, and what distinguishes calls that share no trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anydml.tracing.structure import argument_names
 
 
 class Counts(NamedTuple):
-    """What the calls of a fused function were.
+    """Counts of the calls of a fused function.
 
     Attributes:
         traces: how often the function was traced.

@@ -1,4 +1,4 @@
-"""Which instructions of a function were executed while it was traced: what they do is known to move elements only.
+"""Instructions of a function that were executed while it was traced: these are known to move elements only.
 
 A run without a trace may use these, and no others, since an instruction that was never traced may compute or mutate.
 """

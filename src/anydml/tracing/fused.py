@@ -224,7 +224,7 @@ class Fused(Calls, Generic[P, R]):
 
     @property
     def counts(self) -> Counts:
-        """How often the function was traced, and how many calls used a trace, or ran without one.
+        """Counts of traces, and of calls that used a trace or ran without one.
 
         Examples:
             >>> last = dml.fuse(lambda x: x[..., -1])

@@ -69,7 +69,7 @@ def _isinstance(each: Any, kinds: Any, /) -> bool:
 
 
 class _Types(type):
-    """What Python's `type` does otherwise."""
+    """Python's `type`, with differences for open numbers."""
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         return _class_of(arguments[0]) if len(arguments) == 1 and not named else type(*arguments, **named)

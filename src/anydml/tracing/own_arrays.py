@@ -56,7 +56,7 @@ class _Slab(NamedTuple):
 
 
 class _Own:
-    """What own arrays have more than others.
+    """Additional fields of own arrays.
 
     Attributes:
         shared: the results that may share its memory, and the words that gave them.
@@ -83,7 +83,7 @@ class _Own:
 
 
 class _Shared:
-    """What results that may share memory have more than others.
+    """Additional fields of results that may share memory.
 
     Attributes:
         roots: the own arrays.

@@ -1,4 +1,4 @@
-"""What was read of a function's surroundings, to see whether it changes."""
+"""Values read from a function's surroundings, to see whether they change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anydml.tracing.reading import sort_of
 
 
 class Remembered:
-    """What was read of a function's surroundings, to see whether it changes."""
+    """Values read from a function's surroundings, to see whether they change."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []

@@ -1,4 +1,4 @@
-"""What a function can read besides its arguments: variables, attributes and containers that its code names.
+"""Values that a function can read besides its arguments: variables, attributes and containers that its code names.
 
 A trace is valid as long as they are what they were. Large containers are compared by their lengths, large arrays not.
 """

@@ -1,4 +1,4 @@
-"""What a traced array holds."""
+"""Fields of a traced array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which variables and attributes code writes without reading them, such as counters: results do not depend on them."""
+"""Variables and attributes that code writes without reading them, such as counters: results do not depend on them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ SMALL_STEP = 64
 
 
 class Kind(enum.IntEnum):
-    """How a field is passed, by the kernel's numbers."""
+    """Ways to pass a field, by the kernel's numbers."""
 
     COMMON = 0
     AFFINE = 1

@@ -61,7 +61,7 @@ class LaunchPlan:
 
     @property
     def search(self) -> int:
-        """How a program finds its part: 0 by division, 1 among the arguments, 2 by bisecting the table."""
+        """The way in which a program finds its part: 0 by division, 1 among the arguments, 2 by bisecting the table."""
         if self.tiles.is_even:
             return 0
         return 2 if self.fields.shape[3 * FIRST_TILE] == Kind.TABLE else 1
@@ -76,7 +76,7 @@ class LaunchPlan:
 
     @property
     def way(self) -> str:
-        """How the kernel gets its parts, and why."""
+        """A text on how the kernel gets its parts, and why."""
         count, kinds = len(self.parts), self.fields.kinds
         if self.winners and self.winners.are_found:
             if self.winners.operand == FINDINGS:

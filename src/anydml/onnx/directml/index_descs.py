@@ -35,7 +35,7 @@ def indices_of(nodes: Iterable[Node]) -> set[str]:
     return {name for node in nodes if node.operator in INDEXED for name in node.inputs[1:2]}
 
 
-def outside(node: Node, inputs: Sequence[GraphValue | None]) -> ModelError | None:
+def outside_index_error(node: Node, inputs: Sequence[GraphValue | None]) -> ModelError | None:
     """Return an error if a constant index lies outside its axis, which DirectML clamps or skips, and ONNX refuses."""
     if node.operator not in INDEXED:
         return None

@@ -16,7 +16,7 @@ from anydml.onnx.nodes.resizing import (
     Scaled,
     axis_map,
     coordinates,
-    neighbours,
+    nearest_indices,
     resized_axes,
     rounding,
     whole_scales,
@@ -48,7 +48,7 @@ def expand(described: Described, x: Tensor, shape: Tensor) -> OperatorDesc | Non
     return ElementWiseIdentityOperatorDesc(_broadcast(described, x, output), output)
 
 
-def where(described: Described, *inputs: Tensor) -> OperatorDesc | None:
+def element_wise_if(described: Described, *inputs: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IF that reads through strides of 0."""
     output = described.descs(described.output)[0]
     condition, a, b = (_broadcast(described, operand, output) for operand in inputs)
@@ -114,7 +114,7 @@ def _check_pixels(node: Node, desc: Resample2OperatorDesc, axes: Sequence[Scaled
             continue
         if axis.size > MAX_PIXELS:
             raise UnknownElementsError(f"axis {d} has more than {MAX_PIXELS} pixels, which are too many to compare")
-        wanted, actual = neighbours(node, axis, size)[0], grid.positions(axis.size, size)
+        wanted, actual = nearest_indices(node, axis, size)[0], grid.positions(axis.size, size)
         if (other := np.flatnonzero(wanted != actual)).size:
             at = int(other[0])
             message = f"pixel {at} of axis {d} is that at {wanted[at]}, where RESAMPLE2 would read that at {actual[at]}"

@@ -91,7 +91,7 @@ def check_range(
             raise node.error(message, "indices", f"indices must be {-size} to {size - 1}")
 
 
-def outside(indices: Tensor, otherwise: Outside = "clamp") -> Outside:
+def out_of_range_treatment(indices: Tensor, otherwise: Outside = "clamp") -> Outside:
     """Return how lookups treat indices out of range: refuse them, unless `check_range` has checked them already."""
     return "refuse" if indices.array is None else otherwise
 

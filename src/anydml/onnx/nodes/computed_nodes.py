@@ -57,7 +57,7 @@ def _cast(node: Node, ctx: LoweringContext, x: Tensor, kind: int) -> Tensor:
     def make() -> Array:
         try:
             with np.errstate(all="ignore"):
-                return _converted(array, kind, saturates, rounding)
+                return _convert(array, kind, saturates, rounding)
         except (ValueError, OverflowError, TypeError):
             message = f"{x.dtype} cannot be cast to {type_name(kind)}"
             raise node.error(message, "to", "the other type must have a value for every element") from None
@@ -66,7 +66,7 @@ def _cast(node: Node, ctx: LoweringContext, x: Tensor, kind: int) -> Tensor:
     return ctx.computed_result(node, x.shape, dtype, make, more)
 
 
-def _converted(array: Array, kind: int, saturates: bool, rounding: str) -> Array:
+def _convert(array: Array, kind: int, saturates: bool, rounding: str) -> Array:
     from onnx.reference.ops.op_cast import cast_to
 
     if kind == TensorProto.STRING:
@@ -80,7 +80,7 @@ def _converted(array: Array, kind: int, saturates: bool, rounding: str) -> Array
     return np.array(converted, numpy_type(kind), copy=None if converted is not array else True)
 
 
-def _divided(a: Array, b: Array) -> Array:
+def _divide(a: Array, b: Array) -> Array:
     """Divide; integers are rounded towards zero."""
     if a.dtype.kind == "f":
         return np.divide(a, b)
@@ -93,7 +93,7 @@ def _remainder(node: Node) -> Callable[[Array, Array], Array]:
 
 
 BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _divided, "Min": np.minimum, "Max": np.maximum,
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _divide, "Min": np.minimum, "Max": np.maximum,
     "Equal": np.equal, "Greater": np.greater, "Less": np.less, "GreaterOrEqual": np.greater_equal,
     "LessOrEqual": np.less_equal, "And": np.logical_and, "Or": np.logical_or,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from anydml.infer import picked_axis
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.nodes.arguments import INDEX_BYTES, check_range, outside
+from anydml.onnx.nodes.arguments import INDEX_BYTES, check_range, out_of_range_treatment
 from anydml.text import count_noun
 from anydml.tracing import picking
 from anydml.tracing.axes import ravel
@@ -28,7 +28,7 @@ def pick(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor
     array, index = ctx.arrays(x, indices)
     if 0 in shape:
         return ctx.empty_result(node, shape, x.dtype)
-    return ctx.result(node, picking.pick(array, index, axis, outside(indices)))
+    return ctx.result(node, picking.pick(array, index, axis, out_of_range_treatment(indices)))
 
 
 def pick_along(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor:
@@ -43,7 +43,9 @@ def pick_along(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> 
     if not x.shape[axis]:
         message = f"axis {axis} of data is empty, but there are indices"
         raise node.error(message, "data", "there must be an element to read")
-    return ctx.result(node, picking.pick_along(within(array, indices.shape, axis), index, axis, outside(indices)))
+    return ctx.result(
+        node, picking.pick_along(within(array, indices.shape, axis), index, axis, out_of_range_treatment(indices))
+    )
 
 
 def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
@@ -80,7 +82,7 @@ def pick_points(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) ->
         counting = np.arange(x.shape[k], dtype=np.int64).reshape(-1, *(1,) * (rank - k - 1))
         places.append((k, broadcast(ctx.constant(counting), indices.shape[:-1])))
     places += [(batch + k, column) for k, column in enumerate(unstack(index, rank))]
-    return ctx.result(node, picking.pick_points(array, places, outside(indices)))
+    return ctx.result(node, picking.pick_points(array, places, out_of_range_treatment(indices)))
 
 
 def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, min_length: int = 1) -> int:

@@ -40,7 +40,7 @@ def pad(
         return ctx.result(node, pad_array(ctx, array, before, after, element))
     if 0 in sizes:
         return ctx.empty_result(node, sizes, x.dtype)
-    array = _cropped(array, before, after)
+    array = _crop(array, before, after)
     for axis, (first, last) in enumerate(zip(before, after, strict=True)):
         if first > 0 or last > 0:
             if not array.shape[axis]:
@@ -107,12 +107,12 @@ def pad_array(
     sizes = tuple(map(sum, zip(array.shape, before, after, strict=True)))
     if 0 in sizes:
         return array.made(Value(sizes, array.itemsize, ()))
-    array = _cropped(array, before, after)
+    array = _crop(array, before, after)
     first, last = ([max(0, n) for n in sizes] for sizes in (before, after))
     return array.made(ctx.composer.pad(array.value, first, last, ctx.pattern(element)))
 
 
-def _cropped(array: TracedArray, before: Sequence[int], after: Sequence[int]) -> TracedArray:
+def _crop(array: TracedArray, before: Sequence[int], after: Sequence[int]) -> TracedArray:
     """Remove elements at the ends of axes whose counts are negative."""
     starts = [max(0, -n) for n in before]
     sizes = [size - n - max(0, -m) for size, n, m in zip(array.shape, starts, after, strict=True)]

@@ -48,7 +48,7 @@ def resize(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
     axes = resized_axes(node, ctx, x, *inputs)
     result = tuple(axis.size for axis in axes)
     ctx.resolve_lookups(x)
-    fill = _outside(node, x)
+    fill = _fill_element(node, x)
     array = ctx.array(x)
     if 0 in result or not ctx.runs:
         return ctx.empty_result(node, result, x.dtype)
@@ -63,7 +63,7 @@ def resize(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
         if times is not None:
             array = repeat_each(array, times[k], k)
             continue
-        indices, first, last = neighbours(node, axis, size)
+        indices, first, last = nearest_indices(node, axis, size)
         array = pick(array, indices, k)
         if first or last:
             before, after = ([n * (d == k) for d in range(len(axes))] for n in (first, last))
@@ -127,7 +127,7 @@ def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | 
     axes = axes_of(node, node.get("axes"), rank)
     old = [x.shape[axis] for axis in axes]
     roi, scale_input, size_input = (None, *inputs, None, None)[:3] if _is_old(node) else inputs
-    scales, sizes = _wanted(node, ctx, scale_input, size_input)
+    scales, sizes = _scales_and_sizes(node, ctx, scale_input, size_input)
     if (scales is None) == (sizes is None):
         raise node.error("has both or none of scales and sizes", "scales", "one of them must be given")
     count = len(scales if sizes is None else sizes)  # type: ignore[arg-type]  # one of them is given
@@ -152,21 +152,21 @@ def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | 
     return scaled
 
 
-def _wanted(
+def _scales_and_sizes(
     node: Node, ctx: LoweringContext, scales: Tensor | None, sizes: Tensor | None
 ) -> tuple[list[Fraction] | None, list[int] | None]:
     """Return scales and sizes, None for those that are not given."""
     if node.operator == "Upsample" and node.version < 9:
         if node.version < 7:
-            return _exact(node, [1.0, 1.0, node.get("height_scale"), node.get("width_scale")]), None
-        return _exact(node, node.get("scales")), None
+            return _as_fractions(node, [1.0, 1.0, node.get("height_scale"), node.get("width_scale")]), None
+        return _as_fractions(node, node.get("scales")), None
     wanted_sizes = elements_of(node, ctx, sizes, "sizes")
     if scales is None or (not scales.size and wanted_sizes is not None):
         return None, wanted_sizes
-    return _exact(node, elements_of(node, ctx, scales, "scales")), wanted_sizes
+    return _as_fractions(node, elements_of(node, ctx, scales, "scales")), wanted_sizes
 
 
-def _exact(node: Node, scales: Sequence[float] | None) -> list[Fraction] | None:
+def _as_fractions(node: Node, scales: Sequence[float] | None) -> list[Fraction] | None:
     """Return scales as fractions.
 
     Raises:
@@ -204,7 +204,7 @@ def _regions(node: Node, ctx: LoweringContext, roi: Tensor | None, count: int) -
     return [*zip(exact[:count], exact[count:], strict=True)]
 
 
-def _outside(node: Node, x: Tensor) -> Array:
+def _fill_element(node: Node, x: Tensor) -> Array:
     """Return the element for coordinates outside the input, as a 0-d array."""
     number: Any = "" if x.dtype.hasobject else node.get("extrapolation_value") or 0
     with np.errstate(all="ignore"):
@@ -241,7 +241,7 @@ def axis_map(mode: str, axis: Scaled, size: int) -> Map:
     return Map(1 / scale, HALF, -HALF)
 
 
-def neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
+def nearest_indices(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
     """Return the indices of the nearest neighbours, and the numbers of elements outside at the start and the end.
 
     Only tf_crop_and_resize has elements outside.

@@ -10,7 +10,7 @@ import numpy as np
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Sizes, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
-from anydml.onnx.nodes.arguments import check_range, outside, scalar
+from anydml.onnx.nodes.arguments import check_range, out_of_range_treatment, scalar
 from anydml.onnx.nodes.indexing import check_elements, check_tuples
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensor_protos import numpy_type
@@ -46,7 +46,7 @@ def scatter_elements(node: Node, ctx: LoweringContext, x: Tensor, indices: Tenso
     check_range(node, ctx, indices, x.shape[axis], axis)
     array, index, new = ctx.arrays(x, indices, updates)
     places: list[Along | At] = [*map(Along, range(len(x.shape)))]
-    places[axis] = At(index, outside(indices, "skip"))
+    places[axis] = At(index, out_of_range_treatment(indices, "skip"))
     return ctx.result(node, put(array, new, places))
 
 
@@ -59,7 +59,7 @@ def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, upd
         message = f"updates have shape {list(updates.shape)}, but what they replace has {list(shape)}"
         raise node.error(message, "updates", "updates must have the indices' sizes but the last, then the data's")
     if not count:
-        return _last(node, ctx, x, updates, indices.shape[:-1])
+        return _last_update(node, ctx, x, updates, indices.shape[:-1])
     for k in range(count):
         check_range(node, ctx, indices, x.shape[k], k, column=k, is_checked=0 not in shape)
     array, index, new = ctx.arrays(x, indices, updates)
@@ -67,12 +67,14 @@ def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, upd
         return ctx.result(node, array)
     rest, last = len(x.shape) - count, len(indices.shape) - 1
     columns = [reshape(column, (*column.shape, *(1,) * rest)) for column in unstack(index, last)]
-    places: list[Along | At] = [At(broadcast(column, shape), outside(indices, "skip")) for column in columns]
+    places: list[Along | At] = [
+        At(broadcast(column, shape), out_of_range_treatment(indices, "skip")) for column in columns
+    ]
     places += [Along(last + k) for k in range(rest)]
     return ctx.result(node, put(array, new, places))
 
 
-def _last(node: Node, ctx: LoweringContext, x: Tensor, updates: Tensor, counts: Sizes) -> Tensor:
+def _last_update(node: Node, ctx: LoweringContext, x: Tensor, updates: Tensor, counts: Sizes) -> Tensor:
     """Return the last update, or the data if there is none: indices without coordinates replace all of the data."""
     array = ctx.array(x if 0 in counts else updates)
     return ctx.result(node, array if 0 in counts else indexed(array, tuple(n - 1 for n in counts)))

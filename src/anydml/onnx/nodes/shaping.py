@@ -40,7 +40,7 @@ def permutation(node: Node, rank: int) -> Sequence[int]:
 
 def reshape(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor | None = None) -> Tensor:
     """Reshape: 0 keeps the size of an axis, and one −1 is inferred."""
-    return _reshaped(node, ctx, x, _filled_in(node, x, elements_of(node, ctx, shape, "shape") or ()))
+    return _reshape(node, ctx, x, _filled_in(node, x, elements_of(node, ctx, shape, "shape") or ()))
 
 
 def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
@@ -70,7 +70,7 @@ def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
     return tuple(sizes)
 
 
-def _reshaped(node: Node, ctx: LoweringContext, x: Tensor, sizes: Sizes) -> Tensor:
+def _reshape(node: Node, ctx: LoweringContext, x: Tensor, sizes: Sizes) -> Tensor:
     return ctx.result(node, verbs.reshape(ctx.array(x), sizes))
 
 
@@ -80,7 +80,7 @@ def flatten(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     if not -rank <= axis <= rank:
         raise node.error(f"axis is {axis}, but the rank is {rank}", "axis", f"axis must be {-rank} to {rank}")
     axis += rank * (axis < 0)
-    return _reshaped(node, ctx, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+    return _reshape(node, ctx, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
 def squeeze(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | None = None) -> Tensor:
@@ -94,7 +94,7 @@ def squeeze(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | No
         if x.shape[axis] != 1:
             message = f"axis {axis} has size {x.shape[axis]}"
             raise node.error(message, "axes", "only axes of size 1 can be squeezed")
-    return _reshaped(node, ctx, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes))
+    return _reshape(node, ctx, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes))
 
 
 def unsqueeze(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | None = None) -> Tensor:
@@ -104,7 +104,7 @@ def unsqueeze(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | 
     check_rank(f"{node.label}: the result", rank)
     axes = axes_of(node, axis_list, rank)
     old = iter(x.shape)
-    return _reshaped(node, ctx, x, tuple(1 if axis in axes else next(old) for axis in range(rank)))
+    return _reshape(node, ctx, x, tuple(1 if axis in axes else next(old) for axis in range(rank)))
 
 
 def expand(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from anydml.operators.enums import NamedEnum, Size2D
 from anydml.operators.problem import camel
 from anydml.referee.directml.breaking import broken
 from anydml.referee.directml.contents import fill, is_decided
-from anydml.referee.directml.features import EDGES, features_of, levels_of, of_indices, reachable
+from anydml.referee.directml.features import EDGES, features_of, levels_of, of_indices, reachable_features
 from anydml.referee.directml.page_sentences import SENTENCES, document, questions, sentence
 from anydml.referee.directml.random_descs import DRAWS
 from anydml.referee.directml.random_tensors import collides
@@ -98,7 +98,7 @@ def directml_cases(
     """
     chosen = operator_names(names)
     for k, name in enumerate(chosen):
-        missing = {*reachable(name)} - {*EDGES}
+        missing = {*reachable_features(name)} - {*EDGES}
         share = count * (k + 1) // len(chosen) - count * k // len(chosen)
         for number in range(share):
             rng = np.random.default_rng([seed, number, *map(ord, name)])

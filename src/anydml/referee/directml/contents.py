@@ -68,23 +68,23 @@ def _indices(rng: Generator, desc: Any, array: Any, is_signed: bool) -> Any:
     if desc.OPERATOR == "DML_ONE_HOT":
         size = desc.output_tensor.sizes[desc.axis]
         beyond = rng.integers(size + 1, size + 9, shape)
-        return np.where(rng.random(shape) < 0.2, beyond, _each(rng, shape, size, is_signed))
+        return np.where(rng.random(shape) < 0.2, beyond, _one_of_each(rng, shape, size, is_signed))
     if hasattr(desc, "axis"):
         size = desc.input_tensor.sizes[desc.axis]
         if desc.OPERATOR == "DML_SCATTER":
             return _distinct(rng, shape, desc.axis, size, is_signed)
-        return _each(rng, shape, size, is_signed)
+        return _one_of_each(rng, shape, size, is_signed)
     batch = getattr(desc, "batch_dimension_count", 0)
     axes = desc.input_tensor.sizes[len(desc.input_tensor.sizes) - desc.input_dimension_count :]
     sizes = axes[batch : batch + shape[-1]]
     if desc.OPERATOR != "DML_SCATTER_ND":
-        return np.stack([_each(rng, shape[:-1], size, is_signed) for size in sizes], -1)
+        return np.stack([_one_of_each(rng, shape[:-1], size, is_signed) for size in sizes], -1)
     chosen = rng.permutation(math.prod(sizes))[: math.prod(shape[:-1])]
     columns = np.stack(np.unravel_index(chosen, sizes), -1).reshape(shape)
     return np.where(is_signed & (rng.random(shape) < 0.4), columns - np.array(sizes), columns)
 
 
-def _each(rng: Generator, shape: tuple[int, ...], size: int, is_signed: bool) -> Any:
+def _one_of_each(rng: Generator, shape: tuple[int, ...], size: int, is_signed: bool) -> Any:
     indices = [an_index(rng, size, is_signed) for _ in range(math.prod(shape))]
     return np.array(indices, np.int64).reshape(shape)
 

@@ -34,7 +34,7 @@ def levels_of(desc: OperatorDesc) -> list[FeatureLevel]:
 
 
 @lru_cache(None)
-def reachable(name: str) -> tuple[str, ...]:
+def reachable_features(name: str) -> tuple[str, ...]:
     """The features that the cases of an operator must reach."""
     desc: Any = DRAWS[name](np.random.default_rng(0))
     names = [f"level {level.short}" for level in levels_of(desc)]

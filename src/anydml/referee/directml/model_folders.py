@@ -157,7 +157,7 @@ def stored_directml(folder: Path) -> StoredDirectml:
 
 
 def printed_lines(text: str) -> Any:
-    """What print commands print of resources: an array of lines, without the type and sizes that anydml says."""
+    """Return the output of print commands for resources: lines, without the type and sizes that anydml adds."""
     lines = [TYPE.sub("", line).rstrip() for line in text.splitlines()]
     return np.array([*filter(LINE.match, lines), None], object)[:-1]
 

@@ -36,7 +36,7 @@ def tile(rng: Generator) -> OperatorDesc:
     )
 
 
-def _around(rng: Generator) -> tuple[list[int], list[int], list[int], list[int]]:
+def _window_fields(rng: Generator) -> tuple[list[int], list[int], list[int], list[int]]:
     sizes = random_sizes(rng, elements=30)
     limit = 3 if len(sizes) > 4 else 9
     start, end = ([int(rng.integers(0, limit)) if rng.random() < 0.4 else 0 for _ in sizes] for _ in range(2))
@@ -48,14 +48,14 @@ def _around(rng: Generator) -> tuple[list[int], list[int], list[int], list[int]]
 
 def padding(rng: Generator) -> OperatorDesc:
     """A desc of PADDING."""
-    sizes, out, start, end = _around(rng)
+    sizes, out, start, end = _window_fields(rng)
     value = float(rng.choice([0, 10.6, -3.5, 1e30, np.inf, 200]))
     return operators.PaddingOperatorDesc(*pair(rng, a_type(rng), sizes, out), str(rng.choice(MODES)), value, start, end)
 
 
 def padding1(rng: Generator) -> OperatorDesc:
     """A desc of PADDING1."""
-    sizes, out, start, end = _around(rng)
+    sizes, out, start, end = _window_fields(rng)
     data_type = a_type(rng)
     return operators.Padding1OperatorDesc(
         *pair(rng, data_type, sizes, out), str(rng.choice(MODES)), data_type, a_number(rng, data_type), start, end

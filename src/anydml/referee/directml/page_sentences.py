@@ -118,7 +118,7 @@ def sentence(name: str, indices: Sequence[Any]) -> str:
 
 
 def questions(name: str) -> list[dict[str, str]]:
-    """What the document of an operator leaves open."""
+    """Return the questions that the document of an operator leaves open."""
     return [
         {key: question[key] for key in ("question", "says", "here")}
         for question in QUESTIONS

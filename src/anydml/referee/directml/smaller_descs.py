@@ -68,10 +68,10 @@ def _case(name: str, operator: str, desc: Any, level: FeatureLevel, views: Array
     return make_case(name, operator, desc, level, write)
 
 
-def smaller(case: DirectmlCase) -> Iterator[DirectmlCase | None]:
+def smaller_cases(case: DirectmlCase) -> Iterator[DirectmlCase | None]:
     """Cases that are a little smaller than one; None for a desc that is not valid."""
     views = [tensor_view(flat, tensor) for flat, (_, tensor) in zip(case.inputs, case.desc.inputs, strict=True)]
-    for desc, arrays in _smaller(case.desc, views):
+    for desc, arrays in _smaller_fields(case.desc, views):
         yield _valid(case, desc, arrays)
 
 
@@ -101,7 +101,7 @@ def _tensors(desc: Any) -> dict[str, TensorDesc]:
     return dict((*desc.inputs, *desc.outputs))
 
 
-def _with(desc: Any, tensors: dict[str, TensorDesc], **fields: Any) -> Any:
+def _replace_tensors(desc: Any, tensors: dict[str, TensorDesc], **fields: Any) -> Any:
     """The desc with other tensors and fields; None if no desc has them."""
     for field in dataclasses.fields(desc):
         value, name = getattr(desc, field.name), camel(field.name)
@@ -115,32 +115,34 @@ def _with(desc: Any, tensors: dict[str, TensorDesc], **fields: Any) -> Any:
         return None
 
 
-def _plain(tensor: TensorDesc, how: int) -> TensorDesc:
+def _simplify_tensor(tensor: TensorDesc, how: int) -> TensorDesc:
     """A tensor that is packed, not OWNED_BY_DML, and of no more bytes than it needs; or one of these."""
     strides = None if how in (0, 1) else tensor.strides
     flags = TensorFlags.NONE if how in (0, 2) else tensor.flags
     return TensorDesc(tensor.data_type, tensor.sizes, strides, flags)
 
 
-def _smaller(desc: Any, arrays: Arrays) -> Iterator[tuple[Any, Arrays]]:
+def _smaller_fields(desc: Any, arrays: Arrays) -> Iterator[tuple[Any, Arrays]]:
     tensors = _tensors(desc)
     for how in range(3):
-        plain = {name: _plain(tensor, how) for name, tensor in tensors.items()}
+        plain = {name: _simplify_tensor(tensor, how) for name, tensor in tensors.items()}
         for names in ([*tensors], *([name] for name in tensors)):
             changed = {name: plain[name] if name in names else tensor for name, tensor in tensors.items()}
-            if changed != tensors and (changed_desc := _with(desc, changed)) is not None:
+            if changed != tensors and (changed_desc := _replace_tensors(desc, changed)) is not None:
                 yield changed_desc, arrays
     yield from _of_fewer_sizes(desc, arrays, tensors)
     for field in dataclasses.fields(desc):
         before = getattr(desc, field.name)
         for value in _simpler(before):
-            for changed in (tensors, *_following(desc, tensors, before, value)):
-                if (changed_desc := _with(desc, changed, **{field.name: value})) is not None:
+            for changed in (tensors, *_adjust_outputs(desc, tensors, before, value)):
+                if (changed_desc := _replace_tensors(desc, changed, **{field.name: value})) is not None:
                     yield changed_desc, arrays
     yield from _of_plain_elements(desc, arrays, tensors)
 
 
-def _following(desc: Any, tensors: dict[str, TensorDesc], before: Any, after: Any) -> Iterator[dict[str, TensorDesc]]:
+def _adjust_outputs(
+    desc: Any, tensors: dict[str, TensorDesc], before: Any, after: Any
+) -> Iterator[dict[str, TensorDesc]]:
     """The tensors with outputs that follow a number per dimension, as sums or as products of it."""
     (name, output), *_ = desc.outputs
     if not isinstance(before, tuple) or len(before) != len(output.sizes):
@@ -148,7 +150,7 @@ def _following(desc: Any, tensors: dict[str, TensorDesc], before: Any, after: An
     (k,) = (k for k, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
     for size in (output.sizes[k] - before[k] + after[k], output.sizes[k] * after[k] // before[k]):
         if isinstance(size, int) and 0 < size < output.sizes[k]:
-            yield {**tensors, name: _resized(output, len(before) - k, size)}
+            yield {**tensors, name: _resize_tensor(output, len(before) - k, size)}
 
 
 def _of_fewer_sizes(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]) -> Iterator[tuple[Any, Arrays]]:
@@ -158,17 +160,17 @@ def _of_fewer_sizes(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]) -
     for back in range(1, rank + 1):
         olds = sorted({tensor.sizes[-back] for tensor in tensors.values() if len(tensor.sizes) >= back})
         if olds == [1]:
-            dropped = {name: _resized(tensor, back, None) for name, tensor in tensors.items()}
-            changed_desc = _with(desc, dropped, **_lists(desc, rank, rank - back, 1, None))
+            dropped = {name: _resize_tensor(tensor, back, None) for name, tensor in tensors.items()}
+            changed_desc = _replace_tensors(desc, dropped, **_lists(desc, rank, rank - back, 1, None))
             if changed_desc is not None:
                 fewer = [a.reshape(dropped[name].sizes) for a, name in zip(arrays, names, strict=True)]
                 yield changed_desc, fewer
         for old in olds:
             for new in dict.fromkeys((1, old // 2, old - 1)) if old > 1 else ():
-                yield from _shorter(desc, arrays, tensors, back, old, new)
+                yield from _shorten_dimension(desc, arrays, tensors, back, old, new)
 
 
-def _shorter(
+def _shorten_dimension(
     desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc], back: int, old: int, new: int
 ) -> Iterator[tuple[Any, Arrays]]:
     """Tensors that are shorter along a dimension, and outputs that follow them by a sum or a product."""
@@ -187,11 +189,11 @@ def _shorter(
         ):
             wanted = {**sizes, **{name: size for name, size in follow.items() if size > 0}}
             changed = {
-                name: _resized(tensor, back, wanted[name]) if name in wanted else tensor
+                name: _resize_tensor(tensor, back, wanted[name]) if name in wanted else tensor
                 for name, tensor in tensors.items()
             }
             for lists in ({}, _lists(desc, rank, rank - back, old, new)):
-                changed_desc = _with(desc, changed, **lists)
+                changed_desc = _replace_tensors(desc, changed, **lists)
                 if changed_desc is not None:
                     parts = [_part(a, changed[name].sizes) for a, name in zip(arrays, names, strict=True)]
                     yield changed_desc, parts
@@ -202,7 +204,7 @@ def _part(array: Any, sizes: Sequence[int]) -> Any:
     return part_of(array[tuple(slice(0, size) for size in sizes)], array) if len(sizes) == array.ndim else array
 
 
-def _resized(tensor: TensorDesc, back: int, size: int | None) -> TensorDesc:
+def _resize_tensor(tensor: TensorDesc, back: int, size: int | None) -> TensorDesc:
     """A packed tensor with another size, or without the dimension."""
     if len(tensor.sizes) < back or (size is None and len(tensor.sizes) == 1):
         return tensor
@@ -258,7 +260,7 @@ def _of_plain_elements(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]
             for name, tensor in tensors.items()
         }
         fields = {f.name: DataType.FLOAT32 for f in dataclasses.fields(desc) if f.name == "value_data_type"}
-        if (changed_desc := _with(desc, plain, **fields)) is not None:
+        if (changed_desc := _replace_tensors(desc, plain, **fields)) is not None:
             counted = [
                 np.arange(1, a.size + 1, dtype=np.float32).reshape(a.shape) if name in alike else a
                 for a, name in zip(arrays, names, strict=True)

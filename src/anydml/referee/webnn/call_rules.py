@@ -58,7 +58,7 @@ def first_of(call: Call) -> Array:
     return call.node.array(0)
 
 
-def about(
+def argument_rule(
     field: str,
     sentence: str,
     holds: Callable[[Any, Array], bool],
@@ -111,7 +111,7 @@ def changed_at(values: Sequence[int], draw: Draw, number: Callable[[int], int]) 
     return [*values[:k], number(k), *values[k + 1 :]]
 
 
-def longer(values: Sequence[int], x: Array, draw: Draw) -> list[int]:
+def change_length(values: Sequence[int], x: Array, draw: Draw) -> list[int]:
     """One element more or less."""
     return [*values[:-1]] if values and draw.is_likely(0.5) else [*values, values[-1] if values else 1]
 
@@ -126,7 +126,7 @@ def is_along(call: Call) -> bool:
 
 def axis_below(rank: str) -> CallRule:
     """The rule that the axis is one of the first tensor's, which the step calls `rank`."""
-    return about(
+    return argument_rule(
         "axis",
         f"If axis is greater than or equal to {rank}, then throw a TypeError.",
         lambda axis, x: bool(axis < x.ndim),

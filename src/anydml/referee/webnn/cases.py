@@ -16,7 +16,7 @@ from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, evaluate
 from anydml.referee.operators import OPERATORS, results_of
 from anydml.referee.reaching import draw_missing, with_rules
-from anydml.referee.webnn.features import features_of, reachable
+from anydml.referee.webnn.features import features_of, reachable_features
 from anydml.referee.webnn.operators import TYPES, WEBNN, Call
 from anydml.referee.webnn.steps import RULES
 
@@ -86,7 +86,7 @@ def webnn_cases(
     if not is_valid:
         chosen = with_rules(chosen, RULES)
     for k, name in enumerate(chosen):
-        missing = set(reachable(name))
+        missing = set(reachable_features(name))
         share = count * (k + 1) // len(chosen) - count * k // len(chosen)
         for number in range(share):
             draw = Draw(f"{seed} {name} {number}")

@@ -47,7 +47,7 @@ VALUES: Mapping[str, Sequence[str]] = {
 }
 
 
-def reachable(name: str) -> tuple[str, ...]:
+def reachable_features(name: str) -> tuple[str, ...]:
     """The features that the cases of an operator must reach."""
     tensors, first = TENSORS[name], next(iter(TENSORS[name]))
     names = [f"{tensor} is {kind}" for tensor, kinds in tensors.items() for kind in kinds]

@@ -12,7 +12,7 @@ from anydml.referee.drawing import INT64_MIN, Draw
 from anydml.referee.index_operators import drawn_indices
 from anydml.referee.nodes import Node, wrap_index
 from anydml.referee.operators import OPERATORS, results_of
-from anydml.referee.shaping import whole
+from anydml.referee.shaping import draw_elements
 
 OPSET = 24
 TYPES = ("float32", "float16", "int32", "uint32", "int64", "uint64", "int8", "uint8")
@@ -62,7 +62,7 @@ def _axis(draw: Draw, node: Node, rank: int) -> dict[str, Any]:
     return {"axis": axis} if axis or draw.is_likely(0.7) else {}
 
 
-def _indexed(draw: Draw, node: Node) -> Node:
+def _draw_index_type(draw: Draw, node: Node) -> Node:
     """The node with indices of one of the types that WebNN lists."""
     indices = node.array(1)
     types = [np.int32, np.int64, *([] if (indices < 0).any() else [np.uint32])]
@@ -88,10 +88,10 @@ def _gather(draw: Draw) -> Call | None:
     node = _node(draw, "Gather")
     if node is None:
         return None
-    return Call(_indexed(draw, node), {"input": 0, "indices": 1}, {}, _axis(draw, node, node.array(0).ndim))
+    return Call(_draw_index_type(draw, node), {"input": 0, "indices": 1}, {}, _axis(draw, node, node.array(0).ndim))
 
 
-def _along(node: Node) -> bool:
+def _has_matching_indices(node: Node) -> bool:
     """Whether indices have the input's sizes but on the axis."""
     x, indices, axis = node.array(0), node.array(1), wrap_index(node.attribute("axis"), node.array(0).ndim)
     return all(k == axis or a == b for k, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)))
@@ -99,29 +99,29 @@ def _along(node: Node) -> bool:
 
 def _gather_elements(draw: Draw) -> Call | None:
     node = _node(draw, "GatherElements")
-    if node is None or not _along(node):
+    if node is None or not _has_matching_indices(node):
         return None
-    return Call(_indexed(draw, node), {"input": 0, "indices": 1}, {}, _axis(draw, node, node.array(0).ndim))
+    return Call(_draw_index_type(draw, node), {"input": 0, "indices": 1}, {}, _axis(draw, node, node.array(0).ndim))
 
 
 def _gather_nd(draw: Draw) -> Call | None:
     node = _node(draw, "GatherND")
     if node is None or node.attribute("batch_dims"):
         return None
-    return Call(_indexed(draw, node), {"input": 0, "indices": 1})
+    return Call(_draw_index_type(draw, node), {"input": 0, "indices": 1})
 
 
 def _scatter_elements(draw: Draw) -> Call | None:
     node = _node(draw, "ScatterElements")
-    if node is None or not _along(node):
+    if node is None or not _has_matching_indices(node):
         return None
     tensors = {"input": 0, "indices": 1, "updates": 2}
-    return Call(_indexed(draw, node), tensors, {}, _axis(draw, node, node.array(0).ndim))
+    return Call(_draw_index_type(draw, node), tensors, {}, _axis(draw, node, node.array(0).ndim))
 
 
 def _scatter_nd(draw: Draw) -> Call | None:
     node = _node(draw, "ScatterND")
-    return None if node is None else Call(_indexed(draw, node), {"input": 0, "indices": 1, "updates": 2})
+    return None if node is None else Call(_draw_index_type(draw, node), {"input": 0, "indices": 1, "updates": 2})
 
 
 def _identity(draw: Draw) -> Call | None:
@@ -176,7 +176,7 @@ def _resample(draw: Draw) -> Call | None:
 
 def _reverse(draw: Draw) -> Call | None:
     draw.operator, draw.opset = "Slice", OPSET
-    x = whole(draw)
+    x = draw_elements(draw)
     axes = draw.subset(range(x.ndim))
     options: dict[str, Any] = {"axes": axes}
     if draw.is_likely(0.3):
@@ -188,7 +188,7 @@ def _reverse(draw: Draw) -> Call | None:
 
 def _slice(draw: Draw) -> Call | None:
     draw.operator, draw.opset = "Slice", OPSET
-    x = whole(draw)
+    x = draw_elements(draw)
     if 0 in x.shape:
         return None
     starts = [draw.randrange(size) for size in x.shape]
@@ -242,7 +242,7 @@ def _triangular(draw: Draw) -> Call | None:
     return Call(node, {"input": 0}, {}, options)
 
 
-def _where(draw: Draw) -> Call | None:
+def _draw_where(draw: Draw) -> Call | None:
     node = _node(draw, "Where")
     if node is None:
         return None
@@ -286,7 +286,7 @@ WEBNN: Mapping[str, WebnnOperator] = {
         "return a 2-D tensor containing either the upper or lower triangular part of the input tensor",
     ),
     "where": WebnnOperator(
-        _where,
+        _draw_where,
         "Select the values from the trueValue or the falseValue tensor depending on the corresponding values of the "
         "condition tensor, where non-zero is true and zero is false.",
     ),

@@ -45,13 +45,13 @@ def lines_of(case: WebnnCase) -> Iterator[str]:
         yield f"{name} ({'constant' if number in case.constant else 'input'}): {as_text(call.node.array(number))}"
 
 
-def smaller(case: WebnnCase) -> Iterator[WebnnCase | None]:
+def smaller_cases(case: WebnnCase) -> Iterator[WebnnCase | None]:
     """Cases that are a little smaller than one; None for a call that is not valid."""
     if case.constant:
         yield _valid(case, case.call, frozenset())
     call = case.call
     arrays = {name: call.node.array(number) for name, number in call.tensors.items()}
-    for parts in _smaller(arrays, call.arguments, call.options):
+    for parts in _smaller_parts(arrays, call.arguments, call.options):
         try:
             changed = call_of(case.operator, *parts)
             yield _valid(case, changed, case.constant & {*changed.tensors.values()})
@@ -76,7 +76,9 @@ def _valid(case: WebnnCase, call: Call, constant: frozenset[int]) -> WebnnCase |
 Parts = tuple[dict[str, Array], Mapping[str, Any], Mapping[str, Any]]
 
 
-def _smaller(arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Parts]:
+def _smaller_parts(
+    arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any]
+) -> Iterator[Parts]:
     for name in options:
         yield arrays, arguments, {key: value for key, value in options.items() if key != name}
     if len(arrays) > 2 and "inputs[1]" in arrays:
@@ -91,7 +93,7 @@ def _smaller(arrays: dict[str, Array], arguments: Mapping[str, Any], options: Ma
             for number in _simpler(value):
                 changed = {**fields, name: number}
                 yield (arrays, changed, options) if of_call else (arrays, arguments, changed)
-    yield from _plain(arrays, arguments, options)
+    yield from _simplify_parts(arrays, arguments, options)
 
 
 def _with_lists(
@@ -144,7 +146,9 @@ def _simpler(value: Any) -> Iterator[Any]:
     yield from (number for number in dict.fromkeys((0, 1, int(value) // 2)) if abs(number) < abs(value))
 
 
-def _plain(arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Parts]:
+def _simplify_parts(
+    arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any]
+) -> Iterator[Parts]:
     """Indices nearer to 0, and elements that count, of FLOAT32."""
     for name, value in arrays.items():
         if name in ("indices", "condition") and value.any():

@@ -11,10 +11,10 @@ from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array
 from anydml.referee.webnn.call_rules import (
     CallRule,
+    change_length,
     changed_at,
     first_of,
     is_along,
-    longer,
     of_tensor,
     one_more,
     other_type,
@@ -98,7 +98,7 @@ def _paddings_hold(call: Call) -> bool:
 
 def _paddings_broken(call: Call, draw: Draw) -> Call:
     field = draw.choice(["beginningPadding", "endingPadding"])
-    return with_value(call, field, longer(call.arguments[field], first_of(call), draw))
+    return with_value(call, field, change_length(call.arguments[field], first_of(call), draw))
 
 
 def _windows_hold(call: Call) -> bool:
@@ -120,7 +120,7 @@ def _slice_lists_hold(call: Call) -> bool:
 
 def _slice_lists_broken(call: Call, draw: Draw) -> Call:
     field = draw.choice(["starts", "sizes"])
-    return with_value(call, field, longer(call.arguments[field], first_of(call), draw))
+    return with_value(call, field, change_length(call.arguments[field], first_of(call), draw))
 
 
 def _size_of_axis(call: Call) -> int:

@@ -9,12 +9,12 @@ import numpy as np
 
 from anydml.referee.webnn.call_rules import (
     CallRule,
-    about,
+    argument_rule,
     axis_below,
+    change_length,
     changed_at,
     first_of,
     is_along,
-    longer,
     of_tensor,
     one_more,
     other_type,
@@ -48,7 +48,7 @@ RULES: Mapping[str, tuple[CallRule, ...]] = {
         INPUTS_SIZES,
     ),
     "expand": (
-        about(
+        argument_rule(
             "newShape",
             "If dimTo is not equal to dimFrom and dimFrom is not equal to 1, then return failure.",
             can_expand,
@@ -86,20 +86,20 @@ RULES: Mapping[str, tuple[CallRule, ...]] = {
             lambda call: first_of(call).ndim == 4,
             lambda array: array[None],
         ),
-        about(
+        argument_rule(
             "scales",
             "Otherwise, if any of its items is less than or equal to 0, or if its size is not 2, then throw a "
             "TypeError.",
             lambda scales, x: len(scales) == 2 and min(scales) > 0,
             lambda scales, x, draw: draw.choice([[scales[0], 0.0], [scales[0], -1.0], [*scales, 1.0]]),
         ),
-        about(
+        argument_rule(
             "sizes",
             "If options.sizes exists, and if its size is not 2, or if any of its items is 0, then throw a TypeError.",
             lambda sizes, x: len(sizes) == 2 and min(sizes) > 0,
             lambda sizes, x, draw: draw.choice([[sizes[0], 0], [*sizes, 1], sizes[:1]]),
         ),
-        about(
+        argument_rule(
             "axes",
             "Otherwise, if options.axes contains duplicate values, or if any of its items is not in the range 0 to "
             "input's rank, exclusive, then throw a TypeError.",
@@ -108,7 +108,7 @@ RULES: Mapping[str, tuple[CallRule, ...]] = {
         ),
     ),
     "reshape": (
-        about(
+        argument_rule(
             "newShape",
             "If product of all values in newShape is not equal to inputElementCount, then throw a TypeError.",
             lambda shape, x: math.prod(shape) == x.size,
@@ -116,7 +116,7 @@ RULES: Mapping[str, tuple[CallRule, ...]] = {
         ),
     ),
     "reverse": (
-        about(
+        argument_rule(
             "axes",
             "Otherwise, if axes contains duplicate values, or if any of its elements is not in the range 0 to "
             "inputRank, exclusive, then return failure.",
@@ -157,21 +157,21 @@ RULES: Mapping[str, tuple[CallRule, ...]] = {
         ),
     ),
     "slice": (
-        about(
+        argument_rule(
             "sizes",
             "If any of sizes's items are 0, then throw a TypeError.",
             lambda sizes, x: 0 not in sizes,
             lambda sizes, x, draw: changed_at(sizes, draw, lambda k: 0),
         ),
         LENGTHS_OF_SLICES,
-        about(
+        argument_rule(
             "strides",
             "If strides's size is not equal to input's rank, then throw a TypeError.",
             lambda strides, x: len(strides) == x.ndim,
-            longer,
+            change_length,
             name="number of strides",
         ),
-        about(
+        argument_rule(
             "strides",
             "If stride is less than 1, then throw a TypeError.",
             lambda strides, x: 0 not in strides,
@@ -203,14 +203,14 @@ RULES: Mapping[str, tuple[CallRule, ...]] = {
         ),
     ),
     "tile": (
-        about(
+        argument_rule(
             "repetitions",
             "If repetitions's size is not equal to input's rank, then throw a TypeError.",
             lambda repetitions, x: len(repetitions) == x.ndim,
-            longer,
+            change_length,
             name="number of repetitions",
         ),
-        about(
+        argument_rule(
             "repetitions",
             "If repetitions's values contain 0's, then throw a TypeError.",
             lambda repetitions, x: 0 not in repetitions,
@@ -218,20 +218,20 @@ RULES: Mapping[str, tuple[CallRule, ...]] = {
         ),
     ),
     "transpose": (
-        about(
+        argument_rule(
             "permutation",
             "If its size is not equal to input's rank, then throw a TypeError.",
             lambda permutation, x: len(permutation) == x.ndim,
             lambda permutation, x, draw: [axis for axis in permutation if axis] if len(permutation) > 1 else None,
             name="length of permutation",
         ),
-        about(
+        argument_rule(
             "permutation",
             "If its items are not in the range 0 to input's rank exclusive, then throw a TypeError.",
             is_permutation_in_range,
             lambda permutation, x, draw: changed_at(permutation, draw, lambda k: x.ndim),
         ),
-        about(
+        argument_rule(
             "permutation",
             "If it contains duplicate values, then throw a TypeError.",
             lambda permutation, x: len({*permutation}) == len(permutation),

@@ -1,4 +1,4 @@
-"""How tensor-parallel ranks share a tensor along an axis."""
+"""Axes of tensors that tensor-parallel ranks share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AxisSection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """How ranks share a tensor.
+    """An axis that ranks share, and how.
 
     Attributes:
         axis: of the tensor; None where every rank has the whole tensor.

@@ -1,4 +1,4 @@
-"""What lies beside the tensors of two checkpoints, and differs: small files, and what indexes count."""
+"""Differences beside the tensors of two checkpoints: small files, and the counts in indexes."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class _Quantised(NamedTuple):
 
     @classmethod
     def of(cls, tensors: StoredTensors) -> _Quantised | None:
-        """Those of a checkpoint; None if it has none."""
+        """Return the quantised tensors of a checkpoint; None if it has none."""
         # By id, because hashing a dtype is slow.
         integers = {id(tensor.dtype) for tensor in tensors.values() if tensor.dtype.kind in "iu"}
         weights, parts = dict[str, tuple[str, str]](), set[tuple[str, str]]()
@@ -262,7 +262,7 @@ def _parts(of: str) -> Iterator[str]:
 
 
 def _lost(before: np.dtype[Any], after: np.dtype[Any]) -> str:
-    """Which numbers become infinite or nan in a cast to a dtype of a narrower range; an empty text for none."""
+    """Describe numbers that become infinite or nan in a cast to a dtype of narrower range; empty if none do."""
     max_after, max_before = _largest(after), _largest(before)
     if max_before <= 2 * max_after:
         return ""

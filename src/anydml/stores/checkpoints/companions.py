@@ -45,7 +45,7 @@ class Companion(NamedTuple):
 
 
 def companion(name: str, model: Model) -> Companion | None:
-    """How ranks share a tensor that is one of several for a weight; None if it is not such a tensor, or alone."""
+    """Return how ranks share a tensor that is one of several for a weight; None for other tensors."""
     for pattern, look in ((_PACKED, _of_packed), (_FACTOR, _of_factors), (_INTEGERS, _of_integers)):
         if match := pattern.fullmatch(name):
             return look(match, model)
@@ -53,7 +53,7 @@ def companion(name: str, model: Model) -> Companion | None:
 
 
 class Looks:
-    """Which tensors `depends_on` and `weight_of` look at others for; nearly none of most models.
+    """The tensors for which `depends_on` and `weight_of` look at others; nearly none in most models.
 
     Args:
         patterns: of all names, as of `Axes.alike`.
@@ -75,7 +75,7 @@ class Looks:
 
 
 def depends_on(name: str, model: Model) -> tuple[Any, ...]:
-    """What `companion` looks at beside a tensor; equal for tensors of which ranks have the same intervals."""
+    """Return what `companion` reads besides a tensor; equal for tensors of which ranks have the same intervals."""
     module, _, last = name.rpartition(".")
     if last == "weight" and (match := _FACTOR.fullmatch(name)):
         others = [f"{match[1]}.lora_{letter}{match[3]}.weight" for letter in "AB"]
@@ -96,7 +96,7 @@ def depends_on(name: str, model: Model) -> tuple[Any, ...]:
 
 
 def _shared(module: str, sizes: tuple[int, int], model: Model) -> Axis | Unknown:
-    """How ranks would share the weight of a module, with rows and columns."""
+    """Return how ranks would share the weight of a module, with rows and columns."""
     weight = f"{module}.weight"
     weight_axis = known_axis(weight, model._replace(tensors={weight: _Weight(sizes)}))
     if (

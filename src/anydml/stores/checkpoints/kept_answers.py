@@ -26,7 +26,7 @@ DIGEST = hashlib.sha256().digest_size
 
 
 def folder() -> Path | None:
-    """Where answers are kept; None if ``ANYDML_CACHE`` is set to nothing."""
+    """Return the folder of cached answers; None if ``ANYDML_CACHE`` is set to nothing."""
     if (named := os.environ.get("ANYDML_CACHE")) is not None:
         return Path(named) / "layouts" if named else None
     if sys.platform == "win32":

@@ -86,7 +86,7 @@ class Unknown(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What is known of a model beside the names of its tensors.
+    """Properties of a model that the names of its tensors do not show.
 
     Attributes:
         tensors: with their shapes and dtypes, by name.
@@ -107,7 +107,7 @@ class Model(NamedTuple):
 
 
 def known_axis(name: str, model: Model) -> Axis | Unknown:
-    """How ranks share a tensor; or why it is not known."""
+    """Return the axis along which ranks share a tensor, or the reason why it is not known."""
     tensor = model.tensors[name]
     if math.prod(tensor.shape) == 1 and _ONE_SCALE.fullmatch(name):
         return ALL
@@ -151,7 +151,7 @@ def _up_or_embedding(name: str, model: Model) -> tuple[Axis, int] | Unknown:
 
 
 def projection_of(name: str) -> str | None:
-    """Of which projection with heads a weight or bias is: q_proj, k_proj or v_proj; or wq, wk or wv."""
+    """Return the projection with heads that a weight or bias belongs to: q_proj, k_proj or v_proj; or wq, wk or wv."""
     match = _ATTENTION.fullmatch(name)
     return match and (match[1] or match[2])
 
@@ -203,7 +203,7 @@ def weight_of(name: str, model: Model) -> str | None:
 
 
 def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis | Unknown:
-    """How ranks share the scales of a weight, of which each is for a row, or for a block of rows and columns.
+    """Return how ranks share the scales of a weight: one scale per row, or per block of rows and columns.
 
     Args:
         name: of the scales.

@@ -222,7 +222,7 @@ def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
 
 
 def _said(value: Any) -> str:
-    """What a value of TOML is, which JSON may not be able to express; None if there is none."""
+    """Describe a TOML value that JSON may not be able to express; None if there is no value."""
     if value is None:
         return "is missing"
     return f"is {show(value) if isinstance(value, (str, int, float, list, dict)) else str(value)[:60]}"

@@ -34,7 +34,7 @@ _EXPERT = re.compile(r"(.*\.local_experts\.)(\d+)(\..*)|(.*\.experts\.linear_fc[
 
 
 class At(NamedTuple):
-    """Which rank a file is of: by tensor parallelism, stage and experts."""
+    """The rank of a file: by tensor parallelism, stage and experts."""
 
     tp: int
     pp: int

@@ -1,4 +1,4 @@
-"""Which tensors are missing among those that become one, by the numbers in their names."""
+"""Tensors that are missing among those that become one, by the numbers in their names."""
 
 from __future__ import annotations
 

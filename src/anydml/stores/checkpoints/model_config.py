@@ -1,4 +1,4 @@
-"""What a config.json, or Meta's params.json, says of the sizes of a model's tensors."""
+"""Sizes of a model's tensors, as declared in a config.json or Meta's params.json."""
 
 from __future__ import annotations
 

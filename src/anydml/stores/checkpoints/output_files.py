@@ -145,7 +145,7 @@ def plan_checkpoint(
 def _place_of(
     name: str, output: str | os.PathLike[str], scratch: str | os.PathLike[str] | None
 ) -> tuple[Path, Upload | None]:
-    """Where an output is made, and where it goes then.
+    """Return the path at which an output is written, and its final path.
 
     Raises:
         ModelError: it is an address, and nothing says where it can be made; or nothing is written there.

@@ -41,7 +41,7 @@ class Axes:
 
     @property
     def remarks(self) -> list[str]:
-        """What was assumed so far, for users."""
+        """The assumptions made so far, as notes for users."""
         if not self._assumed:
             return []
         which = ", ".join(sorted(self._assumed))
@@ -63,7 +63,7 @@ class Axes:
         return numbered
 
     def of(self, name: str, model: Model, where: str) -> Axis:
-        """How ranks share a tensor.
+        """Return the axis along which ranks share a tensor.
 
         Args:
             name: of the tensor.

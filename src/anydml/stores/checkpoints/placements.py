@@ -122,7 +122,7 @@ class Placed:
 
     @property
     def remarks(self) -> list[str]:
-        """What was assumed so far, for users."""
+        """The assumptions made so far, as notes for users."""
         remarks = self.axes.remarks
         if self.placement.pp > 1:
             first = [name for name in self.tensors if not self._stages(name)]

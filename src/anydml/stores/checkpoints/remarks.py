@@ -71,7 +71,7 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
 
 
 def _training(parts: list[str]) -> int:
-    """How many parts of a name say that it is of what trains a model; 0 if none does."""
+    """Count the parts of a name that belong to training, such as optimizer states; 0 if there are none."""
     for depth, part in enumerate(parts[:2], 1):
         if part.lower().startswith(TRAINING):
             return depth

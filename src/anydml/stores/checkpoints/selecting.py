@@ -1,4 +1,4 @@
-"""Which tensors of a checkpoint are taken, and their new names: a model of what a training run keeps."""
+"""Selection of a checkpoint's tensors, and their new names: a model of what a training run keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tensors are divided into files, and the index of these."""
+"""Division of tensors into files, and the index of these files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ONE_FILE = {"adapter_model": "PEFT", "pytorch_lora_weights": "diffusers"}
 
 
 def stem_of(tensors: StoredTensors, made: Iterable[str]) -> str:
-    """How the names of files begin that are made of tensors: as those of the inputs, if other programs look for them.
+    """Return the beginning of output file names: that of the inputs, if other programs look for it.
 
     Args:
         tensors: of the inputs.

@@ -35,7 +35,7 @@ from anydml.text import count_noun
 
 
 class Sources(NamedTuple):
-    """What was read of a checkpoint.
+    """The tensors read from checkpoints, and notes on the others.
 
     Attributes:
         tensors: by name.
@@ -111,7 +111,7 @@ def _selected(
 def sources_of(
     opened: Sequence[Checkpoint], axes: Axes, selection: Selection = EVERYTHING, name: str = "open"
 ) -> Sources:
-    """What `read_sources` returns, of checkpoints that are open.
+    """Return the sources of open checkpoints, as `read_sources` does.
 
     Args:
         opened: one, or several that together are one.

@@ -28,7 +28,7 @@ _CONSOLIDATED = re.compile(r"consolidated\.(\d{1,9})\.pth")
 
 
 class Trained(NamedTuple):
-    """What such a folder contains.
+    """The contents of a folder that a training run wrote.
 
     Attributes:
         tensors: by name.

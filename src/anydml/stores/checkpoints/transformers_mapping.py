@@ -63,7 +63,7 @@ class ConverterGroup(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a converter makes of a kind of tensors; as its last operation, it takes the place of the others.
+    """The cached result of a converter for one combination of tensors. As the last operation, it replays that result.
 
     Attributes:
         made: what the others made, if they have been called.
@@ -74,7 +74,7 @@ class Known(NamedTuple):
     tensors: dict[int, ComposedTensor]
 
     def convert(self, tensors: Any, **_: Any) -> Any:
-        """As `ConversionOps.convert`."""
+        """See `ConversionOps.convert`."""
         self.made[:] = self.made or [tensors]
         return self.made[0]
 

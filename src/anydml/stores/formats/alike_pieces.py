@@ -100,7 +100,7 @@ def _without_checksums(directory: bytes) -> bytes:
 
 
 def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_Known]:
-    """What is kept of a piece, if it is a zip file whose pickle lies before the elements."""
+    """Yield what is cached of a piece, if it is a zip file whose pickle lies before the elements."""
     before = read_at(file, start, min(store.offset, MAX_HEADER))
     if before[:4] != b"PK\3\4" or store.offset > MAX_HEADER:
         return

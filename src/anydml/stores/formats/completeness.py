@@ -119,7 +119,7 @@ def is_one_of(file: Path) -> int:
 
 
 def set_of(file: Path) -> tuple[str, ...]:
-    """What the names of all files of a set have in common: all but the number."""
+    """Return what the names of all files of a set have in common: all but the number."""
     match = _NUMBERED.fullmatch(file.name)
     return match.group("head", "of", "count", "tail") if match else (file.name,)
 

@@ -53,7 +53,7 @@ def zero_folder(folder: Path) -> Path | None:
 
 
 def of_one_rank(path: Path) -> str | None:
-    """Of which rank a file has parts, if its name is that of DeepSpeed's ZeRO."""
+    """Return the rank whose parts a file has, if its name is one of DeepSpeed's ZeRO."""
     match = _OPTIMIZER.fullmatch(path.name) or _MODEL.fullmatch(path.name)
     return match["rank"] if match else None
 

@@ -119,7 +119,7 @@ class _Stored(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Metadata:
-    """What ``.metadata`` says. A checkpoint may have a million pieces: what they have in common is made once.
+    """The content of ``.metadata``. A checkpoint may have a million pieces: what they have in common is made once.
 
     Attributes:
         names: of all tensors.
@@ -161,7 +161,7 @@ class _Metadata:
         return b"".join([b"\x80\x02", *memo.parts, content, b"."])
 
     def _of_kinds(self, memo: _Memo, starts: Sequence[int]) -> dict[int, bytes]:
-        """What is said of tensors, by the numbers of their kinds."""
+        """Return the properties of tensors, by the numbers of their kinds."""
         firsts, chunks = dict[int, NewPiece](), dict[int, list[bytes]]()
         for piece, start in zip(self.pieces, starts, strict=True):
             firsts.setdefault(piece.kind, piece)
@@ -203,7 +203,7 @@ _FIRST = 16
 
 
 class _Memo:
-    """What a pickle has many times: it is made once, at the beginning, and fetched afterwards.
+    """Values that a pickle has many times: each is made once, at the beginning, and fetched afterwards.
 
     Attributes:
         parts: the beginning.

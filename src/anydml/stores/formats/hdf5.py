@@ -66,7 +66,7 @@ def is_hdf5(path: Path) -> bool:
 
 
 def references_of_hdf5(path: Path, place: JsonPath) -> References:
-    """Where the chunks of all datasets lie, with metadata of Zarr's version 2.
+    """Return the byte ranges of the chunks of all datasets, with metadata of Zarr's version 2.
 
     Raises:
         ModelError: h5py is not installed, or cannot read the file.
@@ -165,7 +165,7 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
 
 
 def _chunks(data: Any) -> list[Any]:
-    """Where the chunks lie."""
+    """Return the byte ranges of the chunks."""
     chunks = list[Any]()
     if hasattr(data.id, "chunk_iter"):
         data.id.chunk_iter(chunks.append)

@@ -76,7 +76,7 @@ class Inside(Address):
         return memoryview(content[max(0, size - stop) if start is None else start :][: stop - (start or 0)]), size
 
     def read_into(self, view: memoryview, start: int) -> tuple[int, int]:
-        """As `Address.read_into`."""
+        """See `Address.read_into`."""
         data, size = self._get((start, start + len(view)))
         view[: len(data)] = data
         return len(data), size
@@ -104,7 +104,7 @@ class Inside(Address):
         return bool(self.references.inside.get(self.key))
 
     def iterdir(self) -> Generator[Inside, None, None]:
-        """What is in the folder."""
+        """Yield the entries of the folder."""
         yield from (self / name for name in self.references.inside.get(self.key, ()))
 
     def inside(self) -> Iterator[Any]:

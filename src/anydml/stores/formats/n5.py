@@ -65,7 +65,7 @@ def state_of_n5(path: Path) -> tuple[Any, ...]:
 
 
 def references_of_n5(path: Path, place: JsonPath) -> References:
-    """Where the blocks of all arrays lie, with metadata of Zarr's version 3.
+    """Return the byte ranges of the blocks of all arrays, with metadata of Zarr's version 3.
 
     Raises:
         ModelError: attributes are broken.
@@ -219,7 +219,7 @@ def _sizes(file: Path, rank: int) -> tuple[int, ...]:
 def _edges(
     shape: Sequence[int], block: Sequence[int], blocks: Mapping[tuple[int, ...], tuple[Path, tuple[int, ...]]]
 ) -> list[list[int]] | None:
-    """Where blocks begin and end along each axis; None where the last ones are whole, too.
+    """Return where blocks begin and end along each axis; None where the last ones are whole, too.
 
     Raises:
         ValueError: a block has other sizes than those that lie at the same end of the array.

@@ -20,7 +20,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankParts:
-    """What the metadata of a rank's file say of the parts that its tensors are: a text of JSON.
+    """Metadata of a rank's file on the parts that its tensors are: a text of JSON.
 
     Attributes:
         key: of the metadata.

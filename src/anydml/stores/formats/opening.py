@@ -98,7 +98,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
 
 
 def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint:
-    """What lies at an address."""
+    """Open an address."""
     with place.reading():
         if path.suffix.lower() == ".npy" and path.is_file():
             seen = seen_at(path)

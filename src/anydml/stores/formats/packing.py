@@ -75,7 +75,7 @@ def check_replaced(path: Path, own: re.Pattern[str], place: JsonPath) -> None:
 
 
 def _kind(file: zipfile.ZipFile, name: str) -> str | None:
-    """What an entry describes, an array or a group; None if nothing."""
+    """Return whether an entry describes an array or a group; None if neither."""
     last = name.rpartition("/")[2]
     if last != "zarr.json":
         return "array" if last == ".zarray" else "group" if last in GROUP_FILES else None

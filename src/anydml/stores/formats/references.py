@@ -67,10 +67,10 @@ class Object(Protocol):
     """An object of which parts can be read."""
 
     def read(self, start: int | None, stop: int) -> bytes:
-        """As `Range.read`."""
+        """See `Range.read`."""
 
     def length(self) -> int:
-        """As `Range.length`."""
+        """See `Range.length`."""
 
 
 @dataclass

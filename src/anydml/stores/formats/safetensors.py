@@ -127,7 +127,7 @@ class _Entry(NamedTuple):
 
 
 def _compact() -> Callable[[Sequence[tuple[str, Any]]], tuple[Any, ...]]:
-    """What makes entries of objects of a header while it is parsed, and tuples of the others: there may be many."""
+    """Return a hook that parses objects of a header to entries, and others to tuples: there may be many."""
     kinds: dict[str, tuple[Any, Any, str]] = {}
 
     def made(pairs: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
@@ -203,7 +203,7 @@ def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, what: str) -> dict
 
 
 def _plain(value: Any, place: JsonPath) -> Any:
-    """What was parsed with objects as tuples, with dicts instead."""
+    """Return a parsed value with dicts in place of tuples of pairs."""
     value = value.pairs if isinstance(value, _Entry) else value
     if isinstance(value, tuple):
         return unique([(name, _plain(inner, place)) for name, inner in value], place, "header")

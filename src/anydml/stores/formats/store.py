@@ -46,7 +46,7 @@ def uncollected() -> Iterator[None]:
 
 
 def state_of(status: os.stat_result) -> tuple[int, ...]:
-    """What changes with a file: device, inode, size, and times of modification and of change in nanoseconds.
+    """Return what changes with a file: device, inode, size, and times of modification and of change in nanoseconds.
 
     Programs set the first time as they like, but the second only by the clock.
     """
@@ -54,7 +54,7 @@ def state_of(status: os.stat_result) -> tuple[int, ...]:
 
 
 def seen_at(path: Path) -> tuple[Any, ...]:
-    """What changes with a file, or with an object at an address.
+    """Return what changes with a file, or with an object at an address.
 
     Raises:
         OSError: there is none.
@@ -63,7 +63,7 @@ def seen_at(path: Path) -> tuple[Any, ...]:
 
 
 def reader_of(file: BinaryIO) -> Read:
-    """What fills a view with the bytes of an open file from an offset on."""
+    """Return a function that fills a view with the bytes of an open file from an offset on."""
 
     def read(view: memoryview, at: int) -> None:
         file.seek(at)
@@ -207,7 +207,7 @@ class Store(StoredArray):
 
     @contextmanager
     def _opened(self, place: JsonPath) -> Iterator[Read]:
-        """What reads the file, or the object at an address."""
+        """Open the file, or the object at an address, for reading."""
         path = self.path
         if isinstance(path, Address):
             if self.seen not in (None, path.state()):
@@ -254,7 +254,7 @@ def resolved(read: Array, dtype: np.dtype[Any]) -> Array:
 
 
 class FileContent(NamedTuple):
-    """What a file of several arrays contains.
+    """The contents of a file of several arrays.
 
     Attributes:
         stores: the arrays by name.

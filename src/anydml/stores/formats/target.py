@@ -118,7 +118,7 @@ class Target(StoredArray):
 
     @property
     def path(self) -> Path:
-        """Of its file."""
+        """The path of its file."""
         return self.file.path
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ MAX_METADATA = 512 << 20
 
 
 class Distributed(NamedTuple):
-    """What a distributed checkpoint contains.
+    """The contents of a distributed checkpoint.
 
     Attributes:
         tensors: their shapes, and their pieces with first coordinates, by name.

@@ -17,7 +17,7 @@ MAX_SIZES = 1 << 20
 
 
 def edges_of(metadata: Mapping[str, bytes]) -> tuple[tuple[int, ...], ...] | None:
-    """Where chunks begin along each axis, and where the last one ends; None of arrays whose chunks have one size.
+    """Return the boundaries of chunks along each axis, or None for arrays whose chunks have one size.
 
     Raises:
         ValueError: the sizes are none of such a grid.

@@ -114,7 +114,7 @@ def _regular(
     shards: Sequence[int] | None,
     version: int | None,
 ) -> ZarrTarget:
-    """As `new_zarr`, with chunks of one size."""
+    """Like `new_zarr`, with chunks of one size."""
     place, dtype = JsonPath(str(path)), np.dtype(dtype)
     if not is_movable(dtype) or dtype.subdtype is not None:
         raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
@@ -164,7 +164,7 @@ def _regular(
 def _edges(
     chunks: ChunkSizes | None, shape: Sequence[int], like: Any, axes: Sequence[int] | None, place: JsonPath
 ) -> tuple[tuple[int, ...], ...] | None:
-    """Where chunks of several sizes begin: those that are given, or else those of an array of the same shape."""
+    """Return where chunks of several sizes begin: as given, or as in an array of the same shape."""
     if chunks is not None:
         if len(chunks) != len(shape) or not any(hasattr(chunk, "__len__") for chunk in chunks):
             return None

@@ -1,4 +1,4 @@
-"""What arrays of Zarr's version 3 may have that is not read, each by its name."""
+"""Features of Zarr's version 3 that are not supported, each by its name."""
 
 from __future__ import annotations
 

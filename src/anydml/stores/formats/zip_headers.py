@@ -39,7 +39,7 @@ def entry_header(name: str, size: int, checksum: int, offset: int | None = None,
 
 
 def directory_end(count: int, length: int, start: int) -> bytes:
-    """What follows the directory of a zip file: its entries, its bytes, and where it starts."""
+    """Return the end of a zip file's directory: its entries, its bytes, and where it starts."""
     short = min(count, MAX_SHORT)
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, short, short, length, min(start, FOUR_GIB), 0)
     if start >= FOUR_GIB or count >= MAX_SHORT:

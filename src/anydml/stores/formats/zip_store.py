@@ -24,7 +24,7 @@ def is_zip_store(path: Path) -> bool:
 
 
 def references_of_zip(path: Path, place: JsonPath) -> References:
-    """Where the entries of a zip store lie.
+    """Return the byte ranges of the entries of a zip store.
 
     Raises:
         ModelError: it is broken, or its entries are compressed or encrypted.

@@ -110,7 +110,7 @@ def parts(box: Box, itemsize: int, max_bytes: int) -> Iterator[Box]:
 
 
 def common_box(one: Box, other: Box) -> Box:
-    """What two boxes have in common."""
+    """Return the intersection of two boxes."""
     return tuple((max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(one, other, strict=True))
 
 

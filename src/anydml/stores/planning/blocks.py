@@ -24,7 +24,7 @@ from anydml.tensor import Layout
 
 
 class Cut(NamedTuple):
-    """How moves are cut into blocks.
+    """The cut of moves into blocks.
 
     Attributes:
         side: end of the moves whose files are cut: each byte of them is in exactly one block.

@@ -109,7 +109,7 @@ def _candidates(group: MoveGroup, max_bytes: int) -> Iterator[tuple[Cut, int]]:
 
 
 def _gaps(side: Side) -> Sequence[int]:
-    """Those that are tried."""
+    """Return the gaps that are tried."""
     return GAPS if side == "destination" else GAPS[:1]
 
 

@@ -64,7 +64,7 @@ class Covered:
 
     @property
     def size(self) -> int:
-        """Of the union."""
+        """The size of the union."""
         starts, ends = self._union()
         return int((ends - starts).sum())
 

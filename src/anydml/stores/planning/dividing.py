@@ -26,7 +26,7 @@ APART = 64 << 10
 def divided(
     all_writers: Sequence[Writers], are_alone: Array, places: Places, max_bytes: int
 ) -> Iterator[tuple[int, list[Writers]]]:
-    """What writes outputs of several files that are read from one: the number of that file, and the writers."""
+    """Yield the number of a file that outputs of several files are read from, and their writers."""
     by_source: dict[int, list[Writers]] = {}
     for writers in all_writers:
         sources = places.file[writers.inputs]

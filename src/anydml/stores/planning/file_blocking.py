@@ -78,7 +78,7 @@ class FileBlocking(Blocking):
 
     @property
     def program(self) -> Program:
-        """As `Blocking.program`."""
+        """See `Blocking.program`."""
         return self._program.whole(self._inputs, self._outputs)
 
     def _cut(self) -> None:
@@ -157,7 +157,7 @@ class FileBlocking(Blocking):
         return io_of
 
     def block_bytes(self, number: int) -> int:
-        """As `Blocking.block_bytes`."""
+        """See `Blocking.block_bytes`."""
         group, operand, area = self.blocks[number]
         return sum(write.bytes for write in self.block_ios()(group, operand, area).writes)
 
@@ -171,7 +171,7 @@ class FileBlocking(Blocking):
         return numbers
 
     def state(self) -> Iterator[bytes]:
-        """As `Blocking.state`."""
+        """See `Blocking.state`."""
         yield repr((self.most, self.cuts, len(self.blocks))).encode()
         real = {path: real_path(path) for path in {interval.path for interval in self.intervals.values()}}
         for number, lies in self.intervals.items():
@@ -184,7 +184,7 @@ class FileBlocking(Blocking):
             yield value.tobytes()
 
     def summary(self) -> Summary:
-        """As `Blocking.summary`."""
+        """See `Blocking.summary`."""
         about, size = "about " if self.is_estimate else "", self.totals.block_bytes
         used = self.threads * (size + self.spare) + self._program.constant_bytes
         return Summary(
@@ -195,7 +195,7 @@ class FileBlocking(Blocking):
         )
 
     def with_paths(self, change: Callable[[Path], Path]) -> Self:
-        """As `Blocking.with_paths`."""
+        """See `Blocking.with_paths`."""
         moved = copy.copy(self)
         moved.intervals = {k: interval._replace(path=change(interval.path)) for k, interval in self.intervals.items()}
         return moved

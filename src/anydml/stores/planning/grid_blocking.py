@@ -46,7 +46,7 @@ ENOUGH, CODECS = 64 << 20, 16 << 20
 
 @dataclass(frozen=True)
 class BlockShape:
-    """How an output is cut.
+    """The shape of the blocks that an output is cut into.
 
     Attributes:
         block: sizes of a block.
@@ -321,19 +321,19 @@ class GridBlocking(Blocking):
             yield from self._fitting(number, part)
 
     def block_bytes(self, number: int) -> int:
-        """As `Blocking.block_bytes`."""
+        """See `Blocking.block_bytes`."""
         output, _, box = self.blocks[number]
         return size_of(box) * self.outputs[output].dtype.itemsize
 
     @property
     def program(self) -> Program:
-        """As `Blocking.program`."""
+        """See `Blocking.program`."""
         arrays, named = [*self.inputs, *self.outputs], self._program.operands
         operands = [operand._replace(name=str(array.path)) for operand, array in zip(named, arrays, strict=False)]
         return Program(self.name, (*operands, *named[len(arrays) :]), simplify(self._program.moves))
 
     def state(self) -> Iterator[bytes]:
-        """As `Blocking.state`."""
+        """See `Blocking.state`."""
         yield self.blocks.rows.tobytes()
         for store in self.inputs:
             yield repr((real_path(store.path), store.layout.offset, store.shape)).encode()
@@ -349,7 +349,7 @@ class GridBlocking(Blocking):
             yield repr((target.name, target.shape, str(target.dtype))).encode()
 
     def summary(self) -> Summary:
-        """As `Blocking.summary`."""
+        """See `Blocking.summary`."""
         about = "about " if self.is_estimate else ""
         note = (
             ", decoded chunks are kept in a file meanwhile" if any(choice.are_kept for choice in self.choices) else ""

@@ -34,7 +34,7 @@ class Cast(NamedTuple):
 
     @classmethod
     def of(cls, store: Store) -> Cast:
-        """That of a store; stores of a file whose elements lie at multiples of one size have one in common."""
+        """Return the cast of a store; it is shared by stores of a file whose elements lie at multiples of one size."""
         stored = store.dtype if store.stored is None else store.stored
         start = store.offset % stored.itemsize if store.packed is None else store.offset
         return cls(store.path, stored, store.dtype, start, store.packed)
@@ -69,7 +69,7 @@ class Interval(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where arrays lie, one number per array in each column, inputs first.
+    """The places of arrays, one number per array in each column, inputs first.
 
     Attributes:
         files: paths of all files, and casts, each of which counts as a file.

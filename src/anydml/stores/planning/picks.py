@@ -150,7 +150,7 @@ class Pick(NamedTuple):
 
 
 def reach(sizes: Sequence[int], ways: Sequence[Sequence[int]], rank: int) -> tuple[list[int], list[int]]:
-    """How far dimensions lead along each axis of an array at the least and at the most, by steps along each."""
+    """Return the lowest and highest coordinates that dimensions reach along each axis, by their steps."""
     ends = [[(size - 1) * step for step in way] for size, way in zip(sizes, ways, strict=True)]
     below, above = ([sum(chosen(0, end[axis]) for end in ends) for axis in range(rank)] for chosen in (min, max))
     return below, above

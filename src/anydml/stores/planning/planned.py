@@ -101,7 +101,7 @@ class Planned:
 
     @property
     def sources(self) -> list[Path]:
-        """What is read: files and folders of this machine, those in which others lie among them, and addresses."""
+        """All that the plan reads: addresses, and files and folders of this machine with those that contain them."""
         return [identity.file if isinstance(identity, Inside) else identity for identity in self.identities]
 
     @property

@@ -1,4 +1,4 @@
-"""What writes outputs that are alike: moves, or runs of inputs alone."""
+"""Writers of outputs that are alike: moves, or runs of inputs alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anydml.stores.planning.intervals import Places
 
 
 class Writers(NamedTuple):
-    """What writes outputs that are alike, each as a whole: moves in their order, or runs alone.
+    """Writers of outputs that are alike, each as a whole: moves in their order, or runs alone.
 
     Attributes:
         moves: none where there are runs.
@@ -44,12 +44,12 @@ class Writers(NamedTuple):
         return self.sets[:, columns]
 
     def some(self, which: Array) -> Writers:
-        """Those of some outputs."""
+        """Return the writers of some outputs."""
         return self if which.all() else self._replace(sets=self.sets[which])
 
 
 def writers_of(alike: Sequence[AlikeMoves], places: Places) -> Iterator[tuple[Writers, bool]]:
-    """What writes outputs; and whether all of it is read from inputs."""
+    """Return the writers of outputs, and whether all bytes are read from inputs."""
     for moves, sets in alike:
         by_output: dict[int, list[Move]] = {}
         for move in moves:

@@ -141,7 +141,7 @@ class _Comparer:
         self._reader = ChunkReader(store, span, None, opened.buffers, file)
 
     def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
-        """As `BoxWriter.parts`."""
+        """See `BoxWriter.parts`."""
         if self.layout.is_one:
             yield from ((part, part, sizes_of(part)) for part in parts(box, self._dtype.itemsize, self._unit))
         else:

@@ -57,7 +57,7 @@ class FileBlocks(BlocksWriter):
         return file if interval.cast is None else CastFile(file, interval.cast)
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
-        """As `BlocksWriter.write`."""
+        """See `BlocksWriter.write`."""
         self._opened.together(partial(self._block, number, finished) for number in numbers)
 
     def _block(self, number: int, finished: Callable[[int, int], None]) -> None:

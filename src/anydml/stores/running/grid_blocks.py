@@ -104,7 +104,7 @@ class GridBlocks(BlocksWriter):
         return min(UNIT, max(self._blocking.need, 1))
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
-        """As `BlocksWriter.write`."""
+        """See `BlocksWriter.write`."""
         for number, read in self._reads(numbers):
             self._parts(number, *read)
             finished(number, self._blocking.block_bytes(number))

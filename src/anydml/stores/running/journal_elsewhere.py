@@ -29,7 +29,7 @@ WATCHED = 4 * AT_MOST
 
 
 class JournalElsewhere:
-    """As `Journal`, at an address.
+    """Like `Journal`, at an address.
 
     Args:
         path: its address.

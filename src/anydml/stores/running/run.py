@@ -25,7 +25,7 @@ WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 
 
 def staging_of(plan: Planned) -> Staging | StagingElsewhere:
-    """Where the outputs of a plan lie until they get their names."""
+    """Return the staging of a plan: the place of its outputs until they get their names."""
     if any(isinstance(array.path, Address) for array in plan.arrays):
         return StagingElsewhere(plan.arrays, plan.others, plan.folder, plan.overwrite)
     return Staging(plan.files, plan.arrays, plan.others, plan.folder, plan.overwrite, plan.sources)
@@ -130,7 +130,7 @@ def run(
 
 
 def _kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | StagingElsewhere) -> str:
-    """What a run that was interrupted leaves."""
+    """Describe what an interrupted run leaves."""
     if journal.is_empty and not journal.is_whole:
         return "interrupted; nothing is kept"
     part = staging.part(staging.top[0])

@@ -52,7 +52,7 @@ def beside(path: Path, suffix: str) -> Path:
 
 
 def _packed(final: Path) -> Path:
-    """Where a packed output lies until it gets its name; it is whole as soon as its part is gone."""
+    """Return the path of a packed output until it gets its name; it is whole as soon as its part is gone."""
     return beside(final, f"{PACKED}{final.suffix.lower()}")
 
 
@@ -104,7 +104,7 @@ class Staging:
         return next((folder for folder in self._folders if folder == path or folder in path.parents), None)
 
     def part(self, path: Path) -> Path:
-        """Where a file or folder lies until it gets its name."""
+        """Return the path of a file or folder until it gets its name."""
         folder = self._folder_of(path)
         return beside(path, PART) if folder is None else beside(folder, PART) / path.relative_to(folder)
 

@@ -26,7 +26,7 @@ DESCRIBING = (*GROUP_FILES, ".zarray")
 
 
 class StagingElsewhere:
-    """As `Staging`, for arrays at addresses.
+    """Like `Staging`, for arrays at addresses.
 
     Args:
         arrays: Zarr arrays.
@@ -78,7 +78,7 @@ class StagingElsewhere:
         return JournalElsewhere(self.journal, digest)
 
     def part(self, path: Path) -> Path:
-        """Where an array lies until it gets its metadata."""
+        """Return the address of an array until it gets its metadata."""
         return path
 
     def check_free(self) -> None:
