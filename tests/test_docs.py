@@ -186,6 +186,13 @@ def test_every_operator_has_its_page():
     assert {f"operators/{name.split('OPERATOR_')[1].lower()}.md" for name in REGISTRY} <= set(PAGES)
 
 
+def moved_pages(site):
+    """Return where pages of a built site lead that only name a new address."""
+    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    moved = {page: re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', html) for page, html in pages.items()}
+    return {page: match[1] for page, match in moved.items() if match}
+
+
 def test_the_site_is_built_and_fetches_nothing(tmp_path):
     pytest.importorskip("material", reason="needs mkdocs-material")
     pytest.importorskip("mkdocstrings", reason="needs mkdocstrings")
@@ -198,6 +205,10 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path):
         assert not re.findall(r'<link[^>]+rel="(?!canonical)[^"]+"[^>]+href="(?:https?:)?//', html), page
         assert "<p>[[" not in html, page
         assert "<p>::: " not in html, page
+    for old, url in moved_pages(tmp_path).items():
+        target, _, heading = url.partition("#")
+        html = (old.parent / target).read_text(encoding="utf-8")
+        assert not heading or f'id="{heading}"' in html, f"{old} leads to {url}"
     reference = "".join((tmp_path / page).with_suffix(".html").read_text(encoding="utf-8") for page in REFERENCES)
     assert "<blockquote" not in reference, "examples stand in a section: a prompt outside one is Markdown's quotation"
     found = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
