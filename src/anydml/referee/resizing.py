@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Constant, Node, Result
-from anydml.referee.operator_rules import Ambiguity, LeftOut, Operator, Reading, Rule, always, axis_twice, has
+from anydml.referee.operator_rules import Ambiguity, LeftOut, Operator, Reading, Rule, axis_twice, has, is_any_node
 from anydml.referee.resized_axes import ROUNDINGS, Axis, axes_of, resize_axes
 
 MODES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
@@ -81,7 +81,7 @@ def is_fraction(axis: Axis) -> None:
     axis.resized = axis.target
 
 
-def shortened(axis: Axis) -> None:
+def find_inexact_scale(axis: Axis) -> None:
     """Where the length of the result is floor(length · (end − start) · scale)."""
     axis.count = max(0, math.floor(axis.length * (axis.roi[1] - axis.roi[0]) * axis.scale))
 
@@ -179,7 +179,7 @@ RESIZE = Operator(
                 "tf_crop_and_resize": "x_original = length_resized > 1 ? start_x * (length_original - 1)",
             }.items()
         ),
-        (always, ("Resize the input tensor.",)),
+        (is_any_node, ("Resize the input tensor.",)),
     ),
     (
         Rule(
@@ -226,7 +226,7 @@ RESIZE = Operator(
             _is_cropped,
             (
                 Reading("floor(length · scale), as onnx's shape inference", _resize),
-                Reading("floor(length · (end − start) · scale), as the text", read_as(shortened)),
+                Reading("floor(length · (end − start) · scale), as the text", read_as(find_inexact_scale)),
             ),
         ),
         Ambiguity(
