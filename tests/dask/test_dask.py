@@ -167,6 +167,12 @@ def test_chunks_that_are_not_what_dask_was_told_are_refused(use, make, found):
     assert ": chunk (" in text
 
 
+@pytest.mark.parametrize("dtype", ["V0", [("a", "V0")]], ids=str)
+def test_elements_of_no_bytes_are_refused(dtype):
+    with pytest.raises(BindingError, match="x has elements of no bytes"):
+        dml.gather(da.from_array(np.zeros((4, 6), dtype), chunks=2), [1])
+
+
 def test_chunks_that_are_scalars_of_no_dimensions():
     x = da.arange(12, chunks=4)
     assert dml.copy(x.sum()).compute() == 66

@@ -10,10 +10,12 @@ import pytest
 from how_many import how_many
 
 import anydml as dml
-from anydml.dask import natural_chunks
+from anydml.dask import graphs, natural_chunks
 from anydml.errors import BindingError
 
 da = pytest.importorskip("dask.array", reason='Dask is not installed: pip install "anydml[dask]"')
+dask = pytest.importorskip("dask")
+Callback = pytest.importorskip("dask.callbacks").Callback
 
 DRAWN = how_many(60)
 
@@ -111,12 +113,99 @@ def test_diagonals_read_the_chunks_that_they_cross(function):
 
 
 @pytest.mark.parametrize("function", [lambda x: np.tile(x, (9, 1)), lambda x: np.broadcast_to(x[:1], (800, 40))])
-def test_what_is_repeated_is_cut(function, monkeypatch):
-    monkeypatch.setattr(natural_chunks, "SMALL_CHUNK", 1024)
+@pytest.mark.usefixtures("small_chunks")
+def test_what_is_repeated_is_cut(function):
     array = np.arange(24000).reshape(600, 40)
     result = dml.fuse(function)(da.from_array(array, chunks=(100, 40)))
     assert max(result.chunks[0]) <= 800
     np.testing.assert_array_equal(result.compute(scheduler="sync"), function(array))
+
+
+def computed(array):
+    """The elements, and the most bytes that a task of this function reads and returns."""
+    graph, peak = dict(array.__dask_graph__()), 0
+    # What is no task is there before.
+    sizes = {key: getattr(getattr(node, "value", None), "nbytes", 0) for key, node in graph.items()}
+
+    def measured(key, result, *_):
+        nonlocal peak
+        sizes[key] = getattr(result, "nbytes", 0)
+        if str(key).startswith(("anydml", "('anydml")):
+            peak = max(peak, sizes[key] + sum(sizes[one] for one in graph[key].dependencies))
+
+    with Callback(posttask=measured):
+        return array.compute(scheduler="sync", optimize_graph=False), peak
+
+
+def largest(array):
+    """Bytes of the largest chunk."""
+    return array.dtype.itemsize * math.prod(max(sizes) for sizes in array.chunks)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    for module in (natural_chunks, graphs):
+        monkeypatch.setattr(module, "SMALL_CHUNK", 1024)
+
+
+MIXED = np.random.default_rng(0).integers(0, 600, 900)
+FAR_APART = {
+    "rows": lambda x: np.take(x, MIXED, 0),
+    "columns": lambda x: np.take(x, MIXED[:40] % 40, 1),
+    "clamped": lambda x: np.take(x, MIXED * 2 - 300, 0, mode="clip"),
+    "elements": lambda x: np.take_along_axis(x, MIXED.reshape(-1, 9).repeat(5, 1)[:, :40], 0),
+    "points": lambda x: x[MIXED, MIXED % 40],
+    "flat": lambda x: x.reshape(-1)[MIXED * 39],
+    "rows in one": lambda x: x.reshape(-1),
+    "columns in one": lambda x: x.T.reshape(-1)[::-1],
+    "steps": lambda x: x[::61],
+    "other rows": lambda x: x.reshape(240, 100).T[::7],
+    "rolled": lambda x: np.roll(x, (77, 7), (0, 1)),
+    "windows": lambda x: x[(MIXED[:50, None] + np.arange(9)) % 600],
+}
+
+
+@pytest.mark.parametrize("function", FAR_APART.values(), ids=FAR_APART)
+@pytest.mark.parametrize("chunks", [(100, 10), (7, 40), (600, 3), ((13, 0, 87, 500), (1, 39))], ids=str)
+@pytest.mark.parametrize("dtype", ["<i2", [("a", "u1"), ("b", "<f8")]], ids=str)
+@pytest.mark.usefixtures("small_chunks")
+def test_no_task_needs_more_than_some_chunks(function, chunks, dtype):
+    array = (np.arange(24000) % 251).astype("u1").repeat(np.dtype(dtype).itemsize).view(dtype).reshape(600, 40)
+    x = da.from_array(array, chunks=chunks)
+    result = dml.fuse(function)(x)
+    elements, peak = computed(result)
+    np.testing.assert_array_equal(elements, function(array))
+    assert peak <= max(4 * max(largest(x), largest(result)), 1024)
+
+
+def test_mixed_rows_need_no_more_tasks_than_dasks():
+    x = da.zeros((20_000, 20_000), chunks=1000, dtype=np.float32)
+    index = np.random.default_rng(0).permutation(20_000)
+    ours, dasks = dml.gather(x, index), np.take(x, index, 0)
+    assert ours.chunks == dasks.chunks
+    assert len(dict(ours.dask)) <= len(dict(dasks.dask))
+
+
+@pytest.mark.parametrize("rows, reads", [(slice(0, 100), 10), (slice(250, 260), 10), (slice(None), 100)])
+def test_parts_of_a_result_read_what_they_need(rows, reads):
+    # Chunks of 4 MB, of which every task reads all ten of its rows or columns.
+    x = da.zeros((10_000, 10_000), chunks=1000, dtype=np.float32)
+    mixed = np.arange(10_000).reshape(10, 1000).T.reshape(-1)
+    graph = dask.optimize(dml.gather(x, mixed)[rows, :1000])[0].dask if reads == 10 else dml.gather(x, mixed).dask
+    read = {
+        one for task in dict(graph).values() for one in task.dependencies if isinstance(one, tuple) and one[0] == x.name
+    }
+    assert len(read) == reads
+
+
+def test_steps_over_chunks_read_none_between():
+    x = da.from_array(np.arange(100_000), chunks=10)
+    result = dml.fuse(lambda x: x[5::1000])(x)
+    tasks = [*dict(result.dask.layers[result.name]).values()]
+    assert (
+        len([one for task in tasks for one in task.dependencies if isinstance(one, tuple) and one[0] == x.name]) == 100
+    )
+    np.testing.assert_array_equal(result.compute(scheduler="sync"), np.arange(5, 100_000, 1000))
 
 
 def link(rng, shape):
@@ -138,23 +227,25 @@ def link(rng, shape):
 
 
 @pytest.mark.parametrize("seed", range(DRAWN))
-def test_chains_make_few_chunks(seed, monkeypatch):
-    monkeypatch.setattr(natural_chunks, "SMALL_CHUNK", 1024)
+@pytest.mark.usefixtures("small_chunks")
+def test_chains_make_few_chunks_and_small_tasks(seed):
     rng = np.random.default_rng(seed)
     array = rng.integers(0, 255, [(600,), (300, 40), (24, 60, 5)][rng.integers(3)]).astype(rng.choice(["<i2", "u1"]))
     x, wanted, links = cut(rng, array), array, []
     for _ in range(rng.integers(1, 6)):
         links.append(link(rng, wanted.shape))
         wanted = links[-1](wanted)
-    one_by_one = x
+    one_by_one = [x]
     for function in links:
-        one_by_one = dml.fuse(function)(one_by_one)
-    results = [one_by_one]
+        one_by_one.append(dml.fuse(function)(one_by_one[-1]))
+    chains = [one_by_one]
     with contextlib.suppress(BindingError):
-        results.append(dml.fuse(lambda x: functools.reduce(lambda x, function: function(x), links, x))(x))
-    for result in results:
-        np.testing.assert_array_equal(result.compute(scheduler="sync"), wanted)
-        assert result.npartitions <= 8 * max(asked(wanted.shape, x), -(-wanted.nbytes // 1024))
+        chains.append([x, dml.fuse(lambda x: functools.reduce(lambda x, function: function(x), links, x))(x)])
+    for chain in chains:
+        elements, peak = computed(chain[-1])
+        np.testing.assert_array_equal(elements, wanted)
+        assert chain[-1].npartitions <= 8 * max(asked(wanted.shape, x), -(-wanted.nbytes // 1024))
+        assert peak <= max(4 * max(map(largest, chain)), 1024)
 
 
 def drawn_indices(rng, size, shape):

@@ -1,9 +1,11 @@
-"""anydml's functions on Dask arrays: lazy, with one task per chunk of the result.
+"""anydml's functions on Dask arrays: lazy, with a task per chunk of the result where that reads few chunks.
 
 `anydml.split`, `join`, `slice`, `copy` and the other functions, and fused functions, dispatch here when called with
 Dask arrays. Each task runs one program over the input chunks that its output chunk reads. Output chunks follow the
-chunks of the inputs, and are split where a task would need more memory than ``anydml.memory`` in Dask's configuration
-allows (1 GB by default).
+chunks of the inputs. What a task reads and returns is at most four times as large as the largest chunk of the inputs
+and the result, or 1 MiB: where a chunk of the result reads more, tasks pick the elements that it needs from about a
+chunk each, and one puts them together. Output chunks are split where a task would still need more than
+``anydml.memory`` in Dask's configuration (1 GB by default).
 """
 
 from __future__ import annotations
@@ -89,6 +91,10 @@ def lazily(
             )
         _check_chunks(name, path, leaf._meta)
         check_dtype(leaf.dtype, path)
+        if not leaf.dtype.itemsize:
+            raise BindingError(
+                f"{name}: {path} has elements of no bytes ({leaf.dtype!r}), which have no places in chunks", name, path
+            )
         shape = tuple(map(int, leaf.shape))
         size = leaf.dtype.itemsize
         value = trace.composer.input(path, shape, Layout.packed(shape, size).strides, size)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anydml.stores.formats.store import Numbers
+from anydml.stores.formats.store import Array, Numbers
 
 MAX_GROWTH = 8
 """Times as many chunks as the sizes of the inputs' chunks ask for, at most."""
@@ -59,12 +59,12 @@ class AxisBounds(NamedTuple):
         if not size:
             return cls((0,), (0,))
         ends = [(0, size), *((section.start, section.stop) for section in sections)]
-        cuts = np.unique(np.concatenate([np.array(ends, np.int64).reshape(-1), *(s.cuts for s in sections)]))
-        cuts = cuts[(cuts >= 0) & (cuts <= size)].astype(np.int64)
+        cuts = _merged_runs([np.array(ends).reshape(-1), *(section.cuts for section in sections)])
+        cuts = cuts[(cuts >= 0) & (cuts <= size)]
         widths = _widths(cuts, sections)
         most = MAX_GROWTH * widths
         wide = np.flatnonzero(np.diff(cuts) > most).tolist()
-        cuts = np.unique(np.concatenate([cuts, *(np.arange(cuts[k], cuts[k + 1], most[k]) for k in wide)]))
+        cuts = _merged_runs([cuts, *(np.arange(cuts[k], cuts[k + 1], most[k]) for k in wide)])
         widths = _widths(cuts, sections)
         changes = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), widths.size]
         even = [at for a, b in itertools.pairwise(changes) for at in range(cuts[a], cuts[b], widths[a])]
@@ -74,8 +74,15 @@ class AxisBounds(NamedTuple):
             chosen = _merged(cuts, widths)
             if np.diff(chosen).max() < width:
                 outside = chosen[(chosen < low) | (chosen > high)]
-                chosen = np.unique([*outside, *range(low, high, width), high])
+                chosen = _merged_runs([outside, [*range(low, high, width), high]])
         return cls(tuple(chosen.tolist()), (*even, size))
+
+
+def _merged_runs(runs: Sequence[Sequence[int] | Numbers]) -> Numbers:
+    """All numbers of runs, sorted, and each once; linear in their count where the runs are sorted and few."""
+    cuts: Numbers = np.sort(np.concatenate([np.asarray(run, np.int64) for run in runs]), kind="stable")
+    is_new: Array = np.diff(cuts, prepend=cuts[:1] - 1) != 0
+    return cuts[is_new]
 
 
 def _widths(cuts: Numbers, sections: Sequence[Section]) -> Numbers:
@@ -94,7 +101,7 @@ def _widths(cuts: Numbers, sections: Sequence[Section]) -> Numbers:
 def _widest_run(cuts: Numbers, widths: Numbers) -> tuple[int, int, int]:
     """A run of coordinates that has room for a chunk of the greatest width that is asked for there, and that width."""
     best = (0, 0, 0)
-    for width in np.unique(widths).tolist():
+    for width in _merged_runs([widths]).tolist():
         is_wide = np.concatenate([[False], widths >= width, [False]])
         edges = np.flatnonzero(is_wide[1:] != is_wide[:-1])
         for low, high in zip(cuts[edges[::2]].tolist(), cuts[edges[1::2]].tolist(), strict=True):

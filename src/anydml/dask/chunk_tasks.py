@@ -1,18 +1,25 @@
-"""Tasks: each builds one chunk of a result from chunks of the inputs, on any thread or machine."""
+"""Tasks: each builds one chunk of a result from chunks of the inputs, or a part of it, on any thread or machine."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as AnyMapping
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from anydml.dask.cells import CellPart, Cells, Number
+from anydml.dask.chunk_bounds import Bounds
+from anydml.dask.chunk_needs import Chunk, box_of_chunk, operand_of
 from anydml.errors import BindingError
+from anydml.moves import Access, Move
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.chunk_grid import Box
-from anydml.stores.planning.block_shapes import sizes_of, word
-from anydml.stores.planning.regions import InputBox, RegionMap, run_moves
+from anydml.stores.planning.block_shapes import sizes_of
+from anydml.stores.planning.picks import Pick
+from anydml.stores.planning.regions import RegionMap, in_box, run_moves
+from anydml.tensor import Layout
 from anydml.text import a
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -25,7 +32,7 @@ class ChunkBuilder:
         name: the function's name in error messages.
         mapping: from the result to the inputs.
         output_bounds: chunk bounds of the result, by axis.
-        bounds: chunk bounds of the inputs, by input and axis.
+        cells: chunks of the inputs.
         inputs: names and dtypes of the inputs.
         dtype: of the result.
         constants: bytes of constant operands, by operand number.
@@ -35,65 +42,137 @@ class ChunkBuilder:
         self,
         name: str,
         mapping: RegionMap,
-        output_bounds: Sequence[tuple[int, ...]],
-        bounds: Sequence[Sequence[tuple[int, ...]]],
+        output_bounds: Sequence[Bounds],
+        cells: Sequence[Cells],
         inputs: Sequence[tuple[str, np.dtype[Any]]],
         dtype: np.dtype[Any],
         constants: AnyMapping[int, Any],
     ) -> None:
-        self.name, self.mapping, self.output_bounds, self.bounds, self.inputs = (
-            name,
-            mapping,
-            output_bounds,
-            bounds,
-            inputs,
-        )
-        self.dtype, self.constants = dtype, dict(constants)
+        self.name, self.mapping, self.output_bounds, self.cells = name, mapping, output_bounds, cells
+        self.inputs, self.dtype, self.constants = inputs, dtype, constants
 
-    def __call__(
-        self, number: tuple[int, ...], chunks: Sequence[tuple[int, tuple[int, ...]]], arrays: Sequence[Any]
-    ) -> Array:
+    def chunk(self, number: Number, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
         """Build a chunk of the result.
 
         Args:
             number: index of the chunk along each axis.
-            chunks: the (input, chunk) pairs that it reads.
+            chunks: that it reads.
             arrays: their elements, in the order of `chunks`.
 
         Raises:
             BindingError: an array does not have the type, dtype or shape that the Dask array declares.
         """
-        box = tuple(
-            (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0)
-            for axis, k in zip(self.output_bounds, number, strict=True)
-        )
-        result = np.empty([high - low for low, high in box], self.dtype)
-        if not result.size:
-            return result
-        parts = self.mapping.within(box)
-        pieces = {
-            (operand, self._box(operand, chunk)): self._checked(operand, chunk, array)
-            for (operand, chunk), array in zip(chunks, arrays, strict=True)
-        }
-        regions, held = [], []
-        for region in self.mapping.regions(parts):
-            whole, array = self._held(region, pieces)
-            if whole not in regions:
-                regions.append(whole)
-                held.append(array)
-        part_moves, more = self.mapping.between(parts, box, result.strides, regions, held, self.constants)
-        moves = [move for move in simplify(part_moves) if 0 not in move.sizes]
-        flat = [array.reshape(-1).view(np.uint8) for array in (*held, result)]
-        run_moves(moves, [*flat, *more])
+        result = self._empty(number)
+        held = [self._checked(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
+        moves, more = self._moves(number, {chunk: k for k, chunk in enumerate(chunks)}, len(held))
+        _run(moves, [*held, result, *more])
         return result
 
-    def _box(self, operand: int, chunk: tuple[int, ...]) -> Box:
-        return tuple((axis[k], axis[k + 1]) for axis, k in zip(self.bounds[operand], chunk, strict=True))
+    def piece(self, number: Number, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
+        """Pick those elements of some chunks that a chunk of the result reads, in the order in which it does.
 
-    def _checked(self, operand: int, chunk: tuple[int, ...], array: Any) -> Array:
+        Arguments and errors are those of `chunk`.
+        """
+        held = [self._checked(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
+        moves, more = self._moves(number, {chunk: k for k, chunk in enumerate(chunks)}, len(held), are_all=False)
+        packed, size = [], 0
+        for move in moves:
+            packed.append(move._replace(destination=_packed(move, len(held), size)))
+            size += _size(move)
+        piece = np.empty(size, np.uint8)
+        _run(packed, [*held, piece, *more])
+        return piece
+
+    def assembled(self, number: Number, groups: Sequence[Sequence[Chunk]], pieces: Sequence[Array]) -> Array:
+        """Build a chunk of the result from pieces.
+
+        Args:
+            number: index of the chunk along each axis.
+            groups: the chunks that each piece was picked from.
+            pieces: as `piece` returns them.
+        """
+        result = self._empty(number)
+        place_of = {chunk: k for k, group in enumerate(groups) for chunk in group}
+        moves, more = self._moves(number, place_of, len(groups))
+        packed, ends = list[Move](), [0] * len(groups)
+        for move in moves:
+            if isinstance(move.source, Access) and (place := move.source.operand) < len(groups):
+                packed.append(move._replace(source=_packed(move, place, ends[place])))
+                ends[place] += _size(move)
+            else:
+                packed.append(move)
+        _run(packed, [*pieces, result, *more])
+        return result
+
+    def _empty(self, number: Number) -> Array:
+        return np.empty(sizes_of(box_of_chunk(self.output_bounds, number)), self.dtype)
+
+    def _moves(
+        self, number: Number, place_of: AnyMapping[Chunk, int], count: int, are_all: bool = True
+    ) -> tuple[list[Move], list[Array]]:
+        """Moves from chunks to a chunk of the result.
+
+        Args:
+            number: of the result's chunk.
+            place_of: operands that the chunks are.
+            count: of these operands, which the result follows.
+            are_all: whether these are all that the result's chunk reads; otherwise other moves are left out.
+
+        Returns:
+            The moves, in order, and their operands after the result.
+        """
+        box = box_of_chunk(self.output_bounds, number)
+        strides = Layout.packed(sizes_of(box), self.mapping.output.element_size).strides
+        wanted: list[set[Number]] = [set() for _ in self.cells]
+        for k, chunk in place_of:
+            wanted[k].add(chunk)
+        moves, more, constants = list[Move](), list[Array](), dict[int, int]()
+
+        def added(array: Array) -> int:
+            more.append(array)
+            return count + len(more)
+
+        for part in self.mapping.within(box) if all(low < high for low, high in box) else ():
+            operand = operand_of(part, len(self.cells))
+            if operand is not None:
+                chunks = wanted[operand] if not are_all else None
+                for cell_part in self.cells[operand].inside(part, chunks):
+                    place = place_of[operand, cell_part.low]
+                    moves.append(self._move(operand, cell_part, place, box, strides, count, added))
+            elif are_all and isinstance(part, Move):
+                source = part.source
+                if isinstance(source, Access):
+                    if source.operand not in constants:
+                        constants[source.operand] = added(np.asarray(self.constants[source.operand]))
+                    source = source._replace(operand=constants[source.operand])
+                to = in_box(part.destination, part.sizes, self.mapping.output, box, strides, count)
+                moves.append(part._replace(destination=to, source=source))
+        return moves, more
+
+    def _move(
+        self,
+        operand: int,
+        cell_part: CellPart,
+        place: int,
+        box: Box,
+        strides: Sequence[int],
+        count: int,
+        added: Callable[[Array], int],
+    ) -> Move:
+        """The move from a chunk in memory."""
+        cells, move, picked = self.cells[operand], cell_part.move, cell_part.picked
+        chunk = cells.box(cell_part.low)
+        pitches = Layout.packed(sizes_of(chunk), cells.layout.element_size).strides
+        to = in_box(move.destination, move.sizes, self.mapping.output, box, strides, count)
+        source = in_box(move.reads, move.sizes, cells.layout, chunk, pitches, place)
+        if isinstance(cell_part.part, Pick) and picked:
+            return cell_part.part.moved(picked, to, chunk, pitches, source._replace(offset=0), added)
+        return move._replace(destination=to, source=source)
+
+    def _checked(self, operand: int, chunk: Number, array: Any) -> Array:
         """Check a chunk against its Dask array's metadata, which functions such as map_blocks can violate."""
         name, dtype = self.inputs[operand]
-        shape = tuple([high - low for low, high in self._box(operand, chunk)])
+        shape = sizes_of(self.cells[operand].box(chunk))
         is_numpys = isinstance(array, (np.ndarray, np.generic)) and not isinstance(array, np.ma.MaskedArray)
         if is_numpys and array.dtype == dtype and array.shape == shape:
             return np.asarray(array)
@@ -105,26 +184,17 @@ class ChunkBuilder:
             self.name, name, "chunks must be NumPy arrays of the dtype and shape that the Dask array declares",
         )  # fmt: skip
 
-    def _held(self, region: InputBox, pieces: AnyMapping[tuple[int, Box], Any]) -> tuple[InputBox, Array]:
-        """Return the chunk that contains a region, or the region assembled from several chunks.
 
-        Elements of the region that no piece reads may be left uninitialized.
-        """
-        near = [
-            (box, array)
-            for (operand, box), array in pieces.items()
-            if operand == region.operand
-            and all(a < high and b > low for (a, b), (low, high) in zip(box, region.box, strict=True))
-        ]
-        if len(near) == 1:
-            box, array = near[0]
-            # ascontiguousarray returns one dimension for an array of none.
-            whole = np.ascontiguousarray(array).reshape(array.shape)
-            return InputBox(region.operand, box), whole.view(word(whole.itemsize)) if whole.ndim else whole
-        out = np.empty(sizes_of(region.box), word(near[0][1].itemsize))
-        for box, array in near:
-            common = [(max(a, low), min(b, high)) for (a, b), (low, high) in zip(box, region.box, strict=True)]
-            overlap = array[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, box, strict=True))]
-            to = out[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, region.box, strict=True))]
-            np.copyto(to.view(overlap.dtype) if to.ndim else to, overlap)
-        return region, out
+def _size(move: Move) -> int:
+    return math.prod(move.sizes) * move.element_size
+
+
+def _packed(move: Move, operand: int, offset: int) -> Access:
+    """What a move reads or writes where its elements follow each other."""
+    strides = Layout.packed(move.sizes, move.element_size).strides
+    return move.destination._replace(operand=operand, offset=offset, strides=strides, lookups=())
+
+
+def _run(moves: Sequence[Move], operands: Sequence[Array]) -> None:
+    simple = [move for move in simplify(moves) if 0 not in move.sizes]
+    run_moves(simple, [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in operands])

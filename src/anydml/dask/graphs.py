@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from anydml.dask.cells import Cells, Number
 from anydml.dask.chunk_bounds import Bounds
+from anydml.dask.chunk_needs import Chunk, chunk_needs
 from anydml.dask.chunk_tasks import ChunkBuilder
-from anydml.dask.natural_chunks import CoordinateMove, InputChunks, PickChunks, chunk_of, natural_bounds
+from anydml.dask.natural_chunks import (
+    SMALL_CHUNK,
+    CoordinateMove,
+    InputChunks,
+    PickChunks,
+    chunk_of,
+    natural_bounds,
+)
 from anydml.errors import BindingError
 from anydml.moves.compose import INPUT, Composer
 from anydml.moves.value import Value
-from anydml.stores.planning.regions import FEW_MOVES, RegionMap
+from anydml.stores.planning.regions import RegionMap
 from anydml.tensor import Layout
 from anydml.text import bytes_text, parse_size
 
 MEMORY = "1GB"
 """Largest memory of a task, where Dask's configuration does not set ``anydml.memory``."""
 
-Number = tuple[int, ...]
-"""Index of a chunk along each axis."""
+MAX_CHUNKS = 4
+"""Most memory of a task, in chunks of the input or the result, whichever is larger."""
 
 
 def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any], inputs: Sequence[Any]) -> Any:
@@ -61,62 +69,86 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
         return elements
 
     layouts = [Layout.packed(tuple(map(int, array.shape)), array.dtype.itemsize) for array in inputs]
+    cells = [Cells(layout, tuple(map(_bounds, array.chunks))) for layout, array in zip(layouts, inputs, strict=True)]
     packed = Layout.packed(value.sizes, value.element_size)
-    bounds = [tuple(_bounds(axis) for axis in array.chunks) for array in inputs]
     hint = "convert the Dask arrays by .compute(), and pass the results"
-    mapping = RegionMap(program, len(inputs), packed, layouts, indices, partial(_cell_of, bounds), hint)
+    mapping = RegionMap(program, len(inputs), packed, layouts, indices, partial(_cell_of, cells), hint)
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
-    needs, output_bounds = _within_memory(name, mapping, bounds, [array.dtype.itemsize for array in inputs], limit)
+    needs, groups, output_bounds = _within_memory(name, mapping, cells, limit)
     declared = [(composer.operand(INPUT + k).name, array.dtype) for k, array in enumerate(inputs)]
-    builder = ChunkBuilder(name, mapping, output_bounds, bounds, declared, np.dtype(dtype), constants)
+    builder = ChunkBuilder(name, mapping, output_bounds, cells, declared, np.dtype(dtype), constants)
     names = [operand.name for operand in inputs]
     moves = [*mapping.moves, *(move for move, _, _ in mapping.picks)]
-    token = tokenize(name, repr(moves), [*value.sizes], names, output_bounds, str(dtype), list(constants.values()))
+    token = tokenize(
+        name, repr(moves), [*value.sizes], names, output_bounds, limit, str(dtype), list(constants.values())
+    )
     key = f"anydml-{name.lower().strip('<>')}-{token}"
-    shared = f"{key}-program"
+    shared, pieces = f"{key}-program", f"{key}-piece"
     graph: dict[Any, Any] = {shared: DataNode(shared, builder)}
     shared_task = TaskRef(shared)
     for number, chunks in needs.items():
         place = (key, *number)
-        refs = [TaskRef((names[operand], *chunk)) for operand, chunk in chunks]
-        graph[place] = Task(place, _build_chunk, shared_task, number, tuple(chunks), *refs)
+        if number not in groups:
+            refs = [TaskRef((names[operand], *chunk)) for operand, chunk in chunks]
+            graph[place] = Task(place, _chunk, shared_task, number, tuple(chunks), *refs)
+            continue
+        keys = [(pieces, *number, k) for k in range(len(groups[number]))]
+        for piece, group in zip(keys, groups[number], strict=True):
+            refs = [TaskRef((names[operand], *chunk)) for operand, chunk in group]
+            graph[piece] = Task(piece, _piece, shared_task, number, group, *refs)
+        graph[place] = Task(place, _assembled, shared_task, number, groups[number], *map(TaskRef, keys))
     used = {operand for chunks in needs.values() for operand, _ in chunks}
     whole = HighLevelGraph.from_collections(key, graph, dependencies=[inputs[k] for k in sorted(used)])
     sizes = tuple(tuple(b - a for a, b in itertools.pairwise(axis)) or (0,) for axis in output_bounds)
     return Array(whole, key, sizes, dtype=dtype)
 
 
-def _build_chunk(builder: ChunkBuilder, number: Number, chunks: tuple[tuple[int, Number], ...], *arrays: Any) -> Any:
-    return builder(number, chunks, arrays)
+def _chunk(builder: ChunkBuilder, number: Number, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
+    return builder.chunk(number, chunks, arrays)
 
 
-def _cell_of(bounds: Sequence[tuple[Bounds, ...]], operand: int, axis: int, at: np.ndarray[Any, Any]) -> Any:
-    return chunk_of(bounds[operand][axis], at)
+def _piece(builder: ChunkBuilder, number: Number, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
+    return builder.piece(number, chunks, arrays)
+
+
+def _assembled(builder: ChunkBuilder, number: Number, groups: tuple[tuple[Chunk, ...], ...], *pieces: Any) -> Any:
+    return builder.assembled(number, groups, pieces)
+
+
+def _cell_of(cells: Sequence[Cells], operand: int, axis: int, at: np.ndarray[Any, Any]) -> Any:
+    return chunk_of(cells[operand].bounds[axis], at)
 
 
 def _bounds(sizes: Sequence[int]) -> Bounds:
     return (0, *itertools.accumulate(int(size) for size in sizes))
 
 
-Needs = dict[Number, list[tuple[int, Number]]]
-"""For each chunk of the result, the (input, chunk) pairs that it reads."""
-
-
 def _within_memory(
-    name: str, mapping: RegionMap, bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int], limit: int
-) -> tuple[Needs, tuple[Bounds, ...]]:
-    """Choose chunks for the result, halving axes until no task needs more than `limit` bytes."""
+    name: str, mapping: RegionMap, cells: Sequence[Cells], limit: int
+) -> tuple[dict[Number, Sequence[Chunk]], dict[Number, tuple[tuple[Chunk, ...], ...]], tuple[Bounds, ...]]:
+    """Choose chunks for the result, halving axes until no task needs more than `limit` bytes.
+
+    Returns:
+        The chunks that each chunk of the result reads; in groups, where one task cannot read all; and all bounds.
+    """
     parts = [*map(partial(CoordinateMove.of, mapping), mapping.moves)]
+    bounds = [tuple(each.bounds) for each in cells]
     inputs = [*map(InputChunks.of, mapping.inputs, bounds)]
     output_bounds = natural_bounds(mapping.output.sizes, parts, PickChunks.of_map(mapping, inputs), inputs)
+    largest = max([math.prod(each.chunk) * each.layout.element_size for each in inputs], default=0)
     while True:
-        needs: Needs = {}
+        needs: dict[Number, Sequence[Chunk]] = {}
+        groups: dict[Number, tuple[tuple[Chunk, ...], ...]] = {}
         worst = 0, ()  # type: tuple[int, Number]
-        for number, chunks, needed in _chunk_needs(mapping, parts, output_bounds, bounds, itemsizes):
+        for number, written, chunks, read in chunk_needs(mapping, parts, output_bounds, cells):
+            room, needed = min(limit, max(MAX_CHUNKS * max(largest, written), SMALL_CHUNK)), written + read
             needs[number] = chunks
-            worst = max(worst, (needed, number))
+            if needed > room and len(chunks) > 1:
+                groups[number], needed = _grouped(cells, written, chunks, room)
+            if needed > worst[0]:
+                worst = needed, number
         if worst[0] <= limit:
-            return needs, tuple(output_bounds)
+            return needs, groups, tuple(output_bounds)
         extents = [
             (axis[k + 1] - axis[k], place) for place, (axis, k) in enumerate(zip(output_bounds, worst[1], strict=True))
         ]
@@ -131,127 +163,28 @@ def _within_memory(
         )
 
 
-class _Range(NamedTuple):
-    """The chunks that a task reads along one axis of an input.
+def _grouped(
+    cells: Sequence[Cells], written: int, chunks: Sequence[Chunk], room: int
+) -> tuple[tuple[tuple[Chunk, ...], ...], int]:
+    """Share out chunks among tasks that pick pieces, which a task more puts together.
 
-    Attributes:
-        chunks: their indices.
-        sizes: their sizes.
-        extent: the sum of `sizes`.
-        part: the number of coordinates that are read.
+    Args:
+        cells: chunks of the inputs.
+        written: bytes of the result's chunk.
+        chunks: that it reads.
+        room: of a task, in bytes.
+
+    Returns:
+        The chunks of each task, and the bytes that the largest task needs.
     """
-
-    chunks: tuple[int, ...]
-    sizes: tuple[int, ...]
-    extent: int
-    part: int
-
-
-def _range(bounds: Bounds, low: int, high: int) -> _Range:
-    first, last = bisect.bisect_right(bounds, low) - 1, bisect.bisect_left(bounds, high)
-    while bounds[first + 1] == bounds[first]:
-        first += 1
-    chunks = tuple(range(first, last))
-    sizes = tuple(bounds[k + 1] - bounds[k] for k in chunks)
-    return _Range(chunks, sizes, bounds[last] - bounds[first], high - low)
-
-
-def _chunk_needs(
-    mapping: RegionMap,
-    parts: Sequence[CoordinateMove],
-    output_bounds: Sequence[Bounds],
-    bounds: Sequence[tuple[Bounds, ...]],
-    itemsizes: Sequence[int],
-) -> Iterator[tuple[Number, list[tuple[int, Number]], int]]:
-    """Yield each chunk of the result, the input chunks that it reads, and its task's peak memory in bytes."""
-    size = mapping.output.element_size
-    spans: list[Any]
-    numbers = itertools.product(*(range(len(axis) - 1) if len(axis) > 1 else range(1) for axis in output_bounds))
-    pieces = [_by_axis(part, output_bounds, bounds) for part in parts[: FEW_MOVES + 1]]
-    if len(pieces) > FEW_MOVES or None in pieces or mapping.many:
-        for number in numbers:
-            box = tuple(
-                (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0)
-                for axis, k in zip(output_bounds, number, strict=True)
-            )
-            regions = mapping.regions(mapping.within(box))
-            spans = [
-                (
-                    region.operand,
-                    [_range(starts, *span) for starts, span in zip(bounds[region.operand], region.box, strict=True)],
-                )
-                for region in regions
-            ]
-            yield number, *_summed(spans, itemsizes, math.prod(b - a for a, b in box) * size)
-        return
-    for number in numbers:
-        spans = []
-        written = size
-        for axis, k in zip(output_bounds, number, strict=True):
-            written *= axis[k + 1] - axis[k] if len(axis) > 1 else 0
-        for operand, fixed, by_axis in pieces:  # type: ignore[misc]
-            ranges = [*fixed]
-            for place, k in enumerate(number):
-                axis_ranges = by_axis[place][k] if by_axis[place] else ()
-                if axis_ranges is None:
-                    break
-                for input_axis, span in axis_ranges:
-                    ranges[input_axis] = span
-            else:
-                if operand >= 0:
-                    spans.append((operand, ranges))
-        yield number, *_summed(spans, itemsizes, written)
-
-
-def _summed(
-    spans: Sequence[tuple[int, Sequence[_Range]]], itemsizes: Sequence[int], written: int
-) -> tuple[list[tuple[int, Number]], int]:
-    sizes: dict[tuple[int, Number], int] = {}
-    parts = 0
-    for operand, ranges in spans:
-        itemsize = itemsizes[operand]
-        if len(spans) == 1:
-            held = itemsize * math.prod(span.extent for span in ranges)
-            chunks = [(operand, chunk) for chunk in itertools.product(*(span.chunks for span in ranges))]
-            # A box that spans several chunks is assembled in a buffer first.
-            part = itemsize * math.prod(span.part for span in ranges)
-            return chunks, written + held + (part if len(chunks) > 1 else 0)
-        count = 0
-        for chunk in itertools.product(*(zip(span.chunks, span.sizes, strict=True) for span in ranges)):
-            count += 1
-            sizes[operand, tuple(k for k, _ in chunk)] = itemsize * math.prod(size for _, size in chunk)
-        parts += itemsize * math.prod(span.part for span in ranges) if count > 1 else 0
-    return [*sizes], written + sum(sizes.values()) + parts
-
-
-def _by_axis(
-    part: CoordinateMove, output_bounds: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]]
-) -> tuple[int, list[_Range], list[list[Any]]] | None:
-    """Return the chunks that a move reads, by axis of the result; None unless the axes are independent."""
-    runs, first = {run.axis: run for run in part.runs}, part.first
-    if not part.is_within_rows or len(runs) < len(part.runs) or any(run.step != 1 for run in part.runs):
-        return None
-    fixed = [_range(bounds[part.operand][k], at, at + 1) for k, at in enumerate(first)]
-    by_axis: list[list[Any]] = []
-    seen: set[int] = set()
-    for axis in range(len(output_bounds)):
-        run = runs.get(axis)
-        count = 1 if run is None else run.size
-        moving = [] if run is None else [(s, step) for s, step in enumerate(run.ways) if step]
-        if seen & {s for s, _ in moving}:
-            return None
-        seen |= {s for s, _ in moving}
-        start = part.start[axis]
-        spans: list[Any] = []
-        for low, high in itertools.pairwise(output_bounds[axis]):
-            begin, end = max(low, start) - start, min(high, start + count) - start
-            if begin >= end:
-                spans.append(None)
-                continue
-            ranges = []
-            for s, step in moving:
-                ends = (first[s] + begin * step, first[s] + (end - 1) * step)
-                ranges.append((s, _range(bounds[part.operand][s], min(ends), max(ends) + 1)))
-            spans.append(tuple(ranges))
-        by_axis.append(spans)
-    return part.operand, fixed, by_axis
+    groups: list[list[Chunk]] = []
+    largest = left = 0
+    for operand, number in chunks:
+        size = cells[operand].size(number)
+        if size > left:
+            groups.append([])
+            left = room // MAX_CHUNKS
+        groups[-1].append((operand, number))
+        left -= size
+        largest = max(largest, room // MAX_CHUNKS - left)
+    return tuple(map(tuple, groups)), written + max(written, largest)

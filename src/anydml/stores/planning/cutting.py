@@ -65,6 +65,11 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
     return move
 
 
+def with_elements_of(move: Move, size: int) -> Move:
+    """The move with elements of at most `size` bytes, by a dimension more where they are several of these."""
+    return _dimension_of_run(move, size) if move.element_size > size and move.element_size % size == 0 else move
+
+
 def _dimension_of_run(move: Move, run: int) -> Move:
     """The move with elements of `run` bytes, and one dimension more."""
     destination, source = move.destination, move.source

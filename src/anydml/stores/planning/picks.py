@@ -83,10 +83,14 @@ class Pick(NamedTuple):
         sizes = [box[remaining[place]][1] for place in by]
         return Pick(part_of(self.move, box), by, self.shift[at].reshape(sizes), self.is_kept[at].reshape(sizes))
 
+    @property
+    def offsets(self) -> Array:
+        """The bytes in the input from which the elements that move are read."""
+        return self.move.reads.offset + self.shift[self.is_kept]
+
     def places(self, layout: Layout) -> tuple[list[Array], Array]:
         """The coordinates in the input of the elements that move, and the bytes from the elements that are there."""
-        number, rest = np.divmod(self.move.reads.offset + self.shift[self.is_kept], layout.element_size)
-        return [*np.unravel_index(number, layout.sizes)] if layout.sizes else [], rest
+        return places_of(self.offsets, layout)
 
     def boxes(self, layout: Layout, ways: Sequence[Sequence[int]], cell_of: CellOf) -> Iterator[PickedBox]:
         """Boxes of the input that hold what is read, one per cell.
@@ -147,6 +151,12 @@ class Pick(NamedTuple):
             ends.append(Access(end.operand, end.offset + first, (step, *(end.strides[k] for k in others)), lookups))
         sizes = (picked.numbers.size, *(self.move.sizes[k] for k in others))
         return Move(sizes, ends[0], ends[1], self.move.element_size)
+
+
+def places_of(offsets: Array, layout: Layout) -> tuple[list[Array], Array]:
+    """The coordinates of the elements of a packed array in which bytes lie, and the bytes from their beginnings."""
+    number, rest = np.divmod(offsets, layout.element_size)
+    return [*np.unravel_index(number, layout.sizes)] if layout.sizes else [], rest
 
 
 def reach(sizes: Sequence[int], ways: Sequence[Sequence[int]], rank: int) -> tuple[list[int], list[int]]:

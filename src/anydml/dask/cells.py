@@ -1,0 +1,172 @@
+"""Parts of moves that read from one chunk of an input each."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.dask.chunk_bounds import Bounds
+from anydml.moves import Move
+from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.formats.store import Array
+from anydml.stores.planning.cutting import part_of, with_elements_of
+from anydml.stores.planning.picks import Pick, PickedBox, places_of, reach
+from anydml.stores.planning.regions import box_of, located
+from anydml.tensor import Layout
+
+Number = tuple[int, ...]
+"""Index of a chunk along each axis."""
+
+
+class CellPart(NamedTuple):
+    """A part of a move or a pick, and the chunks that it reads.
+
+    Attributes:
+        part: all that it writes.
+        low: the first chunk, by axis.
+        high: the last.
+        picked: the elements of a pick that lie there; None for a move.
+    """
+
+    part: Move | Pick
+    low: Number
+    high: Number
+    picked: PickedBox | None = None
+
+    @property
+    def move(self) -> Move:
+        """The move, whose source is that of the first element of a pick."""
+        return self.part.move if isinstance(self.part, Pick) else self.part
+
+
+class Cells(NamedTuple):
+    """The chunks of an input.
+
+    Attributes:
+        layout: of the input, which is packed.
+        bounds: of the chunks, by axis.
+    """
+
+    layout: Layout
+    bounds: Sequence[Bounds]
+
+    def box(self, number: Number) -> Box:
+        """The box of a chunk."""
+        return tuple([(axis[k], axis[k + 1]) for axis, k in zip(self.bounds, number, strict=True)])
+
+    def size(self, number: Number) -> int:
+        """The bytes of a chunk."""
+        return self.layout.element_size * math.prod([b - a for a, b in self.box(number)])
+
+    def inside(self, part: Move | Pick, wanted: Collection[Number] | None = None) -> Iterator[CellPart]:
+        """Cut a part into those that read one chunk each.
+
+        What is cut does not depend on `wanted`.
+
+        Args:
+            part: reads this input.
+            wanted: the chunks that count, if not all.
+        """
+        numbers = None if wanted is None or isinstance(part, Move) else self._near(part, wanted)
+        yield from self._inside(part, numbers, wanted)
+
+    def _inside(
+        self, part: Move | Pick, numbers: Array | None, wanted: Collection[Number] | None
+    ) -> Iterator[CellPart]:
+        for cell_part in self.spans(part, numbers):
+            low, high = cell_part.low, cell_part.high
+            if wanted is None or any(
+                all(a <= k <= b for a, k, b in zip(low, number, high, strict=True)) for number in wanted
+            ):
+                if low == high:
+                    yield cell_part
+                    continue
+                for half in self._halves(cell_part):
+                    yield from self._inside(half, cell_part.picked and cell_part.picked.numbers, wanted)
+
+    def spans(self, part: Move | Pick, numbers: Array | None = None) -> list[CellPart]:
+        """The part with the chunks that it may read; of a pick, a part for all elements that read the same.
+
+        Args:
+            part: reads this input.
+            numbers: of the elements of a pick that count, if not all.
+        """
+        if isinstance(part, Pick):
+            pick = part._replace(move=with_elements_of(part.move, self.layout.element_size))
+            return self._picked(pick, np.arange(pick.offsets.size) if numbers is None else numbers)
+        move = with_elements_of(part, self.layout.element_size)
+        box = box_of(move.reads, move, self.layout)
+        low = tuple([bisect.bisect_right(axis, first) - 1 for axis, (first, _) in zip(self.bounds, box, strict=True)])
+        high = tuple([bisect.bisect_left(axis, stop) - 1 for axis, (_, stop) in zip(self.bounds, box, strict=True)])
+        return [CellPart(move, low, high)]
+
+    def _near(self, pick: Pick, wanted: Collection[Number]) -> Array:
+        """The elements that read bytes between the first and the last of some chunks."""
+        move, strides, size = pick.move, self.layout.strides, self.layout.element_size
+        boxes = [self.box(number) for number in wanted]
+        first = min(sum(a * stride for (a, _), stride in zip(box, strides, strict=True)) for box in boxes)
+        last = max(sum((b - 1) * stride for (_, b), stride in zip(box, strides, strict=True)) for box in boxes)
+        below, above = reach(move.sizes, [[stride] for stride in move.reads.strides], 1)
+        offsets = pick.offsets
+        is_before = offsets + (above[0] + move.element_size) <= first
+        return np.flatnonzero(~is_before & (offsets + below[0] < last + size))
+
+    def _picked(self, pick: Pick, numbers: Array) -> list[CellPart]:
+        if not numbers.size:
+            return []
+        places, rest = places_of(pick.offsets[numbers], self.layout)
+        ways = located(pick.move.reads, pick.move.sizes, self.layout)[1]
+        low, high = self._ends(places, *reach(pick.move.sizes, ways, len(places)))
+        bounds = (*self.bounds, *self.bounds)
+        cells = [np.searchsorted(axis, at, "right") - 1 for axis, at in zip(bounds, (*low, *high), strict=True)]
+        codes = np.zeros(numbers.size, np.int64)
+        for axis, cell in zip(bounds, cells, strict=True):
+            codes = codes * len(axis) + cell
+        order = np.argsort(codes, kind="stable")
+        parts = []
+        for same in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+            ends = [int(cell[same[0]]) for cell in cells]
+            picked = PickedBox((), [place[same] for place in places], rest[same], numbers[same])
+            parts.append(CellPart(pick, tuple(ends[: len(places)]), tuple(ends[len(places) :]), picked))
+        return parts
+
+    def _ends(
+        self, places: Sequence[Array], below: Sequence[int], above: Sequence[int]
+    ) -> tuple[list[Array], list[Array]]:
+        """The smallest and the largest coordinates that are read around places, as `box_between`."""
+        low, high = ([at + more for at, more in zip(places, ways, strict=True)] for ways in (below, above))
+        for axis in reversed(range(1, len(places))):
+            size = self.layout.sizes[axis]
+            is_over = (low[axis] < 0) | (high[axis] >= size)
+            if is_over.any():
+                low[axis - 1] = low[axis - 1] + low[axis] // size
+                high[axis - 1] = high[axis - 1] + high[axis] // size
+                for inner in range(axis, len(places)):
+                    low[inner] = np.where(is_over, 0, low[inner])
+                    high[inner] = np.where(is_over, self.layout.sizes[inner] - 1, high[inner])
+        if places:
+            low[0], high[0] = np.maximum(low[0], 0), np.minimum(high[0], self.layout.sizes[0] - 1)
+        return low, high
+
+    def _halves(self, cell_part: CellPart) -> Iterator[Move | Pick]:
+        """Cut what reads several chunks where one begins, as far as that can be known."""
+        part, move = cell_part.part, cell_part.move
+        first, ways = located(move.reads, move.sizes, self.layout)
+        axis = next(k for k, (a, b) in enumerate(zip(cell_part.low, cell_part.high, strict=True)) if a != b)
+        by, strides = part.by if isinstance(part, Pick) else (), move.reads.strides
+        free = [k for k, size in enumerate(move.sizes) if size > 1 and strides[k] and k not in by]
+        leading = [k for k in free if ways[k][axis]] or free
+        k = max(leading, key=lambda k: abs(strides[k]) * (move.sizes[k] - 1))
+        step, size = ways[k][axis], move.sizes[k]
+        from_bound = first[axis] - self.bounds[axis][(cell_part.low[axis] + cell_part.high[axis] + 1) // 2]
+        at = 0 if not step else -(from_bound // step) if step > 0 else from_bound // -step + 1
+        if not 0 < at < size:
+            at = size // 2
+        box = {n: (0, size) for n, size in enumerate((*move.sizes, move.element_size))}
+        for span in ((0, at), (at, size - at)):
+            box[k] = span
+            yield part.part(box) if isinstance(part, Pick) else part_of(part, box)

@@ -1,0 +1,162 @@
+"""The input chunks that each chunk of a result reads."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from anydml.dask.cells import Cells, Number
+from anydml.dask.chunk_bounds import Bounds
+from anydml.dask.natural_chunks import CoordinateMove
+from anydml.moves import Access, Move
+from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.planning.picks import Pick
+from anydml.stores.planning.regions import FEW_MOVES, RegionMap
+
+Chunk = tuple[int, Number]
+"""An input, and the index of its chunk."""
+
+
+class Needs(NamedTuple):
+    """What a chunk of a result reads.
+
+    Attributes:
+        number: its index along each axis.
+        written: its bytes.
+        chunks: that it may read.
+        read: their bytes.
+    """
+
+    number: Number
+    written: int
+    chunks: Sequence[Chunk]
+    read: int
+
+
+class _Range(NamedTuple):
+    """Chunks along one axis of an input.
+
+    Attributes:
+        numbers: their indices.
+        extent: their coordinates.
+    """
+
+    numbers: Sequence[int]
+    extent: int
+
+    @classmethod
+    def between(cls, bounds: Bounds, low: int, high: int) -> _Range:
+        """The chunks from one to another that are not empty."""
+        numbers = [k for k in range(low, high + 1) if bounds[k] < bounds[k + 1]]
+        return cls(numbers, bounds[high + 1] - bounds[low])
+
+    @classmethod
+    def of(cls, bounds: Bounds, first: int, last: int, step: int = 1) -> _Range:
+        """The chunks that a number of coordinates lie in, which are some steps apart."""
+        low, high = bisect.bisect_right(bounds, first) - 1, bisect.bisect_right(bounds, last) - 1
+        if step == 1 or low == high:
+            return cls.between(bounds, low, high)
+        numbers = [k for k in range(low, high + 1) if first + -((first - bounds[k]) // step) * step < bounds[k + 1]]
+        return cls(numbers, sum([bounds[k + 1] - bounds[k] for k in numbers]))
+
+
+def operand_of(part: Move | Pick, count: int) -> int | None:
+    """The input that a part reads, of a number of inputs; None where it reads a constant or fills."""
+    source = part.move.source if isinstance(part, Pick) else part.source
+    return source.operand if isinstance(source, Access) and source.operand < count else None
+
+
+def box_of_chunk(bounds: Sequence[Bounds], number: Number) -> Box:
+    """The box of a chunk of a result."""
+    return tuple([(axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(bounds, number, strict=True)])
+
+
+def chunk_needs(
+    mapping: RegionMap, parts: Sequence[CoordinateMove], bounds: Sequence[Bounds], inputs: Sequence[Cells]
+) -> Iterator[Needs]:
+    """Yield what each chunk of a result reads.
+
+    Args:
+        mapping: from the result to the inputs.
+        parts: its moves.
+        bounds: of the chunks of the result, by axis.
+        inputs: the chunks of all inputs.
+    """
+    by_axes = [_by_axis(part, bounds, inputs) for part in parts[: FEW_MOVES + 1]]
+    are_apart = len(by_axes) <= FEW_MOVES and None not in by_axes and not mapping.many
+    lengths = [[b - a for a, b in itertools.pairwise(axis)] or [0] for axis in bounds]
+    numbers = itertools.product(*map(range, map(len, lengths)))
+    for number, sizes in zip(numbers, itertools.product(*lengths), strict=True):
+        written = math.prod(sizes, start=mapping.output.element_size)
+        box = () if are_apart else box_of_chunk(bounds, number)
+        spans = [*(_spans_by_axis(by_axes, number) if are_apart else _spans(mapping, box, inputs))]
+        chunks = [
+            (operand, chunk) for operand, ranges in spans for chunk in itertools.product(*(r.numbers for r in ranges))
+        ]
+        if len(spans) == 1:
+            [(operand, ranges)] = spans
+            read = inputs[operand].layout.element_size * math.prod([each.extent for each in ranges])
+        else:
+            chunks = [*dict.fromkeys(chunks)]
+            read = sum([inputs[operand].size(chunk) for operand, chunk in chunks])
+        yield Needs(number, written, chunks, read)
+
+
+def _spans(mapping: RegionMap, box: Box, inputs: Sequence[Cells]) -> Iterator[tuple[int, Sequence[_Range]]]:
+    for part in mapping.within(box):
+        operand = operand_of(part, len(inputs))
+        if operand is not None:
+            cells = inputs[operand]
+            for span in cells.spans(part):
+                yield operand, [*map(_Range.between, cells.bounds, span.low, span.high)]
+
+
+def _spans_by_axis(by_axes: Sequence[Any], number: Number) -> Iterator[tuple[int, Sequence[_Range]]]:
+    for operand, fixed, by_axis in by_axes:
+        ranges = [*fixed]
+        for place, k in enumerate(number):
+            axis_ranges = by_axis[place][k] if by_axis[place] else ()
+            if axis_ranges is None:
+                break
+            for input_axis, span in axis_ranges:
+                ranges[input_axis] = span
+        else:
+            if operand >= 0:
+                yield operand, ranges
+
+
+def _by_axis(
+    part: CoordinateMove, output_bounds: Sequence[Bounds], inputs: Sequence[Cells]
+) -> tuple[int, list[_Range], list[list[Any]]] | None:
+    """Return the chunks that a move reads, by axis of the result; None unless the axes are independent."""
+    runs, first = {run.axis: run for run in part.runs}, part.first
+    if not part.is_within_rows or len(runs) < len(part.runs) or any(run.step != 1 for run in part.runs):
+        return None
+    bounds = inputs[part.operand].bounds if part.operand >= 0 else ()
+    fixed = [_Range.of(bounds[k], at, at) for k, at in enumerate(first)]
+    by_axis: list[list[Any]] = []
+    seen: set[int] = set()
+    for axis in range(len(output_bounds)):
+        run = runs.get(axis)
+        count = 1 if run is None else run.size
+        moving = [] if run is None else [(s, step) for s, step in enumerate(run.ways) if step]
+        if seen & {s for s, _ in moving}:
+            return None
+        seen |= {s for s, _ in moving}
+        start = part.start[axis]
+        spans: list[Any] = []
+        for low, high in itertools.pairwise(output_bounds[axis]):
+            begin, end = max(low, start) - start, min(high, start + count) - start
+            if begin >= end:
+                spans.append(None)
+                continue
+            ranges = []
+            for s, step in moving:
+                ends = (first[s] + begin * step, first[s] + (end - 1) * step)
+                ranges.append((s, _Range.of(bounds[s], min(ends), max(ends), abs(step))))
+            spans.append(tuple(ranges))
+        by_axis.append(spans)
+    return part.operand, fixed, by_axis
