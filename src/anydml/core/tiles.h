@@ -230,7 +230,7 @@ static void K(transpose_streamed)(const anydml_task *s, int64_t first, int64_t l
       for (int64_t k = 0; k < n2; k++) {
         char *t = to + k * s->a2; const char *f = from + k * s->b2;
         if (begin < head) K(transpose_part)(t, s->a1, f, s->b0, n1, head, e, 0, 0);
-        if (head < end) K(transpose_part)(t + head * e, s->a1, f + head * s->b0, s->b0, n1, end - head, e, s->n1 * e < ANYDML_FORESEEN_ROW ? ahead : 0, 1);
+        if (head < end) K(transpose_part)(t + head * e, s->a1, f + head * s->b0, s->b0, n1, end - head, e, e < 4 || s->n1 * e < ANYDML_FORESEEN_ROW ? ahead : 0, 1);
       }
       continue;
     }
