@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _random
 import ctypes
 import pickle
 import random
@@ -84,7 +83,7 @@ def _shared(known: Container[int]) -> Iterator[_Source]:
     is_alone = threading.active_count() == 1
     generator = random.random.__self__  # type: ignore[attr-defined]
     if id(generator) not in known:
-        yield _Source("random", partial(_pythons, generator), is_alone or id(random) in known)
+        yield _Source("random", generator.getstate, is_alone or id(random) in known)
     if (numpys := sys.modules.get("numpy.random")) is not None:
         generator = numpys.random.__self__
         if id(numpys) in known:
@@ -92,7 +91,7 @@ def _shared(known: Container[int]) -> Iterator[_Source]:
         elif id(generator) not in known:
             state: Callable[[], Any] = partial(_numpys, generator)
             if isinstance(bits := numpys.get_bit_generator(), numpys.MT19937):
-                # Copies of 624 numbers as Python's would take a quarter of a trace.
+                # A copy of 624 numbers as Python's takes a tenth of a short trace.
                 state = partial(ctypes.string_at, bits.ctypes.state_address, 625 * 4)
             yield _Source("numpy.random", state, is_alone)
     torch = sys.modules.get("torch")
@@ -101,15 +100,6 @@ def _shared(known: Container[int]) -> Iterator[_Source]:
         yield _Source("torch", partial(_torchs, torch.default_generator), is_its_own)
         for number, generator in enumerate(torch.cuda.default_generators if torch.cuda.is_initialized() else ()):
             yield _Source(f"torch.cuda, device {number}", partial(_torchs, generator), is_its_own)
-
-
-def _pythons(generator: Any) -> tuple[bytes, float | None]:
-    """Return the state of a Random, which is in its own memory."""
-    numbers = ctypes.string_at(id(generator) + object.__basicsize__, _NUMBERS)
-    return numbers, generator.gauss_next
-
-
-_NUMBERS = _random.Random.__basicsize__ - object.__basicsize__
 
 
 def _numpys(generator: Any) -> bytes:
