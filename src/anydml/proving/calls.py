@@ -27,6 +27,11 @@ FLAGS = frozenset(
 )
 """Attributes that are 0 or 1."""
 
+_CONVOLUTIONS = frozenset(("Conv", "ConvInteger", "ConvTranspose", "QLinearConv"))
+_OF_WINDOWS = _CONVOLUTIONS | {"AveragePool", "LpPool", "MaxPool"}
+_DEFAULTS_OF_WINDOWS = 11
+"""First version of the older of these operators whose text says what holds without strides and dilations."""
+
 OPEN_ENDS = (2**31 - 1, 2**63 - 1)
 """Ends of a Slice that ONNX Runtime takes for the first element, inclusive, if the step is negative."""
 
@@ -92,7 +97,7 @@ class Call:
         """Return all attributes that differ from the operator's defaults, without subgraphs."""
         attributes = []
         for name, attribute in sorted(self._attributes.items()):
-            if name in without or attribute.HasField("g") or attribute.graphs:
+            if name in without or attribute.HasField("g") or attribute.graphs or self._is_implied(name):
                 continue
             default = self.schema.attributes.get(name) if self.schema is not None else None
             if (
@@ -103,6 +108,21 @@ class Call:
                 continue
             attributes.append((name, _content(attribute)))
         return tuple(attributes)
+
+    def _is_implied(self, name: str) -> bool:
+        """Whether an attribute of a convolution or a pool says what holds without it, too."""
+        if self.domain or self.operator not in _OF_WINDOWS:
+            return False
+        if self.version < _DEFAULTS_OF_WINDOWS and self.operator not in ("ConvInteger", "QLinearConv"):
+            return False
+        image, weights = self.term(0), self.term(3 if self.operator == "QLinearConv" else 1)
+        if image is None or image.shape is None or self.get("auto_pad", b"NOTSET") != b"NOTSET":
+            return False
+        values, rank = self.get(name), len(image.shape) - 2
+        if name == "kernel_shape" and self.operator in _CONVOLUTIONS:
+            return weights is not None and weights.shape is not None and values == [*weights.shape[2:]]
+        implied = {"strides": [1] * rank, "dilations": [1] * rank, "pads": [0] * 2 * rank, "output_padding": [0] * rank}
+        return name in implied and values == implied[name]
 
     def term(self, k: int) -> Term | None:
         """Return an input; None if it is left out."""
@@ -168,6 +188,15 @@ def _type(inferred: TypeProto, sizes: Mapping[str, Size]) -> Type:
         dimension.dim_value if dimension.HasField("dim_value") else sizes.get(dimension.dim_param)
         for dimension in tensor.shape.dim
     )
+
+
+def attributes_in(detail: object) -> dict[str, AttributeProto]:
+    """Return the attributes, but for tensors, in what a term depends on."""
+    if not isinstance(detail, tuple):
+        return {}
+    if len(detail) == 2 and isinstance(detail[0], str) and isinstance(detail[1], bytes):
+        return {detail[0]: AttributeProto.FromString(detail[1])}
+    return {name: attribute for part in detail for name, attribute in attributes_in(part).items()}
 
 
 def _content(attribute: AttributeProto) -> Hashable:

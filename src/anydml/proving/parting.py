@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from onnx import AttributeProto, helper
 
 from anydml.files.json_path import show
+from anydml.proving.calls import attributes_in
 from anydml.proving.mixing import Marks
 from anydml.proving.model_terms import Read
 from anydml.proving.terms import Term, needed
 
 DEPTH = 3
 """How many terms inside each other are printed."""
+
+MAX_LISTED = 8
+"""How many numbers of an attribute are printed."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,33 @@ def parting(first: Read, second: Read, output: str, marks: Mapping[int, Marks | 
     first_needed, other = (needed([read.outputs[output]]) for read in (first, second))
     a, b = _first(first_needed, other, marks), _first(other, first_needed, marks)
     places = [a or first_needed[-1], b or other[-1]]
-    return Parting(output, (first.node(places[0]), second.node(places[1])), (text(places[0]), text(places[1])))
+    texts = [text(place) + attributes for place, attributes in zip(places, _differing(*places), strict=True)]
+    return Parting(output, (first.node(places[0]), second.node(places[1])), (texts[0], texts[1]))
+
+
+def _differing(first: Term, second: Term) -> tuple[str, str]:
+    """Return the attributes of two terms of one operator that differ, as texts."""
+    both = attributes_in(first.detail), attributes_in(second.detail)
+    if first.kind != second.kind:
+        return "", ""
+    names = [name for name in sorted({*both[0], *both[1]}) if both[0].get(name) != both[1].get(name)]
+    said = [[_attribute(name, attributes.get(name)) for name in names] for attributes in both]
+    return tuple(f", with {' and '.join(texts)}" if texts else "" for texts in said)  # type: ignore[return-value]
+
+
+def _attribute(name: str, attribute: AttributeProto | None) -> str:
+    if attribute is None:
+        return f"the default {name}"
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, list):
+        return f"{name} [{', '.join(map(_number, value[:MAX_LISTED]))}{', …' if len(value) > MAX_LISTED else ''}]"
+    return f"{name} {_number(value)}"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return str(np.float32(value))
+    return show(value.decode(errors="replace")) if isinstance(value, bytes) else str(value)
 
 
 def _first(terms: Sequence[Term], others: Sequence[Term], marks: Mapping[int, Marks | None]) -> Term | None:
