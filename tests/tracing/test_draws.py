@@ -120,6 +120,7 @@ HIDDEN = {
     "bits": lambda x: sys.modules["ran" + "dom"].getrandbits(1),
     "a cached gauss": lambda x: sys.modules["ran" + "dom"].gauss(0, 9),
     "no bits": lambda x: sys.modules["ran" + "dom"].choice([1]),
+    "a cached gauss of NumPy": lambda x: sys.modules["numpy.ran" + "dom"].randn(),
 }
 
 
@@ -128,9 +129,21 @@ def test_draws_from_a_generator_that_no_name_leads_to_are_refused(name, monkeypa
     # Where there are others, it may be theirs.
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     draw = HIDDEN[name]
-    for _ in range(2):
-        with pytest.raises(dml.FuseError, match=r"drew random numbers from random .*: pass them as arguments"):
+    np.random.seed(3)
+    for k in range(4):
+        if k == 2:
+            # NumPy makes two normal numbers at once, and keeps the second.
+            np.random.randn()
+        with pytest.raises(
+            dml.FuseError, match=r"drew random numbers from (numpy\.)?random .*: pass them as arguments"
+        ):
             dml.fuse(lambda x: (draw(x), x[1:])[1])(X)
+
+
+@pytest.mark.parametrize("name", ["random.random", "numpy.random.random", "numpy.random.get_state", "random.getstate"])
+def test_functions_that_draw_may_be_replaced(name, monkeypatch):
+    monkeypatch.setattr(name, lambda: 0.5)
+    assert np.array_equal(dml.fuse(lambda x: x[1:])(X), X[1:])
 
 
 class Holder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import pickle
 import random
 import sys
@@ -81,19 +80,13 @@ def _shared(known: Container[int]) -> Iterator[_Source]:
     Another thread may draw from them at any time: then they are the function's own only if it reaches them by name.
     """
     is_alone = threading.active_count() == 1
-    generator = random.random.__self__  # type: ignore[attr-defined]
-    if id(generator) not in known:
-        yield _Source("random", generator.getstate, is_alone or id(random) in known)
+    # Tests may put a function of their own in the place of one that draws.
+    if id(getattr(random.getstate, "__self__", None)) not in known:
+        yield _Source("random", random.getstate, is_alone or id(random) in known)
     if (numpys := sys.modules.get("numpy.random")) is not None:
-        generator = numpys.random.__self__
-        if id(numpys) in known:
-            yield _Source("numpy.random", partial(_numpys, generator))
-        elif id(generator) not in known:
-            state: Callable[[], Any] = partial(_numpys, generator)
-            if isinstance(bits := numpys.get_bit_generator(), numpys.MT19937):
-                # A copy of 624 numbers as Python's takes a tenth of a short trace.
-                state = partial(ctypes.string_at, bits.ctypes.state_address, 625 * 4)
-            yield _Source("numpy.random", state, is_alone)
+        generator = getattr(numpys.get_state, "__self__", None)
+        if generator is not None and (id(numpys) in known or id(generator) not in known):
+            yield _Source("numpy.random", partial(_numpys, generator), is_alone or id(numpys) in known)
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "default_generator"):
         is_its_own = is_alone or id(torch) in known
