@@ -597,6 +597,11 @@ def test_safetensors_are_read_before_an_index_of_other_files(tmp_path):
     index = tmp_path / "pytorch_model.bin.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}}))
     assert stores.open(tmp_path)["a"].read()[0] == 0
+    safetensors.save_file({"lora": torch.ones(3)}, tmp_path / "adapter_model.safetensors")
+    assert list(stores.open(tmp_path)) == ["a"]
+    said = 'leaves out 1 file that the index does not name: "adapter_model.safetensors"'
+    assert said in stores.reshard(tmp_path, tmp_path / "out").remarks
+    (tmp_path / "adapter_model.safetensors").unlink()
     safetensors.save_file({"a": torch.ones(3)}, tmp_path / "model.safetensors")
     assert stores.open(tmp_path)["a"].read()[0] == 1
     plan = stores.reshard(tmp_path, tmp_path / "out")

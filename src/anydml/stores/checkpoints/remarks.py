@@ -122,7 +122,7 @@ def beside_index(checkpoint: Checkpoint) -> list[str]:
     if not says_itself and not indexes_of(files):
         remarks += said_of_names(checkpoint.file_metadata)
     others = sorted(file.name for file in files if file.name.endswith(".safetensors") and file.name not in named)
-    if others and any(listed.endswith(".safetensors") for listed in named):
+    if others and (indexes_of(files) or any(listed.endswith(".safetensors") for listed in named)):
         remarks.append(f"leaves out {count_noun(len(others), 'file')} that the index does not name: {names(others)}")
     max_files = max(map(is_one_of, checkpoint.file_metadata), default=1)
     if max_files > len(named):

@@ -165,12 +165,17 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
 
 
 def indexes_of(entries: Iterable[Path]) -> list[Path]:
-    """The indexes among the files of a folder; those of .bin files only where there are no .safetensors files."""
+    """The indexes among the files of a folder; those of .bin files only where no .safetensors file is a model's."""
     by_suffix: dict[str, list[Path]] = {INDEX: [], BIN_INDEX: [], ".safetensors": []}
     for entry in entries:
         if suffix := next(filter(entry.name.endswith, by_suffix), None):
             by_suffix[suffix].append(entry)
-    return by_suffix[INDEX] or ([] if by_suffix[".safetensors"] else by_suffix[BIN_INDEX])
+    are_models = any(file.name.startswith(_MODELS) for file in by_suffix[".safetensors"])
+    return by_suffix[INDEX] or ([] if are_models else by_suffix[BIN_INDEX])
+
+
+_MODELS = ("model", "diffusion_pytorch_model", "pytorch_model", "consolidated")
+"""With what names of files of whole models begin; others, such as those of adapters, may lie beside them."""
 
 
 def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:
