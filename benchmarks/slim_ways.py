@@ -164,7 +164,7 @@ def row(path: Path, latency: bool, tools: Sequence[str]) -> dict[str, Any]:
                 "off": max(float(np.max(np.abs(a - b), initial=0)) for a, b in zip(expected, results, strict=True)),
                 "verdict": "samples" if proof.samples else proof.verdict,
                 "proving": round(time.process_time() - start, 3),
-                "why": [*proof.reasons, *([str(proof.parting.nodes)] if proof.parting else [])][:2],
+                "why": [*proof.reasons, *([str(proof.first_difference.nodes)] if proof.first_difference else [])][:2],
             }
         if latency:
             made_by = [tool for tool in tools if "error" not in found[tool]]

@@ -72,7 +72,7 @@ def test_documents(prove):
         "different",
         {"y": False, "z": True},
     )
-    assert found["parts_at"]["nodes"] == ['Relu "y"', 'Abs "y"']
+    assert found["first_difference"]["nodes"] == ['Relu "y"', 'Abs "y"']
     code, out, _ = prove(TEXT, OTHER, "--junit")
     suite = ElementTree.fromstring(out)
     assert (code, suite.get("tests"), suite.get("failures")) == (1, "2", "1")

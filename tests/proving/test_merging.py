@@ -87,7 +87,7 @@ def test_numbers_in_weights_are_equal_for_real_numbers(case):
     first, second = model(body, **constants), model(other, **merged)
     for pair in ((first, second), (second, first)):
         proof = prove(*pair, runs=False)
-        assert proof.verdict == "rounded", proof.parting
+        assert proof.verdict == "rounded", proof.first_difference
         assert proof.names == ["N"]
     given = {"x": RANDOM.standard_normal((2, 4, 8)).astype(np.float32)}
     assert max(error_of(a, b) for a, b in zip(run(first, given), run(second, given), strict=True)) <= MOST

@@ -130,10 +130,10 @@ def test_other_models_differ_and_an_input_shows_it(text, old, new):
     one, other = model(text), model(text.replace(old, new))
     found = prove(one, other)
     assert found.verdict == "different"
-    assert found.parting.output == "y"
-    assert found.shown.output == "y"
-    results = [run(each, found.shown.inputs) for each in (one, other)]
-    assert error_of(results[0][0], results[1][0]) == found.shown.error > 1000
+    assert found.first_difference.output == "y"
+    assert found.run.output == "y"
+    results = [run(each, found.run.inputs) for each in (one, other)]
+    assert error_of(results[0][0], results[1][0]) == found.run.error > 1000
     assert prove(one, other, runs=False).verdict == "undecided"
 
 
@@ -310,7 +310,7 @@ def test_softmax_of_old_opsets_is_along_all_axes_from_one_on():
     also = parser.parse_model(f'<ir_version: 8, opset_import: ["": 13]> {text.replace("axis = 1", "axis = 2")}')
     found = prove(old, new)
     assert found.verdict == "different"
-    assert found.parting.terms == ('Softmax<(1,)>("x")[N, 12]', 'Softmax<(1,)>("x")[N, 3, 4]')
+    assert found.first_difference.terms == ('Softmax<(1,)>("x")[N, 12]', 'Softmax<(1,)>("x")[N, 3, 4]')
     assert prove(last, also).verdict == "proved"
 
 

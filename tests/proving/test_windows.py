@@ -46,6 +46,7 @@ def test_strides_of_old_opsets_have_no_default():
 
 
 def test_attributes_that_differ_are_named():
-    parting = prove(_model("Conv", "pads = [1,1,1,1]"), _model("Conv", "strides = [2,2]"), runs=False).parting
-    assert parting.terms[0].endswith(", with pads [1, 1, 1, 1] and the default strides")
-    assert parting.terms[1].endswith(", with the default pads and strides [2, 2]")
+    padded, strided = _model("Conv", "pads = [1,1,1,1]"), _model("Conv", "strides = [2,2]")
+    difference = prove(padded, strided, runs=False).first_difference
+    assert difference.terms[0].endswith(", with pads [1, 1, 1, 1] and the default strides")
+    assert difference.terms[1].endswith(", with the default pads and strides [2, 2]")

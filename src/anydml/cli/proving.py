@@ -79,10 +79,10 @@ def prove(
             Folder(file.folder or Path(file.path).resolve().parent, allow_outside) for file in (a_file, b_file)
         )
         proof = work(a, b, size_values, (a_folder, b_folder), not no_run, weights)
-    if shown is not None and proof.verdict == "different" and proof.shown is not None:
+    if shown is not None and proof.verdict == "different" and proof.run is not None:
         import numpy as np
 
-        np.savez(shown, **proof.shown.inputs)
+        np.savez(shown, **proof.run.inputs)
     code = _code(proof, rounding)
     if as_json:
         say_json({"first": first, "second": second, "exit_code": code, **as_document(proof)})
@@ -92,7 +92,7 @@ def prove(
     elif not (quiet and code == SAME):
         for line in lines(proof):
             print_line(escape_controls(line))
-        if shown is not None and proof.verdict == "different" and proof.shown is not None:
+        if shown is not None and proof.verdict == "different" and proof.run is not None:
             print_line(escape_controls(f"the input is written to '{shown}'"))
     return code
 
@@ -109,21 +109,21 @@ def lines(proof: Proof) -> Iterator[str]:
     yield from (f"    {reason}" for reason in (*proof.reasons, *proof.rounding))
     if proof.samples:
         yield f"    at {'; '.join(_sizes(sample) for sample in proof.samples)} all results are equal"
-    shown = proof.shown
-    if shown is not None:
-        at = f" where {_sizes(shown.sizes)}" if shown.sizes else ""
-        if shown.output:
-            much = shown.note or (
-                "differs in more than numbers" if math.isinf(shown.error)
-                else f"is off by {shown.error:.0f} units in the last place of its largest number"
+    run = proof.run
+    if run is not None:
+        at = f" where {_sizes(run.sizes)}" if run.sizes else ""
+        if run.output:
+            amount = run.note or (
+                "differs, and not by rounding" if math.isinf(run.error)
+                else f"is off by {run.error:.0f} units in the last place of its largest number"
             )  # fmt: skip
-            yield f"    output '{shown.output}'{at}: {much}" if not shown.note else f"    {much}"
+            yield f"    output '{run.output}'{at}: {amount}" if not run.note else f"    {amount}"
         else:
-            yield f"    run on random inputs, results are off by {shown.error:.0f} units in the last place at most{at}"
-    place = proof.parting
-    if place is not None and proof.verdict in ("different", "undecided"):
-        yield f"    output '{place.output}' parts first at:"
-        for name, node, term in zip("AB", place.nodes, place.terms, strict=True):
+            yield f"    run on random inputs, results are off by {run.error:.0f} units in the last place at most{at}"
+    difference = proof.first_difference
+    if difference is not None and proof.verdict in ("different", "undecided"):
+        yield f"    output '{difference.output}' first differs at:"
+        for name, node, term in zip("AB", difference.nodes, difference.terms, strict=True):
             yield f"        {name}: {node + ': ' if node else ''}{term}"
 
 
@@ -162,7 +162,7 @@ def _sizes(sizes: Mapping[str, int]) -> str:
 
 def as_document(proof: Proof) -> dict[str, Any]:
     """Return what is known of two models, for JSON."""
-    place, shown = proof.parting, proof.shown
+    difference, run = proof.first_difference, proof.run
     return {
         "verdict": proof.verdict,
         "sizes": proof.sizes,
@@ -172,10 +172,12 @@ def as_document(proof: Proof) -> dict[str, Any]:
         "reasons": proof.reasons,
         "rounding": proof.rounding,
         "equal_at": proof.samples,
-        "parts_at": None if place is None else {"output": place.output, "nodes": place.nodes, "terms": place.terms},
-        "run": None if shown is None else {
-            "sizes": shown.sizes, "output": shown.output or None, "note": shown.note,
-            "units_in_the_last_place": None if math.isinf(shown.error) else shown.error,
+        "first_difference": None if difference is None else {
+            "output": difference.output, "nodes": difference.nodes, "terms": difference.terms,
+        },
+        "run": None if run is None else {
+            "sizes": run.sizes, "output": run.output or None, "note": run.note,
+            "units_in_the_last_place": None if math.isinf(run.error) else run.error,
         },
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ from anydml.proving.calls import Call
 from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
 from anydml.proving.layouts import PLAIN, laid_out, shared_axes
 from anydml.proving.movement_terms import Mover, filled
-from anydml.proving.real import SIGNS, in_order, scaled, times
+from anydml.proving.reassociation import SIGNS, in_order, scaled, times
 from anydml.proving.rows import ALONG_AXIS, along_axis, reduction
 from anydml.proving.shapes import computed
 from anydml.proving.sizes import Size, Sizes, broadcast, fit

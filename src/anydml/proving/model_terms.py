@@ -17,12 +17,12 @@ from anydml.onnx.checks import inline_functions
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensor_protos import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import bodies, subgraphs
-from anydml.proving.apart import taken_apart
 from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
 from anydml.proving.convolving import sized, spare, unbiased
+from anydml.proving.decomposition import decompose
 from anydml.proving.folding import MAX_CONSTANT_ELEMENTS, Evaluator
 from anydml.proving.fused import defined
 from anydml.proving.movement_terms import Form, Mover
@@ -30,7 +30,7 @@ from anydml.proving.names import unnamed_size
 from anydml.proving.needs import by_need
 from anydml.proving.operator_terms import RULES
 from anydml.proving.orders import numbers
-from anydml.proving.real import SIGNS
+from anydml.proving.reassociation import SIGNS
 from anydml.proving.refusing import never_fits, refuses
 from anydml.proving.sizes import Size, Sizes, name
 from anydml.proving.terms import Term, Terms, Weights
@@ -224,7 +224,7 @@ class Reader:
         if self.mover.is_real and (fused := defined(apply, self.terms, call)) is not None:
             self.mover.rounded.add(f"{call.operator} of com.microsoft is taken for its definition")
             return fused
-        if self.mover.merges and (apart := taken_apart(apply, self.mover, call)) is not None:
+        if self.mover.merges and (apart := decompose(apply, self.mover, call)) is not None:
             return apart
         if not call.is_defined:
             return self._outputs(call, call.inputs, call.attributes(), [UNKNOWN] * len(call.proto.output))

@@ -12,7 +12,7 @@ from anydml.proving.calls import Call
 from anydml.proving.elementwise import permutation_of
 from anydml.proving.movement_terms import Mover
 from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, differ, divided, fit, least, product
-from anydml.proving.taking import slice_rule, split_rule, take_rule
+from anydml.proving.slice_split_gather import slice_rule, split_rule, take_rule
 from anydml.proving.terms import Term, elements_of, vector_of
 
 Rule = Callable[[Mover, Call], Sequence[Term] | None]

@@ -13,19 +13,19 @@ from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.proving.batches import Batch
 from anydml.proving.constants import Constants
+from anydml.proving.counterexample import RunComparison, compare_runs
+from anydml.proving.fingerprint_arithmetic import NoFingerprintError
+from anydml.proving.first_difference import FirstDifference, first_difference, same
 from anydml.proving.fused import placed
 from anydml.proving.interface import differences, names_in_both
-from anydml.proving.marks import marked
-from anydml.proving.mixing import NoFingerprintError
 from anydml.proving.model_terms import Read, Reader
 from anydml.proving.movement_terms import Form
 from anydml.proving.names import size_names, small_sizes
-from anydml.proving.parting import Parting, parting, same
-from anydml.proving.real import ORDER
+from anydml.proving.reassociation import ORDER
 from anydml.proving.refusing import windows_of
 from anydml.proving.sizes import Size, at
+from anydml.proving.term_fingerprints import fingerprints_of
 from anydml.proving.terms import Term, Weights
-from anydml.proving.trying import Shown, tried
 from anydml.text import count_noun
 
 Verdict = Literal["proved", "rounded", "different", "undecided"]
@@ -53,8 +53,8 @@ class Proof:
         reasons: why it is not a proof, or what it rests on beside the models.
         rounding: what may be rounded otherwise.
         samples: sizes at which all results are equal, where that is all that is known.
-        parting: the first place where the models part, if they do.
-        shown: what running both models showed, if they were run.
+        first_difference: the first place where the models differ, if they do.
+        run: how the results of running both models compare, if they were run.
     """
 
     verdict: Verdict
@@ -65,8 +65,8 @@ class Proof:
     reasons: list[str] = field(default_factory=list)
     rounding: list[str] = field(default_factory=list)
     samples: list[dict[str, int]] = field(default_factory=list)
-    parting: Parting | None = None
-    shown: Shown | None = None
+    first_difference: FirstDifference | None = None
+    run: RunComparison | None = None
 
 
 def prove(
@@ -117,12 +117,12 @@ def prove(
             proof.reasons = [*_COMPARED[weights]] + [_own(reader.own)] * bool(reader.own)
             return proof
         wrong = next(key for key, is_same in proof.outputs.items() if not is_same)
-        proof.parting = parting(a, b, wrong, marks)
+        proof.first_difference = first_difference(a, b, wrong, marks)
     if proof.names:
         _sample(proof, models, folders, known, weights)
     if runs and weights != "none" and not proof.samples:
-        proof.shown = tried(first, second, folders, *known)
-        if proof.shown is not None and proof.shown.output:
+        proof.run = compare_runs(first, second, folders, *known)
+        if proof.run is not None and proof.run.output:
             proof.verdict = "different"
     return proof
 
@@ -172,7 +172,7 @@ def marked_outputs(
     ):
         return outputs, {}
     try:
-        marks = marked([read.outputs[key] for read in (a, b) for key in wrong], batch, a.is_real)
+        marks = fingerprints_of([read.outputs[key] for read in (a, b) for key in wrong], batch, a.is_real)
     except NoFingerprintError as error:
         reasons += [str(error)] * (str(error) not in reasons)
         return outputs, {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.functions import copy
 from anydml.onnx.graph_values import Array
-from anydml.proving.mixing import Marks, NoFingerprintError
+from anydml.proving.fingerprint_arithmetic import Marks, NoFingerprintError
 from anydml.proving.names import small_sizes
 from anydml.slim.analysis import MOVEMENT, Analysis
 from anydml.slim.fingerprints import fingerprints, of_moved, of_source

@@ -20,7 +20,7 @@ from anydml.onnx.graph import last_use
 from anydml.onnx.graph_values import Tensor
 from anydml.onnx.run_node import run_node
 from anydml.proving.elementwise import ELEMENTWISE
-from anydml.proving.mixing import (
+from anydml.proving.fingerprint_arithmetic import (
     Marks,
     NoFingerprintError,
     mixed,

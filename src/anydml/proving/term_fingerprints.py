@@ -15,7 +15,7 @@ import numpy as np
 from anydml.proving.arithmetic import COMMUTATIVE
 from anydml.proving.batches import Batch
 from anydml.proving.elementwise import ELEMENTWISE
-from anydml.proving.mixing import (
+from anydml.proving.fingerprint_arithmetic import (
     Marks,
     NoFingerprintError,
     mixed,
@@ -33,7 +33,7 @@ MAX_MARKS = 1 << 27
 """Maximum number of elements of all values."""
 
 
-def marked(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dict[int, Marks | None]:
+def fingerprints_of(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dict[int, Marks | None]:
     """Return the fingerprints of terms by number; None for those that have none.
 
     Args:

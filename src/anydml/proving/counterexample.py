@@ -21,14 +21,14 @@ TRIES = 4
 
 
 @dataclass(frozen=True)
-class Shown:
+class RunComparison:
     """The result of running both models.
 
     Attributes:
         sizes: sizes of dimensions by name.
         inputs: the input for which they differ most.
         output: the output that differs; empty if none does, but for rounding.
-        error: by how many units in the last place of its largest number; infinite if more than numbers differ.
+        error: by how many units in the last place of its largest number; infinite if more than rounding differs.
         note: what happened instead, such as an error of the second model.
     """
 
@@ -39,13 +39,13 @@ class Shown:
     note: str = ""
 
 
-def tried(
+def compare_runs(
     first: ModelProto,
     second: ModelProto,
     folders: tuple[Folder | None, Folder | None],
     sizes_of_case: Mapping[str, Size],
     other: Mapping[str, Size],
-) -> Shown | None:
+) -> RunComparison | None:
     """Run two models on random inputs; return the largest difference; None if they cannot be run.
 
     Args:
@@ -59,7 +59,7 @@ def tried(
         return None
     models = [with_data(model, folder) for model, folder in zip((first, second), folders, strict=True)]
     names = [output.name for output in first.graph.output]
-    worst: Shown | None = None
+    worst: RunComparison | None = None
     for number in range(TRIES):
         values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(sizes_of_case)}
         sizes = {key: at(size, values) or 0 for key, size in sizes_of_case.items()}
@@ -72,13 +72,13 @@ def tried(
         try:
             results = run(models[1], inputs)
         except Exception as error:
-            return Shown(sizes, inputs, names[0], math.inf, f"ONNX Runtime refuses B: {reason(error)[:200]}")
+            return RunComparison(sizes, inputs, names[0], math.inf, f"ONNX Runtime refuses B: {reason(error)[:200]}")
         for name, one, same, two in zip(names, expected, again, results, strict=True):
             if error_of(one, same):
                 continue
             off = error_of(one, two)
             if worst is None or off > worst.error:
-                worst = Shown(sizes, inputs, name if off > LARGEST_ERROR else "", off)
+                worst = RunComparison(sizes, inputs, name if off > LARGEST_ERROR else "", off)
         if worst is not None and worst.error == math.inf:
             break
     return worst

@@ -9,11 +9,11 @@ import numpy as np
 from anydml.proving.calls import Call
 from anydml.proving.fused import Apply
 from anydml.proving.movement_terms import Mover
-from anydml.proving.real import scaled
+from anydml.proving.reassociation import scaled
 from anydml.proving.terms import Term
 
 
-def taken_apart(apply: Apply, mover: Mover, call: Call) -> Sequence[Term] | None:
+def decompose(apply: Apply, mover: Mover, call: Call) -> Sequence[Term] | None:
     """Return what a node computes, by simpler nodes; None where it is as simple as it can be.
 
     Args:

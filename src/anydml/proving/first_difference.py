@@ -11,7 +11,7 @@ from onnx import AttributeProto, helper
 
 from anydml.files.json_path import show
 from anydml.proving.calls import attributes_in
-from anydml.proving.mixing import Marks
+from anydml.proving.fingerprint_arithmetic import Marks
 from anydml.proving.model_terms import Read
 from anydml.proving.terms import Term, needed
 
@@ -23,7 +23,7 @@ MAX_LISTED = 8
 
 
 @dataclass(frozen=True)
-class Parting:
+class FirstDifference:
     """A place where two models part.
 
     Attributes:
@@ -37,7 +37,7 @@ class Parting:
     terms: tuple[str, str]
 
 
-def parting(first: Read, second: Read, output: str, marks: Mapping[int, Marks | None]) -> Parting:
+def first_difference(first: Read, second: Read, output: str, marks: Mapping[int, Marks | None]) -> FirstDifference:
     """Return the first place where what an output is computed from differs.
 
     Args:
@@ -50,7 +50,7 @@ def parting(first: Read, second: Read, output: str, marks: Mapping[int, Marks | 
     a, b = _first(first_needed, other, marks), _first(other, first_needed, marks)
     places = [a or first_needed[-1], b or other[-1]]
     texts = [text(place) + attributes for place, attributes in zip(places, _differing(*places), strict=True)]
-    return Parting(output, (first.node(places[0]), second.node(places[1])), (texts[0], texts[1]))
+    return FirstDifference(output, (first.node(places[0]), second.node(places[1])), (texts[0], texts[1]))
 
 
 def _differing(first: Term, second: Term) -> tuple[str, str]:
