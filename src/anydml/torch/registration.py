@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch._library.autograd import make_autograd_impl
+from torch.compiler import is_dynamo_compiling
 
 from anydml import functions
 from anydml.arrays.pytorch import TorchAdapter, is_dual
@@ -121,28 +122,27 @@ def register_fast_path(function: Function) -> None:
     if compiled is None:
         _LIBRARY.impl(function.name, general, on_cpu, with_keyset=True)
         return
-    others = [k for k, parameter in enumerate(function.parameters) if k and _TYPES[parameter.kind] == "Tensor"]
-    modes, is_compiling = torch._C._len_torch_dispatch_stack, torch.compiler.is_compiling
-    is_profiled, recorder = torch._C._autograd._profiler_enabled, torch._C._get_tracing_state
+    indices = [k for k, parameter in enumerate(function.parameters) if k and _TYPES[parameter.kind] == "Tensor"]
+    defaults, is_of_lists = tuple(parameter.default for parameter in function.parameters), function.is_of_lists
 
     def peek(arguments: tuple[Any, ...]) -> Any:
-        """Return the compiled core's results; None if it does not handle the call."""
-        if not 0 < len(arguments) <= len(function.parameters):
+        """Return the compiled core's results; None if it does not handle the call: under a mode, for example."""
+        count = len(arguments)
+        if not 0 < count <= len(defaults):
             return None
         x = arguments[0]
-        if function.is_of_lists:
+        if is_of_lists:
             x = x[0] if type(x) in (list, tuple) and x else None
-        # PyTorch refuses NumPy arrays and lists with its own errors.
-        if type(x) is np.ndarray or any(type(arguments[k]) in (np.ndarray, list) for k in others if k < len(arguments)):
+        if not is_native(x):
             return None
-        return compiled(*function.bound(arguments), None) if is_native(x) else None
+        # PyTorch refuses NumPy arrays and lists with its own errors.
+        if indices and any(type(arguments[k]) in (np.ndarray, list) for k in indices if k < count):
+            return None
+        return compiled(*arguments, *defaults[count:], None)
 
     def quick(keys: Any, *arguments: Any) -> Any:
-        if not modes() and not is_compiling():
-            result = peek(arguments)
-            if result is not None:
-                return result
-        return general(keys, *arguments)
+        result = peek(arguments)
+        return general(keys, *arguments) if result is None else result
 
     _LIBRARY.impl(function.name, quick, on_cpu, with_keyset=True)
     functions_modes = getattr(torch._C, "_len_torch_function_stack", None)
@@ -150,13 +150,13 @@ def register_fast_path(function: Function) -> None:
     dispatched = getattr(packet, "_op", None)
     if functions_modes is None or dispatched is None:
         return
+    is_profiled = torch._C._autograd._profiler_enabled
 
     def called(*arguments: Any, **named: Any) -> Any:
-        if is_compiling():
+        if is_dynamo_compiling():
             # The compiler cannot trace the code below, but knows the operator.
             return overload(*arguments, **named)
-        is_observed = named or is_profiled() or modes() or functions_modes() or recorder() is not None
-        if not is_observed:
+        if not (named or is_profiled() or functions_modes()):
             result = peek(arguments)
             if result is not None:
                 return result
