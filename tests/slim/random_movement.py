@@ -61,11 +61,12 @@ class Drawing:
         if rank:
             kinds += ["Softmax", "Sum", "MatMul"] if rank > 1 else []
             kinds += ["Transpose"] * 3 + ["Slice"] * 2 + ["Concat"] * 2 + ["Split", "Gather", "Pad", "Tile", "Flatten"]
+            kinds += ["Reverse"]
         if 1 in sizes:
             kinds += ["Squeeze", "Expand"]
         if self.is_open:
             kinds = ["Relu", "Transpose", "Transpose", "Identity", "Unsqueeze", "Slice", "Concat", "Flatten", "Add"]
-            kinds = kinds if rank else ["Relu"]
+            kinds = [*kinds, "Reverse", "Gather", "Pad"] if rank else ["Relu"]
         getattr(self, f"add_{self.choice(kinds).lower()}")(name, sizes, axis)
 
     def add_identity(self, name, sizes, _):
@@ -135,19 +136,27 @@ class Drawing:
             self.add("Expand", [name, self.constant(shape)], shape)
 
     def add_slice(self, name, sizes, axis):
-        if self.is_open and axis == 0 and sizes[0]:
-            axis = len(sizes) - 1
         step = self.choice([1, 1, 1, 2, -1, -2])
         first, end = self.number(0, sizes[axis] - 1), self.number(0, sizes[axis])
-        taken = range(sizes[axis])[first:end:step]
+        if step < 0:
+            # Before the first element, which no end from 0 on can name.
+            end = -sizes[axis] - 1 if self.number(0, 1) else min(end, first)
+        taken = range(sizes[axis])[first : None if end < 0 else end : step]
         if not len(taken):
             first, end, taken = 0, sizes[axis], range(0, sizes[axis], abs(step))
             step = abs(step)
         shape = [*sizes[:axis], len(taken), *sizes[axis + 1 :]]
         if self.is_open:
             first, end, step, shape = 0, 2**31, 1, sizes
+        elif self.number(0, 1):
+            axis -= len(sizes)
         numbers = [self.constant([n]) for n in (first, end, axis, step)]
         self.add("Slice", [name, *numbers], shape)
+
+    def add_reverse(self, name, sizes, axis):
+        axes = sorted({axis, self.number(0, len(sizes) - 1)})
+        numbers = [self.constant([n] * len(axes)) for n in (2**31, -(2**31))]
+        self.add("Slice", [name, *numbers, self.constant(axes), self.constant([-1] * len(axes))], sizes)
 
     def add_concat(self, name, sizes, axis):
         others = [n for n, s in self.values if len(s) == len(sizes) and all(
@@ -169,15 +178,20 @@ class Drawing:
 
     def add_gather(self, name, sizes, axis):
         shape = [self.number(1, 4) for _ in range(self.number(0, 1))]
-        indices = [self.number(-sizes[axis], sizes[axis] - 1) for _ in range(math.prod(shape))]
+        last = 1 if self.is_open else sizes[axis]
+        indices = [self.number(-last, last - 1) for _ in range(math.prod(shape))]
         given = self.constant(np.array(indices).reshape(shape))
         self.add("Gather", [name, given], [*sizes[:axis], *shape, *sizes[axis + 1 :]], axis=axis)
 
     def add_pad(self, name, sizes, axis):
-        counts = [self.number(0, 1) for _ in range(2 * len(sizes))]
+        mode = self.choice(["constant", "constant", "constant", "edge", "reflect"])
+        least = -1 if mode == "constant" and self.number(0, 3) == 0 and not self.is_open else 0
+        counts = [self.number(least, 0 if mode == "reflect" and sizes[k % len(sizes)] < 2 else 1)
+                  for k in range(2 * len(sizes))]  # fmt: skip
         shape = [n + a + b for n, a, b in zip(sizes, counts, counts[len(sizes) :], strict=False)]
-        if math.prod(shape) < 2000:
-            self.add("Pad", [name, self.constant(counts), self.constant(7.0, np.float32)], shape)
+        if min(shape) > 0 and math.prod(shape) < 2000:
+            value = [self.constant(7.0, np.float32)] * (mode == "constant")
+            self.add("Pad", [name, self.constant(counts), *value], shape, mode=mode)
 
     def add_tile(self, name, sizes, axis):
         times = [self.number(1, 2) if k == axis else 1 for k in range(len(sizes))]

@@ -37,6 +37,9 @@ def _convolution(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Te
     weights, bias = call.term(1), call.term(2)
     if weights is None or not weights.is_constant or (bias is not None and not bias.is_constant):
         return None
+    if bias is not None and bias.shape != weights.sizes[:1]:
+        # A runtime refuses it.
+        return None
     attributes = {attribute.name: call.get(attribute.name) for attribute in call.proto.attribute}
     if bias is not None:
         shape = (-1, *[1] * (len(x.sizes) - 2))
@@ -55,6 +58,9 @@ def _normalised(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Ter
     known = [array.astype(np.float64) for array in arrays if array is not None]
     is_training = call.get("training_mode", 0) or any([*call.proto.output][1:]) or call.version < _BY_CHANNEL
     if len(known) != 4 or is_training or len(x.sizes) < 2:
+        return None
+    if any(array.shape != x.sizes[1:2] for array in known):
+        # A runtime refuses them.
         return None
     scale, shift, mean, variance = (array.reshape(-1, *[1] * (len(x.sizes) - 2)) for array in known)
     factor = scale / np.sqrt(variance + call.get("epsilon", 1e-5))
