@@ -56,6 +56,24 @@ def test_definitions_hold_in_real_arithmetic(own, fused, old, new):
     assert prove(first, wrong).verdict == "different"
 
 
+@pytest.mark.parametrize(("fused", "name"), [
+    ("y = com.microsoft.BiasGelu (x, b)", "b"), ("y = com.microsoft.FastGelu (x, b)", "b"),
+    ("y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, z, w, b, b)", "b"),
+    ("y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, z, w, b, b)", "w"),
+    ("y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, b, w)", ""),
+])  # fmt: skip
+def test_shapes_that_a_runtime_refuses_are_not_defined(fused, name):
+    own = next((own for own, each, _, _ in DEFINITIONS if each == fused), DEFINITIONS[7][0])
+    wide = TABLES.replace(f"float[8] {name} =", f"float[1,8] {name} =")
+    text = f"{HEADER}{wide}{{ {fused} }}"
+    random = np.random.default_rng(0)
+    with pytest.raises(Exception, match=r"expected|dimension"):
+        run(parser.parse_model(text), {key: random.standard_normal((2, 4, 8)).astype(np.float32) for key in "xz"})
+    assert prove(parser.parse_model(f"{HEADER}{wide}{{ {own} }}"), parser.parse_model(text), runs=False).verdict == (
+        "undecided"
+    )
+
+
 def test_a_bias_of_zeros_may_be_left_out():
     text = (
         '<ir_version: 9, opset_import: ["": 18]> g (float[N,1,5] x) => (float[A,B,C] y) '

@@ -106,6 +106,24 @@ def test_weights_that_are_multiplied_alike_are_compared_bit_for_bit():
     assert prove(first, second, runs=False).verdict == "undecided"
 
 
+REFUSED = {
+    "a normalisation": {"b": (C + 1).reshape(1, 5)},
+    "a convolution": {"b": C.reshape(1, 5, 1)},
+    "no root": {"v": -VARIANCE},
+}
+
+
+@pytest.mark.parametrize(("name", "wrong"), REFUSED.items(), ids=REFUSED)
+def test_parameters_that_a_runtime_refuses_are_not_merged(name, wrong):
+    constants = {"k": K, "c": C, "b": C + 1, "m": C * 2, "v": VARIANCE}
+    body = "Conv x k -> p; BatchNormalization p c b m v epsilon=1e-3 -> y"
+    if name == "a convolution":
+        body, constants = "Conv x k b -> y", {"k": K, "b": C}
+    first, second = model(body, **constants), model(body, **{**constants, **wrong})
+    assert prove(first, first, runs=False).verdict == "proved"
+    assert prove(first, second, runs=False).verdict == "undecided"
+
+
 def test_what_is_added_to_zero_is_equal_but_for_signs():
     first, second = model("Relu x -> p; Add p z -> y", z=np.zeros(8, np.float32)), model("Relu x -> y")
     proof = prove(first, second)

@@ -76,3 +76,13 @@ def test_windows_the_other_way_round_are_others(data):
     again, _ = sliced(parts, 0, (count - 1, -count - 1, -1), [*range(count)][::-1])
     assert (prove(forward, backward, runs=False).verdict == "proved") == np.array_equal(taken, reverse)
     assert prove(forward, again, runs=False).verdict == "proved"
+
+
+def test_bounds_without_dimensions_are_refused_and_not_proved():
+    one, _ = sliced(["x", "z"], 0, (3, -5, -1), [0])
+    other = type(one)()
+    other.CopyFrom(one)
+    for tensor in other.graph.initializer:
+        if tensor.name in ("start", "end", "step"):
+            del tensor.dims[:]
+    assert prove(one, other, runs=False).verdict == "undecided"

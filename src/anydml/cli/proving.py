@@ -112,12 +112,14 @@ def lines(proof: Proof) -> Iterator[str]:
     run = proof.run
     if run is not None:
         at = f" where {_sizes(run.sizes)}" if run.sizes else ""
-        if run.output:
-            amount = run.note or (
+        if run.note:
+            yield f"    {run.note}{at}"
+        elif run.output:
+            amount = (
                 "differs, and not by rounding" if math.isinf(run.error)
                 else f"is off by {run.error:.0f} units in the last place of its largest number"
             )  # fmt: skip
-            yield f"    output '{run.output}'{at}: {amount}" if not run.note else f"    {amount}"
+            yield f"    output '{run.output}'{at}: {amount}"
         else:
             yield f"    run on random inputs, results are off by {run.error:.0f} units in the last place at most{at}"
     difference = proof.first_difference

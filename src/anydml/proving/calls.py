@@ -87,10 +87,11 @@ class Call:
         """Whether runtimes agree on what it does: flags are 0 or 1, and no Slice ends backwards at a large number."""
         if self.domain:
             return True
-        if self.operator == "Slice" and any(
-            end in OPEN_ENDS and step < 0 for end, step in zip(self.known(2) or (), self.known(4) or (), strict=False)
-        ):
-            return False
+        if self.operator == "Slice":
+            # Of one dimension, or a runtime refuses them.
+            ends, steps = (known if isinstance(known := self.known(k), list) else [] for k in (2, 4))
+            if any(end in OPEN_ENDS and step < 0 for end, step in zip(ends, steps, strict=False)):
+                return False
         return all(attribute.i in (0, 1) for name, attribute in self._attributes.items() if name in FLAGS)
 
     def attributes(self, without: Sequence[str] = ()) -> Hashable:

@@ -10,14 +10,17 @@ from typing import Any
 
 from onnx import ModelProto
 
+from anydml.errors import ModelError
 from anydml.files.folder import Folder
-from anydml.onnx.checks import reason
-from anydml.proving.constants import with_data
-from anydml.proving.running import LARGEST_ERROR, error_of, random_inputs, run
+from anydml.proving.running import LARGEST_ERROR, error_of, random_inputs
+from anydml.proving.runtime_process import RefusedError, Runtime
 from anydml.proving.sizes import Size, at
 
 TRIES = 4
 """Number of random inputs."""
+
+MAX_REASON = 200
+"""Number of characters of what ONNX Runtime says."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class RunComparison:
         inputs: the input for which they differ most.
         output: the output that differs; empty if none does, but for rounding.
         error: by how many units in the last place of its largest number; infinite if more than rounding differs.
-        note: what happened instead, such as an error of the second model.
+        note: what happened instead: why a model could not be run.
     """
 
     sizes: dict[str, int]
@@ -46,7 +49,7 @@ def compare_runs(
     sizes_of_case: Mapping[str, Size],
     other: Mapping[str, Size],
 ) -> RunComparison | None:
-    """Run two models on random inputs; return the largest difference; None if they cannot be run.
+    """Run two models on random inputs; return the largest difference; None without ONNX Runtime.
 
     Args:
         first: a model.
@@ -57,28 +60,31 @@ def compare_runs(
     """
     if importlib.util.find_spec("onnxruntime") is None:
         return None
-    models = [with_data(model, folder) for model, folder in zip((first, second), folders, strict=True)]
     names = [output.name for output in first.graph.output]
     worst: RunComparison | None = None
-    for number in range(TRIES):
-        values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(sizes_of_case)}
-        sizes = {key: at(size, values) or 0 for key, size in sizes_of_case.items()}
-        try:
-            inputs = random_inputs(first, sizes, number)
-            expected = run(models[0], inputs)
-            again = run(models[0], inputs)
-        except Exception:  # whatever the reason is, these sizes are not the model's
-            continue
-        try:
-            results = run(models[1], inputs)
-        except Exception as error:
-            return RunComparison(sizes, inputs, names[0], math.inf, f"ONNX Runtime refuses B: {reason(error)[:200]}")
-        for name, one, same, two in zip(names, expected, again, results, strict=True):
-            if error_of(one, same):
+    refused: RunComparison | None = None
+    with Runtime([*zip((first, second), folders, strict=True)]) as runtime:
+        for number in range(TRIES):
+            values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(sizes_of_case)}
+            sizes = {key: at(size, values) or 0 for key, size in sizes_of_case.items()}
+            try:
+                inputs = random_inputs(first, sizes, number)
+                expected, again = (runtime.run(0, inputs) for _ in range(2))
+            except (RefusedError, ModelError) as error:
+                # Whatever the reason is, these sizes are not the model's.
+                refused = RunComparison(sizes, {}, "", 0, f"ONNX Runtime refuses A: {str(error)[:MAX_REASON]}")
                 continue
-            off = error_of(one, two)
-            if worst is None or off > worst.error:
-                worst = RunComparison(sizes, inputs, name if off > LARGEST_ERROR else "", off)
-        if worst is not None and worst.error == math.inf:
-            break
-    return worst
+            try:
+                results = runtime.run(1, inputs)
+            except RefusedError as error:
+                note = f"ONNX Runtime refuses B: {str(error)[:MAX_REASON]}"
+                return RunComparison(sizes, inputs, names[0], math.inf, note)
+            for name, one, same, two in zip(names, expected, again, results, strict=True):
+                if error_of(one, same):
+                    continue
+                off = error_of(one, two)
+                if worst is None or off > worst.error:
+                    worst = RunComparison(sizes, inputs, name if off > LARGEST_ERROR else "", off)
+            if worst is not None and worst.error == math.inf:
+                break
+    return worst or refused

@@ -63,7 +63,10 @@ def _normalised(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Ter
         # A runtime refuses them.
         return None
     scale, shift, mean, variance = (array.reshape(-1, *[1] * (len(x.sizes) - 2)) for array in known)
-    factor = scale / np.sqrt(variance + call.get("epsilon", 1e-5))
+    squares = variance + call.get("epsilon", 1e-5)
+    if not (squares > 0).all():
+        return None
+    factor = scale / np.sqrt(squares)
     by, more = (mover.terms.constant(array, dtype=x.dtype) for array in (factor, shift - mean * factor))
     return [apply("Add", apply("Mul", x, by), more)]
 

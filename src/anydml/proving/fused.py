@@ -80,21 +80,32 @@ def _matmul(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
 
 def _gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
     x = _biased(apply, call)
+    if x is None:
+        return None
     inner = apply("Erf", apply("Mul", x, _number(terms, x, math.sqrt(0.5))))
     return [_half(apply, terms, x, inner)]
 
 
 def _fast_gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
     x = _biased(apply, call)
+    if x is None:
+        return None
     cube = apply("Mul", apply("Pow", x, _number(terms, x, 3.0)), _number(terms, x, 0.044715))
     inner = apply("Tanh", apply("Mul", apply("Add", x, cube), _number(terms, x, math.sqrt(2 / math.pi))))
     return [_half(apply, terms, x, inner)]
 
 
-def _biased(apply: Apply, call: Call) -> Term:
+def _biased(apply: Apply, call: Call) -> Term | None:
     x, bias = call.term(0), call.term(1)
     assert x is not None, "it is given"
+    if not _are_rows(x, bias):
+        return None
     return x if bias is None else apply("Add", x, bias)
+
+
+def _are_rows(x: Term, *terms: Term | None) -> bool:
+    """Whether terms have one axis, the last one of x; a runtime refuses others, which could be broadcast."""
+    return all(term is None or term.shape == x.sizes[-1:] for term in terms)
 
 
 def _half(apply: Apply, terms: Terms, x: Term, inner: Term) -> Term:
@@ -111,7 +122,10 @@ def _quick_gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None
 def _skip_normalised(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
     """Return the normalised sum of both inputs and a bias; mean and deviation are None, and the sum is last."""
     x, skip, scale, shift, bias = (call.term(k) for k in range(5))
-    if skip is None or scale is None or any(call.proto.output[1:3]):
+    assert x is not None, "it is given"
+    if skip is None or scale is None or any(call.proto.output[1:3]) or not _are_rows(x, scale, shift, bias):
+        return None
+    if skip.shape not in (x.sizes, x.sizes[1:], (1, *x.sizes[1:])):
         return None
     total = apply("Add", x, skip if bias is None else apply("Add", skip, bias))
     epsilon = _get(call, "epsilon", 1e-12)
@@ -124,6 +138,8 @@ def _simply_normalised(apply: Apply, terms: Terms, call: Call) -> Sequence[Term]
     x, scale = call.term(0), call.term(1)
     assert x is not None, "it is given"
     if scale is None or any(call.proto.output[1:]) or _get(call, "axis", -1) not in (-1, len(x.sizes) - 1):
+        return None
+    if not _are_rows(x, scale):
         return None
     square = apply("Pow", x, _number(terms, x, 2.0))
     has_input = call.opsets.get("", 0) >= _AXES_ARE_INPUTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,11 @@ LARGEST_ERROR = 1 << 10
 
 def run(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
     """Run a model on ONNX Runtime, without optimisations; return its outputs."""
+    return runner(model)(inputs)
+
+
+def runner(model: ModelProto) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """Return a function that runs a model on ONNX Runtime, without optimisations, and returns its outputs."""
     import onnxruntime  # type: ignore[import-untyped,unused-ignore]
 
     options = onnxruntime.SessionOptions()
@@ -34,8 +39,7 @@ def run(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
     session = onnxruntime.InferenceSession(
         serialize(inline_functions(model)), options, providers=["CPUExecutionProvider"]
     )
-    results: list[Any] = session.run(None, dict(inputs))
-    return results
+    return lambda inputs: list(session.run(None, dict(inputs)))
 
 
 def are_equal(first: list[Any], second: list[Any]) -> bool:

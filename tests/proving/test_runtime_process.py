@@ -1,0 +1,61 @@
+"""A runtime that ends its process ends no proof: what it was given is refused, and the next process runs on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from anydml.cli.proving import lines
+from anydml.proving import prove, runtime_process
+from anydml.proving.runtime_process import RefusedError, Runtime
+
+HEADER = '<ir_version: 9, opset_import: ["": 18]> '
+RELU, NEG = (
+    parser.parse_model(f"{HEADER} g (float[N,3] x) => (float[N,3] y) {{ y = {operator} (x) }}")
+    for operator in ("Relu", "Neg")
+)
+X = np.array([[1, -2, 3]], np.float32)
+ENDS = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)" if os.name == "posix" else "import os; os._exit(7)"
+
+
+def ends_at(monkeypatch, number):
+    """Let the process end when it runs one of the models."""
+    code = runtime_process.START.replace(
+        "main()", f"run = m.runner\ncalls = []\ndef ends(model):\n    if model.graph.node[0].op_type == {number!r}:\n"
+        f"        {ENDS}\n    return run(model)\nm.runner = ends\nm.main()"
+    ).replace("import main", "import main\nimport anydml.proving.runtime_process as m")  # fmt: skip
+    monkeypatch.setattr(runtime_process, "START", code)
+
+
+def test_results_and_refusals():
+    with Runtime([(RELU, None), (NEG, None)]) as runtime:
+        np.testing.assert_array_equal(runtime.run(0, {"x": X})[0], np.maximum(X, 0))
+        np.testing.assert_array_equal(runtime.run(1, {"x": X})[0], -X)
+        with pytest.raises(RefusedError, match="x"):
+            runtime.run(0, {})
+        np.testing.assert_array_equal(runtime.run(0, {"x": X})[0], np.maximum(X, 0))
+
+
+def test_the_next_process_runs_on(monkeypatch):
+    ends_at(monkeypatch, "Neg")
+    with Runtime([(RELU, None), (NEG, None)]) as runtime:
+        for _ in range(2):
+            np.testing.assert_array_equal(runtime.run(0, {"x": X})[0], np.maximum(X, 0))
+            with pytest.raises(RefusedError, match="its process ended"):
+                runtime.run(1, {"x": X})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
+def test_a_proof_says_which_model_ended_it(monkeypatch):
+    ends_at(monkeypatch, "Neg")
+    said = f"its process ended by {signal.SIGSEGV.name}"
+    second = prove(RELU, NEG)
+    assert (second.verdict, second.run.note) == ("different", f"ONNX Runtime refuses B: {said}")
+    first = prove(NEG, RELU)
+    assert (first.verdict, first.run.note) == ("undecided", f"ONNX Runtime refuses A: {said}")
+    assert any(f"    ONNX Runtime refuses A: {said} where " in line for line in lines(first))
