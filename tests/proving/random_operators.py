@@ -246,8 +246,10 @@ def _quantized(d, x, shape):
 def _windowed(d, x, shape):
     rank = len(shape) - 2
     attributes = d.maybe(strides=[d.number(1, 2)] * rank)
-    attributes |= d.choice([{}, {"pads": [d.number(0, 1) for _ in range(2 * rank)]}, {"auto_pad": "VALID"},
-                            {"auto_pad": "SAME_UPPER"}, {"auto_pad": "SAME_LOWER"}, {"auto_pad": "NOTSET"}])  # fmt: skip
+    pads = {"pads": [d.number(0, 1) for _ in range(2 * rank)]}
+    attributes |= d.choice(
+        [{}, pads, *({"auto_pad": mode} for mode in ("VALID", "SAME_UPPER", "SAME_LOWER", "NOTSET"))]
+    )
     if d.number(0, 1):
         group = d.choice([1, 2])
         given = {"dilations": [d.number(1, 2)] * rank, "kernel_shape": [3] * rank}
@@ -256,7 +258,9 @@ def _windowed(d, x, shape):
         divided = attributes.get("group", 1)
         sizes = [shape[1], 4 // divided] if transposes else [4, shape[1] // divided]
         bias = [d.weights(4)] * d.number(0, 1)
-        return d.node("ConvTranspose" if transposes else "Conv", [x, d.weights(*sizes, *[3] * rank), *bias], **attributes)
+        return d.node(
+            "ConvTranspose" if transposes else "Conv", [x, d.weights(*sizes, *[3] * rank), *bias], **attributes
+        )
     kind = d.choice(["MaxPool", "AveragePool", "LpPool"])
     if kind == "LpPool":
         attributes |= d.maybe(p=d.number(1, 2))
@@ -320,9 +324,7 @@ def _branched(d, x, shape):
         for result in results
     ]  # fmt: skip
     condition = d.constant(bool(d.number(0, 1)), "b")
-    d.graph.node.append(
-        helper.make_node("If", [condition], [name], then_branch=bodies[0], else_branch=bodies[1])
-    )
+    d.graph.node.append(helper.make_node("If", [condition], [name], then_branch=bodies[0], else_branch=bodies[1]))
     return name
 
 
