@@ -92,6 +92,15 @@ def test_a_group_in_a_zip_store(tmp_path, capsys):
         assert (code, said in err, len(err.splitlines())) == (2, True, 1), err
 
 
+@pytest.mark.parametrize("name", ["x.h5", "x.nc", "x.mat"])
+@pytest.mark.parametrize("inside", ["", "/t"])
+def test_a_file_that_only_its_name_calls_hdf5(tmp_path, capsys, name, inside):
+    (tmp_path / name).write_bytes(b"CDF\1" + bytes(100))
+    for command in (["stores"], ["rechunk", tmp_path / "y.zarr"]):
+        code, _, err = out_of(capsys, command[0], f"{tmp_path / name}{inside}", *command[1:])
+        assert (code, "is not an HDF5 or NetCDF-4 file" in err, len(err.splitlines())) == (2, True, 1), err
+
+
 def test_a_group_in_a_file_is_copied_to_an_address(tmp_path):
     pytest.importorskip("obstore")
     zipped(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,6 +94,10 @@ def test_what_no_task_has_written_is_written_at_the_end(done, options):
     assert stores.finish_tasks("plan.json").resumed == blocks
     np.testing.assert_array_equal(read(), X[::-1] if "slices" in options else X)
     assert left() == ["y.zarr"]
+    stores.run_task("plan.json", 0)
+    assert stores.finish_tasks("plan.json").was_there
+    assert left() == ["y.zarr"]
+    shutil.rmtree("y.zarr")
     for late in (lambda: stores.run_task("plan.json", 0), lambda: stores.finish_tasks("plan.json")):
         with pytest.raises(AnydmlError, match="is not being written by this plan"):
             late()
@@ -112,6 +117,8 @@ def test_processes_run_them_at_once_and_one_is_killed(capsys):
     assert said(capsys, "rechunk", "--plan", "plan.json", "--task", 3)[:2] == (0, "task 3 of 'plan.json' is written\n")
     code, out, _ = said(capsys, "rechunk", "--plan", "plan.json", "--json", "-q")
     assert (code, json.loads(out)["blocks_resumed"], json.loads(out)["blocks"]) == (0, 5, 5)
+    code, out, _ = said(capsys, "rechunk", "--plan", "plan.json")
+    assert (code, "is complete: this plan was finished before" in out) == (0, True)
     np.testing.assert_array_equal(read(), X)
 
 

@@ -1,14 +1,19 @@
 """Texts of any length in Zarr arrays: rewritten, compared, in groups, by other processes; or refused."""
 
+import json
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import anydml
 from anydml import stores
+from anydml.cli import main
 from anydml.errors import AnydmlError
+from anydml.stores import task_plans
+from anydml.stores.formats import zarr_texts
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
@@ -111,6 +116,80 @@ def test_a_new_array_of_texts(tmp_path):
     target = stores.create(tmp_path / "y.zarr", (9, 14), source.dtype)
     anydml.fuse(lambda x: np.concatenate([x, x]).T).plan(source, target).run()
     np.testing.assert_array_equal(read(tmp_path / "y.zarr"), np.concatenate([x, x]).T)
+
+
+def test_workers_of_a_cluster_write_them(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    x = texts((40, 9))
+    x[20:30] = "none"
+    written(tmp_path / "x", x)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        plan = stores.rechunk(tmp_path / "x", tmp_path / "y", [5, 9], memory="1MB")
+        plan.run(scheduler=cluster.scheduler_address)
+    np.testing.assert_array_equal(read(tmp_path / "y"), x)
+    assert stores.verify(tmp_path / "x", tmp_path / "y") is None
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("shards", [None, 3])
+def test_a_chunk_that_is_short_only_while_it_is_compressed_is_refused(tmp_path, version, shards):
+    x = np.array(["", "a" * 5_000_000, "", ""], np.dtypes.StringDType())
+    options = {} if shards is None or version == 2 else {"shards": (shards,)}
+    written(tmp_path / "x", x, version, **options)
+    tracemalloc.start()
+    try:
+        with pytest.raises(AnydmlError, match="with more memory more"):
+            stores.rechunk(tmp_path / "x", tmp_path / "y", [1], memory="4MB", shards=()).run()
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+    assert not (tmp_path / "y").exists()
+    stores.rechunk(tmp_path / "x", tmp_path / "y", [1], memory="200MB", shards=()).run()
+    np.testing.assert_array_equal(read(tmp_path / "y"), x)
+
+
+def test_different_texts_are_within_the_memory(tmp_path):
+    x = np.array([f"{k:060}" for k in range(40_000)], np.dtypes.StringDType())
+    written(tmp_path / "x", x, chunks=(1000,))
+    with pytest.raises(AnydmlError, match=r"different texts that were met need .* give more memory"):
+        stores.rechunk(tmp_path / "x", tmp_path / "y", [500], memory="8MB").run()
+    plan = stores.rechunk(tmp_path / "x", tmp_path / "y", [500], memory="40MB")
+    plan.run()
+    assert plan.verify() is None
+    np.testing.assert_array_equal(read(tmp_path / "y"), x)
+    # No text is known when all runs have ended but those of fill values.
+    assert not zarr_texts._KNOWN.passing
+
+
+def test_equal_texts_of_a_chunk_are_within_the_memory(tmp_path):
+    x = np.full(3000, "long " * 200, np.dtypes.StringDType())
+    written(tmp_path / "x", x, chunks=(10,))
+    with pytest.raises(AnydmlError, match=r"cannot be encoded: the texts of a chunk.* give more memory"):
+        stores.rechunk(tmp_path / "x", tmp_path / "y", [3000], memory="8MB").run()
+    stores.rechunk(tmp_path / "x", tmp_path / "y", [3000], memory="80MB").run()
+    np.testing.assert_array_equal(read(tmp_path / "y"), x)
+
+
+def test_tasks_are_as_many_as_files_of_texts_need(tmp_path, monkeypatch):
+    monkeypatch.setattr(task_plans, "TASK_BYTES", 50_000)
+    words = np.random.default_rng(0).integers(32, 127, (400, 1000), np.uint8)
+    x = np.array([row.tobytes().decode() for row in words], np.dtypes.StringDType())
+    written(tmp_path / "x", x, chunks=(10,), compressors=None)
+    plan = stores.plan_tasks(tmp_path / "plan.json", tmp_path / "x", tmp_path / "y", chunks=[20], memory="20MB")
+    assert len(json.loads((tmp_path / "plan.json").read_text())["tasks"]) == 9
+    assert "text of any length" in repr(plan.outputs[0])
+    stores.finish_tasks(tmp_path / "plan.json")
+    np.testing.assert_array_equal(read(tmp_path / "y"), x)
+
+
+def test_their_type_has_a_name_in_lists_and_messages(tmp_path, capsys):
+    written(tmp_path / "x", texts((7,)))
+    written(tmp_path / "y", texts((8,)))
+    with pytest.raises(SystemExit):
+        main(["stores", str(tmp_path / "x"), "--json"])
+    assert json.loads(capsys.readouterr().out)["arrays"][0]["dtype"] == "text of any length"
+    assert repr(stores.open(tmp_path / "x")).endswith("text of any length (7,) in chunks (3,)>")
+    assert "text of any length [7] and text of any length [8]" in stores.verify(tmp_path / "x", tmp_path / "y")
 
 
 @pytest.mark.parametrize("name", ["y.npy", "y.npz", "y.safetensors"])

@@ -138,7 +138,10 @@ class PlanOutput:
             str(path) for path in dict.fromkeys(plan.folder or output.path for output in plan.outputs)
         )
         if self._as_json:
-            say_json({**self._report(plan), "written": True, "blocks_resumed": plan.resumed})
+            done = {"written": True, "was_there": plan.was_there, "blocks_resumed": plan.resumed}
+            say_json({**self._report(plan), **done})
+        elif plan.was_there:
+            self._say(f"'{self._output}' is complete: this plan was finished before, and nothing has changed since")
         else:
             self._say(f"tasks had written {plan.resumed} of {count_noun(len(plan.blocks), 'block')}")
             self._say(f"written to '{self._output}'")

@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.operators.base import OperatorDesc
+from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Content, Target
 from anydml.stores.formats.zarr_array import ZarrStore
@@ -107,7 +108,9 @@ def _check_target(name: str, field: str, target: Any, shape: tuple[int, ...], dt
     if not isinstance(target, (Target, ZarrTarget)):
         raise BindingError(f"{name}: {field} is {target!r:.80}: describe a file by anydml.stores.create", name, field)
     if target.shape != shape or target.dtype != dtype:
-        message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"
+        message = (
+            f"{name}: {field} is {name_of(target.dtype)} {target.shape}, but the result is {name_of(dtype)} {shape}"
+        )
         raise BindingError(message, name, field, "outputs must have the results' shapes and dtypes")
 
 

@@ -15,10 +15,12 @@ from typing import Any
 
 from anydml._version import __version__
 from anydml.errors import BindingError
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.paths import path_text
-from anydml.stores.formats.inside_files import placed, whole
+from anydml.stores.formats.inside_files import Inside, placed, whole
 from anydml.stores.formats.safetensors import parse_json
+from anydml.stores.formats.zarr_texts import is_text
 from anydml.stores.planning.block_shapes import size_of
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.plans import Plan
@@ -46,8 +48,9 @@ def plan_tasks(
         file: the JSON file that is written.
         source: as for `rechunk`; all processes must find it, and the target, under the same path.
         target: likewise.
-        tasks: their number; by default each writes about 256 MiB. Where the blocks of the plan are fewer, they are
-            made smaller; where they cannot be, the last tasks have nothing to do.
+        tasks: their number; by default each writes about 256 MiB, or reads as many bytes of files with texts. Where the
+            blocks of the plan are fewer, they are made smaller; where they cannot be, the last tasks have nothing to
+            do.
         options: further arguments of `rechunk`.
 
     Returns:
@@ -75,7 +78,7 @@ def plan_tasks(
     plan = rechunk(paths[0], paths[1], **options)
     if not isinstance(plan.blocking, GridBlocking):
         raise BindingError("plan_tasks: tasks are for arrays in chunks: from a .npy file to another one, run rechunk")
-    count = tasks or math.ceil(plan.totals.bytes_written / TASK_BYTES)
+    count = tasks or math.ceil(max(plan.totals.bytes_written, _text_bytes(plan)) / TASK_BYTES)
     plan.blocking = plan.blocking.divided(count)
     work = _work(plan)
     groups = _groups(plan, tasks or min(count, len(plan.blocks)) or 1)
@@ -101,6 +104,8 @@ def plan_tasks(
 def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callable[[int], None] = False) -> None:
     """Run a task of a plan. A task that was run already, or by a process that died, may be run again.
 
+    Nothing is done if `finish_tasks` has given the outputs their names.
+
     Args:
         file: what `plan_tasks` wrote.
         number: of the task, from 0.
@@ -108,8 +113,7 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
 
     Raises:
         ModelError: a file cannot be read or written.
-        BindingError: there is no such task, something has changed since the plan was made, or its outputs have their
-            names already.
+        BindingError: there is no such task, or something has changed since the plan was made.
 
     Examples:
         >>> from anydml import stores
@@ -135,7 +139,8 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
         progress: as in `Plan.run`.
 
     Returns:
-        The plan; its `resumed` says how many blocks the tasks had written.
+        The plan; its `resumed` says how many blocks the tasks had written, and `was_there` whether nothing was left to
+        do because the outputs had their names.
 
     Raises:
         ModelError: a file cannot be read or written.
@@ -184,6 +189,22 @@ def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, A
     if _work(plan) != work or any(not 0 <= first <= last <= len(plan.blocks) for first, last in ends):
         raise BindingError(f"{name}: {place}: {source} has changed since the plan was made: plan it again")
     return plan, said, place
+
+
+def _text_bytes(plan: Plan) -> int:
+    """Bytes of the files that hold texts of any length, whose elements a plan counts as numbers."""
+    return sum(map(_bytes_inside, {store.path for store in plan.inputs if is_text(store.dtype)}))
+
+
+def _bytes_inside(folder: Path) -> int:
+    if isinstance(folder, Inside):
+        objects, start = folder.references.objects, f"{folder.key}/" if folder.key else ""
+        sizes = (len(content) if isinstance(content, bytes) else content.length()
+                 for name, content in objects.items() if name.startswith(start))  # fmt: skip
+        return sum(sizes)
+    if isinstance(folder, Address):
+        return sum(int(entry["size"]) for entry in folder.inside()) if folder.is_listed else 0
+    return sum(os.stat(Path(root, name)).st_size for root, _, files in os.walk(folder) for name in files)
 
 
 def _begun(file: Path, work: str, groups: Sequence[range]) -> str | None:

@@ -18,6 +18,7 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.moves.compose import Composer
 from anydml.progress import progress_bar
 from anydml.stores.differences import Comparison, Difference
+from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.columns import made
 from anydml.stores.formats.inside_files import Inside, lost_of, placed
 from anydml.stores.formats.opening import open as open_store
@@ -154,7 +155,7 @@ def _described(
     for name, store in one.items():
         another = other.get(name)
         if not (isinstance(store, str) or another is None or isinstance(another, str) or _is_alike(store, another)):
-            said = " and ".join(f"{array.dtype} {[*array.shape]}" for array in (store, another))
+            said = " and ".join(f"{name_of(array.dtype)} {[*array.shape]}" for array in (store, another))
             differences.append(Difference(name, "kind", f"{_subject(name)} differs: {said}"))
     return differences
 
@@ -283,7 +284,7 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
     stores = [open_store(target.path) for target in plan.outputs]
     for target, store in zip(plan.outputs, stores, strict=True):
         if not _is_alike(target, store):
-            said = " and ".join(f"{array.dtype} {[*array.shape]}" for array in (target, store))
+            said = " and ".join(f"{name_of(array.dtype)} {[*array.shape]}" for array in (target, store))
             differences.append(Difference(str(target.path), "kind", f"{target.path} differs: {said}"))
     if differences:
         return differences

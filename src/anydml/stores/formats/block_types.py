@@ -39,6 +39,10 @@ DTYPES_OF_BLOCKS: Mapping[str, np.dtype[Any]] = {
 """Dtypes whose only field has the name of the type."""
 
 
+TEXT_NAME = "text of any length"
+"""The only field of the dtype whose elements are numbers of texts."""
+
+
 def elements_of(dtype: np.dtype[Any]) -> int:
     """The number of elements in what a dtype calls one: 1 unless it is of blocks."""
     if not dtype.names or not is_of_blocks(dtype):
@@ -59,7 +63,8 @@ def is_of_blocks(dtype: np.dtype[Any]) -> bool:
 
 def name_of(dtype: np.dtype[Any]) -> str:
     """The name of a dtype, or of the type in its blocks."""
-    return dtype.names[0] if dtype.names and is_of_blocks(dtype) else str(dtype)
+    is_named = is_of_blocks(dtype) or dtype.names == (TEXT_NAME,)
+    return dtype.names[0] if dtype.names and is_named else str(dtype)
 
 
 def not_of_format(dtype: np.dtype[Any], name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import locate
-from anydml.stores.formats.hdf5 import is_hdf5, references_of_hdf5
+from anydml.stores.formats.hdf5 import SUFFIXES, is_hdf5, references_of_hdf5
 from anydml.stores.formats.icechunk import is_icechunk, references_of_icechunk, snapshot_of
 from anydml.stores.formats.kerchunk import is_kerchunk, references_of_kerchunk
 from anydml.stores.formats.n5 import is_n5, references_of_n5, state_of_n5
@@ -133,6 +133,8 @@ def placed(name: str, value: object) -> Path:
                 return Inside(placed_path) if _is_known(path) or _kind(path) is not None else placed_path
             if path.exists():
                 break
+    except ModelError:
+        raise
     except (OSError, ValueError) as error:
         raise JsonPath(str(placed_path)).error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return placed_path
@@ -211,6 +213,11 @@ def _kind(path: Path) -> Any:
         return references_of_zip
     if is_hdf5(path):
         return references_of_hdf5
+    if path.suffix.lower() in SUFFIXES:
+        raise ModelError(
+            f"{path}: is not an HDF5 or NetCDF-4 file, though its name says so: it is damaged, or of an older format, "
+            "such as NetCDF-3; write it anew by the program that has made it"
+        )
     return references_of_kerchunk if path.suffix.lower() == ".json" and is_kerchunk(path) else None
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
+from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.shard_index import index_of
 from anydml.stores.formats.store import Array, StoredArray
@@ -32,7 +33,7 @@ from anydml.stores.formats.zarr_in_memory import decoded, in_memory, memory_stor
 from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
 from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, is_turned, readable
 from anydml.stores.formats.zarr_shards import SHARDING, check_shards
-from anydml.stores.formats.zarr_texts import CODEC, TEXT, is_text, numbers_of, texts_of
+from anydml.stores.formats.zarr_texts import CODEC, TEXT, is_text, numbers_of, texts_of, texts_within
 from anydml.stores.formats.zarr_unsupported import unsupported
 from anydml.stores.formats.zarr_warnings import unwarned
 
@@ -120,7 +121,8 @@ class ZarrStore(ZarrFolder):
         """
         try:
             if self.layout.is_alone:
-                return self._by_chunks()
+                with texts_within(math.inf):
+                    return self._by_chunks()
             with unwarned():
                 elements: Array = np.asarray(bounded(zarr_array(self.path, self.metadata))[...])
         except (OSError, ValueError, RuntimeError) as error:
@@ -144,7 +146,7 @@ class ZarrStore(ZarrFolder):
         )
 
     def __repr__(self) -> str:
-        return f"<store {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.chunks}>"
+        return f"<store {str(self.path)!r}: {name_of(self.dtype)} {self.shape} in chunks {self.chunks}>"
 
 
 def zarr_array(path: Path, metadata: Mapping[str, bytes]) -> Any:
@@ -282,7 +284,7 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
     # Without a fill value, zarr-python reads times that are none where there is no chunk, and zeros of the others.
     none = np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)
     fill = none if array.fill_value is None else np.array(array.fill_value)
-    fill = numbers_of(np.array(str(fill))) if is_string and array.fill_value is not None else fill.astype(dtype)
+    fill = numbers_of(np.array(str(fill)), True) if is_string and array.fill_value is not None else fill.astype(dtype)
     grid = ChunkGrid(
         shape,
         tuple(max(1, size) for size in outer),
@@ -298,6 +300,13 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
     if is_string:
         return replace(grid.of_several(None), codec=None, is_own=False)
     return grid if version == 2 or array.shards is None else _with_shards(grid, metadata)
+
+
+def know_fill(metadata: Mapping[str, bytes]) -> None:
+    """Know the text of the fill value of an array of texts, which another process may have opened."""
+    import zarr
+
+    layout_of(opened(zarr.open, memory_store(readable(metadata)), "r"), Path())
 
 
 def _with_shards(grid: ChunkGrid, metadata: Mapping[str, Any]) -> ChunkGrid:

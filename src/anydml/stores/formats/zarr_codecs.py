@@ -156,34 +156,40 @@ def names_inside(codecs: Iterable[Any]) -> Iterator[str]:
                 yield from names_inside(configuration.get(name, ()))
 
 
-def bounded(array: Any) -> Any:
+def bounded(array: Any, text_bytes: int | None = None) -> Any:
     """An array of zarr-python whose codecs decode no chunk to much more than its bytes.
 
-    For a larger chunk they raise any error of the codec's library. Texts may have any length.
+    For a larger chunk they raise any error of the codec's library.
+
+    Args:
+        array: with texts of any length, or other elements.
+        text_bytes: that a chunk of texts may have; None where there is no limit.
     """
     import zarr
 
     known = array.metadata
-    if np.dtype(array.dtype).kind == "T":
+    is_text = np.dtype(array.dtype).kind == "T"
+    if is_text and text_bytes is None:
         return array
     if known.zarr_format == 2:
         size = math.prod(array.chunks) * np.dtype(array.dtype).itemsize
-        max_bytes = MAX_GROWTH * size + MORE if known.filters else size
+        between = MAX_GROWTH * size + MORE if text_bytes is None or not is_text else text_bytes
+        max_bytes = between if known.filters else size
         kind = _classes()[0]
 
         def one(codec: Any, limit: int) -> Any:
             return kind(codec, limit) if codec is not None and codec.codec_id in COMPRESSORS else codec
 
-        filters = known.filters and tuple(one(codec, MAX_GROWTH * size + MORE) for codec in known.filters)
+        filters = known.filters and tuple(one(codec, between) for codec in known.filters)
         with_bounds = replace(known, compressor=one(known.compressor, max_bytes), filters=filters)
     else:
-        with_bounds = replace(known, codecs=_of_v3(known.codecs))
+        with_bounds = replace(known, codecs=_of_v3(known.codecs, text_bytes if is_text else None))
     whole = array.async_array
     return zarr.Array(zarr.AsyncArray(metadata=with_bounds, store_path=array.store_path, config=whole.config))
 
 
-def _of_v3(codecs: Iterable[Any]) -> tuple[Any, ...]:
-    """Bounded codecs of version 3, in the order in which they encode."""
+def _of_v3(codecs: Iterable[Any], max_bytes: int | None) -> tuple[Any, ...]:
+    """Codecs of version 3, in the order in which they encode, bounded by so many bytes or by those of the elements."""
     from zarr.codecs import BytesCodec, ShardingCodec
 
     kind, bounded_codecs, is_exact = _classes()[1], list[Any](), False
@@ -191,12 +197,12 @@ def _of_v3(codecs: Iterable[Any]) -> tuple[Any, ...]:
         bounded_codec = codec
         config = _numcodecs_of(codec)
         if config is not None:
-            bounded_codec = kind(codec, config, is_exact)
+            bounded_codec = kind(codec, config, is_exact, max_bytes)
         elif isinstance(codec, ShardingCodec):
             bounded_codec = ShardingCodec(
                 chunk_shape=codec.chunk_shape,
-                codecs=_of_v3(codec.codecs),
-                index_codecs=_of_v3(codec.index_codecs),
+                codecs=_of_v3(codec.codecs, max_bytes),
+                index_codecs=_of_v3(codec.index_codecs, None),
                 index_location=codec.index_location,
             )
         bounded_codecs.append(bounded_codec)
@@ -243,17 +249,18 @@ def _classes() -> tuple[Any, Any]:
 
     @dataclass(frozen=True)
     class BoundedCodec(BytesBytesCodec):  # type: ignore[misc]
-        """Decodes to the bytes of the elements, or, where another codec follows, to a multiple of them."""
+        """Decodes to a number of bytes, or those of the elements, or, where a codec follows, a multiple of them."""
 
         codec: Any
         config: Mapping[str, Any]
         is_exact: bool
+        max_bytes: int | None
 
         is_fixed_size = False
 
         async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
             size = math.prod(chunk_spec.shape) * chunk_spec.dtype.to_native_dtype().itemsize
-            max_bytes = size if self.is_exact else MAX_GROWTH * size + MORE
+            max_bytes = self.max_bytes or (size if self.is_exact else MAX_GROWTH * size + MORE)
             decoded = await asyncio.to_thread(Decoder(self.config, max_bytes).decode, chunk_bytes.to_bytes())
             return chunk_spec.prototype.buffer.from_array_like(np.frombuffer(decoded, np.uint8))
 

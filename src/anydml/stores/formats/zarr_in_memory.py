@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from anydml.stores.formats.store import Array
-from anydml.stores.formats.zarr_codecs import bounded
+from anydml.stores.formats.zarr_codecs import bounded, raise_if_short
 from anydml.stores.formats.zarr_shards import without_transposes
-from anydml.stores.formats.zarr_texts import is_text, stored, texts_of
+from anydml.stores.formats.zarr_texts import is_text, numbers_of, one_chunk, texts_of
 from anydml.stores.formats.zarr_warnings import unwarned
+from anydml.text import bytes_text
 
 
 def opened(function: Any, store: Any, mode: str) -> Any:
@@ -45,12 +47,29 @@ def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) ->
         metadata: contents of the files that describe its array, by name.
         sizes: of the chunk or shard.
         data: its bytes.
+
+    Raises:
+        Exception: any error of a codec's library.
     """
     files, name, order = _alone(metadata, sizes)
     with unwarned():
         array = in_memory({**files, name: data})
-        elements = stored(bounded(array)[...], array.dtype)
+        elements = _decoded_texts(array) if array.dtype.kind == "T" else np.asarray(bounded(array)[...])
     return elements.transpose(np.argsort(order))
+
+
+def _decoded_texts(array: Any) -> Array:
+    """The texts of an array of one chunk, as numbers."""
+    with one_chunk(math.prod(array.shape)) as max_bytes:
+        try:
+            texts = np.asarray(bounded(array, max_bytes)[...], array.dtype)
+        except Exception as error:
+            raise_if_short(error)
+            if max_bytes is None:
+                raise
+            hint = f"with this memory, its texts may have {bytes_text(max_bytes)}, and with more memory more"
+            raise ValueError(f"{str(error)[:100]} ({hint})") from error
+        return numbers_of(texts)
 
 
 def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
@@ -59,7 +78,13 @@ def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     Codecs of numcodecs flatten what they get in the order of its memory, and decode it in C order. Elements that they
     get behind the first transposes lie so.
     """
-    elements = texts_of(elements) if is_text(elements.dtype) else elements
+    if is_text(elements.dtype):
+        with one_chunk(elements.size):
+            return _encoded(metadata, texts_of(elements))
+    return _encoded(metadata, elements)
+
+
+def _encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     files, name, order = _alone(metadata, elements.shape)
     held = dict[str, Any]()
     with unwarned():

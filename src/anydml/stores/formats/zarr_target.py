@@ -12,6 +12,7 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.functions.arguments import is_movable
+from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.packing import ICECHUNK, check_packed
 from anydml.stores.formats.zarr_array import MAX_BYTES, ZarrFolder, ZarrStore, layout_of, require_zarr
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
@@ -44,7 +45,7 @@ class ZarrTarget(ZarrFolder):
     """
 
     def __repr__(self) -> str:
-        return f"<target {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.chunks}>"
+        return f"<target {str(self.path)!r}: {name_of(self.dtype)} {self.shape} in chunks {self.chunks}>"
 
 
 def new_zarr(
@@ -156,7 +157,7 @@ def _regular(
             layout = replace(layout, dtype=dtype, fill=fill, codec=None, is_own=False)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
         raise_if_short(error)
-        raise place.error(f"cannot be a Zarr array of {dtype} {tuple(shape)}: {str(error)[:200]}") from None
+        raise place.error(f"cannot be a Zarr array of {name_of(dtype)} {tuple(shape)}: {str(error)[:200]}") from None
     _check_codecs(files, place)
     return ZarrTarget(path, layout, files)
 

@@ -3,19 +3,81 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from anydml.stores.formats.block_types import TEXT_NAME
 from anydml.stores.formats.store import Array
+from anydml.text import bytes_text
 
-TEXT = np.dtype([("text of any length", "<u8")])
+TEXT = np.dtype([(TEXT_NAME, "<u8")])
 """The dtype of elements that are numbers of texts."""
 
 CODEC = "vlen-utf8"
 """The codec that makes bytes of texts."""
 
-_KNOWN: dict[int, str] = {0: ""}
+BYTES_A_TEXT = 160
+"""Bytes that a text takes in a dictionary by its number, besides its own."""
+
+BYTES_AN_ELEMENT, COPIES = 128, 6
+"""Bytes that libraries take for an element of a chunk that they decode or encode, and how often they copy its text."""
+
+AT_ONCE = 1 << 14
+"""Elements whose texts are Python objects at the same time."""
+
+
+class _Known:
+    """Texts that this process knows.
+
+    Attributes:
+        lasting: those of fill values, by number: stores have these for as long as they live.
+        passing: those that runs have met, by number, until the last run ends.
+        size: bytes of the latter.
+        limits: bytes that each run under way may use for texts.
+        lock: chunks of texts are decoded and encoded in turn, so that one at a time takes memory.
+    """
+
+    def __init__(self) -> None:
+        self.lasting, self.passing = {0: ""}, dict[int, str]()
+        self.size, self.limits, self.lock = 0, list[float](), threading.RLock()
+
+    def text(self, number: int) -> str:
+        """The text of a number."""
+        return self.passing[number] if number in self.passing else self.lasting[number]
+
+    def number(self, text: str, is_lasting: bool) -> int:
+        """The number of a text, which is known from now on."""
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        number = int.from_bytes(digest, "little") if text else 0
+        known = self.passing.get(number, self.lasting.get(number))
+        if known is not None and known != text:
+            raise ValueError(f"the texts {text[:40]!r} and {known[:40]!r} cannot be told apart")
+        if is_lasting:
+            self.lasting[number] = text
+        elif known is None:
+            self.size += sys.getsizeof(text) + BYTES_A_TEXT
+            if self.limits and self.size > sum(self.limits) / 2:
+                raise self.too_long(self.size, f"the {len(self.passing) + 1} different texts that were met")
+            self.passing[number] = text
+        return number
+
+    @property
+    def chunk_bytes(self) -> float:
+        """Bytes of memory that one chunk of texts may need."""
+        return min(self.limits, default=math.inf) / 2
+
+    def too_long(self, size: int, what: str) -> ValueError:
+        limit = bytes_text(int(self.chunk_bytes))
+        return ValueError(f"{what} need {bytes_text(size)} of memory, of which they may have {limit}: give more memory")
+
+
+_KNOWN = _Known()
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
@@ -23,32 +85,85 @@ def is_text(dtype: np.dtype[Any]) -> bool:
     return dtype == TEXT
 
 
-def numbers_of(texts: Array) -> Array:
+@contextmanager
+def texts_within(max_bytes: float) -> Iterator[None]:
+    """Let a run meet texts: half of the bytes are for those that are known, half for those of one chunk."""
+    with _KNOWN.lock:
+        _KNOWN.limits.append(max_bytes)
+    try:
+        yield
+    finally:
+        with _KNOWN.lock:
+            _KNOWN.limits.remove(max_bytes)
+            if not _KNOWN.limits:
+                _KNOWN.passing.clear()
+                _KNOWN.size = 0
+
+
+@contextmanager
+def one_chunk(count: int) -> Iterator[int | None]:
+    """Nobody else decodes or encodes texts meanwhile.
+
+    Args:
+        count: elements of the chunk.
+
+    Yields:
+        Bytes that its texts may have, so that codecs make no more; None where there is no limit.
+
+    Raises:
+        ValueError: so many elements need more memory than there is for texts.
+    """
+    with _KNOWN.lock:
+        free = _KNOWN.chunk_bytes - count * BYTES_AN_ELEMENT
+        if free < 0:
+            raise _KNOWN.too_long(count * BYTES_AN_ELEMENT, f"a chunk of {count} texts")
+        yield None if math.isinf(free) else int(free / COPIES)
+
+
+def numbers_of(texts: Array, is_lasting: bool = False) -> Array:
     """The numbers of texts, each of which this process knows from now on.
 
     They come of the texts themselves, so that other processes have the same.
 
+    Args:
+        texts: strings.
+        is_lasting: whether they stay known after the runs under way.
+
     Raises:
-        ValueError: two texts have the same number.
+        ValueError: two texts have the same number, or texts need more memory than `texts_within` allows.
     """
-    known: dict[str, int] = {}
-    flat = [known.get(text) or known.setdefault(text, _number(text)) for text in map(str, texts.reshape(-1).tolist())]
-    return np.array(flat, np.uint64).astype("<u8").view(TEXT).reshape(texts.shape)
+    flat = texts.reshape(-1)
+    numbers = np.empty(flat.size, "<u8")
+    with _KNOWN.lock:
+        for start in range(0, flat.size, AT_ONCE):
+            known: dict[str, int] = {}
+            some = map(str, flat[start : start + AT_ONCE].tolist())
+            numbers[start : start + AT_ONCE] = [
+                known[text] if text in known else known.setdefault(text, _KNOWN.number(text, is_lasting))
+                for text in some
+            ]
+    return numbers.view(TEXT).reshape(texts.shape)
 
 
 def texts_of(numbers: Array) -> Array:
-    """The texts of numbers."""
-    flat = np.ascontiguousarray(numbers).reshape(-1).view("<u8").tolist()
-    return np.array([_KNOWN[number] for number in flat], np.dtypes.StringDType()).reshape(numbers.shape)
+    """The texts of numbers.
+
+    Raises:
+        ValueError: together they need more memory than `texts_within` allows.
+    """
+    flat = np.ascontiguousarray(numbers).reshape(-1).view("<u8")
+    with _KNOWN.lock:
+        texts = np.empty(flat.size, np.dtypes.StringDType())
+        left = _KNOWN.chunk_bytes
+        for start in range(0, flat.size, AT_ONCE):
+            some = [*map(_KNOWN.text, flat[start : start + AT_ONCE].tolist())]
+            left -= COPIES * sum(map(len, some)) + BYTES_AN_ELEMENT * len(some)
+            if left < 0:
+                raise _KNOWN.too_long(int(_KNOWN.chunk_bytes - left), "the texts of a chunk, or some of them,")
+            texts[start : start + AT_ONCE] = some
+    return texts.reshape(numbers.shape)
 
 
 def stored(elements: Any, dtype: np.dtype[Any]) -> Array:
     """Elements as zarr-python reads them from an array of a dtype, texts of any length as their numbers."""
     return numbers_of(np.asarray(elements, dtype)) if dtype.kind == "T" else np.asarray(elements)
-
-
-def _number(text: str) -> int:
-    number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") if text else 0
-    if _KNOWN.setdefault(number, text) != text:
-        raise ValueError(f"the texts {text[:40]!r} and {_KNOWN[number][:40]!r} cannot be told apart")
-    return number

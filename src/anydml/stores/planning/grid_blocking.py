@@ -17,6 +17,7 @@ from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
 from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.formats.zarr_texts import is_text
 from anydml.stores.planning import block_shapes
 from anydml.stores.planning.block_list import MAX_BLOCKS, MORE_MEMORY, Block, BlockList, check_count
 from anydml.stores.planning.block_shapes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
@@ -77,6 +78,7 @@ class GridBlocking(Blocking):
         kept_boxes: boxes of inputs that are not plain, each as a `Block` of the number of the block that needs it and
             of its input; empty where nothing is kept.
         is_near: whether all arrays lie on this machine.
+        text_bytes: that texts of any length may take, beside the buffers.
         held: blocks that are held at once: where requests take long, each is read while the one before it is written.
 
     Raises:
@@ -105,7 +107,8 @@ class GridBlocking(Blocking):
         free -= 0 if self.is_near else min(free // 4, CONNECTIONS)
         if any(not array.layout.is_plain for array in (*inputs, *outputs)):
             free -= min(max(0, free - ENOUGH) // 8, CODECS)
-        self._divide(free, 1 if self.is_near else 2)
+        self.text_bytes = free // 4 * 3 if any(is_text(array.dtype) for array in (*inputs, *outputs)) else 0
+        self._divide(free - self.text_bytes, 1 if self.is_near else 2)
 
     def _divide(self, free: int, held: int) -> None:
         """Choose the shapes of blocks, of which so many are held at once, or fewer where they are too small so."""
@@ -357,13 +360,14 @@ class GridBlocking(Blocking):
         sizes, threads = self.totals.block_bytes, count_noun(self.threads, "thread")
         held = min(self.held, self.count)
         each = " for each of 2 blocks" if held > 1 else ""
+        texts = f"; texts may take {bytes_text(self.text_bytes)}" if self.text_bytes else ""
         return Summary(
             f"{count_noun(len(self.inputs), 'array')} to {count_noun(len(self.outputs), 'array')}, "
             f"in {about}{count_noun(self.count, 'block')} of up to "
             f"{' and '.join(str([*choice.block]) for choice in self.choices)}",
             f"of it decoded more than once{note}",
             held * sizes + self.threads * self.need,
-            f"{bytes_text(sizes)}{each}, and {bytes_text(self.need)} for each of {threads}",
+            f"{bytes_text(sizes)}{each}, and {bytes_text(self.need)} for each of {threads}{texts}",
         )
 
 

@@ -12,12 +12,10 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
-from anydml.stores.formats.zarr_array import layout_of
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
-from anydml.stores.formats.zarr_in_memory import encoded, in_memory
+from anydml.stores.formats.zarr_in_memory import encoded
 from anydml.stores.formats.zarr_metadata import has_fill_value
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.formats.zarr_texts import is_text
 from anydml.stores.running.files import PlainFile, open_file
 from anydml.stores.running.plain_arrays import as_bytes
 from anydml.stores.running.read_back import ReadBack
@@ -38,9 +36,6 @@ class ChunkWriter:
         self.layout, self.folder = layout, folder
         self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
         self._metadata = target.metadata
-        if is_text(layout.dtype):
-            # Another process may have planned this, which alone knows the text of the fill value.
-            layout_of(in_memory(target.metadata), folder)
         self._made: set[Path] = set()
         self._back = ReadBack(layout, folder, target.metadata)
         self._shards = None if layout.shard is None else ShardWriter(folder, layout, scratch)

@@ -19,8 +19,9 @@ from anydml.moves.simplify import simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
-from anydml.stores.formats.zarr_array import ZarrStore
+from anydml.stores.formats.zarr_array import ZarrStore, know_fill
 from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.formats.zarr_texts import is_text, texts_within
 from anydml.stores.planning.block_shapes import sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.intervals import Cast
@@ -76,6 +77,12 @@ class GridBlocks(BlocksWriter):
         self._rooms = [np.empty(plan.totals.block_bytes, np.uint8) for _ in range(self._blocking.held)]
         with ExitStack() as undone:
             undone.enter_context(self._opened)
+            if self._blocking.text_bytes:
+                self._opened.more.enter_context(texts_within(self._blocking.text_bytes))
+                for array in (*plan.inputs, *plan.outputs):
+                    if is_text(array.dtype):
+                        # Another process may have planned this, which alone knows the texts of fill values.
+                        know_fill(array.metadata)
             self._readers = [self._reader(number, store, folder) for number, store in enumerate(plan.inputs)]
             self._writers = [self._writer(target, part) for target in plan.outputs]
             undone.pop_all()

@@ -46,16 +46,18 @@ def begin(plan: Planned, digest: str) -> None:
 def write_task(
     plan: Planned, digest: str, number: int, blocks: Sequence[int], progress: bool | Callable[[int], None]
 ) -> None:
-    """Write the blocks of a task, and then its mark.
+    """Write the blocks of a task, and then its mark; nothing if the outputs have their names.
 
     Raises:
         ModelError: a block cannot be written.
-        BindingError: the outputs were not begun, or have their names.
+        BindingError: the outputs were not begun.
     """
     staging = staging_of(plan)
     place = JsonPath(str(staging.top[0]))
     try:
         with staging.share():
+            if _is_over(staging, digest):
+                return
             _check_begun(staging, digest)
             with (
                 writer_of(plan) as writer,
@@ -87,13 +89,16 @@ def finished_tasks(plan: Planned, digest: str, count: int) -> list[int]:
 
 
 def finish(plan: Planned, digest: str, done: Iterable[int], tasks: int, progress: bool | Callable[[int], None]) -> None:
-    """Write all blocks but those that are done, and give the outputs their names.
+    """Write all blocks but those that are done, and give the outputs their names, unless they have them.
 
     Raises:
         ModelError: as of `run`.
-        BindingError: the outputs were not begun, or have their names.
+        BindingError: the outputs were not begun.
     """
     staging = staging_of(plan)
+    if _is_over(staging, digest):
+        plan.was_there = True
+        return
     _check_begun(staging, digest)
     run(plan, progress, digest=digest, done=done)
     for number in range(tasks):
@@ -114,6 +119,11 @@ def _write(path: Path, text: bytes) -> None:
     part = path.with_name(f"{path.name}-{os.getpid()}")
     part.write_bytes(text)
     part.replace(path)
+
+
+def _is_over(staging: Staging | StagingElsewhere, digest: str) -> bool:
+    """Whether a plan has given its outputs their names, and they have not changed since."""
+    return not is_under_way(staging.journal, digest) and not staging.is_begun() and staging.is_of(digest)
 
 
 def _check_begun(staging: Staging | StagingElsewhere, digest: str) -> None:
