@@ -7,7 +7,7 @@ from typing import Any
 
 from anydml.moves.open_numbers import are_same, is_none, is_one
 from anydml.moves.value import Value
-from anydml.tracing.constants import arrays_of, is_list
+from anydml.tracing.constants import arrays_of, check_mask_of_torch, is_list
 from anydml.tracing.indexing import placed
 from anydml.tracing.putting import Along, choose, put, put_at
 from anydml.tracing.refusing import refused
@@ -36,6 +36,9 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
             raise refused("an array assigned by a mask", "the places of elements would depend on elements")
         mask = reshape(key, (*key.shape, *(1,) * (x.ndim - key.ndim)))
         return choose(mask, part, x)
+    if x.HAS_KEYS_OF_TORCH and not part.ndim:
+        for each in key if isinstance(key, tuple) else (key,):
+            check_mask_of_torch(each)
     starts, sizes, steps, shape, arrays = placed(x, key)
     while part.ndim > len(shape) and is_one(part.shape[0]):
         part = reshape(part, part.shape[1:])

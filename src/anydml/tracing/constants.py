@@ -30,6 +30,8 @@ def whole(number: Any) -> Any:
     """
     if type(number) is Size:
         return number
+    if type(number) is not int and str(getattr(number, "dtype", "")).endswith("bool"):
+        raise TypeError("an integer is required, not a bool")
     return number.size if type(number) is Short else operator.index(number)
 
 
@@ -115,13 +117,24 @@ def torch_indices(given: Any, dtypes: Sequence[str] = INDICES_OF_TORCH) -> Any:
         dtypes: the dtypes that a tensor may have.
 
     Raises:
-        FuseError: they are a constant tensor of another dtype.
+        FuseError: they are a tensor of another dtype.
     """
     found = traced_or_known(given)
     is_tensor = not isinstance(given, (TracedArray, np.ndarray)) and adapter_of(given) is not None
-    if is_tensor and found.dtype.name not in dtypes:
-        raise broken(f"a {found.dtype} tensor as an index: PyTorch takes {', '.join(dtypes)}", FuseIndexError)
+    dtype = getattr(found, "element", found.dtype)
+    if (is_tensor or isinstance(given, TracedArray)) and dtype.name not in dtypes:
+        raise broken(f"a {dtype} tensor as an index: PyTorch takes {', '.join(dtypes)}", FuseIndexError)
     return found
+
+
+def check_mask_of_torch(mask: Any) -> None:
+    """Check that a mask that selects what is filled has the dtype that PyTorch takes.
+
+    Raises:
+        FuseError: its elements are bytes.
+    """
+    if str(getattr(mask, "element", getattr(mask, "dtype", ""))).endswith("uint8"):
+        raise broken("a uint8 mask of what is filled: PyTorch takes bool", FuseIndexError)
 
 
 def from_zero(indices: Any) -> Any:

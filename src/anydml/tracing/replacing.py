@@ -11,7 +11,16 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
 from anydml.tracing.axes import at_least, expand_dims, moveaxis, ravel
-from anydml.tracing.constants import KEYS_OF_TORCH, from_zero, is_list, known, torch_indices, untraced, whole
+from anydml.tracing.constants import (
+    KEYS_OF_TORCH,
+    check_mask_of_torch,
+    from_zero,
+    is_list,
+    known,
+    torch_indices,
+    untraced,
+    whole,
+)
 from anydml.tracing.padding import again
 from anydml.tracing.picking import index_array, pick
 from anydml.tracing.putting import Along, At, check_same, choose, put, put_at
@@ -83,6 +92,11 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
     for index in indices:
         by = torch_indices(index, KEYS_OF_TORCH)
         is_mask = getattr(by, "element", by.dtype) in (np.bool_, np.uint8)
+        place = len(indices_found)
+        if is_mask and by.shape != x.shape[place : place + by.ndim]:
+            raise broken(
+                f"a mask of shape {tuple(by.shape)} does not fit {x!r} from dimension {place} on", FuseIndexError
+            )
         if is_mask and isinstance(by, TracedArray):
             if values.count != 1 or len(indices) != 1:
                 raise refused("index_put by a traced mask", "the places of elements would depend on elements")
@@ -92,10 +106,17 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
     return put_at(x, dict(enumerate(indices_found)), values)
 
 
+def masked_fill(x: TracedArray, mask: TracedArray, value: Any) -> TracedArray:
+    """Fill where a mask holds."""
+    check_mask_of_torch(mask)
+    return choose(mask, cast(x, value), x)
+
+
 def masked_scatter(x: TracedArray, mask: Any, source: TracedArray) -> TracedArray:
     """Replace elements where a constant mask holds by those of a source, in order."""
     if isinstance(mask, TracedArray):
         raise refused("masked_scatter by a traced mask", "the places of elements would depend on elements")
+    check_mask_of_torch(mask)
     check_same(x, source)
     flags = known(mask)
     shape = common_shape([x.shape, flags.shape])
@@ -150,8 +171,9 @@ def diag_embed(x: TracedArray, offset: int = 0, dim1: int = -2, dim2: int = -1) 
     """Return matrices of zeros with the elements of the last axis along a diagonal."""
     if not x.ndim:
         raise broken(f"diag_embed of {x!r}: it must have at least one dimension")
-    size = x.shape[-1] + abs(offset)
-    return moveaxis(diagonal_scatter(fill(x, (*x.shape[:-1], size, size)), x, offset, -2, -1), (-2, -1), (dim1, dim2))
+    beside = whole(offset)
+    size = x.shape[-1] + abs(beside)
+    return moveaxis(diagonal_scatter(fill(x, (*x.shape[:-1], size, size)), x, beside, -2, -1), (-2, -1), (dim1, dim2))
 
 
 def diag(x: TracedArray, k: int = 0) -> TracedArray:
@@ -163,6 +185,7 @@ def diag(x: TracedArray, k: int = 0) -> TracedArray:
 
 def one_hot(x: TracedArray, num_classes: int = -1) -> TracedArray:
     """Return zeros with a one at each index, along a new last axis; `num_classes` is required."""
+    torch_indices(x, ("int64",))
     if num_classes < 0:
         raise refused(f"one_hot of {x!r} without num_classes", "the result's shape would depend on elements")
     places = [*map(Along, range(x.ndim)), At(from_zero(x))]
@@ -178,6 +201,8 @@ def insert(x: TracedArray, obj: Any, values: Any, axis: Any = None) -> TracedArr
     if is_one:
         new = moveaxis(new, 0, axis)
     at = np.arange(size)[obj] if isinstance(obj, slice) else np.atleast_1d(np.asarray(obj))
+    if at.dtype.kind not in "iub" and at.size:
+        raise broken(f"positions are {at.dtype}, not integers", FuseIndexError)
     at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64)
     count = new.shape[axis] if is_one or len(at) == 1 else len(at)
     part = broadcast(new, resized(x, axis, count))

@@ -123,8 +123,12 @@ def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
         # A traced start indexes the windows of this length.
         if not 0 <= size <= total:
             raise broken(f"length {size} exceeds a dimension of size {total}")
-        narrowed = at(verbs.windows(x, axis, size, 1), axis, from_zero(start).reshape(()))
+        if start.ndim or start.element.kind == "b":
+            raise broken(f"start is {start!r}, but must be a tensor of integers without dimensions")
+        narrowed = at(verbs.windows(x, axis, size, 1), axis, from_zero(start))
         return moveaxis(narrowed, -1, axis)
+    if getattr(start, "ndim", 0):
+        raise broken("start must be an integer, or a tensor without dimensions")
     first = whole(start)
     if not -total <= first <= total:
         raise broken(f"start {first} is out of range for a dimension of size {total}", FuseIndexError)
@@ -166,7 +170,8 @@ def diagonal(x: TracedArray, offset: int = 0, axis1: int = 0, axis2: int = 1) ->
 
 def diagonal_at(rows: int, columns: int, offset: int) -> tuple[int, int, int]:
     """Return the start row and column of a matrix' diagonal, and its length."""
-    row, column = max(-offset, 0), max(offset, 0)
+    below = whole(offset)
+    row, column = max(-below, 0), max(below, 0)
     return row, column, max(min(rows - row, columns - column), 0)
 
 

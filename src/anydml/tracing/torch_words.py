@@ -148,7 +148,7 @@ TORCH: Table = {
     **method("slice_scatter", replacing.slice_scatter, "@src dim=0 start=None end=None step=1"),
     **method("select_scatter", replacing.select_scatter, "@src dim index"),
     **method("diagonal_scatter", replacing.diagonal_scatter, "@src offset=0 dim1=0 dim2=1"),
-    **method("masked_fill", lambda x, mask, value: putting.choose(mask, verbs.cast(x, value), x), "@mask value"),
+    **method("masked_fill", replacing.masked_fill, "@mask value"),
     **method("masked_scatter", replacing.masked_scatter, "mask @source"),
     # Matrices
     **method("diag", replacing.diag, "diagonal=0"),
@@ -197,3 +197,5 @@ TORCH: Table = {
     **{name: Undecided(name) for name in _DECIDED.split()},
 }
 """PyTorch's functions and methods by name."""
+for _word in TORCH.values():
+    _word.takes_flags = False

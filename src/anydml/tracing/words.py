@@ -63,7 +63,12 @@ class Word:
         operation: the function on traced arrays.
         parameters: the library's parameters, in the syntax above.
         fixed: constant arguments of the operation.
+
+    Attributes:
+        takes_flags: whether bools are integers, as NumPy has it.
     """
+
+    takes_flags = True
 
     def __init__(self, operation: Callable[..., Any], parameters: str, **fixed: Any) -> None:
         self.operation = operation
@@ -107,15 +112,10 @@ class Word:
                 raise TypeError(f"missing argument {names[0]!r}")
             if kind == "-":
                 _check_unwritten(names[0], value)
-            elif kind == "@":
-                values.append(trace.array(value))
-            elif kind == "@@":
-                values.append(arrays_of(trace, value))
-            elif kind in ("*", "@*"):
-                items = [*value] if isinstance(value, (list, tuple)) else [value]
-                values.append(arrays_of(trace, items) if kind == "@*" else None if value is None else items)
-            else:
-                values.append(value)
+                continue
+            values.append(_converted(trace, kind, value))
+            if not self.takes_flags and "@" not in kind and names[0] not in _WITH_FLAGS:
+                _check_no_flag(names[0], value)
         if by_name:
             _check_unwritten("out", by_name.pop("out", None))
         if rest or by_name:
@@ -179,6 +179,18 @@ def call_word(
         return unwatched(trace.own_arrays.call, word, key, trace, arguments, keywords)
 
 
+def _converted(trace: Trace, kind: str, value: Any) -> Any:
+    """Return an argument as an operation gets it."""
+    if kind == "@":
+        return trace.array(value)
+    if kind == "@@":
+        return arrays_of(trace, value)
+    if kind in ("*", "@*"):
+        items = [*value] if isinstance(value, (list, tuple)) else [value]
+        return arrays_of(trace, items) if kind == "@*" else None if value is None else items
+    return value
+
+
 def _taken(by_name: dict[str, Any], names: Sequence[str], default: Any) -> Any:
     """Remove and return the argument that has one of several names."""
     for name in names:
@@ -209,6 +221,21 @@ def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:
         return call_word(table, name, label, x.trace, (x, *arguments), keywords)
 
     return method() if name in PROPERTIES else method
+
+
+_FLAGS = "accumulate fill_value given input key mask other recompute_scale_factor src tensors value with_replacement"
+_WITH_FLAGS = frozenset(_FLAGS.split())
+"""Parameters of PyTorch's functions that may be bools, or elements; the others are integers."""
+
+
+def _check_no_flag(name: str, value: Any) -> None:
+    """Check that an argument holds no bool, which PyTorch's functions do not take as an integer.
+
+    Raises:
+        TypeError: it holds one.
+    """
+    if type(value) is bool or (isinstance(value, (list, tuple)) and bool in map(type, value)):
+        raise TypeError(f"{name!r} must be an integer, not a bool")
 
 
 def _check_unwritten(name: str, value: Any) -> None:
