@@ -58,8 +58,8 @@ def bind_tensors(
             )
             raise BindingError(message, desc.OPERATOR, kind, "one buffer per tensor")
         for (name, tensor), buffer in zip(tensors, buffers, strict=True):
-            seen = buffer if view is None or name in desc.HOST else view(desc.OPERATOR, name, buffer)
-            operand, layout = _bind_tensor(desc.OPERATOR, name, tensor, seen)
+            tensor_buffer = buffer if view is None or name in desc.HOST else view(desc.OPERATOR, name, buffer)
+            operand, layout = _bind_tensor(desc.OPERATOR, name, tensor, tensor_buffer)
             if kind == "outputs":
                 check_output(desc.OPERATOR, name, operand)
             names.append(name)

@@ -31,17 +31,19 @@ def with_items(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
     return copied
 
 
-def type_error(name: str, field: str, value: object, wanted: str) -> DescTypeError:
+def type_error(name: str, field: str, value: object, requirement: str) -> DescTypeError:
     """Return the error for an argument of the wrong type.
 
     Args:
         name: the operator, or DML_BUFFER_TENSOR_DESC.
         field: its name in DirectML's spelling.
         value: the argument.
-        wanted: a description of valid values, such as ``"an integer"``.
+        requirement: a description of valid values, such as ``"an integer"``.
     """
     shown = " ".join(reprlib.repr(value).split())
-    return DescTypeError(f"{name}: {field} is {shown}, but it must be {wanted}", name, field, f"it must be {wanted}")
+    return DescTypeError(
+        f"{name}: {field} is {shown}, but it must be {requirement}", name, field, f"it must be {requirement}"
+    )
 
 
 def integer(name: str, field: str, value: Any) -> int:
@@ -64,24 +66,24 @@ LIST = "a list of integers"
 ONE_OR_LIST = f"an integer or {LIST}"
 
 
-def integers(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[int, ...]:
+def integers(name: str, field: str, values: Any, requirement: str = LIST) -> tuple[int, ...]:
     """Convert a sequence of integers to a tuple of `int`.
 
     Args:
         name: the operator.
         field: its name in DirectML's spelling.
         values: the sequence.
-        wanted: a description of valid values.
+        requirement: a description of valid values.
 
     Raises:
         DescTypeError: `values` is not a sequence, or an element is not an integer.
     """
-    items = items_of(name, field, values, wanted)
+    items = items_of(name, field, values, requirement)
     try:
         return tuple(map(operator.index, items))
     except TypeError:
         if field == "pads" and items and all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in items):
-            around = f"{wanted}, all starts, then all ends: {[pair[k] for k in (0, 1) for pair in items]}"
+            around = f"{requirement}, all starts, then all ends: {[pair[k] for k in (0, 1) for pair in items]}"
             raise type_error(name, field, values, around) from None
         # Item by item, so that the error names the index.
         return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
@@ -116,7 +118,7 @@ def check_dimensions(name: str, field: str, count: int) -> None:
         raise DescError(message, name, field, f"arrays must have at most {MAX_DIMENSIONS} dimensions")
 
 
-def items_of(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[Any, ...]:
+def items_of(name: str, field: str, values: Any, requirement: str = LIST) -> tuple[Any, ...]:
     """Return the items of a sequence, unchecked.
 
     Raises:
@@ -128,4 +130,4 @@ def items_of(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[An
             return tuple(values)
     except TypeError:
         pass
-    raise type_error(name, field, values, wanted)
+    raise type_error(name, field, values, requirement)

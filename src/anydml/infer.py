@@ -65,7 +65,7 @@ def part_sizes(name: str, sizes_or_sections: Any, axis_size: int, axis: int, fie
     """
     if is_single(sizes_or_sections):
         return equal_parts(name, integer(name, field, sizes_or_sections), axis_size, axis, field)
-    sizes: Sizes = integers_or_symbols(name, field, sizes_or_sections, wanted=ONE_OR_LIST)
+    sizes: Sizes = integers_or_symbols(name, field, sizes_or_sections, requirement=ONE_OR_LIST)
     if len(sizes) == 0:
         raise DescError(f"{name}: {field} is empty: there are no parts", name, field, "at least one part")
     if not are_at_least(0, sizes):
@@ -141,11 +141,11 @@ def _wider_axis(a: Sizes, b: Sizes, i: int, j: int) -> int:
 
 def is_broadcast(shape: Sizes, target: Sizes) -> bool:
     """Whether an array of a shape broadcasts to another one by NumPy's rules; undecided sizes count as equal."""
-    more: int = len(target) - len(shape)
-    if more < 0:
+    new_axes: int = len(target) - len(shape)
+    if new_axes < 0:
         return False
     for d in range(len(shape)):  # noqa: SIM110  # compiled, too
-        if not holds((shape[d] == target[more + d]) | (shape[d] == 1)):
+        if not holds((shape[d] == target[new_axes + d]) | (shape[d] == 1)):
             return False
     return True
 

@@ -39,9 +39,9 @@ def address(path: str) -> str | None:
     match = _ADDRESS.match(path)
     if match is None:
         return None
-    what = (
+    advice = (
         "copy it to this machine first, or write here and copy the result; a folder of this name needs its whole path"
     )
     if match[0].strip().lower().startswith("file:"):
-        what = f"write /{path[match.end() :].lstrip('/')[:200]}"
-    return f"is an address, and only files on this machine are read and written here: {what}"
+        advice = f"write /{path[match.end() :].lstrip('/')[:200]}"
+    return f"is an address, and only files on this machine are read and written here: {advice}"

@@ -107,8 +107,8 @@ class Waiting:
         stream: where to write; stderr by default.
     """
 
-    def __init__(self, what: str, stream: TextIO | None = None) -> None:
-        self._what, self._bar, self._start = what, Progress(0, 0, stream), time.monotonic()
+    def __init__(self, message: str, stream: TextIO | None = None) -> None:
+        self._what, self._bar, self._start = message, Progress(0, 0, stream), time.monotonic()
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, daemon=True)
         self._thread.start()
@@ -132,17 +132,17 @@ class Waiting:
 
 
 @contextmanager
-def waiting(what: str, is_shown: bool = True) -> Iterator[None]:
+def waiting(message: str, is_shown: bool = True) -> Iterator[None]:
     """Say from the first second how long the work of a block has gone on.
 
     Args:
-        what: is done.
+        message: is done.
         is_shown: whether to say it.
     """
     if not is_shown:
         yield
         return
-    shown_while = Waiting(what)
+    shown_while = Waiting(message)
     try:
         yield
     finally:
@@ -166,10 +166,12 @@ def _columns(stream: TextIO) -> int:
 
 
 def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60}:{whole % 60:02} min" if whole < 3600 else f"{whole // 3600}:{whole % 3600 // 60:02} h"
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s"
+    return (
+        f"{rounded // 60}:{rounded % 60:02} min" if rounded < 3600 else f"{rounded // 3600}:{rounded % 3600 // 60:02} h"
+    )
 
 
 @contextmanager

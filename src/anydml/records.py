@@ -34,8 +34,8 @@ class Record:
     def __repr__(self) -> str:
         import dataclasses
 
-        shown = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr]  # type: ignore[arg-type]
-        return f"{type(self).__qualname__}({', '.join(shown)})"
+        fields = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr]  # type: ignore[arg-type]
+        return f"{type(self).__qualname__}({', '.join(fields)})"
 
     def __setattr__(self, name: str, value: object) -> None:
         from dataclasses import FrozenInstanceError
@@ -89,17 +89,17 @@ def _dataclass(kind: Any) -> Any:
     namespace = {"__post_init__": kind.__post_init__} if hasattr(kind, "__post_init__") else {}
     listed = [(name, *field) for name, field in fields.items()]
     make = dataclasses.make_dataclass
-    made: Any = make(kind.__name__, listed, namespace=namespace, frozen=True, eq=False, repr=False)
-    made.__init__.__qualname__ = f"{kind.__qualname__}.__init__"
-    return made
+    prototype: Any = make(kind.__name__, listed, namespace=namespace, frozen=True, eq=False, repr=False)
+    prototype.__init__.__qualname__ = f"{kind.__qualname__}.__init__"
+    return prototype
 
 
 def _init_of(kind: Any) -> Callable[..., None]:
     """Return an ``__init__`` for a record class, which is replaced by the dataclass's when the first record is made."""
 
     def init(self: Any, *values: Any, **named: Any) -> None:
-        kind.__init__ = made = _dataclass(kind).__init__
-        made(self, *values, **named)
+        kind.__init__ = compiled = _dataclass(kind).__init__
+        compiled(self, *values, **named)
 
     return init
 
@@ -116,17 +116,17 @@ def record(kind: type[Kind]) -> type[Kind]:
     fields: list[tuple[Any, ...]] = []
     for name, text in kind.__annotations__.items():
         if not text.startswith("ClassVar["):
-            kind.__annotations__[name] = kept = _field_type(text)
-            fields.append((name, kept, namespace.pop(name)) if name in namespace else (name, kept))
-    own = tuple(name for name, *_ in fields if name not in inherited)
-    namespace |= {"__slots__": own, "__match_args__": inherited + own, "_FIELDS": fields}
+            kind.__annotations__[name] = field_type = _field_type(text)
+            fields.append((name, field_type, namespace.pop(name)) if name in namespace else (name, field_type))
+    new_names = tuple(name for name, *_ in fields if name not in inherited)
+    namespace |= {"__slots__": new_names, "__match_args__": inherited + new_names, "_FIELDS": fields}
     namespace["__dataclass_fields__"] = _Fields()
     meta: Any = type(kind)
-    made: type[Kind] = meta(kind.__name__, kind.__bases__, namespace)
-    made.__qualname__ = kind.__qualname__
+    slotted: type[Kind] = meta(kind.__name__, kind.__bases__, namespace)
+    slotted.__qualname__ = kind.__qualname__
     if kind.__init__ is object.__init__:
-        made.__init__ = _init_of(made)  # type: ignore[method-assign]
-    return made
+        slotted.__init__ = _init_of(slotted)  # type: ignore[method-assign]
+    return slotted
 
 
 def _field_type(text: str) -> str:

@@ -45,17 +45,17 @@ def integer_or_open(name: str, field: str, value: Any) -> Any:
     return value if is_open(value) else integer(name, field, value)
 
 
-def integers_or_symbols(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[Any, ...]:
+def integers_or_symbols(name: str, field: str, values: Any, requirement: str = LIST) -> tuple[Any, ...]:
     """Convert a sequence to a tuple of integers: `int`, symbolic, or open sizes.
 
     Raises:
         DescTypeError: `values` is not a sequence, or an element is not an integer.
     """
-    items = items_of(name, field, values, wanted)
+    items = items_of(name, field, values, requirement)
     if are_known(items):
         return items
     if not any(is_symbol(value) or is_open(value) for value in items):
-        return integers(name, field, items, wanted)
+        return integers(name, field, items, requirement)
     return tuple(
         value if is_symbol(value) else integer_or_open(name, f"{field}[{i}]", value) for i, value in enumerate(items)
     )

@@ -128,9 +128,9 @@ class Layout:
 
     def broadcast(self, sizes: tuple[int, ...]) -> Layout:
         """The layout broadcast to `sizes` by NumPy's rules: new dimensions are prepended."""
-        more = len(sizes) - len(self.sizes)
-        dimensions = zip(self.sizes, self.strides, sizes[more:], strict=True)
-        strides = (0,) * more + tuple(stride if size == n else 0 for size, stride, n in dimensions)
+        new_axes = len(sizes) - len(self.sizes)
+        dimensions = zip(self.sizes, self.strides, sizes[new_axes:], strict=True)
+        strides = (0,) * new_axes + tuple(stride if size == n else 0 for size, stride, n in dimensions)
         return Layout(sizes, strides, self.element_size)
 
     def __eq__(self, other: object) -> bool:

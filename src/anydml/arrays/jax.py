@@ -92,8 +92,8 @@ def _put(arrays: list[Array], device: Any) -> list[Any]:
     """Return JAX arrays of NumPy arrays' elements, committed to a device, or on the default one for None."""
     # A caller who has 64-bit arrays despite jax_enable_x64=False must not get narrower results.
     with jax.enable_x64(True) if any(array.dtype.itemsize >= 8 for array in arrays) else nullcontext():
-        placed: list[Any] = jax.device_put(arrays, device)
-    return placed
+        on_device: list[Any] = jax.device_put(arrays, device)
+    return on_device
 
 
 def _name(device: Any) -> str:

@@ -26,11 +26,11 @@ def refuse_lazy(name: str, field: str, array: Any) -> None:
     Raises:
         BindingError: it is Dask's, Zarr's, h5py's or TensorStore's, or xarray's over one of them.
     """
-    library, held = _library(array), array
+    library, inner = _library(array), array
     if library == "xarray":
         # xarray wraps an array of another library, or a lazy one of its own.
-        held = getattr(getattr(array, "variable", None), "_data", None)
-    if library not in _LAZY and _library(held) not in (*_LAZY, "xarray"):
+        inner = getattr(getattr(array, "variable", None), "_data", None)
+    if library not in _LAZY and _library(inner) not in (*_LAZY, "xarray"):
         return
     kind, call = _LAZY.get(library, ("an xarray over a lazy array", "{field}.compute()"))
     message = f"{name}: {field} is {kind}, which is not in memory: pass {call.format(field=field)}"

@@ -68,11 +68,11 @@ class TorchAdapter(ArrayAdapter):
                 self.refuse(name, field, "that is a lazy conjugate or negative", hint)
             tensor = tensor.resolve_conj().resolve_neg()
         try:
-            held, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
+            storage_bytes, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
         except (RuntimeError, NotImplementedError) as error:
             return self.refuse(name, field, f"without memory ({str(error).splitlines()[0]})", _HINT)
-        if tensor.numel() and not (held and address):
-            reason = "without memory (at address 0)" if held else "whose storage was freed"
+        if tensor.numel() and not (storage_bytes and address):
+            reason = "without memory (at address 0)" if storage_bytes else "whose storage was freed"
             self.refuse(name, field, reason, f"untyped_storage().resize_(…) gives it memory, or {_HINT}")
         return device_array(tensor) if tensor.is_cuda else array_at(*memory_of(tensor))
 

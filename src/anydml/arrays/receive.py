@@ -143,12 +143,12 @@ def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
         DescError: they have two dtypes.
     """
     first = adapters[0]
-    wanted = _dtype(first)
+    first_dtype = _dtype(first)
     for i, adapter in enumerate(adapters[1:], 1):
         check_place(name, f"arrays[{i}]", adapter, first, "arrays[0]")
         # The library's own dtypes: NumPy may have one dtype for both, or none.
-        if (dtype := _dtype(adapter)) != wanted:
-            message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {wanted}"
+        if (dtype := _dtype(adapter)) != first_dtype:
+            message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {first_dtype}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
 
 
@@ -182,8 +182,8 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
     check_place(name, field, out, adapter, "x")
     _refuse_subclass(name, field, array)
     if out is None or adapter is None:
-        seen: Array = array
-        return seen
+        target: Array = array
+        return target
     if is_alike and _dtype(out) != _dtype(adapter):
         message = f"{name}: {field} is {_dtype(out)}, but the result is {_dtype(adapter)}"
         raise BindingError(message, name, field, "out must have the result's shape and dtype")
@@ -203,7 +203,7 @@ def check_place(
         return
     if adapter and other and adapter.LIBRARY == other.LIBRARY and adapter.device == other.device:
         return
-    places = [one or "a NumPy array or list" for one in (adapter, other)]
+    places = [side or "a NumPy array or list" for side in (adapter, other)]
     message = f"{name}: {field} is {places[0]}, but {other_field} is {places[1]}: convert or move one of them"
     raise BindingError(message, name, field, ONE_PLACE)
 

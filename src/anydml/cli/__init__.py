@@ -111,8 +111,8 @@ def _report_failure(argv: list[str], message: str) -> int:
     return fail(message)
 
 
-def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
+def _version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not context.resilient_parsing:
         from anydml.cli.doctor import versions
 
         anydml_version, *others = versions()

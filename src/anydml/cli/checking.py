@@ -59,7 +59,7 @@ def check(
     from anydml.feature_level import FeatureLevel
 
     level = FeatureLevel.parse(feature_level)
-    chosen = [name for name, wanted in forms.items() if wanted]
+    chosen = [name for name, is_chosen in forms.items() if is_chosen]
     exclude(*forms)
     size_values = read_sizes(sizes)
     if models.count(STANDARD_INPUT) > 1:

@@ -35,8 +35,8 @@ def checkpoint_output_options(source: str) -> Callable[[Callable[..., Any]], Cal
     size = partial(click.option, show_default=True, metavar="SIZE")
     options = [
         *(
-            click.option(f"--{name}", type=int, metavar="N", help=f"Write a file for each of N {what}.")
-            for name, what in RANKS
+            click.option(f"--{name}", type=int, metavar="N", help=f"Write a file for each of N {ranks}.")
+            for name, ranks in RANKS
         ),
         click.option("--dtype", metavar="DTYPE", help="Cast floating-point tensors when they are read."),
         size("--memory", default="256MB", help="Total size of all buffers."),

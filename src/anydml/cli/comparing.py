@@ -73,7 +73,7 @@ def verify(
         renames(rename), layout_b,
     )  # fmt: skip
     is_same = not comparison.differences
-    what = "array" if is_of_arrays(first) else "tensor"
+    noun = "array" if is_of_arrays(first) else "tensor"
     if as_json:
         differences = [difference._asdict() for difference in comparison.differences]
         counts = {"tensors_compared": comparison.compared, "remarks": comparison.remarks}
@@ -81,26 +81,26 @@ def verify(
         return 0 if is_same else 1
     for remark in () if quiet else comparison.remarks:
         print_line(escape_controls(remark))
-    shown = comparison.differences if is_all else comparison.differences[:max_shown]
-    for difference in shown:
-        more = f"; {count_noun(difference.elements, 'element')} in all" if difference.elements > 1 else ""
-        print_line(escape_controls(f"{difference.text}{more}"))
+    listed = comparison.differences if is_all else comparison.differences[:max_shown]
+    for difference in listed:
+        total = f"; {count_noun(difference.elements, 'element')} in all" if difference.elements > 1 else ""
+        print_line(escape_controls(f"{difference.text}{total}"))
     # Also printed if quiet, unless all differences are listed.
-    if not quiet or len(shown) < len(comparison.differences):
+    if not quiet or len(listed) < len(comparison.differences):
         print_line(
             escape_controls(
-                f"'{first}' and '{second}' hold the same {what}s" if is_same else _summary(comparison, what)
+                f"'{first}' and '{second}' hold the same {noun}s" if is_same else _summary(comparison, noun)
             )
         )
     return 0 if is_same else 1
 
 
-def _summary(comparison: Comparison, what: str) -> str:
+def _summary(comparison: Comparison, noun: str) -> str:
     """Return the number of differences of each kind, as text."""
     kinds = Counter(difference.kind for difference in comparison.differences)
     counts = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
     differences = count_noun(len(comparison.differences), "difference")
-    return f"{differences}: {counts}; {count_noun(comparison.compared, what)} compared"
+    return f"{differences}: {counts}; {count_noun(comparison.compared, noun)} compared"
 
 
 @click.command(cls=Command, short_help="Write the SHA-256 of every tensor of a checkpoint.")

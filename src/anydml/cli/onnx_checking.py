@@ -101,8 +101,12 @@ class Checked:
         problems = (
             [f"{count_noun(len(self.problems), 'problem')} in {count_noun(len(broken), 'node')}"] if broken else []
         )
-        left, on_host = len(not_looked_at(self.findings)), sum(finding.on_host for finding in self.findings)
-        missing = f"{count_noun(left, 'movement node')} {'was' if left == 1 else 'were'} not looked at" if left else ""
+        unchecked, on_host = len(not_looked_at(self.findings)), sum(finding.on_host for finding in self.findings)
+        missing = (
+            f"{count_noun(unchecked, 'movement node')} {'was' if unchecked == 1 else 'were'} not looked at"
+            if unchecked
+            else ""
+        )
         apart = _emulation(len(self.emulated), self.level) if self.emulated else ""
         verdict = [missing, *problems, nodes if conforming else "", apart, out_of_scope(self.findings)]
         if not broken and not conforming and not self.emulated:
@@ -121,8 +125,8 @@ class Checked:
             yield f"    {operator}: {', '.join(parts)}"
         lowest, emulated = self.lowest, self.lowest_emulated
         if lowest is not None:
-            other = f"; with 64-bit integers emulated, {emulated}" if emulated != lowest else ""
-            yield f"    {lowest} is the lowest level that allows all that were checked{other}"
+            if_emulated = f"; with 64-bit integers emulated, {emulated}" if emulated != lowest else ""
+            yield f"    {lowest} is the lowest level that allows all that were checked{if_emulated}"
         for line in left_out(self.findings):
             yield escape_controls(f"{model}: {line}")
         if verbose:
@@ -174,12 +178,12 @@ def check_onnx(model: ModelFile, level: FeatureLevel, sizes: Mapping[str, int]) 
     model_findings = load_onnx(model.path, findings)
     from anydml.onnx.emulation import is_emulated
 
-    asked = [
+    described = [
         finding
         for finding in model_findings
         if finding.desc is not None and not finding.on_host and not finding.unchecked
     ]
-    emulated = {finding.node for finding in asked if finding.desc is not None and is_emulated(finding.desc, level)}
+    emulated = {finding.node for finding in described if finding.desc is not None and is_emulated(finding.desc, level)}
     remarks = [remark for finding in model_findings for remark in _remarks(finding, level, finding.node in emulated)]
     return Checked(model_findings, remarks, level, emulated)
 

@@ -101,9 +101,9 @@ def run_onnx(
     written: dict[Path, str] = {}
     for name, path in targets.items():
         check_replaceable(path, [Path(model), *sources.values(), *data], overwrite, JsonPath(f"--output {name}={path}"))
-        other = written.setdefault(path.resolve(), name)
-        if other != name:
-            raise ModelError(f"--output {name}={path}: '{other}' is written there, too", field=name)
+        first_name = written.setdefault(path.resolve(), name)
+        if first_name != name:
+            raise ModelError(f"--output {name}={path}: '{first_name}' is written there, too", field=name)
     arrays = {
         name: npy.read(path, program.inputs[name].dtype, JsonPath(f"--input {name}")) for name, path in sources.items()
     }
@@ -201,11 +201,11 @@ def portable(source: str, output: str, overwrite: bool, dry_run: bool, as_json: 
         data = path.read_bytes() if result is model else _with_file_name(place, lambda: serialize(result))
         if not dry_run:
             write_whole(out, lambda file: file.write(data), JsonPath(output), [path])
-    what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
+    outcome = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
     if as_json:
         done = {"written": not dry_run, **({"refused": refusal} if dry_run else {})}
         say_json({"model": source, "output": output, "nodes_rewritten": count, **done})
-    print_status(escape_controls(f"{source}: {what}" + ("" if dry_run else f", written to '{output}'")))
+    print_status(escape_controls(f"{source}: {outcome}" + ("" if dry_run else f", written to '{output}'")))
     if refusal is not None and not as_json:
         # Also said if quiet, for it is an error of the command that writes.
         print_line(escape_controls(f"would be refused: {refusal}"))
@@ -247,10 +247,10 @@ def _text(array: Any) -> str:
     from anydml.dxdispatch.printing import format_elements
 
     flat = array.reshape(-1)
-    shown = flat[:MAX_PRINTED_ELEMENTS]
-    if shown.dtype.hasobject:
-        shown = np.array(
-            [text if len(text) <= MAX_PRINTED_TEXT else f"{text[:MAX_PRINTED_TEXT]}…" for text in shown], np.object_
+    printed = flat[:MAX_PRINTED_ELEMENTS]
+    if printed.dtype.hasobject:
+        printed = np.array(
+            [text if len(text) <= MAX_PRINTED_TEXT else f"{text[:MAX_PRINTED_TEXT]}…" for text in printed], np.object_
         )
-    text = format_elements(shown.astype("f4") if flat.dtype.kind == "V" else shown)
+    text = format_elements(printed.astype("f4") if flat.dtype.kind == "V" else printed)
     return text if flat.size <= MAX_PRINTED_ELEMENTS else f"{text}, … {flat.size} in all"

@@ -43,8 +43,8 @@ class _Named(click.Path):
         if value == "-" and self.reads_input:
             return value
         if value == "-":
-            what = "standard input is not read" if self.is_read else "nothing is written to standard output"
-            raise click.ClickException(f"-: {what} here: name a file, or write ./- for the file of this name")
+            reason = "standard input is not read" if self.is_read else "nothing is written to standard output"
+            raise click.ClickException(f"-: {reason} here: name a file, or write ./- for the file of this name")
         path = super().convert(value, param, ctx)
         if self.is_read and self.is_checked and isinstance(path, str):
             check_readable(path)

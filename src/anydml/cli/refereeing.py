@@ -46,18 +46,18 @@ def cases(
     from anydml.referee.coverage import Coverage
 
     reachable, draw, group, write = _of_form(form)
-    seen = Coverage(reachable)
-    drawn = group(seen.counting(draw(operators, count, seed, not invalid)))
+    covered = Coverage(reachable)
+    drawn = group(covered.counting(draw(operators, count, seed, not invalid)))
     settings = {"seed": seed, "operators": [*operators], "invalid": invalid}
     written = write_cases(drawn, Path(output), write, form, **settings)
-    ambiguous = f", {seen.ambiguous} of them ambiguous" if seen.ambiguous else ""
-    what = f"{count_noun(written, 'case')} of {count_noun(len(seen.reached), 'operator')}"
-    missing = [] if invalid else seen.missing()
+    ambiguous = f", {covered.ambiguous} of them ambiguous" if covered.ambiguous else ""
+    totals = f"{count_noun(written, 'case')} of {count_noun(len(covered.reached), 'operator')}"
+    missing = [] if invalid else covered.missing()
     if as_json:
-        features = {} if invalid else {"features": seen.count, "not_reached": missing}
-        counts = {"cases": written, "operators": len(seen.reached), "ambiguous": seen.ambiguous}
+        features = {} if invalid else {"features": covered.count, "not_reached": missing}
+        counts = {"cases": written, "operators": len(covered.reached), "ambiguous": covered.ambiguous}
         say_json({"output": output, **counts, **features})
-    print_status(f"{what} written to '{output}'{ambiguous}")
+    print_status(f"{totals} written to '{output}'{ambiguous}")
     if form == "onnx":
         from anydml.referee.schema_texts import LAST, NEWEST
 
@@ -65,7 +65,8 @@ def cases(
             print_status(f"the installed onnx has opsets up to {LAST}: for cases up to opset {NEWEST}, upgrade it")
     if not invalid:
         print_status(
-            f"{seen.count - len(missing)} of {seen.count} features reached" + (", see --coverage" if missing else "")
+            f"{covered.count - len(missing)} of {covered.count} features reached"
+            + (", see --coverage" if missing else "")
         )
         for line in missing if coverage else ():
             print_status(f"    {line}")
@@ -123,7 +124,7 @@ def judge(
     The exit code is 0 if all agree, 1 if a case differs, crashes, hangs, is refused, or is accepted though illegal, and
     2 if DIR or ENGINE cannot be used.
     """
-    chosen = [name for name, wanted in forms.items() if wanted]
+    chosen = [name for name, is_chosen in forms.items() if is_chosen]
     exclude(*forms)
     if not math.isfinite(seconds):
         raise click.BadParameter("must be a finite number", param_hint="'--seconds'")

@@ -122,13 +122,13 @@ def problem_lines(problems: Sequence[Remark], model: str, first: int | None) -> 
         key = problem if alone else (problem.operator, problem.rule, problem.needs)
         causes.setdefault(key, []).append(problem)
     for group in causes.values():
-        shown = group[:first]
-        yield from (problem.head(model) for problem in shown)
+        listed = group[:first]
+        yield from (problem.head(model) for problem in listed)
         yield from group[0].rule_lines()
-        if len(group) > len(shown):
+        if len(group) > len(listed):
             nodes = len({problem.node for problem in group})
             where = f", in {count_noun(nodes, 'node')} in all" if first == 1 else ""
-            yield f"    and {count_noun(len(group) - len(shown), 'more problem')} of this kind{where}; -v lists each"
+            yield f"    and {count_noun(len(group) - len(listed), 'more problem')} of this kind{where}; -v lists each"
 
 
 def lowest_level(allows: Callable[[FeatureLevel], bool]) -> FeatureLevel | None:

@@ -114,10 +114,10 @@ def _document(slimmed: Slimmed) -> dict[str, Any]:
         {"title": region.title, "bytes_before": region.before.moved, "bytes_after": region.after.moved}
         for region in slimmed.changed
     ]
-    left = [{"title": region.title, "why": region.refused} for region in slimmed.regions if region.refused]
+    unchanged = [{"title": region.title, "why": region.refused} for region in slimmed.regions if region.refused]
     stages = [stage.title for stage in slimmed.stages if stage.title]
     document = {"before": before, "after": after, "is_exact": slimmed.is_exact, "regions": regions}
-    return {**document, "stages": stages, "left_alone": left, "notes": slimmed.notes}
+    return {**document, "stages": stages, "left_alone": unchanged, "notes": slimmed.notes}
 
 
 def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:

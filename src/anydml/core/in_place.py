@@ -10,13 +10,13 @@ MAX_MOVES = cython.declare(cython.int, 64)
 
 def remove_noops(moves, count):
     """Remove no-op moves; returns the number left."""
-    left: int64_t = 0
+    remaining: int64_t = 0
     for k in range(count):
         if not is_noop(moves + k):
-            if left < k:
-                moves[left] = moves[k]
-            left += 1
-    return left
+            if remaining < k:
+                moves[remaining] = moves[k]
+            remaining += 1
+    return remaining
 
 
 def is_noop(m):

@@ -108,8 +108,8 @@ def has_invalid_index(m, which):
     none: int64_t[16]
     lookup_count: Lookup[16]
     strides: cython.pointer(cython.const[int64_t])[16]
-    one: Move = m[0]
-    one.lookup = lookup_count
+    with_one_lookup: Move = m[0]
+    with_one_lookup.lookup = lookup_count
     for k in range(m.rank):
         none[k] = 0
     counting: cython.int = which
@@ -125,8 +125,8 @@ def has_invalid_index(m, which):
         elif not counting >> k & 1:
             lookup_count[k].outside = ANYDML_CLAMP
     # With strides of 0 at both ends, repeated indices are checked once.
-    if simplify(cython.address(one), m.rank, m.n, none, none, strides) == 0:
-        kernels.check_indices(cython.address(one))
+    if simplify(cython.address(with_one_lookup), m.rank, m.n, none, none, strides) == 0:
+        kernels.check_indices(cython.address(with_one_lookup))
     return refused != 0
 
 

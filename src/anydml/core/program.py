@@ -131,8 +131,10 @@ class Bound:
 def make_moves(compiled, addresses, moves):
     """Make the moves between operands at these addresses; returns as `Form.make_moves`."""
     refused: int32_t
-    held = array("q", addresses).tobytes()
-    at: cython.pointer(cython.p_char) = cython.cast(cython.pointer(cython.p_char), cython.cast(cython.p_char, held))
+    address_bytes = array("q", addresses).tobytes()
+    at: cython.pointer(cython.p_char) = cython.cast(
+        cython.pointer(cython.p_char), cython.cast(cython.p_char, address_bytes)
+    )
     return compiled.form.make_moves(compiled.numbers, at, moves, cython.address(refused))
 
 

@@ -107,19 +107,19 @@ def read_first(make, x, count):
 
 def read_next(make, x, kind):
     """Read another array: of the first one's kind, of indices, or a mask; returns 1 if it is left to Python."""
-    other: View
+    view: View
     c: cython.pointer(Call) = make.call
     type: cython.int = 0
     if kind == INDICES:
-        if read_indices(x, c.kind, cython.address(other), cython.address(type)):
+        if read_indices(x, c.kind, cython.address(view), cython.address(type)):
             return 1
     elif kind == MASK:
         type = 1
-        if read_mask(x, c.kind, cython.address(other)):
+        if read_mask(x, c.kind, cython.address(view)):
             return 1
-    elif read_same_kind(x, cython.address(other), c.kind):
+    elif read_same_kind(x, cython.address(view), c.kind):
         return 1
-    make.inputs.at[make.inputs.count] = _box(make, cython.address(other), type)
+    make.inputs.at[make.inputs.count] = _box(make, cython.address(view), type)
     make.inputs.count += 1
     return 0
 

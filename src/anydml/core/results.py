@@ -134,12 +134,12 @@ def _is_apart(make):
     written: Range = array_range(c.to, element)
     if not (c.is_in_place or are_disjoint(written, array_range(c.x, element))):
         return False
-    other: View
+    input_view: View
     for k in range(1, make.inputs.count):
         x = make.inputs.at[k]
-        other.data, other.rank, other.n, other.s = x.data, x.rank, x.n, x.s
+        input_view.data, input_view.rank, input_view.n, input_view.s = x.data, x.rank, x.n, x.s
         size: int64_t = element if x.type == 0 else abs(x.type)
-        if not are_disjoint(written, array_range(cython.address(other), size)):
+        if not are_disjoint(written, array_range(cython.address(input_view), size)):
             return False
     return True
 

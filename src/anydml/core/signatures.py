@@ -238,15 +238,17 @@ ARRAYS_HAVE = (
 
 def is_plain(kind):
     """Whether objects of a type can be told apart by identity while they exist, as arrays cannot."""
-    known = PLAIN.get(kind)
-    if known is None:
-        known = kind in IMMUTABLE or issubclass(kind, enum.Enum) or kind.__module__ in IMMUTABLE_OF
+    is_known_plain = PLAIN.get(kind)
+    if is_known_plain is None:
+        is_known_plain = kind in IMMUTABLE or issubclass(kind, enum.Enum) or kind.__module__ in IMMUTABLE_OF
         # Records are views of an array.
-        known = known or (issubclass(kind, np.generic) and not issubclass(kind, np.void))
+        is_known_plain = is_known_plain or (issubclass(kind, np.generic) and not issubclass(kind, np.void))
         # As `anydml.tracing.structure.static_key` compares them.
-        known = known or (kind.__eq__ is object.__eq__ and not any(hasattr(kind, name) for name in ARRAYS_HAVE))
-        PLAIN[kind] = known
-    return known
+        is_known_plain = is_known_plain or (
+            kind.__eq__ is object.__eq__ and not any(hasattr(kind, name) for name in ARRAYS_HAVE)
+        )
+        PLAIN[kind] = is_known_plain
+    return is_known_plain
 
 
 def read_item_array(buffer, item):

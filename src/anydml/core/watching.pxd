@@ -28,7 +28,7 @@ cdef extern from *:
     """
     ctypedef struct PyThreadState:
         pass
-    ctypedef int (*Tracer)(PyObject *watch_object, PyObject *frame, int what, PyObject *arg) except -1
+    ctypedef int (*Tracer)(PyObject *watch_object, PyObject *frame, int event, PyObject *arg) except -1
     Py_ssize_t instruction "anydml_instruction"(PyObject *frame)
     PyObject *code_of "anydml_code"(PyObject *frame)
     void set_tracer "anydml_set_tracer"(Tracer watch, PyObject *watch_object)
@@ -46,4 +46,4 @@ cdef class Watch:
     cdef bint on_call(self, PyObject *frame) except False
     cdef bint on_instruction(self, PyObject *frame) except False
 
-cdef int watch(PyObject *watch_object, PyObject *frame, int what, PyObject *arg) except -1
+cdef int watch(PyObject *watch_object, PyObject *frame, int event, PyObject *arg) except -1

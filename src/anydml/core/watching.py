@@ -80,11 +80,11 @@ def ignore(frame, event, arg):
     """Do nothing in a frame."""
 
 
-def watch(watch_object, frame, what, arg):
+def watch(watch_object, frame, event, arg):
     """Be told by the interpreter what happens in a frame."""
-    if what == PyTrace_OPCODE:
+    if event == PyTrace_OPCODE:
         cython.cast(Watch, watch_object).on_instruction(frame)
-    elif what == PyTrace_CALL:
+    elif event == PyTrace_CALL:
         cython.cast(Watch, watch_object).on_call(frame)
     return 0
 

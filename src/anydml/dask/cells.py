@@ -62,31 +62,31 @@ class Cells(NamedTuple):
         """The bytes of a chunk."""
         return self.layout.element_size * math.prod([b - a for a, b in self.box(number)])
 
-    def inside(self, part: Move | Pick, wanted: Collection[Number] | None = None) -> Iterator[CellPart]:
+    def inside(self, part: Move | Pick, needed_numbers: Collection[Number] | None = None) -> Iterator[CellPart]:
         """Cut a part into those that read one chunk each.
 
-        What is cut does not depend on `wanted`.
+        What is cut does not depend on `needed_numbers`.
 
         Args:
             part: reads this input.
-            wanted: the chunks that count, if not all.
+            needed_numbers: the chunks that count, if not all.
         """
-        numbers = None if wanted is None or isinstance(part, Move) else self._near(part, wanted)
-        yield from self._inside(part, numbers, wanted)
+        numbers = None if needed_numbers is None or isinstance(part, Move) else self._near(part, needed_numbers)
+        yield from self._inside(part, numbers, needed_numbers)
 
     def _inside(
-        self, part: Move | Pick, numbers: Array | None, wanted: Collection[Number] | None
+        self, part: Move | Pick, numbers: Array | None, needed_numbers: Collection[Number] | None
     ) -> Iterator[CellPart]:
         for cell_part in self.spans(part, numbers):
             low, high = cell_part.low, cell_part.high
-            if wanted is None or any(
-                all(a <= k <= b for a, k, b in zip(low, number, high, strict=True)) for number in wanted
+            if needed_numbers is None or any(
+                all(a <= k <= b for a, k, b in zip(low, number, high, strict=True)) for number in needed_numbers
             ):
                 if low == high:
                     yield cell_part
                     continue
                 for half in self._halves(cell_part):
-                    yield from self._inside(half, cell_part.picked and cell_part.picked.numbers, wanted)
+                    yield from self._inside(half, cell_part.picked and cell_part.picked.numbers, needed_numbers)
 
     def spans(self, part: Move | Pick, numbers: Array | None = None) -> list[CellPart]:
         """The part with the chunks that it may read; of a pick, a part for all elements that read the same.
@@ -104,10 +104,10 @@ class Cells(NamedTuple):
         high = tuple([bisect.bisect_left(axis, stop) - 1 for axis, (_, stop) in zip(self.bounds, box, strict=True)])
         return [CellPart(move, low, high)]
 
-    def _near(self, pick: Pick, wanted: Collection[Number]) -> Array:
+    def _near(self, pick: Pick, needed_numbers: Collection[Number]) -> Array:
         """The elements that read bytes between the first and the last of some chunks."""
         move, strides, size = pick.move, self.layout.strides, self.layout.element_size
-        boxes = [self.box(number) for number in wanted]
+        boxes = [self.box(number) for number in needed_numbers]
         first = min(sum(a * stride for (a, _), stride in zip(box, strides, strict=True)) for box in boxes)
         last = max(sum((b - 1) * stride for (_, b), stride in zip(box, strides, strict=True)) for box in boxes)
         below, above = reach(move.sizes, [[stride] for stride in move.reads.strides], 1)
@@ -138,7 +138,7 @@ class Cells(NamedTuple):
         self, places: Sequence[Array], below: Sequence[int], above: Sequence[int]
     ) -> tuple[list[Array], list[Array]]:
         """The smallest and the largest coordinates that are read around places, as `box_between`."""
-        low, high = ([at + more for at, more in zip(places, ways, strict=True)] for ways in (below, above))
+        low, high = ([at + change for at, change in zip(places, ways, strict=True)] for ways in (below, above))
         for axis in reversed(range(1, len(places))):
             size = self.layout.sizes[axis]
             is_over = (low[axis] < 0) | (high[axis] >= size)

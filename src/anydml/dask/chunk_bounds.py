@@ -62,9 +62,9 @@ class AxisBounds(NamedTuple):
         cuts = _merged_runs([np.array(ends).reshape(-1), *(section.cuts for section in sections)])
         cuts = cuts[(cuts >= 0) & (cuts <= size)]
         widths = _widths(cuts, sections)
-        most = MAX_GROWTH * widths
-        wide = np.flatnonzero(np.diff(cuts) > most).tolist()
-        cuts = _merged_runs([cuts, *(np.arange(cuts[k], cuts[k + 1], most[k]) for k in wide)])
+        max_widths = MAX_GROWTH * widths
+        wide = np.flatnonzero(np.diff(cuts) > max_widths).tolist()
+        cuts = _merged_runs([cuts, *(np.arange(cuts[k], cuts[k + 1], max_widths[k]) for k in wide)])
         widths = _widths(cuts, sections)
         changes = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), widths.size]
         even = [at for a, b in itertools.pairwise(changes) for at in range(cuts[a], cuts[b], widths[a])]
@@ -92,10 +92,10 @@ def _widths(cuts: Numbers, sections: Sequence[Section]) -> Numbers:
         if section.width:
             first, last = np.searchsorted(cuts, (section.start, section.stop))
             widths[first:last] = np.minimum(widths[first:last], section.width)
-    known = np.flatnonzero(widths != NONE)
-    if not known.size:
+    with_width = np.flatnonzero(widths != NONE)
+    if not with_width.size:
         return np.full_like(widths, cuts[-1])
-    return widths[known[np.maximum(0, np.searchsorted(known, np.arange(widths.size), "right") - 1)]]
+    return widths[with_width[np.maximum(0, np.searchsorted(with_width, np.arange(widths.size), "right") - 1)]]
 
 
 def _widest_run(cuts: Numbers, widths: Numbers) -> tuple[int, int, int]:
@@ -111,7 +111,7 @@ def _widest_run(cuts: Numbers, widths: Numbers) -> tuple[int, int, int]:
 
 def _merged(cuts: Numbers, widths: Numbers) -> Numbers:
     """Return the cuts between which no more fit into the widths that are asked for there."""
-    kept, k = [0], 0
+    remaining, k = [0], 0
     while k < widths.size:
         width, end = int(widths[k]), widths.size
         while (fitting := int(np.searchsorted(cuts, cuts[k] + width, "right")) - 1) < end:
@@ -124,8 +124,8 @@ def _merged(cuts: Numbers, widths: Numbers) -> Numbers:
             room = MAX_GROWTH * int(np.min(widths[k:end]))
             end = min(end, max(k + 1, int(np.searchsorted(cuts, cuts[k] + room, "right")) - 1))
         k = end
-        kept.append(k)
-    return cuts[kept]
+        remaining.append(k)
+    return cuts[remaining]
 
 
 def bounds_of(axes: Sequence[AxisBounds]) -> list[Bounds]:

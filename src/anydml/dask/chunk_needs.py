@@ -98,7 +98,7 @@ def chunk_needs(
         ]
         if len(spans) == 1:
             [(operand, ranges)] = spans
-            read = inputs[operand].layout.element_size * math.prod([each.extent for each in ranges])
+            read = inputs[operand].layout.element_size * math.prod([axis_range.extent for axis_range in ranges])
         else:
             chunks = [*dict.fromkeys(chunks)]
             read = sum([inputs[operand].size(chunk) for operand, chunk in chunks])
@@ -138,14 +138,14 @@ def _by_axis(
     bounds = inputs[part.operand].bounds if part.operand >= 0 else ()
     fixed = [_Range.of(bounds[k], at, at) for k, at in enumerate(first)]
     by_axis: list[list[Any]] = []
-    seen: set[int] = set()
+    used_strides: set[int] = set()
     for axis in range(len(output_bounds)):
         run = runs.get(axis)
         count = 1 if run is None else run.size
         moving = [] if run is None else [(s, step) for s, step in enumerate(run.ways) if step]
-        if seen & {s for s, _ in moving}:
+        if used_strides & {s for s, _ in moving}:
             return None
-        seen |= {s for s, _ in moving}
+        used_strides |= {s for s, _ in moving}
         start = part.start[axis]
         spans: list[Any] = []
         for low, high in itertools.pairwise(output_bounds[axis]):

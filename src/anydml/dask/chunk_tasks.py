@@ -63,9 +63,9 @@ class ChunkBuilder:
             BindingError: an array does not have the type, dtype or shape that the Dask array declares.
         """
         result = self._empty(number)
-        held = [self._checked(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
-        moves, more = self._moves(number, {chunk: k for k, chunk in enumerate(chunks)}, len(held))
-        _run(moves, [*held, result, *more])
+        chunk_arrays = [self._checked(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
+        moves, constants = self._moves(number, {chunk: k for k, chunk in enumerate(chunks)}, len(chunk_arrays))
+        _run(moves, [*chunk_arrays, result, *constants])
         return result
 
     def piece(self, number: Number, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
@@ -73,14 +73,16 @@ class ChunkBuilder:
 
         Arguments and errors are those of `chunk`.
         """
-        held = [self._checked(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
-        moves, more = self._moves(number, {chunk: k for k, chunk in enumerate(chunks)}, len(held), are_all=False)
+        chunk_arrays = [self._checked(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
+        moves, constants = self._moves(
+            number, {chunk: k for k, chunk in enumerate(chunks)}, len(chunk_arrays), are_all=False
+        )
         packed, size = [], 0
         for move in moves:
-            packed.append(move._replace(destination=_packed(move, len(held), size)))
+            packed.append(move._replace(destination=_packed(move, len(chunk_arrays), size)))
             size += _size(move)
         piece = np.empty(size, np.uint8)
-        _run(packed, [*held, piece, *more])
+        _run(packed, [*chunk_arrays, piece, *constants])
         return piece
 
     def assembled(self, number: Number, groups: Sequence[Sequence[Chunk]], pieces: Sequence[Array]) -> Array:
@@ -93,7 +95,7 @@ class ChunkBuilder:
         """
         result = self._empty(number)
         place_of = {chunk: k for k, group in enumerate(groups) for chunk in group}
-        moves, more = self._moves(number, place_of, len(groups))
+        moves, constants = self._moves(number, place_of, len(groups))
         packed, ends = list[Move](), [0] * len(groups)
         for move in moves:
             if isinstance(move.source, Access) and (place := move.source.operand) < len(groups):
@@ -101,7 +103,7 @@ class ChunkBuilder:
                 ends[place] += _size(move)
             else:
                 packed.append(move)
-        _run(packed, [*pieces, result, *more])
+        _run(packed, [*pieces, result, *constants])
         return result
 
     def _empty(self, number: Number) -> Array:
@@ -123,9 +125,9 @@ class ChunkBuilder:
         """
         box = box_of_chunk(self.output_bounds, number)
         strides = Layout.packed(sizes_of(box), self.mapping.output.element_size).strides
-        wanted: list[set[Number]] = [set() for _ in self.cells]
+        wanted_chunks: list[set[Number]] = [set() for _ in self.cells]
         for k, chunk in place_of:
-            wanted[k].add(chunk)
+            wanted_chunks[k].add(chunk)
         moves, more, constants = list[Move](), list[Array](), dict[int, int]()
 
         def added(array: Array) -> int:
@@ -135,7 +137,7 @@ class ChunkBuilder:
         for part in self.mapping.within(box) if all(low < high for low, high in box) else ():
             operand = operand_of(part, len(self.cells))
             if operand is not None:
-                chunks = wanted[operand] if not are_all else None
+                chunks = wanted_chunks[operand] if not are_all else None
                 for cell_part in self.cells[operand].inside(part, chunks):
                     place = place_of[operand, cell_part.low]
                     moves.append(self._move(operand, cell_part, place, box, strides, count, added))

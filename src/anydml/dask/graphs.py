@@ -98,9 +98,9 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
             graph[piece] = Task(piece, _piece, shared_task, number, group, *refs)
         graph[place] = Task(place, _assembled, shared_task, number, groups[number], *map(TaskRef, keys))
     used = {operand for chunks in needs.values() for operand, _ in chunks}
-    whole = HighLevelGraph.from_collections(key, graph, dependencies=[inputs[k] for k in sorted(used)])
+    layers = HighLevelGraph.from_collections(key, graph, dependencies=[inputs[k] for k in sorted(used)])
     sizes = tuple(tuple(b - a for a, b in itertools.pairwise(axis)) or (0,) for axis in output_bounds)
-    return Array(whole, key, sizes, dtype=dtype)
+    return Array(layers, key, sizes, dtype=dtype)
 
 
 def _chunk(builder: ChunkBuilder, number: Number, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
@@ -132,21 +132,23 @@ def _within_memory(
         The chunks that each chunk of the result reads; in groups, where one task cannot read all; and all bounds.
     """
     parts = [*map(partial(CoordinateMove.of, mapping), mapping.moves)]
-    bounds = [tuple(each.bounds) for each in cells]
+    bounds = [tuple(axis_cells.bounds) for axis_cells in cells]
     inputs = [*map(InputChunks.of, mapping.inputs, bounds)]
     output_bounds = natural_bounds(mapping.output.sizes, parts, PickChunks.of_map(mapping, inputs), inputs)
-    largest = max([math.prod(each.chunk) * each.layout.element_size for each in inputs], default=0)
+    largest = max(
+        [math.prod(input_chunks.chunk) * input_chunks.layout.element_size for input_chunks in inputs], default=0
+    )
     while True:
         needs: dict[Number, Sequence[Chunk]] = {}
         groups: dict[Number, tuple[tuple[Chunk, ...], ...]] = {}
         worst = 0, ()  # type: tuple[int, Number]
         for number, written, chunks, read in chunk_needs(mapping, parts, output_bounds, cells):
-            room, needed = min(limit, max(MAX_CHUNKS * max(largest, written), SMALL_CHUNK)), written + read
+            room, chunk_bytes = min(limit, max(MAX_CHUNKS * max(largest, written), SMALL_CHUNK)), written + read
             needs[number] = chunks
-            if needed > room and len(chunks) > 1:
-                groups[number], needed = _grouped(cells, written, chunks, room)
-            if needed > worst[0]:
-                worst = needed, number
+            if chunk_bytes > room and len(chunks) > 1:
+                groups[number], chunk_bytes = _grouped(cells, written, chunks, room)
+            if chunk_bytes > worst[0]:
+                worst = chunk_bytes, number
         if worst[0] <= limit:
             return needs, groups, tuple(output_bounds)
         extents = [
@@ -178,13 +180,13 @@ def _grouped(
         The chunks of each task, and the bytes that the largest task needs.
     """
     groups: list[list[Chunk]] = []
-    largest = left = 0
+    largest = room_left = 0
     for operand, number in chunks:
         size = cells[operand].size(number)
-        if size > left:
+        if size > room_left:
             groups.append([])
-            left = room // MAX_CHUNKS
+            room_left = room // MAX_CHUNKS
         groups[-1].append((operand, number))
-        left -= size
-        largest = max(largest, room // MAX_CHUNKS - left)
+        room_left -= size
+        largest = max(largest, room // MAX_CHUNKS - room_left)
     return tuple(map(tuple, groups)), written + max(written, largest)

@@ -113,23 +113,23 @@ class InputChunks(NamedTuple):
         Returns:
             A number per dimension, 0 where that leads nowhere; and the elements of the chunk along all other axes.
         """
-        shares, left, sizes = [0] * len(dimensions), [*self.largest], self.layout.sizes
+        shares, remaining_sizes, sizes = [0] * len(dimensions), [*self.largest], self.layout.sizes
         walked = {axis for _, ways in dimensions for axis, step in enumerate(ways) if step}
         for k in sorted(range(len(dimensions)), key=lambda k: [*map(abs, dimensions[k][1])]):
             size, ways = dimensions[k]
             if not (leading := [axis for axis, step in enumerate(ways) if step]):
                 continue
-            shares[k], axis = min(left[axis] for axis in leading), leading[0]
+            shares[k], axis = min(remaining_sizes[axis] for axis in leading), leading[0]
             rows = -(-((size - 1) * abs(ways[axis]) + 1) // sizes[axis]) if len(leading) == 1 else 1
             if rows > 1:
                 shares[k] = min(shares[k], max(1, sizes[axis] // abs(ways[axis])))
-            for other in leading:
-                left[other] = -(-left[other] // min(size, left[other]))
+            for other_axis in leading:
+                remaining_sizes[other_axis] = -(-remaining_sizes[other_axis] // min(size, remaining_sizes[other_axis]))
             # What runs on in other rows leads along the axes before, too.
             while rows > 1 and axis:
                 axis -= 1
-                shares[k] *= left[axis]
-                left[axis] = -(-left[axis] // min(rows, left[axis]))
+                shares[k] *= remaining_sizes[axis]
+                remaining_sizes[axis] = -(-remaining_sizes[axis] // min(rows, remaining_sizes[axis]))
                 rows = -(-rows // sizes[axis])
         return shares, math.prod(size for axis, size in enumerate(self.chunk) if axis not in walked)
 
@@ -161,9 +161,14 @@ class PickChunks(NamedTuple):
         pick_chunks = []
         for move, pick, places in mapping.picks:
             if pick.operand < len(inputs):
-                whole, chunks = CoordinateMove.of(mapping, pick.move), inputs[pick.operand]
+                coordinates, chunks = CoordinateMove.of(mapping, pick.move), inputs[pick.operand]
                 pick_chunks.append(
-                    cls(places, whole, _pick_cuts(pick, whole, chunks), _pick_widths(move, whole, chunks))
+                    cls(
+                        places,
+                        coordinates,
+                        _pick_cuts(pick, coordinates, chunks),
+                        _pick_widths(move, coordinates, chunks),
+                    )
                 )
         return pick_chunks
 
@@ -178,7 +183,7 @@ class PickChunks(NamedTuple):
         return Section(start, stop, width, np.concatenate([cuts, *further]))
 
 
-def _pick_cuts(pick: Pick, whole: CoordinateMove, chunks: InputChunks) -> dict[int, Numbers]:
+def _pick_cuts(pick: Pick, coordinates: CoordinateMove, chunks: InputChunks) -> dict[int, Numbers]:
     """See `PickChunks.cuts`."""
     at, _ = pick._replace(is_kept=np.ones_like(pick.is_kept)).places(chunks.layout)
     numbers = np.zeros(pick.shift.size, np.int64)
@@ -187,12 +192,12 @@ def _pick_cuts(pick: Pick, whole: CoordinateMove, chunks: InputChunks) -> dict[i
     table = numbers.reshape(pick.shift.shape)
     axis_cuts = {}
     # Of the dimensions of an axis the outermost counts, which comes last.
-    for axis, run in {run.axis: run for run in sorted(whole.runs, key=lambda run: run.step)}.items():
+    for axis, run in {run.axis: run for run in sorted(coordinates.runs, key=lambda run: run.step)}.items():
         if run.number in pick.by:
             place = pick.by.index(run.number)
             others = tuple(n for n in range(table.ndim) if n != place)
             digits = np.flatnonzero((np.diff(table, axis=place) != 0).any(others)) + 1
-            axis_cuts[axis] = whole.start[axis] + digits * run.step
+            axis_cuts[axis] = coordinates.start[axis] + digits * run.step
     return axis_cuts
 
 
@@ -201,7 +206,7 @@ def chunk_of(bounds: Bounds, at: Array) -> Array:
     return np.searchsorted(bounds, at, "right") - 1
 
 
-def _pick_widths(move: Move, whole: CoordinateMove, chunks: InputChunks) -> dict[int, int]:
+def _pick_widths(move: Move, coordinates: CoordinateMove, chunks: InputChunks) -> dict[int, int]:
     """See `PickChunks.widths`."""
     source, count = move.reads, len(move.sizes)
     steps = (*source.strides, *(lookup.stride for lookup in source.lookups))
@@ -215,19 +220,21 @@ def _pick_widths(move: Move, whole: CoordinateMove, chunks: InputChunks) -> dict
         if width and (by := {k for k, stride in enumerate(lookup.strides) if stride}):
             joined = [group for group in groups if group[0] & by]
             groups = [group for group in groups if not group[0] & by]
-            groups.append((by.union(*(more for more, _ in joined)), math.prod([width, *(more for _, more in joined)])))
+            groups.append(
+                (by.union(*(shares for shares, _ in joined)), math.prod([width, *(shares for _, shares in joined)]))
+            )
     for by, looked_up in groups:
         free = sorted(by - widths.keys(), reverse=True)
         # Several axes of indices: at most eight times as many chunks as if each had chunks of this width.
         width = looked_up * room if len(free) > 1 else looked_up
         pick_count = math.prod(min(move.sizes[k], width) for k in by)
-        left = min(MAX_GROWTH * width, max(width, -(-pick_count // MAX_GROWTH)))
+        picks_left = min(MAX_GROWTH * width, max(width, -(-pick_count // MAX_GROWTH)))
         for k in free:
-            widths[k] = min(width, left)
-            left = -(-left // min(move.sizes[k], widths[k]))
+            widths[k] = min(width, picks_left)
+            picks_left = -(-picks_left // min(move.sizes[k], widths[k]))
     picked = set[int]().union(*(by for by, _ in groups))
-    axes = {run.axis for run in whole.runs if run.number in picked}
-    return {axis: _width(whole.along(axis)[0], widths) for axis in axes}
+    axes = {run.axis for run in coordinates.runs if run.number in picked}
+    return {axis: _width(coordinates.along(axis)[0], widths) for axis in axes}
 
 
 def natural_bounds(
@@ -273,8 +280,8 @@ def _section(
     if move.operand < 0:
         return Section(start, stop, 0, ())
     chunks = inputs[move.operand]
-    every, room = chunks.shares([(run.size, run.ways) for run in move.runs])
-    shares = {run.number: share for run, share in zip(move.runs, every, strict=True) if share}
+    all_shares, room = chunks.shares([(run.size, run.ways) for run in move.runs])
+    shares = {run.number: share for run, share in zip(move.runs, all_shares, strict=True) if share}
     leading = [run for run in runs if run.number in shares]
     if runs and not leading:
         return Section(start, stop, max(room, chunks.room), ())

@@ -101,7 +101,9 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
             for count in ("DimensionCount", f"{name.removesuffix('s')}Count"):
                 _check_count(desc, count, name, len(numbers), place)
         elif hint == Scalar:
-            data_type = next(known for known in values.values() if isinstance(known, DataType))
+            data_type = next(
+                data_type_value for data_type_value in values.values() if isinstance(data_type_value, DataType)
+            )
             values[field.name] = parse_scalar(desc[name], data_type, at)
         else:
             values[field.name] = _parse_single(_without_none(hint), desc[name], at)

@@ -94,9 +94,9 @@ def loads(text: str, place: JsonPath) -> Any:
         value = dict(pairs)
         if len(value) == len(pairs):
             return value
-        seen: set[str] = set()
+        earlier_keys: set[str] = set()
         marked = _WithDuplicate(value)
-        marked.key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        marked.key = next(key for key, _ in pairs if key in earlier_keys or earlier_keys.add(key))  # type: ignore[func-returns-value]
         duplicates.append(marked)
         return marked
 

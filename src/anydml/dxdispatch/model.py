@@ -196,12 +196,12 @@ def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resourc
     if fields.initial_values == "deferred":
         return Resource(place, name, None, None, 0)
     initializer = parse_initializer(fields.initial_values, data_type, folder, place / "initialValues")
-    needed = initializer.byte_count + fields.initial_values_offset_in_bytes
+    min_size = initializer.byte_count + fields.initial_values_offset_in_bytes
     size = fields.size_in_bytes
     if size is None:
         # DirectML binds buffers of a multiple of 4 bytes.
         size = (initializer.byte_count + 3) & ~3
-    if needed > size:
+    if min_size > size:
         at = f" at offset {fields.initial_values_offset_in_bytes}" if fields.initial_values_offset_in_bytes else ""
         raise (place / "sizeInBytes").error(
             f"is {size}, too few for {count_noun(initializer.byte_count, 'byte')} of values{at}"

@@ -75,7 +75,9 @@ def _check_size(size: int, place: JsonPath) -> None:
         raise place.error(f"{reason}; put its values into .npy files (sourcePath)")
     if size < UNCHECKED_BYTES:
         return
-    needed, available = size * BYTES_PER_BYTE, limits.available_memory()
-    if available is not None and needed > available:
+    parsing_bytes, available = size * BYTES_PER_BYTE, limits.available_memory()
+    if available is not None and parsing_bytes > available:
         have = f"{bytes_text(available)} of memory are available"
-        raise place.error(f"reading it may take {bytes_text(needed)}, but {have}; put its values into .npy files")
+        raise place.error(
+            f"reading it may take {bytes_text(parsing_bytes)}, but {have}; put its values into .npy files"
+        )

@@ -47,8 +47,8 @@ def check_known(binding: Binding, written: Mapping[Resource, Contents], is_known
     """
     contents = written.get(binding.resource)
     if contents is not None and (contents.size is not None) != is_known:
-        what = f"{show(binding.resource.name)} is written with a shape that is known, and with one that is not"
-        raise binding.place.error(f"{what}; bind another resource")
+        message = f"{show(binding.resource.name)} is written with a shape that is known, and with one that is not"
+        raise binding.place.error(f"{message}; bind another resource")
 
 
 def check_dimensions(place: JsonPath, resource: Resource, dimensions: Sizes, data_type: DataType, stop: int) -> None:
@@ -57,9 +57,9 @@ def check_dimensions(place: JsonPath, resource: Resource, dimensions: Sizes, dat
     Raises:
         ModelError: the array is larger.
     """
-    needed = math.prod(dimensions) * data_type.itemsize
-    if needed > stop:
-        many = f"{list(dimensions)} of {data_type} are {needed} bytes"
+    tensor_bytes = math.prod(dimensions) * data_type.itemsize
+    if tensor_bytes > stop:
+        many = f"{list(dimensions)} of {data_type} are {tensor_bytes} bytes"
         raise place.error(f"{many}, but {show(resource.name)} has {stop}")
 
 
@@ -89,9 +89,9 @@ def _inputs(command: Dispatch, run: OnnxModel, written: Mapping[Resource, Conten
         if binding is None:
             yield BoundTensor(tensor, shape, None)
             continue
-        needed, size = tensor.bytes_of(shape), size_of(binding, written)
+        tensor_bytes, size = tensor.bytes_of(shape), size_of(binding, written)
         _check_room(binding, tensor, shape, size)
-        yield BoundTensor(tensor, shape, Range(binding.place, name, binding.resource, 0, needed))
+        yield BoundTensor(tensor, shape, Range(binding.place, name, binding.resource, 0, tensor_bytes))
 
 
 def _outputs(
@@ -102,18 +102,22 @@ def _outputs(
         if binding is None:
             continue
         shape, resource = output_shape(tensor, binding.shape), binding.resource
-        needed = 0 if shape is None else tensor.bytes_of(shape)
+        tensor_bytes = 0 if shape is None else tensor.bytes_of(shape)
         if resource.initializer:
             if shape is None:
-                what = f"output {show(name)} has no static shape"
-                raise binding.place.error(f"{what}; bind it with a shape, or to a resource whose values are deferred")
+                message = f"output {show(name)} has no static shape"
+                raise binding.place.error(
+                    f"{message}; bind it with a shape, or to a resource whose values are deferred"
+                )
             _check_room(binding, tensor, shape, resource.size_in_bytes)
         else:
             check_known(binding, written, shape is not None)
-            written[resource] = Contents(tensor.data_type, None if shape is None else needed, shape or (), needed)
+            written[resource] = Contents(
+                tensor.data_type, None if shape is None else tensor_bytes, shape or (), tensor_bytes
+            )
             if shape is not None:
-                sizes[resource] = max(sizes.get(resource, 0), needed)
-        yield BoundTensor(tensor, shape, Range(binding.place, name, resource, 0, needed))
+                sizes[resource] = max(sizes.get(resource, 0), tensor_bytes)
+        yield BoundTensor(tensor, shape, Range(binding.place, name, resource, 0, tensor_bytes))
 
 
 def _binding(command: Dispatch, tensor: GraphTensor) -> Binding | None:
@@ -133,7 +137,7 @@ def _binding(command: Dispatch, tensor: GraphTensor) -> Binding | None:
 
 
 def _check_room(binding: Binding, tensor: GraphTensor, shape: Sizes, size: int) -> None:
-    needed = tensor.bytes_of(shape)
-    if needed > size:
-        what = f"{show(binding.resource.name)} has {size} bytes"
-        raise binding.place.error(f"{what}, but {show(tensor.name)} of shape {list(shape)} needs {needed}")
+    tensor_bytes = tensor.bytes_of(shape)
+    if tensor_bytes > size:
+        available = f"{show(binding.resource.name)} has {size} bytes"
+        raise binding.place.error(f"{available}, but {show(tensor.name)} of shape {list(shape)} needs {tensor_bytes}")

@@ -29,7 +29,7 @@ def find_outside_indices(todo: Schedule, contents: Callable[[Resource], Array]) 
         contents: returns the initial bytes of a resource.
     """
     written: set[Resource] = set()
-    seen: set[tuple[JsonPath, str]] = set()
+    reported: set[tuple[JsonPath, str]] = set()
     for step in todo.steps:
         if isinstance(step, OnnxStep):
             written.update(bound.at.resource for bound in step.outputs if bound.at is not None)
@@ -41,10 +41,12 @@ def find_outside_indices(todo: Schedule, contents: Callable[[Resource], Array]) 
                 continue
             bound = step.inputs[lookup.operand]
             is_known = bound.resource.initializer and (bound.initial or bound.resource not in written)
-            said = _describe_indices(contents(bound.resource)[bound.start :], sizes, lookup) if is_known else None
-            if said is not None and (bound.place, said) not in seen:
-                seen.add((bound.place, said))
-                yield bound.place, f"{operator}: {bound.name} has {said}"
+            description = (
+                _describe_indices(contents(bound.resource)[bound.start :], sizes, lookup) if is_known else None
+            )
+            if description is not None and (bound.place, description) not in reported:
+                reported.add((bound.place, description))
+                yield bound.place, f"{operator}: {bound.name} has {description}"
         written.update(bound.resource for bound in step.outputs)
 
 
@@ -69,5 +71,5 @@ def _describe_indices(buffer: Array, sizes: tuple[int, ...], lookup: Lookup) -> 
     wrong = indices[(indices < min_index) | (indices >= lookup.size)]
     if not wrong.size:
         return None
-    what = "clamps it to the nearest end" if lookup.outside == "clamp" else "skips it"
-    return f"{wrong[0]}, but the axis has {lookup.size}: DirectML {what}"
+    effect = "clamps it to the nearest end" if lookup.outside == "clamp" else "skips it"
+    return f"{wrong[0]}, but the axis has {lookup.size}: DirectML {effect}"

@@ -141,9 +141,9 @@ def _compile_operators(
 
 
 def _check_memory(model: Model, todo: Schedule) -> None:
-    needed, available = todo.bytes_needed, limits.available_memory()
-    if available is not None and needed > available:
-        amounts = f"{bytes_text(needed)}, but {bytes_text(available)} are available"
+    run_bytes, available = todo.bytes_needed, limits.available_memory()
+    if available is not None and run_bytes > available:
+        amounts = f"{bytes_text(run_bytes)}, but {bytes_text(available)} are available"
         largest = max(todo.sizes, key=lambda resource: todo.sizes[resource])
         share = bytes_text(todo.sizes[largest])
         raise largest.place.error(f"the model's resources need {amounts}; this one needs {share}")
@@ -253,8 +253,8 @@ def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None
 
 def _results(todo: Schedule, contents: _Contents) -> Mapping[str, Array]:
     results = {}
-    for resource, (data_type, known, *_) in todo.contents.items():
+    for resource, (data_type, known_size, *_) in todo.contents.items():
         dtype = data_type.dtype if data_type else np.dtype(np.uint8)
-        size = len(contents[resource]) if known is None else known
+        size = len(contents[resource]) if known_size is None else known_size
         results[resource.name] = contents[resource][: size // dtype.itemsize * dtype.itemsize].view(dtype)
     return results

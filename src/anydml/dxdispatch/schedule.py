@@ -129,25 +129,25 @@ def _bind_ranges(
     for name, tensor in tensors:
         points.setdefault(name.partition("[")[0], []).append(tensor)
     ranges = []
-    for point, wanted in points.items():
-        bindings, initial = _at_point(command, run, point, wanted)
-        for i, (tensor, binding) in enumerate(zip(wanted, bindings, strict=True)):
-            name = f"{point}[{i}]" if len(wanted) > 1 else point
-            resource, start, needed = binding.resource, binding.offset_in_bytes, tensor.size_in_bytes
+    for point, point_tensors in points.items():
+        bindings, initial = _at_point(command, run, point, point_tensors)
+        for i, (tensor, binding) in enumerate(zip(point_tensors, bindings, strict=True)):
+            name = f"{point}[{i}]" if len(point_tensors) > 1 else point
+            resource, start, tensor_bytes = binding.resource, binding.offset_in_bytes, tensor.size_in_bytes
             if sizes is not None and not resource.initializer:
                 # A packed tensor is written to a file with its sizes, a strided one as the 1-D span that it occupies.
                 packed = tensor.sizes if tensor.strides is None else ()
                 check_known(binding, written, is_known=True)
-                written[resource] = Contents(tensor.data_type, tensor.span_in_bytes, packed, needed)
-                size = sizes[resource] = max(sizes.get(resource, 0), start + needed)
+                written[resource] = Contents(tensor.data_type, tensor.span_in_bytes, packed, tensor_bytes)
+                size = sizes[resource] = max(sizes.get(resource, 0), start + tensor_bytes)
             else:
                 size = size_of(binding, written)
-            if start + needed > size:
+            if start + tensor_bytes > size:
                 after = f" from byte {start} on" if start else ""
                 raise binding.place.error(
-                    f"{show(resource.name)} has {max(size - start, 0)} bytes{after}, but {name} needs {needed}"
+                    f"{show(resource.name)} has {max(size - start, 0)} bytes{after}, but {name} needs {tensor_bytes}"
                 )
-            ranges.append(Range(binding.place, name, resource, start, start + needed, initial))
+            ranges.append(Range(binding.place, name, resource, start, start + tensor_bytes, initial))
     return ranges
 
 
@@ -186,11 +186,11 @@ def check_overlap(
 
 
 def _at_point(
-    command: Dispatch, run: Dispatchable, point: str, wanted: list[TensorDesc]
+    command: Dispatch, run: Dispatchable, point: str, tensors: list[TensorDesc]
 ) -> tuple[tuple[Binding, ...], bool]:
     """Return the bindings of a bind point, and whether they were made at initialisation rather than by the command."""
     initial = run.bindings
-    owned = any(tensor.flags & TensorFlags.OWNED_BY_DML for tensor in wanted)
+    owned = any(tensor.flags & TensorFlags.OWNED_BY_DML for tensor in tensors)
     at = command.place / "bindings"
     if owned and point in initial and point in command.bindings:
         raise (at / point).error("is OWNED_BY_DML and already bound by its dispatchable; bind it once")
@@ -202,9 +202,9 @@ def _at_point(
         hint = f"; there is no {names(unknown)} to bind, only {names(points)}" if unknown else ""
         raise (at / point).error(f"nothing is bound to {show(run.name)}{hint}")
     bindings = chosen[point]
-    if len(bindings) != len(wanted):
+    if len(bindings) != len(tensors):
         place = at / point if chosen is command.bindings else bindings[0].place if bindings else at
-        raise place.error(f"{len(bindings)} resources are bound, but {show(run.name)} has {len(wanted)}")
+        raise place.error(f"{len(bindings)} resources are bound, but {show(run.name)} has {len(tensors)}")
     return bindings, chosen is initial
 
 

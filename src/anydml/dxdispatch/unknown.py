@@ -45,10 +45,10 @@ def unknown_fields(
     """
     lines: list[str] = []
     count = 0
-    for where, what, name, allowed in _model(root, place, graphs):
+    for where, noun, name, allowed in _model(root, place, graphs):
         count += 1
         if count <= MAX_TOLD:
-            lines.append(f"{where.location}: unknown {what} {_quote(name)}{_advice(name, list(allowed))}")
+            lines.append(f"{where.location}: unknown {noun} {_quote(name)}{_advice(name, list(allowed))}")
     if count > MAX_TOLD:
         lines.append(f"{place}: and {count - MAX_TOLD} more unknown fields")
     return tuple(lines)
@@ -153,8 +153,8 @@ def _known_names(kind: type[schema.Fields]) -> list[str]:
     return [*(str(field.alias) for field in kind.model_fields.values()), *kind.ELSEWHERE]
 
 
-def _others(value: Mapping[str, Any], place: JsonPath, allowed: Iterable[str], what: str = "field") -> Iterator[_Found]:
+def _others(value: Mapping[str, Any], place: JsonPath, allowed: Iterable[str], noun: str = "field") -> Iterator[_Found]:
     allowed = list(allowed)
     for name in value:
         if name not in allowed:
-            yield place, what, name, allowed
+            yield place, noun, name, allowed

@@ -64,7 +64,7 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
     sheets, columns = _sheets(section)
     moves = section.moves
     touches = [_find_touches(section, sheets, move) for move in moves[:MAX_MOVES]]
-    placed, are_striped = divide_into_stripes(touches)
+    drawn_moves, are_striped = divide_into_stripes(touches)
     parts: list[str] = []
     lines: list[str] = []
     for column in columns:
@@ -73,7 +73,7 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
             sheet_svg += _sheet(k, sheets[k])
             drawn = [
                 (n, place, touch.back)
-                for n, places in enumerate(placed)
+                for n, places in enumerate(drawn_moves)
                 for touch, (operand, stripes) in zip(touches[n], places, strict=True)
                 if operand == k
                 for place in stripes
@@ -85,7 +85,7 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
                 sheet_svg += _part(moves[n], n % COLOURS, place, end - start if sheets[k].depth else 0)
             sheet_svg += _grid(sheets[k])
         parts += column.group(sheet_svg)
-    for n, places in enumerate(placed):
+    for n, places in enumerate(drawn_moves):
         lines += _arrows(moves[n], n % COLOURS, places, touches[n])
     text = []
     if any(not sheet.tensor.is_packed for sheet in sheets.values()):
@@ -129,16 +129,16 @@ def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
         (len(tensor.sizes) - 2,) if depth else axes
         for tensor, depth, axes in zip(tensors, depths, _axes_down(section), strict=True)
     ]
-    shown = [k for k, tensor in enumerate(tensors) if tensor.count][:MAX_TENSORS]
-    shapes = {k: _rows_and_columns(tensors[k], down[k]) for k in shown}
+    drawn = [k for k, tensor in enumerate(tensors) if tensor.count][:MAX_TENSORS]
+    shapes = {k: _rows_and_columns(tensors[k], down[k]) for k in drawn}
     rows = max((shape[0] for shape in shapes.values()), default=1)
     columns = max((shape[1] for shape in shapes.values()), default=1)
     sizes = {
         k: (max(WIDTH * wide // columns, MIN_TENSOR), max(HEIGHT * high // rows, MIN_TENSOR))
         for k, (high, wide) in shapes.items()
     }
-    labels = {k: _label(k, tensors[k]) for k in shown}
-    above = {k: 4 + LINE * len(labels[k]) + depths[k] for k in shown}
+    labels = {k: _label(k, tensors[k]) for k in drawn}
+    above = {k: 4 + LINE * len(labels[k]) + depths[k] for k in drawn}
     positions, places = arrange(
         tensors,
         {

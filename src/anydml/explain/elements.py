@@ -122,11 +122,11 @@ def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: boo
                 below += drawn
         parts.append((column, below, values))
     overwritten = itertools.chain(*lines)
-    shown = [line for column, below, _ in parts for line in column.group(below)]
-    shown += [*overwritten, *(line for column, _, values in parts for line in column.group(values))]
+    drawing = [line for column, below, _ in parts for line in column.group(below)]
+    drawing += [*overwritten, *(line for column, _, values in parts for line in column.group(values))]
     about = "; ".join(f"#{k}: {tensor}" for k, tensor in enumerate(section.tensors))
     is_quiet = sum(tensor.count for tensor in section.tensors) > MAX_ARROWED or line_count > MAX_ARROWS
-    return svg(section.title, about, columns, shown, number, is_alone, is_quiet)
+    return svg(section.title, about, columns, drawing, number, is_alone, is_quiet)
 
 
 def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator[str]:

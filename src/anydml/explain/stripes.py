@@ -55,8 +55,8 @@ def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tup
     # The lowest lane that no earlier neighbour has taken.
     lanes: list[int] = []
     for k in range(len(touches)):
-        taken = {lanes[other] for other in neighbours[k] if other < k}
-        lanes.append(next(lane for lane in range(len(touches)) if lane not in taken))
+        neighbour_lanes = {lanes[other] for other in neighbours[k] if other < k}
+        lanes.append(next(lane for lane in range(len(touches)) if lane not in neighbour_lanes))
     places: list[list[Place]] = [[] for _ in touches]
     for group in _groups(neighbours):
         boxes = [touches[k][1].place for k in group]
@@ -77,12 +77,12 @@ def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tup
 
 def _groups(neighbours: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     """Yield the connected components of a graph, each as a list of its nodes."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     for k in range(len(neighbours)):
         group, waiting = [], [k]
         while waiting:
-            if (node := waiting.pop()) not in seen:
-                seen.add(node)
+            if (node := waiting.pop()) not in visited:
+                visited.add(node)
                 group.append(node)
                 waiting += neighbours[node]
         if group:
@@ -111,16 +111,16 @@ def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[
     return rectangles or [(x + lane % width, y, 1, height)]
 
 
-def _share(one: Touch, other: Touch, is_first: bool) -> bool:
+def _share(touch: Touch, earlier_touch: Touch, is_first: bool) -> bool:
     """Whether two touches overlap, and the order of the moves puts neither above the other."""
-    first = one if is_first else other
+    first = touch if is_first else earlier_touch
     return (
-        one.operand == other.operand
+        touch.operand == earlier_touch.operand
         and not first.is_under
-        and max(one.back[0], other.back[0]) < min(one.back[1], other.back[1])
+        and max(touch.back[0], earlier_touch.back[0]) < min(touch.back[1], earlier_touch.back[1])
         and all(
-            max(one.place[k], other.place[k])
-            < min(one.place[k] + one.place[k + 2], other.place[k] + other.place[k + 2])
+            max(touch.place[k], earlier_touch.place[k])
+            < min(touch.place[k] + touch.place[k + 2], earlier_touch.place[k] + earlier_touch.place[k + 2])
             for k in (0, 1)
         )
     )

@@ -146,9 +146,9 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
         desc = findings[number].desc
         assert desc is not None, "it has a cost"
         yield _operator(f"{findings[number].node}: {desc!r}", desc, desc.layouts(), {}, device)
-    if left := by_cost[MAX_SECTIONS:]:
-        written = bytes_text(sum(costs[number] for number in left))
-        yield f"The {MAX_SECTIONS} operators that write most are explained; {len(left)} more write {written}."
+    if unexplained := by_cost[MAX_SECTIONS:]:
+        written = bytes_text(sum(costs[number] for number in unexplained))
+        yield f"The {MAX_SECTIONS} operators that write most are explained; {len(unexplained)} more write {written}."
     yield from (str(finding.error) for finding in findings if finding.error is not None)
     yield from left_out(findings)
     if text := out_of_scope(findings):
@@ -214,7 +214,7 @@ def _dispatch(
 
     bound_tensors = [*inputs, *outputs]
     if all(bound.resource in contents for bound in bound_tensors):
-        first, second = ([contents[b.resource][b.start : b.stop] for b in some] for some in (inputs, outputs))
+        first, second = ([contents[b.resource][b.start : b.stop] for b in bindings] for bindings in (inputs, outputs))
         try:
             Device("numpy").compile_operator(desc).bind(first, second).dispatch()
             return

@@ -50,5 +50,5 @@ def as_document(sections: Sequence[Section], notes: Sequence[str]) -> dict[str, 
 
 
 def _first(lines: list[str], noun: str) -> list[str]:
-    more = len(lines) - MAX_LINES
-    return lines if more <= 0 else [*lines[:MAX_LINES], f"  and {more} more {noun}"]
+    hidden = len(lines) - MAX_LINES
+    return lines if hidden <= 0 else [*lines[:MAX_LINES], f"  and {hidden} more {noun}"]

@@ -248,9 +248,9 @@ class Address(_LocalPath):
         """
         import obstore
 
-        left = iter(paths)
+        remaining = iter(paths)
         try:
-            while several := [path.key for path in islice(left, AT_A_TIME)]:
+            while several := [path.key for path in islice(remaining, AT_A_TIME)]:
                 with suppress(FileNotFoundError):
                     obstore.delete(self.store, several)
         except OSError:

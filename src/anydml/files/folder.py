@@ -35,8 +35,8 @@ class Folder:
         if not os.path.exists(path) and self.allow_outside:
             path = Path.cwd() / _portable_path(written)
         if not os.path.isfile(path):
-            what = "is not a file" if os.path.exists(path) else "does not exist"
-            raise place.error(f"{show(written)} {what}: it was looked for at {path}")
+            reason = "is not a file" if os.path.exists(path) else "does not exist"
+            raise place.error(f"{show(written)} {reason}: it was looked for at {path}")
         return path
 
     def target(self, written: str, place: JsonPath) -> Path:

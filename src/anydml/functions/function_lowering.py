@@ -78,8 +78,8 @@ def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred,
     results = [Layout.packed(output.shape, ZERO_SIZE) for output in outputs]
     program = lowered(function.label, function, layouts, names, results, tuple(parameters))
     scratch = [operand.size // ZERO_SIZE for operand in program.operands if operand.role == "scratch"]
-    more = [np.empty(size, outputs[0].dtype) for size in scratch]
-    move_references(program, [*inputs, *outputs, *program.constants, *more], filler)
+    scratch_arrays = [np.empty(size, outputs[0].dtype) for size in scratch]
+    move_references(program, [*inputs, *outputs, *program.constants, *scratch_arrays], filler)
 
 
 def lowered(

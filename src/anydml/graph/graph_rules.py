@@ -89,8 +89,8 @@ def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pro
             if name.endswith("NodeIndex"):
                 count = len(desc.nodes)
             if count is not None and not 0 <= number < count:
-                what = "node" if name.endswith("NodeIndex") else name[5:-5].lower()
-                message = f"{field}.{name} is {number}, but the graph has {count_noun(count, what)}"
+                noun = "node" if name.endswith("NodeIndex") else name[5:-5].lower()
+                message = f"{field}.{name} is {number}, but the graph has {count_noun(count, noun)}"
                 yield _problem(f"{field}.{name}", message, f"{name} must be 0 to {count - 1}")
                 break
         else:
@@ -108,9 +108,9 @@ def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: s
         if isinstance(node, OperatorGraphNodeDesc):
             count = len(tensors[number].inputs if kind == "Input" else tensors[number].outputs)
             if not 0 <= index < count:
-                what = f"{label} ({node.operator.OPERATOR}) has {count_noun(count, kind.lower())}"
+                total = f"{label} ({node.operator.OPERATOR}) has {count_noun(count, kind.lower())}"
                 rule = f"{name} must be 0 to {count - 1}: optional tensors that are left out are not counted"
-                yield _problem(f"{field}.{name}", f"{field}.{name} is {index}, but {what}", rule)
+                yield _problem(f"{field}.{name}", f"{field}.{name} is {index}, but {total}", rule)
         elif kind == "Input":
             message = f"{field} leads to {label}, which is a constant"
             yield _problem(f"{field}.ToNodeIndex", message, "constant nodes must have no inputs")
@@ -212,11 +212,11 @@ def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pr
             node_label(desc, input_edge.to_node_index),
             tensors[input_edge.to_node_index].inputs[input_edge.to_node_input_index],
         )
-        first_use, other = first.setdefault(input_edge.graph_input_index, (f"{target}.{name}", tensor))
+        first_use, first_tensor = first.setdefault(input_edge.graph_input_index, (f"{target}.{name}", tensor))
         yield from _sizes_agree(
-            field, f"{first_use}.TotalTensorSizeInBytes", other.size_in_bytes, f"{target}.{name}", tensor
+            field, f"{first_use}.TotalTensorSizeInBytes", first_tensor.size_in_bytes, f"{target}.{name}", tensor
         )
-        if (tensor.flags ^ other.flags) & TensorFlags.OWNED_BY_DML:
+        if (tensor.flags ^ first_tensor.flags) & TensorFlags.OWNED_BY_DML:
             uses = f"{first_use} and {target}.{name}"
             message = f"{field}: Inputs[{input_edge.graph_input_index}] feeds {uses}, of which one is"
             rule = "node inputs that one input of the graph feeds must agree on OWNED_BY_DML"

@@ -25,7 +25,7 @@ def is_same_view(source: TensorDesc, target: TensorDesc) -> bool:
     if source.sizes != target.sizes or source.data_type.itemsize != target.data_type.itemsize:
         return False
     pairs = zip(source.sizes, source.element_strides, target.element_strides, strict=True)
-    return all(size == 1 or one == other for size, one, other in pairs)
+    return all(size == 1 or source_stride == target_stride for size, source_stride, target_stride in pairs)
 
 
 def reinterpret(value: Value, source: TensorDesc, target: TensorDesc) -> Value:

@@ -157,9 +157,9 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """Return PyTorch's dtype from NumPy, or that of the same name and size from ml_dtypes, or plain bytes."""
     name = str(dtype).removeprefix("torch.")
     try:
-        known: np.dtype[Any] = np.dtype(name)
-        if known.isbuiltin == 1:
-            return known
+        numpy_type: np.dtype[Any] = np.dtype(name)
+        if numpy_type.isbuiltin == 1:
+            return numpy_type
     except TypeError:
         pass
     import ml_dtypes

@@ -62,9 +62,9 @@ def _limits() -> Iterator[tuple[int, int]]:
     if sys.platform == "win32":
         return
     try:
-        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         available = _number("/proc/meminfo", "MemAvailable: *")
-        yield whole, 0 if available is None else whole - 1024 * available
+        yield total, 0 if available is None else total - 1024 * available
     except (AttributeError, ValueError, OSError):
         # A system that does not tell.
         pass

@@ -129,16 +129,16 @@ def overlapping_pairs(lattices: Sequence[Lattice], most_pairs: float = math.inf)
                 pending += parts
                 continue
         before: list[Lattice] = []
-        for one in sorted(group):
-            before = [other for other in before if one.low < other.low + other.reach()]
+        for lattice in sorted(group):
+            before = [other for other in before if lattice.low < other.low + other.reach()]
             for other in before:
-                if one.is_written or other.is_written:
+                if lattice.is_written or other.is_written:
                     compared += 1
                     if compared > most_pairs:
                         raise TooManyPairsError
-                    if other.meets(one):
-                        yield other, one
-            before.append(one)
+                    if other.meets(lattice):
+                        yield other, lattice
+            before.append(lattice)
 
 
 def _divide(group: list[Lattice]) -> list[list[Lattice]]:

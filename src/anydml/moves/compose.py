@@ -45,9 +45,9 @@ class Composer:
 
     def copy(self) -> Composer:
         """Return an independent copy."""
-        other = Composer(self.name)
-        other._operands, other._moves, other._counts = {**self._operands}, [*self._moves], {**self._counts}
-        return other
+        copied = Composer(self.name)
+        copied._operands, copied._moves, copied._counts = {**self._operands}, [*self._moves], {**self._counts}
+        return copied
 
     def operand(self, number: int) -> Operand:
         """Return the operand of a number."""
@@ -124,12 +124,12 @@ class Composer:
         Returns:
             A value in which the axes of the indices replace the first axis, and the other axes are gone.
         """
-        known = [(axis, self.without_fills(indices), dtype) for axis, indices, dtype in picks]
-        count = len(known[0][1].sizes)
+        simple_picks = [(axis, self.without_fills(indices), dtype) for axis, indices, dtype in picks]
+        count = len(simple_picks[0][1].sizes)
 
         def points(source: Value) -> Value:
             place = 0
-            for number, (axis, indices, dtype) in enumerate(reversed(known)):
+            for number, (axis, indices, dtype) in enumerate(reversed(simple_picks)):
                 source = source.pick(indices, dtype, axis, outside)
                 for k in reversed(range(count if number else 0)):
                     source = source.diagonal(axis + k, place + count - 1 + k)
@@ -202,8 +202,8 @@ class Composer:
         pieces = []
         for piece in value.pieces:
             if is_counting(piece.source):
-                (known,) = self.constant("numbers", numbers(piece)).pieces
-                piece = piece._replace(source=known.source)  # noqa: PLW2901
+                (constant_piece,) = self.constant("numbers", numbers(piece)).pieces
+                piece = piece._replace(source=constant_piece.source)  # noqa: PLW2901
             pieces.append(piece)
         return value.of(pieces)
 

@@ -49,10 +49,10 @@ def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
     if first is not None and second is not None:
         remaining = [k for k in range(len(piece.factors)) if k != second]
 
-        def both(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        def along_both(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
             return 0, tuple(strides[k] + (strides[second] if k == first else 0) for k in remaining)
 
-        piece = Piece(piece.start, tuple(piece.factors[k] for k in remaining), on_strides(piece.source, both))
+        piece = Piece(piece.start, tuple(piece.factors[k] for k in remaining), on_strides(piece.source, along_both))
     closed = tuple(
         factor._replace(axis=axis if factor.axis == other else factor.axis - (factor.axis > other))
         for factor in piece.factors
@@ -184,17 +184,17 @@ def _cut_at_blocks(piece: Piece, axis: int, inner: int, k: int, below: int) -> I
         raise NotComposableError(f"axis {axis} is split where the axes that it was made of are not")
     block = inner // step
     head = min(size, (block - low // step) % block)
-    whole = (size - head) // block
+    block_count = (size - head) // block
     if head:
         yield from split_axis(_digits(piece, k, 0, head), axis, inner)
-    if whole:
-        body = _digits(piece, k, head, whole * block)
+    if block_count:
+        body = _digits(piece, k, head, block_count * block)
         factors = (*body.factors, Factor(axis, block, step))
-        outer = Factor(axis, whole, step * block)
+        outer = Factor(axis, block_count, step * block)
         source = on_strides(
             body.source,
             lambda strides: (0, (*strides[:k], strides[k] * block, *strides[k + 1 :], strides[k])),
         )
         yield from split_axis(Piece(body.start, (*factors[:k], outer, *factors[k + 1 :]), source), axis, inner)
-    if rest := size - head - whole * block:
+    if rest := size - head - block_count * block:
         yield from split_axis(_digits(piece, k, size - rest, rest), axis, inner)

@@ -37,16 +37,16 @@ def without_fills(program: Program) -> Program:
     if not patterns:
         return program
     first = sum(operand.role != "scratch" for operand in program.operands)
-    whole = dict.fromkeys(patterns, 0)
+    sizes = dict.fromkeys(patterns, 0)
     for move in program.moves:
         if not isinstance(move.source, Fill):
             continue
-        min_bytes = whole[move.source.pattern]
+        min_bytes = sizes[move.source.pattern]
         if may_write_twice(move):
             # With lookups, elements are written in order, so none may be divided.
             min_bytes = max(min_bytes, move.element_size)
-        whole[move.source.pattern] = min_bytes
-    blocks = [_block(pattern, min_bytes) for pattern, min_bytes in whole.items()]
+        sizes[move.source.pattern] = min_bytes
+    blocks = [_block(pattern, min_bytes) for pattern, min_bytes in sizes.items()]
     constants = tuple(
         Operand("constant", f"pattern of {len(pattern)} B", value=block)
         for pattern, block in zip(patterns, blocks, strict=True)

@@ -65,13 +65,13 @@ def in_parts(value: Value, size: int) -> Value:
     return Value((*value.sizes, value.element_size // size), size, tuple(pieces))
 
 
-def _in_parts(piece: Piece, whole: int, size: int) -> list[Piece]:
+def _in_parts(piece: Piece, total: int, size: int) -> list[Piece]:
     start, factors, source = piece
-    axis, count = len(start), whole // size
+    axis, count = len(start), total // size
     if isinstance(source, Access):
         moved = with_zero_strides(source, 1)._replace(strides=(*source.strides, size))
         return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), moved)]
-    pattern = source.pattern * (whole // len(source.pattern))
+    pattern = source.pattern * (total // len(source.pattern))
     parts = [pattern[k * size : (k + 1) * size] for k in range(count)]
     if len({*parts}) == 1:
         return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), Fill(parts[0]))]

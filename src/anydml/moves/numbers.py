@@ -53,20 +53,20 @@ def with_numbers(move: Move, number: Number) -> Move:
 
 def renumbered(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int] | None = None) -> Move:
     """Replace a move's operand numbers; `offsets` are bytes to add, by the operands' old numbers."""
-    more = offsets or {}
+    added = offsets or {}
 
     def at(access: Access) -> Access:
         operand, offset, strides, lookups = access
-        if more:
-            offset = offset + more.get(operand, 0)
-        found = numbers[operand], offset, strides, tuple(map(inside, lookups)) if lookups else ()
-        return new(Access, found)  # type: ignore[no-any-return]
+        if added:
+            offset = offset + added.get(operand, 0)
+        fields = numbers[operand], offset, strides, tuple(map(inside, lookups)) if lookups else ()
+        return new(Access, fields)  # type: ignore[no-any-return]
 
     def inside(lookup: Lookup) -> Lookup:
-        offset = lookup.offset + more.get(lookup.operand, 0)
+        offset = lookup.offset + added.get(lookup.operand, 0)
         inner = tuple(map(inside, lookup.lookups))
         return lookup._replace(operand=numbers[lookup.operand], offset=offset, lookups=inner)
 
     sizes, to, source, element = move
-    found = sizes, at(to), source if isinstance(source, Fill) else at(source), element
-    return new(Move, found)  # type: ignore[no-any-return]
+    fields = sizes, at(to), source if isinstance(source, Fill) else at(source), element
+    return new(Move, fields)  # type: ignore[no-any-return]

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def are_same(one: Any, other: Any) -> bool:
+def are_same(x: Any, y: Any) -> bool:
     """Whether two numbers are equal in all calls, as far as is known."""
-    if one is other:
+    if x is y:
         return True
-    if type(one) is int or type(other) is int:
-        return type(one) is type(other) and one == other
-    return one.place == other.place if hasattr(one, "place") and hasattr(other, "place") else bool(one == other)
+    if type(x) is int or type(y) is int:
+        return type(x) is type(y) and x == y
+    return x.place == y.place if hasattr(x, "place") and hasattr(y, "place") else bool(x == y)
 
 
 def is_one(size: Any) -> bool:
@@ -55,15 +55,15 @@ def is_clamped(*numbers: Any) -> bool:
     return False
 
 
-def larger(one: Any, other: Any) -> Any:
+def larger(x: Any, y: Any) -> Any:
     """Return the larger of two numbers."""
-    if type(one) is int and type(other) is int:
-        return max(one, other)
-    return other.larger(one) if type(one) is int else one.larger(other)
+    if type(x) is int and type(y) is int:
+        return max(x, y)
+    return y.larger(x) if type(x) is int else x.larger(y)
 
 
-def smaller(one: Any, other: Any) -> Any:
+def smaller(x: Any, y: Any) -> Any:
     """Return the smaller of two numbers."""
-    if type(one) is int and type(other) is int:
-        return min(one, other)
-    return -larger(-one, -other)
+    if type(x) is int and type(y) is int:
+        return min(x, y)
+    return -larger(-x, -y)

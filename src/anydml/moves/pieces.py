@@ -173,8 +173,8 @@ def with_ones(piece: Piece, places: dict[int, int], rank: int, is_only: bool) ->
     start = [0] * rank
     for old, place in places.items():
         start[place] = piece.start[old]
-    kept = [factor for factor in piece.factors if factor[0] in new_axes]
-    factors = tuple([new(Factor, (new_axes[axis], size, step)) for axis, size, step in kept])
+    remaining = [factor for factor in piece.factors if factor[0] in new_axes]
+    factors = tuple([new(Factor, (new_axes[axis], size, step)) for axis, size, step in remaining])
     return new(Piece, (tuple(start), factors, source))  # type: ignore[no-any-return]
 
 

@@ -140,9 +140,9 @@ def merged(moves: Sequence[Move]) -> tuple[Move, ...]:
     """Merge adjacent simple moves that are contiguous at both ends."""
     result: list[Move] = []
     for move in moves:
-        while result and (both := _continued(result[-1], move)):
+        while result and (joined := _continued(result[-1], move)):
             result.pop()
-            move = both  # noqa: PLW2901  # grows, and may continue the one before
+            move = joined  # noqa: PLW2901  # grows, and may continue the one before
         result.append(move)
     return tuple(result)
 

@@ -206,13 +206,13 @@ class Value:
         if any(not size for size in map(value_of, self.sizes)) and 0 in self.sizes:
             return Value(tuple(sizes), self.element_size, ())
         value, axis = self._with_axis(), 0
-        for own, wanted in _groups(value.sizes, sizes or (1,)):
-            if own != wanted:
-                for _ in own[1:]:
+        for old_sizes, new_sizes in _groups(value.sizes, sizes or (1,)):
+            if old_sizes != new_sizes:
+                for _ in old_sizes[1:]:
                     value = value._merged_axes(axis)
-                for k, size in enumerate(wanted[:-1]):
+                for k, size in enumerate(new_sizes[:-1]):
                     value = value._split_axis(axis + k, size)
-            axis += len(wanted)
+            axis += len(new_sizes)
         return value if sizes else value._without_axis()
 
     def with_axis(self, axis: int) -> Value:

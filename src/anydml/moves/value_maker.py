@@ -227,9 +227,9 @@ class ValueMaker(Maker):
     def unless(self, x: Any, mask: Any) -> Any:
         """Mask a value."""
         value, by = self.value_of(x), self.index_of(mask)
-        more = len(value.sizes) - len(by.sizes)
-        if more:
-            by = self._composer.broadcast(by.reshape((*by.sizes, *(1,) * more)), value.sizes)
+        missing = len(value.sizes) - len(by.sizes)
+        if missing:
+            by = self._composer.broadcast(by.reshape((*by.sizes, *(1,) * missing)), value.sizes)
         return self._seen(x, self._composer.unless(value, by, self._reason))
 
     def updated(self, x: Any) -> Any:

@@ -163,11 +163,11 @@ class Maker(Sizing):
 
     def broadcast(self, x: Any, sizes: Numbers) -> Any:
         """NumPy's broadcasting: axes are prepended, and those of size 1 repeated. Only of what is read."""
-        more = sizes.count - len(x.n)
+        new_axes = sizes.count - len(x.n)
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-            columns = zip(x.n, strides, sizes.at[more:], strict=True)
-            return 0, (*(0,) * more, *[along if old == size else 0 for old, along, size in columns])
+            columns = zip(x.n, strides, sizes.at[new_axes:], strict=True)
+            return 0, (*(0,) * new_axes, *[along if old == size else 0 for old, along, size in columns])
 
         return x.seen(sizes.at, change)
 
@@ -175,8 +175,8 @@ class Maker(Sizing):
         """One axis, the first, in place of two of equal size: element i is ``x[…, i, …, i, …]``."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-            both = strides[axis] + strides[other]
-            return 0, (*strides[:axis], both, *strides[axis + 1 : other], *strides[other + 1 :])
+            step = strides[axis] + strides[other]
+            return 0, (*strides[:axis], step, *strides[axis + 1 : other], *strides[other + 1 :])
 
         return x.seen((*x.n[:other], *x.n[other + 1 :]), change)
 

@@ -29,13 +29,15 @@ def windows(value: Value, axis: int, count: int, length: int, step: int, apart: 
             raise NotComposableError(f"windows overlap along axis {axis}, which consists of several pieces")
         others = [k for k in range(len(piece.factors)) if k not in merged]
 
-        def seen(
+        def along_windows(
             strides: tuple[int, ...], merged: list[int] = merged, others: list[int] = others
         ) -> tuple[int, tuple[int, ...]]:
             along = strides[merged[0]] if merged else 0
             return 0, (*(strides[k] for k in others), along * step, along * apart)
 
         factors = (*(piece.factors[k] for k in others), Factor(axis, count, 1), Factor(rank, length, 1))
-        pieces.append(piece._replace(start=(*piece.start, 0), factors=factors, source=on_strides(piece.source, seen)))
+        pieces.append(
+            piece._replace(start=(*piece.start, 0), factors=factors, source=on_strides(piece.source, along_windows))
+        )
     sizes = (*value.sizes[:axis], count, *value.sizes[axis + 1 :], length)
     return Value(sizes, value.element_size, () if are_none(sizes) else tuple(pieces))

@@ -59,14 +59,14 @@ class Prepared(onnx.backend.base.BackendRep):
             return inputs
         values = list(inputs) if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
         names = list(self.program.inputs)
-        needed = [name for name in names if name not in self.program.defaults]
-        if len(values) not in (len(names), len(needed)):
+        required = [name for name in names if name not in self.program.defaults]
+        if len(values) not in (len(names), len(required)):
             message = (
-                f"the graph has {count_noun(len(needed), 'input')} ({', '.join(map(escape_controls, needed))}), "
+                f"the graph has {count_noun(len(required), 'input')} ({', '.join(map(escape_controls, required))}), "
                 f"but got {len(values)}"
             )
             raise ModelError(message, rule="one value an input")
-        return dict(zip(names if len(values) == len(names) else needed, values, strict=True))
+        return dict(zip(names if len(values) == len(names) else required, values, strict=True))
 
 
 class AnydmlBackend(onnx.backend.base.Backend):

@@ -36,12 +36,12 @@ class Budget:
         self._limit: int | None = None
         self._asked_at = 0
 
-    def ask(self, label: str, what: str, size: int, arrays: int = 1) -> None:
+    def ask(self, label: str, work: str, size: int, arrays: int = 1) -> None:
         """Check that an allocation fits into the available memory, in addition to all held arrays.
 
         Args:
             label: prefix of the error message.
-            what: description of the allocation for the error, such as ``"the result of shape [3]"``.
+            work: description of the allocation for the error, such as ``"the result of shape [3]"``.
             size: its size in bytes, including temporary memory.
             arrays: the number of arrays that it consists of.
 
@@ -61,7 +61,7 @@ class Budget:
         self._limit = limit if self._limit is None else min(limit, self._limit)
         if after > self._limit:
             have = bytes_text(max(0, self._limit - self.held))
-            message = f"{label}: {what} needs {bytes_text(need)}, but {have} of memory are available"
+            message = f"{label}: {work} needs {bytes_text(need)}, but {have} of memory are available"
             raise ModelError(message, rule="what is alive at one time must fit into memory")
 
     def hold(self, array: Array) -> None:

@@ -92,8 +92,11 @@ def _check_inlined_size(model: ModelProto) -> None:
     """
     longest = NAME + max(map(_bytes, names(model)), default=0)
     largest = max(map(_bytes, _passed_attributes(model)), default=0)
-    functions = {function_name(one): one for one in model.functions}
-    calls = {name: {function_name(node) for node in nodes([one])} & functions.keys() for name, one in functions.items()}
+    functions = {function_name(function): function for function in model.functions}
+    calls = {
+        name: {function_name(node) for node in nodes([function])} & functions.keys()
+        for name, function in functions.items()
+    }
     sizes: dict[Name, tuple[int, int]] = {}
 
     def size(top: Body) -> tuple[int, int]:
@@ -102,8 +105,8 @@ def _check_inlined_size(model: ModelProto) -> None:
         for node in nodes([top]):
             node_bytes = node.ByteSize() + (len(node.input) + len(node.output)) * longest
             node_bytes += largest * sum(bool(attribute.ref_attr_name) for attribute in node.attribute)
-            more, inside = sizes.get(function_name(node), (1, node_bytes))
-            count, total = min(MAX_NODES + 1, count + more), min(MAX_BYTES + 1, total + inside)
+            count_inside, inside = sizes.get(function_name(node), (1, node_bytes))
+            count, total = min(MAX_NODES + 1, count + count_inside), min(MAX_BYTES + 1, total + inside)
         return count, total
 
     for name in TopologicalSorter(calls).static_order():
@@ -125,10 +128,10 @@ def _passed_attributes(model: ModelProto) -> Iterator[AttributeProto]:
             yield from node.attribute
 
 
-def _bytes(one: str | AttributeProto) -> int:
-    if isinstance(one, AttributeProto):
-        return int(one.ByteSize())
-    return len(one) if one.isascii() else 4 * len(one)
+def _bytes(text: str | AttributeProto) -> int:
+    if isinstance(text, AttributeProto):
+        return int(text.ByteSize())
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 def reason(error: Exception) -> str:

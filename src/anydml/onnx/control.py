@@ -72,10 +72,10 @@ class _Unrolling:
         if self._count > MAX_NODES:
             message = f"{label(proto.name, '', proto.op_type)}: the model's loops come to more than {MAX_NODES} nodes"
             raise ModelError(message, proto.op_type, None, "loops must be unrolled")
-        needed = 4 * self._bytes + NODE * self._count
-        if needed > self._asked + UNQUERIED_GROWTH:
-            Budget().ask("the model's loops", "unrolling them", needed)
-            self._asked = needed
+        unrolled_bytes = 4 * self._bytes + NODE * self._count
+        if unrolled_bytes > self._asked + UNQUERIED_GROWTH:
+            Budget().ask("the model's loops", "unrolling them", unrolled_bytes)
+            self._asked = unrolled_bytes
 
     def _fold(self, proto: NodeProto) -> None:
         """Record the outputs of a node whose inputs are constant."""
@@ -95,10 +95,10 @@ class _Unrolling:
         return None if value is None or value.array is None or value.size != 1 else int(value.array.reshape(-1)[0])
 
     def _branch(self, proto: NodeProto) -> list[NodeProto]:
-        taken = self._number(proto.input[0])
-        if taken is None:
+        is_true = self._number(proto.input[0])
+        if is_true is None:
             return [proto]
-        name = "then_branch" if taken else "else_branch"
+        name = "then_branch" if is_true else "else_branch"
         graph = next(attribute.g for attribute in proto.attribute if attribute.name == name)
         return self._inline(graph, (), proto.output)
 

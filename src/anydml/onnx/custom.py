@@ -72,10 +72,10 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
 
     dtype, count = tensors[0].dtype, sum(map(math.prod, inferred.shapes))
     # Strings are moved by position, which takes index arrays; and all parts are allocated at once.
-    more = 8 * (count + 2 * sum(tensor.size for tensor in tensors)) if dtype.hasobject else 0
-    more += (count - math.prod(inferred.shapes[0])) * dtype.itemsize if inferred.shapes else 0
+    working_bytes = 8 * (count + 2 * sum(tensor.size for tensor in tensors)) if dtype.hasobject else 0
+    working_bytes += (count - math.prod(inferred.shapes[0])) * dtype.itemsize if inferred.shapes else 0
     results = [
-        ctx.computed_result(node, shape, dtype, make, 0 if number else more)
+        ctx.computed_result(node, shape, dtype, make, 0 if number else working_bytes)
         for number, shape in enumerate(inferred.shapes)
     ]
     if function.lengths is not None:

@@ -124,8 +124,8 @@ class RunningContext(LoweringContext):
 
     def pattern(self, element: Array) -> bytes:
         """See `LoweringContext.pattern`."""
-        one = element.reshape(1)
-        return (self.composer.positions_of(one) if one.dtype.hasobject else one).tobytes()
+        scalar = element.reshape(1)
+        return (self.composer.positions_of(scalar) if scalar.dtype.hasobject else scalar).tobytes()
 
     def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         region = self.composer
@@ -137,10 +137,10 @@ class RunningContext(LoweringContext):
         return tensor
 
     def computed_result(
-        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
+        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], working_bytes: int = 0
     ) -> Tensor:
         """See `LoweringContext.computed_result`."""
-        tensor = super().computed_result(node, shape, dtype, make, more)
+        tensor = super().computed_result(node, shape, dtype, make, working_bytes)
         if self._log:
             self._log(f"Alone, because NumPy makes it: {node.label}")
         return tensor
@@ -166,13 +166,13 @@ class RunningContext(LoweringContext):
 
     def _store(self, region: Region, results: Sequence[Tensor]) -> None:
         targets: list[Array] = []
-        held: list[Held] = []
+        holds: list[Held] = []
         for tensor in results:
-            more = tensor.size * POSITION.itemsize + 2 * 8 * sum(map(len, region.texts)) if region.texts else 0
-            self._require_result(tensor, more)
+            text_bytes = tensor.size * POSITION.itemsize + 2 * 8 * sum(map(len, region.texts)) if region.texts else 0
+            self._require_result(tensor, text_bytes)
             dtype = moved_type(tensor.dtype)
             targets.append(empty(tensor.shape, dtype))
-            held.append(Held(self.budget, targets[-1]))
+            holds.append(Held(self.budget, targets[-1]))
         for tensor in results:
             assert tensor.value is not None, "it is described in the region"
             region.output(tensor.maker, tensor.value)
@@ -182,7 +182,7 @@ class RunningContext(LoweringContext):
         if compiled.program is not None:
             compiled.program.run((*region.sources, *targets))
             self.programs += 1
-        for tensor, target, hold in zip(results, targets, held, strict=True):
+        for tensor, target, hold in zip(results, targets, holds, strict=True):
             tensor.array, tensor.held, tensor.value = target, hold, None
             if tensor.dtype.hasobject:
                 texts = np.concatenate([*region.texts, np.empty(0, object)])

@@ -98,7 +98,7 @@ class FoldingContext(ShapeContext):
         return elements
 
     def computed_result(
-        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
+        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], working_bytes: int = 0
     ) -> Tensor:
         """See `LoweringContext.computed_result`."""
         if is_open(shape) or math.prod(shape) > self._most:

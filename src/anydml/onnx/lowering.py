@@ -196,7 +196,7 @@ class LoweringContext(abc.ABC):
         """Record a result that is composed of moves."""
 
     def computed_result(
-        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
+        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], working_bytes: int = 0
     ) -> Tensor:
         """Record a result that NumPy computes.
 
@@ -205,21 +205,21 @@ class LoweringContext(abc.ABC):
             shape: shape of the result.
             dtype: dtype of the result.
             make: computes it.
-            more: temporary memory of `make` in bytes.
+            working_bytes: temporary memory of `make` in bytes.
 
         Raises:
             ModelError: the result does not fit into memory.
         """
         tensor = Tensor(dtype, shape, maker=node.label)
-        self._require_result(tensor, more)
+        self._require_result(tensor, working_bytes)
         tensor.array = make()
         tensor.held = Held(self.budget, tensor.array)
         return tensor
 
-    def _require_result(self, tensor: Tensor, more: int) -> None:
-        """Check that there is memory for a result, and for `more` bytes."""
+    def _require_result(self, tensor: Tensor, working_bytes: int) -> None:
+        """Check that there is memory for a result, and for `working_bytes` bytes."""
         size = math.prod(map(int, tensor.shape)) * max(1, tensor.dtype.itemsize)
-        self.budget.ask(tensor.maker, f"the result of shape {list(tensor.shape)}", size + more)
+        self.budget.ask(tensor.maker, f"the result of shape {list(tensor.shape)}", size + working_bytes)
 
     def counted_result(
         self, node: Node, start: Any, count: int, step: Any, dtype: np.dtype[Any], make: Callable[[], Array]
@@ -316,7 +316,7 @@ class ShapeContext(LoweringContext):
         return Tensor(dtype, value.sizes)
 
     def computed_result(
-        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
+        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], working_bytes: int = 0
     ) -> Tensor:
         """Return a tensor of this shape and type, without computing it."""
         return Tensor(dtype, shape)

@@ -256,8 +256,8 @@ class _Descriptions:
 
     def _outputs(self, node: Node, ctx: ShapeContext, inputs: Sequence[GraphValue | None]) -> Sequence[GraphValue]:
         """Return the results of a node, with their elements if these are few and determine sizes."""
-        needed = self._known if node.operator == "Constant" else self._needed
-        is_needed = not needed.isdisjoint(node.outputs)
+        names = self._known if node.operator == "Constant" else self._needed
+        is_needed = not names.isdisjoint(node.outputs)
         results = fold(node, inputs, FOLLOWED, self._budget) if is_needed else None
         if results is None:
             return ctx.lower(node, inputs)

@@ -35,9 +35,9 @@ def raise_opset(model: ModelProto) -> ModelProto:
     if not _uses("", main_graphs(model)):
         _set_version(model.opset_import, NEEDED)
         return model
-    for what in ("functions", "training_info"):
-        if len(getattr(model, what)):
-            raise _unsupported_error(version, f"onnx's converter would lose the model's {what}")
+    for field in ("functions", "training_info"):
+        if len(getattr(model, field)):
+            raise _unsupported_error(version, f"onnx's converter would lose the model's {field}")
     if any(isinstance(body, GraphProto) and body.sparse_initializer for body in bodies([model.graph])):
         raise _unsupported_error(version, "onnx's converter would lose the model's sparse initializers")
     check(model)

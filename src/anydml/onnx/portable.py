@@ -58,7 +58,11 @@ def make_portable(model: ModelProto) -> ModelProto:
     rewriter = _Rewriter(result)
     for graph in main_graphs(result):
         rewriter.rewrite(graph)
-    functions = [one for one in result.functions if any(_is_training(model_functions, node) for node in nodes([one]))]
+    functions = [
+        function
+        for function in result.functions
+        if any(_is_training(model_functions, node) for node in nodes([function]))
+    ]
     raise_function_opsets(functions, result)
     _check_axes_are_passed(result, functions)
     for function in functions:

@@ -43,12 +43,12 @@ REASONS = {
 
 def iter_named_nodes(model: ModelProto) -> Iterator[tuple[str, NodeProto]]:
     """Yield unique names and nodes of the main graph, in order; missing and repeated names are replaced."""
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for i, proto in enumerate(model.graph.node):
         name = proto.name or f"{proto.op_type}_{i}"
-        while name in taken:
+        while name in used_names:
             name = f"{name}_{i}"
-        taken.add(name)
+        used_names.add(name)
         yield name, proto
 
 

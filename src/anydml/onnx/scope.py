@@ -32,8 +32,8 @@ def out_of_scope(findings: Sequence[Finding]) -> str:
 
 def not_looked_at(findings: Iterable[Finding]) -> list[Finding]:
     """Return the movement nodes that would run on the device and were not checked."""
-    left = (finding for finding in findings if finding.unchecked is not None and not finding.apart)
-    return [finding for finding in left if not finding.computes and not finding.on_host]
+    unchecked = (finding for finding in findings if finding.unchecked is not None and not finding.apart)
+    return [finding for finding in unchecked if not finding.computes and not finding.on_host]
 
 
 def _reason(finding: Finding) -> str:
@@ -42,10 +42,10 @@ def _reason(finding: Finding) -> str:
 
 def left_out(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield a line on each kind of movement nodes that were not checked, if there are any."""
-    left = not_looked_at(findings)
-    bodies = [finding for finding in left if finding.operator in WITH_BODIES]
-    left = [finding for finding in left if finding.operator not in WITH_BODIES]
-    waiting, others = ([finding for finding in left if bool(finding.sizes) is waits] for waits in (True, False))
+    unchecked = not_looked_at(findings)
+    bodies = [finding for finding in unchecked if finding.operator in WITH_BODIES]
+    unchecked = [finding for finding in unchecked if finding.operator not in WITH_BODIES]
+    waiting, others = ([finding for finding in unchecked if bool(finding.sizes) is waits] for waits in (True, False))
     if bodies:
         yield f"bodies are not looked at: {counts(finding.operator for finding in bodies)}"
     if waiting:

@@ -36,15 +36,15 @@ class FreshNames:
         """Names that are used."""
         return set(names(self._model))
 
-    def new(self, base: str, what: str) -> str:
+    def new(self, base: str, purpose: str) -> str:
         """Return an unused name such as ``parts/split_sizes``."""
-        wanted = name = f"{base[:LONGEST_BASE]}/{what}"
+        stem = name = f"{base[:LONGEST_BASE]}/{purpose}"
         # Continue from the last number, since a thousand functions may share a name.
-        count = self._counts.get(wanted, 1)
+        count = self._counts.get(stem, 1)
         while name in self._taken:
             count += 1
-            name = f"{wanted}_{count}"
-        self._counts[wanted] = count
+            name = f"{stem}_{count}"
+        self._counts[stem] = count
         self._taken.add(name)
         return name
 
@@ -57,15 +57,15 @@ class _Nodes:
         self.fresh = fresh
         self.made: list[NodeProto] = []
 
-    def add(self, what: str, kind: str, *inputs: str, **attributes: Any) -> str:
+    def add(self, purpose: str, kind: str, *inputs: str, **attributes: Any) -> str:
         """Add a node and return the name of its output."""
-        output = self.fresh.new(self.base, what)
+        output = self.fresh.new(self.base, purpose)
         self.made.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
         return output
 
-    def integers(self, what: str, *values: int) -> str:
+    def integers(self, purpose: str, *values: int) -> str:
         """Add a constant of one dimension."""
-        return self.add(what, "Constant", value_ints=values)
+        return self.add(purpose, "Constant", value_ints=values)
 
     def axis(self, attribute: AttributeProto | None) -> str:
         """Add the axis as a tensor of one element."""
@@ -78,9 +78,9 @@ class _Nodes:
         )
         return self.add("axis", "Unsqueeze", scalar, self.integers("first", 0))
 
-    def length(self, what: str, value: str, axis: str) -> str:
+    def length(self, purpose: str, value: str, axis: str) -> str:
         """Add a value's size along an axis, as a tensor of one element."""
-        return self.add(what, "Gather", self.add(f"{what}_shape", "Shape", value), axis)
+        return self.add(purpose, "Gather", self.add(f"{purpose}_shape", "Shape", value), axis)
 
 
 def split_nodes(node: NodeProto, lengths: Lengths, fresh: FreshNames) -> list[NodeProto]:

@@ -37,10 +37,10 @@ def nodes(tops: Iterable[Body]) -> Iterator[NodeProto]:
     return (node for body in bodies(tops) for node in body.node)
 
 
-def function_name(one: NodeProto | FunctionProto) -> Name:
+def function_name(function: NodeProto | FunctionProto) -> Name:
     """Return the name of the function that a node calls, if there is one, or of a function."""
-    name = one.op_type if isinstance(one, NodeProto) else one.name
-    return plain_domain(one.domain), name, one.overload
+    name = function.op_type if isinstance(function, NodeProto) else function.name
+    return plain_domain(function.domain), name, function.overload
 
 
 def all_bodies(model: ModelProto) -> Iterator[Body]:

@@ -184,12 +184,12 @@ def broadcast_rule(make: Maker, x: View, sizes: Numbers) -> None:
 @front
 def check_broadcast(name: str, shape: Sizes, sizes: Any) -> tuple[Sizes]:
     """Return the result's shape."""
-    whole: Sizes = integers_or_symbols(name, "shape", sizes)
-    check_dimensions(name, "the result", len(whole))
-    if not infer.is_broadcast(shape, whole) or (len(whole) != 0 and not are_at_least(0, whole)):
-        message = f"{name}: shape is {list(whole)}, but x has shape {list(shape)}"
+    target: Sizes = integers_or_symbols(name, "shape", sizes)
+    check_dimensions(name, "the result", len(target))
+    if not infer.is_broadcast(shape, target) or (len(target) != 0 and not are_at_least(0, target)):
+        message = f"{name}: shape is {list(target)}, but x has shape {list(shape)}"
         raise DescError(message, name, "shape", "the last sizes must equal x's, except where x's are 1")
-    return (whole,)
+    return (target,)
 
 
 @function(check_broadcast, rule=broadcast_rule)

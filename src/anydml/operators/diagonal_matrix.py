@@ -73,26 +73,26 @@ def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is
     """
     axis: int = to.rank - 2
     while count > 1:
-        whole: int64 = 2
-        while 2 * whole <= count:
-            whole *= 2
-        half: int64 = whole // 2
+        block_rows: int64 = 2
+        while 2 * block_rows <= count:
+            block_rows *= 2
+        half: int64 = block_rows // 2
         while half:
             down: int64 = half if is_low else 0
-            size: int64 = whole - half
+            size: int64 = block_rows - half
             box: View = _box(make, to, row + down, size, column + half - down, size)
-            box = make.slide(box, axis, whole // (2 * half), 2 * half, half, 1)
-            box = make.slide(box, axis + 2, whole // (2 * half), 2 * half, half, 1)
+            box = make.slide(box, axis, block_rows // (2 * half), 2 * half, half, 1)
+            box = make.slide(box, axis + 2, block_rows // (2 * half), 2 * half, half, 1)
             make.fill(make.diagonal(box, axis, axis + 2), value)
             half //= 2
-        count -= whole
+        count -= block_rows
         # The rectangle below or to the right of the triangle of `whole` lines.
         if is_low:
-            make.fill(_box(make, to, row + whole, count, column, whole), value)
+            make.fill(_box(make, to, row + block_rows, count, column, block_rows), value)
         else:
-            make.fill(_box(make, to, row, whole, column + whole, count), value)
-        row += whole
-        column += whole
+            make.fill(_box(make, to, row, block_rows, column + block_rows, count), value)
+        row += block_rows
+        column += block_rows
 
 
 @rule

@@ -42,20 +42,22 @@ class Element:
         """
         if isinstance(value, Element):
             return value
-        one = np.zeros((), dtype)
+        scalar = np.zeros((), dtype)
         is_plain = dtype.type is np.void and not dtype.names
         if is_plain and isinstance(value, (int, float, complex, np.number, np.bool_)):
             # For void types NumPy knows the size only; it would store the number's decimal digits.
             if value:
                 message = f"{name}: {field} is {value!r}, but NumPy knows only the size of {dtype}: fill with 0"
                 raise DescError(message, name, field, f"{field} must be an element of x")
-            return cls(one.tobytes(), None, dtype)
+            return cls(scalar.tobytes(), None, dtype)
         try:
-            one[()] = _scalar(value, dtype)
+            scalar[()] = _scalar(value, dtype)
         except (OverflowError, RuntimeError, TypeError, ValueError) as error:
             message = f"{name}: {field} is {value!r}, which is not an element of {dtype}: {error}"
             raise DescError(message, name, field, f"{field} must be an element of x") from None
-        return cls(b"", one[()], dtype) if dtype.hasobject or dtype.kind == "T" else cls(one.tobytes(), None, dtype)
+        return (
+            cls(b"", scalar[()], dtype) if dtype.hasobject or dtype.kind == "T" else cls(scalar.tobytes(), None, dtype)
+        )
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Element) and self.pattern != b"" and self.pattern == other.pattern)

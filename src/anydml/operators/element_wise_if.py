@@ -76,12 +76,12 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
 @front
 def check_where(name: str, x: Sizes, y: Sizes, condition: Sizes, dtype: Any) -> tuple[Sizes]:
     """Return the shape to which all are broadcast."""
-    both: Sizes = infer.wider_sizes(name, condition, x)
-    whole: Sizes = infer.wider_sizes(name, both, y)
-    if not (infer.is_broadcast(condition, whole) and infer.is_broadcast(x, whole) and infer.is_broadcast(y, whole)):
+    partial: Sizes = infer.wider_sizes(name, condition, x)
+    result: Sizes = infer.wider_sizes(name, partial, y)
+    if not (infer.is_broadcast(condition, result) and infer.is_broadcast(x, result) and infer.is_broadcast(y, result)):
         text = f"condition has shape {list(condition)}, x has shape {list(x)}, y has shape {list(y)}"
         raise DescError(f"{name}: {text}", name, "condition", "sizes must be equal, or 1")
-    return (whole,)
+    return (result,)
 
 
 @function(check_where, rule=where_rule)

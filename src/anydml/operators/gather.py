@@ -83,13 +83,13 @@ class GatherOperatorDesc(OperatorDesc):
             )
             yield self.problem("IndicesTensor.Sizes", message, rule)
             return
-        whole, count = self._logical_sizes(), len(self.output_tensor.sizes)
+        gathered, count = self._logical_sizes(), len(self.output_tensor.sizes)
         remaining = self._kept()
         if len(remaining) > count:
-            message = f"the gathered sizes {list(whole)} do not fit OutputTensor's {count_noun(count, 'dimension')}"
+            message = f"the gathered sizes {list(gathered)} do not fit OutputTensor's {count_noun(count, 'dimension')}"
             yield self.problem("OutputTensor.Sizes", message, "only leading sizes of 1 may be cropped")
             return
-        expected = (1,) * (count - len(remaining)) + tuple(whole[d] for d in remaining)
+        expected = (1,) * (count - len(remaining)) + tuple(gathered[d] for d in remaining)
         if expected != self.output_tensor.sizes:
             message = f"OutputTensor.Sizes is {list(self.output_tensor.sizes)}, but must be {list(expected)}"
             rule = "sizes must be InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"

@@ -59,10 +59,10 @@ class Grid(NamedTuple):
         if not math.isfinite(x):
             return 0 if x < 0 else size - 1
         if self.direction is None:
-            whole = math.floor(np.float32(x + np.float32(0.5)))
+            nearest = math.floor(np.float32(x + np.float32(0.5)))
         else:
-            whole = math.ceil(x) if self.direction == AxisDirection.INCREASING else math.floor(x)
-        return min(max(whole, 0), size - 1)
+            nearest = math.ceil(x) if self.direction == AxisDirection.INCREASING else math.floor(x)
+        return min(max(nearest, 0), size - 1)
 
 
 class GridAxis(NamedTuple):

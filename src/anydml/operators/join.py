@@ -83,8 +83,8 @@ def joined_axis(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> i
             message = f"{name}: arrays[{i}] is {dtypes[i]}, but arrays[0] is {dtypes[0]}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
         if not infer.are_equal_but(shape, first, along):
-            shown = f"arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {tuple(first)}"
-            message = f"{name}: {shown} and axis is {along}"
+            shapes_text = f"arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {tuple(first)}"
+            message = f"{name}: {shapes_text} and axis is {along}"
             raise DescError(message, name, f"arrays[{i}]", "shapes must be equal except along axis")
     return along
 

@@ -124,8 +124,8 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         still = (0,) * len(sizes)
         moves = [Move((), Access(NUMBERS, 0, ()), Fill(b"\0"), (total + 1) * WIDTH), *_numbers(total + 1)]
         moves.append(Move((), Access(IS_ZERO, 0, ()), Fill(b"\0"), total))
-        one = Access(BYTES, 1, still, tuple(self._masks(source)))
-        moves.append(Move(sizes, Access(IS_ZERO, 0, zero), one, 1))
+        nonzero_byte = Access(BYTES, 1, still, tuple(self._masks(source)))
+        moves.append(Move(sizes, Access(IS_ZERO, 0, zero), nonzero_byte, 1))
         moves.append(Move((), Access(RANKS, 0, ()), Fill(b"\0"), (total + 1) * WIDTH))
         counted = Access(NUMBERS, WIDTH, still, (unless(IS_ZERO, zero),))
         moves.append(Move(sizes, Access(RANKS, WIDTH, numbers), counted, WIDTH))
@@ -198,12 +198,12 @@ def _numbers(count: int) -> Iterator[Move]:
             return
         at = k if sys.byteorder == "little" else WIDTH - 1 - k
         rounds, rest = divmod(count, 256 * still)
-        steps, more = divmod(rest, still)
+        steps, last_step = divmod(rest, still)
         begin = at + rounds * 256 * still * WIDTH
         for sizes, offset, strides, value, by in (
             ((rounds, 256, still), at, (256 * still * WIDTH, still * WIDTH, WIDTH), 0, (0, 1, 0)),
             ((steps, still), begin, (still * WIDTH, WIDTH), 0, (1, 0)),
-            ((more,), begin + steps * still * WIDTH, (WIDTH,), steps, (0,)),
+            ((last_step,), begin + steps * still * WIDTH, (WIDTH,), steps, (0,)),
         ):
             if 0 not in sizes:
                 yield Move(sizes, Access(NUMBERS, offset, strides), Access(BYTES, value, by), 1)
@@ -234,13 +234,15 @@ def _summed(numbers: Numbers, sums: Numbers, count: int, scratch: int, last_inde
     ends, before = (SUMS, scratch + (BLOCK - 1) * WIDTH, BLOCK * WIDTH), (SUMS, free, WIDTH)
     # The last block's sum is not needed.
     yield from _summed(ends, before, blocks - 1, free + blocks * WIDTH, last_index)
-    whole, rest = divmod(count - BLOCK, BLOCK)
+    block_count, rest = divmod(count - BLOCK, BLOCK)
     to, sums_within = _from(sums, BLOCK), _from(partial, BLOCK)
-    if whole:
-        yield _added(before, sums_within, to, (whole, BLOCK), (1, 0), (BLOCK, 1), last_index)
+    if block_count:
+        yield _added(before, sums_within, to, (block_count, BLOCK), (1, 0), (BLOCK, 1), last_index)
     if rest:
-        skip = whole * BLOCK
-        yield _added(_from(before, whole), _from(sums_within, skip), _from(to, skip), (rest,), (0,), (1,), last_index)
+        skip = block_count * BLOCK
+        yield _added(
+            _from(before, block_count), _from(sums_within, skip), _from(to, skip), (rest,), (0,), (1,), last_index
+        )
 
 
 def _from(numbers: Numbers, k: int) -> Numbers:

@@ -86,12 +86,12 @@ def _repeat(
 ) -> None:
     """Write what a range has of `count` elements that begin at `at` and recur: whole runs, and a part at either end."""
     k: int64 = -((at - first) // period)
-    whole: int64 = (end - at - count) // period - k + 1
-    whole = max(whole, 0)
-    if whole > 0 and count > 0:
-        _copy_run(make, line, d, at + k * period, count, source, step, whole, period)
+    period_count: int64 = (end - at - count) // period - k + 1
+    period_count = max(period_count, 0)
+    if period_count > 0 and count > 0:
+        _copy_run(make, line, d, at + k * period, count, source, step, period_count, period)
     _copy_part(make, line, d, first, end, at + (k - 1) * period, count, source, step)
-    _copy_part(make, line, d, first, end, at + (k + whole) * period, count, source, step)
+    _copy_part(make, line, d, first, end, at + (k + period_count) * period, count, source, step)
 
 
 @rule

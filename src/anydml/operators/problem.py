@@ -37,8 +37,8 @@ class Problem(Record):
     is_of_level: bool = False
 
     def __repr__(self) -> str:
-        shown = [f"{name}={getattr(self, name)!r}" for name in self.__match_args__ if name != "is_of_level"]
-        return f"Problem({', '.join(shown)})"
+        fields = [f"{name}={getattr(self, name)!r}" for name in self.__match_args__ if name != "is_of_level"]
+        return f"Problem({', '.join(fields)})"
 
     def __str__(self) -> str:
         message = self.message if self.is_of_level else with_rule(self.message, self.rule)

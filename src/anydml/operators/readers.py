@@ -93,10 +93,10 @@ def _size_2d(name: str, field: str, value: Any) -> Size2D:
     return Size2D(integer(name, f"{field}.Width", width), integer(name, f"{field}.Height", height))
 
 
-def _two(name: str, field: str, value: Any, wanted: str) -> tuple[Any, Any]:
+def _two(name: str, field: str, value: Any, requirement: str) -> tuple[Any, Any]:
     if isinstance(value, tuple | list) and len(value) == 2:
         return value[0], value[1]
-    raise type_error(name, field, value, wanted)
+    raise type_error(name, field, value, requirement)
 
 
 READERS: dict[Any, Callable[[str, str, Any], Any]] = {

@@ -41,12 +41,12 @@ def float_bytes(value: float, data_type: DataType) -> bytes:
         return _rounded(single, dtype)
     bounds = np.iinfo(dtype)
     if math.isnan(single):
-        whole = 0
+        integer = 0
     elif math.isinf(single):
-        whole = bounds.max if single > 0 else bounds.min
+        integer = bounds.max if single > 0 else bounds.min
     else:
-        whole = min(max(int(single), bounds.min), bounds.max)
-    return np.array(whole, dtype).tobytes()
+        integer = min(max(int(single), bounds.min), bounds.max)
+    return np.array(integer, dtype).tobytes()
 
 
 def _rounded(value: Scalar, dtype: np.dtype[Any]) -> bytes:

@@ -54,12 +54,12 @@ class SliceOperatorDesc(OperatorDesc):
             message = f"Sizes is {list(self.sizes)}, but OutputTensor.Sizes is {list(self.output_tensor.sizes)}"
             yield self.problem("Sizes", message, "Sizes must equal OutputTensor.Sizes")
         inputs, windows = self.input_tensor.sizes, zip(self.offsets, self.sizes, self.strides, strict=False)
-        for i, (whole, (offset, size, stride)) in enumerate(zip(inputs, windows, strict=False)):
+        for i, (limit, (offset, size, stride)) in enumerate(zip(inputs, windows, strict=False)):
             if stride < 1:
                 yield self.problem(f"Strides[{i}]", f"Strides[{i}] is {stride}", "each stride must be at least 1")
-            elif (last := offset + (size - 1) * stride) >= whole:
+            elif (last := offset + (size - 1) * stride) >= limit:
                 message = (
-                    f"Offsets[{i}] + (Sizes[{i}] − 1)·Strides[{i}] is {last}, but InputTensor.Sizes[{i}] is {whole}"
+                    f"Offsets[{i}] + (Sizes[{i}] − 1)·Strides[{i}] is {last}, but InputTensor.Sizes[{i}] is {limit}"
                 )
                 yield self.problem(f"Sizes[{i}]", message, "the last element taken must lie inside the input")
 
@@ -90,16 +90,18 @@ def checked_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: An
     result: Sizes = infer.vector(name, "sizes", sizes, len(shape))
     steps: Sizes = (1,) * len(shape) if strides is None else infer.vector(name, "strides", strides, len(shape))
     for i in range(len(shape)):
-        whole, start, size, step = shape[i], starts[i], result[i], steps[i]
+        axis_size, start, size, step = shape[i], starts[i], result[i], steps[i]
         if not holds((start >= 0) & (size >= 0) & (step >= 1)):
             values = f"offsets[{i}] is {start}, sizes[{i}] {size}, strides[{i}] {step}"
             rule = "offsets count from 0, sizes must be 0 or more, strides 1 or more"
             raise DescError(f"{name}: {values}: {rule}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
         last = start + (size - 1) * step
         # The first condition is for a size of 0, the second for all others.
-        if not holds((start <= whole) & (last < whole)):
-            shown = last if holds(size != 0) else start - 1
-            message = f"{name}: offsets[{i}] + (sizes[{i}] − 1)·strides[{i}] is {shown}, but x.shape[{i}] is {whole}"
+        if not holds((start <= axis_size) & (last < axis_size)):
+            last_index = last if holds(size != 0) else start - 1
+            message = (
+                f"{name}: offsets[{i}] + (sizes[{i}] − 1)·strides[{i}] is {last_index}, but x.shape[{i}] is {axis_size}"
+            )
             raise DescError(message, name, f"sizes[{i}]", "the last element taken must lie inside x")
     return starts, result, steps
 

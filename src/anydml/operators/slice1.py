@@ -34,20 +34,20 @@ def max_copied_elements(window_size: int, stride: int) -> int:
 
 def window_problems(
     desc: OperatorDesc,
-    whole: tuple[str, TensorDesc],
-    taken: tuple[str, TensorDesc],
+    source: tuple[str, TensorDesc],
+    part: tuple[str, TensorDesc],
     offsets: Sequence[int],
     sizes: Sequence[int],
     strides: Sequence[int],
 ) -> Iterator[Problem]:
-    """Check that a window is not empty and lies inside `whole`, and that `taken` has no more elements than it."""
-    count = len(whole[1].sizes)
-    yield from desc.one_per_dimension("InputWindowOffsets", offsets, count, whole[0])
-    yield from desc.one_per_dimension("InputWindowSizes", sizes, count, whole[0])
-    yield from desc.one_per_dimension("InputWindowStrides", strides, count, whole[0], is_signed=True)
+    """Check that a window is not empty and lies inside `source`, and that `part` has no more elements than it."""
+    count = len(source[1].sizes)
+    yield from desc.one_per_dimension("InputWindowOffsets", offsets, count, source[0])
+    yield from desc.one_per_dimension("InputWindowSizes", sizes, count, source[0])
+    yield from desc.one_per_dimension("InputWindowStrides", strides, count, source[0], is_signed=True)
     window = zip(offsets, sizes, strides, strict=False)
-    both = zip(whole[1].sizes, taken[1].sizes, strict=False)
-    for i, ((available, n), (offset, size, stride)) in enumerate(zip(both, window, strict=False)):
+    pairs = zip(source[1].sizes, part[1].sizes, strict=False)
+    for i, ((available, n), (offset, size, stride)) in enumerate(zip(pairs, window, strict=False)):
         if size < 1:
             yield desc.problem(
                 f"InputWindowSizes[{i}]", f"InputWindowSizes[{i}] is {size}", "the window must not be empty"
@@ -55,18 +55,20 @@ def window_problems(
         if offset + size > available:
             message = (
                 f"InputWindowOffsets[{i}] + InputWindowSizes[{i}] is {offset + size}, "
-                f"but {whole[0]}.Sizes[{i}] is {available}"
+                f"but {source[0]}.Sizes[{i}] is {available}"
             )
-            rule = "the window must lie inside the input" if whole[0] == "InputTensor" else "the window must lie inside"
+            rule = (
+                "the window must lie inside the input" if source[0] == "InputTensor" else "the window must lie inside"
+            )
             yield desc.problem(f"InputWindowSizes[{i}]", message, rule)
         if stride == 0 or not INT_MIN <= stride <= INT_MAX:
             message = f"InputWindowStrides[{i}] is {stride}"
             yield desc.problem(f"InputWindowStrides[{i}]", message, "a stride must be an INT and never 0")
         elif size >= 1 and n > (max_n := max_copied_elements(size, stride)):
-            message = f"{taken[0]}.Sizes[{i}] is {n}, but a window of {size} with stride {stride} gives at most {max_n}"
-            name = taken[0].removesuffix("Tensor")
+            message = f"{part[0]}.Sizes[{i}] is {n}, but a window of {size} with stride {stride} gives at most {max_n}"
+            name = part[0].removesuffix("Tensor")
             rule = f"1 <= {name}Sizes[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|"
-            yield desc.problem(f"{taken[0]}.Sizes[{i}]", message, rule)
+            yield desc.problem(f"{part[0]}.Sizes[{i}]", message, rule)
 
 
 @record
@@ -104,8 +106,8 @@ class Slice1OperatorDesc(OperatorDesc):
         """Same DataType and DimensionCount; a window that is not empty and lies inside; not more elements."""
         yield from self.same_kind("input_tensor", "output_tensor")
         window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
-        whole, taken = ("InputTensor", self.input_tensor), ("OutputTensor", self.output_tensor)
-        yield from window_problems(self, whole, taken, *window)
+        source, part = ("InputTensor", self.input_tensor), ("OutputTensor", self.output_tensor)
+        yield from window_problems(self, source, part, *window)
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """A window of signed steps, starting at CopyStart."""
@@ -143,9 +145,9 @@ def checked_window(
     sizes: Sizes = infer.vector(name, "window_sizes", window_sizes, rank)
     steps: Sizes = infer.vector(name, "window_strides", window_strides, rank)
     for i in range(rank):
-        whole, offset, size, step = shape[i], offsets[i], sizes[i], steps[i]
-        if not holds((offset >= 0) & (size >= 0) & (offset + size <= whole)):
-            message = f"{name}: window {offset} … {offset + size} of dimension {i}, but x.shape[{i}] is {whole}"
+        axis_size, offset, size, step = shape[i], offsets[i], sizes[i], steps[i]
+        if not holds((offset >= 0) & (size >= 0) & (offset + size <= axis_size)):
+            message = f"{name}: window {offset} … {offset + size} of dimension {i}, but x.shape[{i}] is {axis_size}"
             raise DescError(message, name, f"window_sizes[{i}]", "the window must lie inside x")
         if not holds(step != 0):
             message = f"{name}: window_strides[{i}] is 0"
@@ -153,17 +155,17 @@ def checked_window(
     return offsets, sizes, steps
 
 
-def check_taken(name: str, taken: Sizes, sizes: Sizes, steps: Sizes) -> None:
+def check_taken(name: str, output_sizes: Sizes, sizes: Sizes, steps: Sizes) -> None:
     """Check that a window has as many elements as are taken.
 
     Raises:
         DescError: it has fewer.
     """
-    for i in range(len(taken)):
+    for i in range(len(output_sizes)):
         # Floor division makes this 0 for an empty window.
         max_n: int = max_copied_elements(sizes[i], steps[i])
-        if not holds((taken[i] >= 0) & (taken[i] <= max_n)):
-            message = f"{name}: output_sizes[{i}] is {taken[i]}, but the window gives at most {max_n}"
+        if not holds((output_sizes[i] >= 0) & (output_sizes[i] <= max_n)):
+            message = f"{name}: output_sizes[{i}] is {output_sizes[i]}, but the window gives at most {max_n}"
             raise DescError(message, name, f"output_sizes[{i}]", "at most 1 + (window size − 1) / |stride|")
 
 
@@ -178,9 +180,9 @@ def check_slice1(
     if output_sizes is None:
         max_ns: Sizes = tuple([max_copied_elements(sizes[i], steps[i]) for i in range(rank)])
         return starts, max_ns, steps
-    taken: Sizes = infer.vector(name, "output_sizes", output_sizes, rank)
-    check_taken(name, taken, sizes, steps)
-    return starts, taken, steps
+    result_sizes: Sizes = infer.vector(name, "output_sizes", output_sizes, rank)
+    check_taken(name, result_sizes, sizes, steps)
+    return starts, result_sizes, steps
 
 
 @function(check_slice1, rule=slice_rule)

@@ -59,12 +59,12 @@ class SliceGradOperatorDesc(OperatorDesc):
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; SLICE1's rules for the window."""
         yield from self.same_kind("input_gradient_tensor", "output_gradient_tensor")
-        whole, taken = (
+        source, part = (
             ("OutputGradientTensor", self.output_gradient_tensor),
             ("InputGradientTensor", self.input_gradient_tensor),
         )
         window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
-        yield from window_problems(self, whole, taken, *window)
+        yield from window_problems(self, source, part, *window)
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Zeros around the window and in its gaps, and the input's elements."""

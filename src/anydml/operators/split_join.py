@@ -18,10 +18,10 @@ def part_elements(parts: Sequence[TensorDesc], axis: int) -> Iterator[tuple[int,
 
 
 def part_problems(
-    desc: OperatorDesc, whole: tuple[str, TensorDesc], parts: Sequence[tuple[str, TensorDesc]], axis: int
+    desc: OperatorDesc, joined: tuple[str, TensorDesc], parts: Sequence[tuple[str, TensorDesc]], axis: int
 ) -> Iterator[Problem]:
     """The rules of DML_SPLIT_OPERATOR_DESC's pseudocode: equal sizes except along `axis`, where they add up."""
-    name, tensor = whole
+    name, tensor = joined
     array = parts[0][0].partition("[")[0]
     for part_name, part in parts:
         for d, (size, expected) in enumerate(zip(part.sizes, tensor.sizes, strict=True)):

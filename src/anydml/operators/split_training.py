@@ -109,7 +109,7 @@ def check_list(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_output
         raise DescError(message, name, "num_outputs", "split must have one entry per output")
 
 
-def known_sizes(name: str, split: Listed, num_outputs: Any, whole: int, axis: int) -> Sizes:
+def known_sizes(name: str, split: Listed, num_outputs: Any, axis_size: int, axis: int) -> Sizes:
     """Return the parts' sizes for a `split` whose values are known.
 
     Raises:
@@ -117,8 +117,8 @@ def known_sizes(name: str, split: Listed, num_outputs: Any, whole: int, axis: in
     """
     check_list(name, split.shape, split.dtype, split.is_integer, num_outputs)
     if split.shape[0] != 0:
-        return infer.part_sizes(name, split.values, whole, axis, "split")
-    return infer.equal_parts(name, integer(name, "num_outputs", num_outputs), whole, axis, "num_outputs")
+        return infer.part_sizes(name, split.values, axis_size, axis, "split")
+    return infer.equal_parts(name, integer(name, "num_outputs", num_outputs), axis_size, axis, "num_outputs")
 
 
 @front

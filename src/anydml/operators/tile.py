@@ -75,9 +75,9 @@ def check_tile(name: str, shape: Sizes, repeats: Any) -> tuple[Sizes]:
     if len(counts) != 0 and not are_at_least(0, counts):
         raise DescError(f"{name}: repeats is {list(counts)}", name, "repeats", "each must be 0 or more")
     rank: int = max(len(counts), len(shape))
-    more: int = rank - len(counts)
+    new_axes: int = rank - len(counts)
     check_dimensions(name, "the result", rank)
-    times: Sizes = tuple([1 if d < more else counts[d - more] for d in range(rank)])
+    times: Sizes = tuple([1 if d < new_axes else counts[d - new_axes] for d in range(rank)])
     return (times,)
 
 

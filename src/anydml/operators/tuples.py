@@ -49,10 +49,10 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
             message = f"{field}.Sizes is {list(sizes)}, but its first {rank - count} must be 1"
             kind = field.removesuffix("Tensor")
             yield desc.problem(f"{field}.Sizes", message, f"dimensions before the last {kind}DimensionCount must be 1")
-    whole, index = _sizes(data, indices, counts)
-    if whole[: counts.batch] != index[: counts.batch]:
+    data_sizes, index = _sizes(data, indices, counts)
+    if data_sizes[: counts.batch] != index[: counts.batch]:
         message = f"IndicesTensor.Sizes has the batch {list(index[: counts.batch])}, but InputTensor.Sizes has "
-        message += f"{list(whole[: counts.batch])}"
+        message += f"{list(data_sizes[: counts.batch])}"
         yield desc.problem("IndicesTensor.Sizes", message, "the first BatchDimensionCount sizes must agree")
     max_length = counts.input - counts.batch
     if index[-1] > max_length:
@@ -64,8 +64,8 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
 
 def picked_sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[int, ...]:
     """Return ``I[:-1] ++ X[b+t:]``, before right-alignment."""
-    whole, index = _sizes(data, indices, counts)
-    return (*index[:-1], *whole[counts.batch + index[-1] :])
+    data_sizes, index = _sizes(data, indices, counts)
+    return (*index[:-1], *data_sizes[counts.batch + index[-1] :])
 
 
 def picked_problems(desc: OperatorDesc, tensor: tuple[str, TensorDesc], sizes: tuple[int, ...]) -> Iterator[Problem]:
@@ -100,15 +100,15 @@ def picked_elements(
     Coordinates are right-aligned in DimensionCount; those in the input may be out of range.
     """
     rank = len(data.sizes)
-    whole, index = _sizes(data, indices, counts)
+    data_sizes, index = _sizes(data, indices, counts)
     length = index[-1]
-    rest = whole[counts.batch + length :]
+    rest = data_sizes[counts.batch + length :]
     for c in itertools.product(*map(range, index[:-1])):
         place = (0,) * (rank - counts.indices)
         coordinates = []
         for q in range(length):
             i = read(1, (*place, *c, q))
-            coordinates.append(i + whole[counts.batch + q] if i < 0 else i)
+            coordinates.append(i + data_sizes[counts.batch + q] if i < 0 else i)
         for r in itertools.product(*map(range, rest)):
             at = (*c, *r)
             inside = (*c[: counts.batch], *coordinates, *r)

@@ -55,6 +55,6 @@ def why_refused(name: str) -> str | None:
         name: the type in a model file, in full or without DML_OPERATOR_.
     """
     short = name.removeprefix("DML_OPERATOR_")
-    if other := EQUIVALENT.get(short):
-        return f"is not supported, but DML_OPERATOR_{other} does the same"
+    if equivalent := EQUIVALENT.get(short):
+        return f"is not supported, but DML_OPERATOR_{equivalent} does the same"
     return f"{REASONS.get(short, 'computes')}, and {COMPUTES}" if short in NAMES else None

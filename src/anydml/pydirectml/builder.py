@@ -119,17 +119,17 @@ class GraphBuilder:
             DescError: an output is itself an input of the graph, or a rule is violated.
         """
         ends: list[tuple[Source, int, int]] = []
-        needed: list[int] = []
+        ordered: list[int] = []
         waiting = [self._node(expr) for expr in outputs]
         for node in waiting:
-            if node in needed:
+            if node in ordered:
                 continue
-            needed.append(node)
+            ordered.append(node)
             for k, expr in enumerate(self.nodes[node][1]):
                 ends.append((expr.source, node, k))
                 if expr.source.node is not None:
                     waiting.append(expr.source.node)
-        numbers = {node: number for number, node in enumerate(sorted(needed))}
+        numbers = {node: number for number, node in enumerate(sorted(ordered))}
         inputs = sorted({source.number for source, _, _ in ends if source.node is None})
         desc = GraphDesc(
             len(inputs),

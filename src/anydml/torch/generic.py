@@ -119,8 +119,8 @@ def _at_once(
         zeros = [batches[0].new_zeros(shape) for shape in sample_shapes]
         single.append(zeros if kind == "Arrays" else zeros[0])
     places = _places(function, values, shapes, rows[0].device)
-    whole = torch.cat([rows[0].new_zeros(count, 1), *rows], 1)
-    results = [whole.index_select(1, place.reshape(-1)).reshape(count, *place.shape) for place in places]
+    padded_rows = torch.cat([rows[0].new_zeros(count, 1), *rows], 1)
+    results = [padded_rows.index_select(1, place.reshape(-1)).reshape(count, *place.shape) for place in places]
     if "Scalar" in kinds:
         # Fill values come from a call on zeros.
         filled = spread(function, call(function.name, *single))
@@ -152,7 +152,7 @@ def _places(function: Function, values: Sequence[Any], shapes: Sequence[Any], de
     arguments: list[Any] = []
     for value, shape, parameter in zip(values, shapes, function.parameters, strict=True):
         if parameter.kind == "Arrays":
-            arguments.append([numbers(one) for one in shape])
+            arguments.append([numbers(sizes) for sizes in shape])
         elif parameter.kind == "Array":
             arguments.append(numbers(shape))
         else:
@@ -162,7 +162,7 @@ def _places(function: Function, values: Sequence[Any], shapes: Sequence[Any], de
 
 def _flat_shapes(shapes: Sequence[Any]) -> list[Any]:
     """Flatten shapes by parameter into one list."""
-    return [one for shape in shapes if shape is not None for one in (shape if isinstance(shape, list) else [shape])]
+    return [part for shape in shapes if shape is not None for part in (shape if isinstance(shape, list) else [shape])]
 
 
 def _flat(tensors: Sequence[Any]) -> Any:

@@ -63,8 +63,8 @@ def _tensors(data: Sequence[Any]) -> list[Any]:
 
 def _replace_data(values: Sequence[Any], kinds: Sequence[str], tensors: Sequence[Any]) -> list[Any]:
     """Replace the data among the arguments."""
-    left = iter(tensors)
+    remaining = iter(tensors)
     return [
-        [next(left) for _ in value] if kind == "Arrays" else next(left) if kind == "Array" else value
+        [next(remaining) for _ in value] if kind == "Arrays" else next(remaining) if kind == "Array" else value
         for value, kind in zip(values, kinds, strict=True)
     ]

@@ -95,12 +95,12 @@ def _in_one_block(program: Program, starts: Sequence[int]) -> Program:
     """Replace all outputs of a program by one operand, at these offsets in bytes."""
     first = program.count("input")
 
-    def placed(move: Move) -> Move:
+    def at_starts(move: Move) -> Move:
         to = move.destination
         place = Access(first, to.offset + starts[to.operand - first], to.strides, to.lookups)
         return move._replace(destination=place)
 
-    return program.with_moves([placed(move) for move in program.moves])
+    return program.with_moves([at_starts(move) for move in program.moves])
 
 
 def _gpu(name: str, arrays: Sequence[Array]) -> int | None:

@@ -246,7 +246,7 @@ class CudaProgram:
         lines += [f"  {move}" for move in moves[:MAX_LISTED_MOVES]]
         lines += [f"  … {len(moves) - MAX_LISTED_MOVES} more"] if len(moves) > MAX_LISTED_MOVES else []
         lines += [f"  on the host: {move}" for move in self._host_moves]
-        lines += [f"  {size} B of memory on the GPU: {what}" for what, size in self._supply.sizes() if size]
+        lines += [f"  {size} B of memory on the GPU: {purpose}" for purpose, size in self._supply.sizes() if size]
         return "\n".join(lines)
 
     def __str__(self) -> str:

@@ -196,7 +196,7 @@ def move_tiles(
             for inner in tl.static_range(n):
                 if lookups[6 * inner + 4] == n + 2 and lookups[6 * inner + 3] == 0:
                     spot += coordinates[inner] * field[FIRST + EACH * inner + 3].to(OFFSET)
-            seen = in_rows
+            read_mask = in_rows
             if lookups[6 * n + 3] == 1:
                 step = unit * field[FIRST + EACH * n + 4].to(OFFSET)
                 if FLAT:
@@ -206,7 +206,7 @@ def move_tiles(
                 for inner in tl.static_range(n):
                     if lookups[6 * inner + 4] == n + 2 and lookups[6 * inner + 3] == 1:
                         spot += coordinates[inner] * field[FIRST + EACH * inner + 3].to(OFFSET)
-                seen = mask
+                read_mask = mask
             begin = field[FIRST + EACH * n + 1] + skipped * field[FIRST + EACH * n + 4]
             base = field[FIRST + EACH * n] + begin * lookups[6 * n + 2]
             # An index that is not aligned is loaded in pieces.
@@ -216,13 +216,13 @@ def move_tiles(
                 index = tl.full(spot.shape, 0, tl.uint32)
             for piece in tl.static_range(lookups[6 * n + 1] // lookups[6 * n + 2]):
                 if lookups[6 * n + 2] == 8:
-                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint64)) + spot, mask=seen, other=0)
+                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint64)) + spot, mask=read_mask, other=0)
                 elif lookups[6 * n + 2] == 4:
-                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint32)) + (spot + piece), mask=seen, other=0)
+                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint32)) + (spot + piece), mask=read_mask, other=0)
                 elif lookups[6 * n + 2] == 2:
-                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint16)) + (spot + piece), mask=seen, other=0)
+                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint16)) + (spot + piece), mask=read_mask, other=0)
                 else:
-                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint8)) + (spot + piece), mask=seen, other=0)
+                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint8)) + (spot + piece), mask=read_mask, other=0)
                 index = index | (raw.to(index.dtype) << (8 * lookups[6 * n + 2] * piece))
             last = field[FIRST + EACH * n + 2]
             if lookups[6 * n] == 1:

@@ -102,7 +102,7 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 def _join(blocks: Sequence[Constant]) -> Array:
     starts = _starts([block.nbytes for block in blocks])
-    whole = np.zeros(starts[-1], np.uint8)
+    joined = np.zeros(starts[-1], np.uint8)
     for block, start in zip(blocks, starts, strict=False):
-        whole[start : start + block.nbytes] = np.asarray(block)
-    return whole
+        joined[start : start + block.nbytes] = np.asarray(block)
+    return joined

@@ -193,8 +193,8 @@ def _offset_bounds(part: Part, columns: int, goals: Sequence[int]) -> Iterator[i
         by_lookups[goal] += lookup.size * abs(lookup.stride)
     yield columns + _span(sizes, part.to[2]) + by_lookups[0]
     yield columns + _span(sizes, part.source[2]) + by_lookups[1]
-    for lookup, more in zip(part.lookups, by_lookups[2:], strict=True):
-        yield _span(sizes, lookup.strides) + 8 + more
+    for lookup, lookup_goal in zip(part.lookups, by_lookups[2:], strict=True):
+        yield _span(sizes, lookup.strides) + 8 + lookup_goal
         yield lookup.size
 
 

@@ -73,8 +73,8 @@ def raise_first(
         if number >= 0:
             at = np.unravel_index(math.prod(sizes) - 1 - number, sizes) if sizes else ()
             dtype = np.dtype(lookup.dtype)
-            there = _restrict(lookup, [int(c) for c in at])
-            source = Access(lookup.operand, there.offset, (), there.lookups)
+            at_lookup = _restrict(lookup, [int(c) for c in at])
+            source = Access(lookup.operand, at_lookup.offset, (), at_lookup.lookups)
             raw = read(Launch((Move((), Access(FINDINGS, 0, ()), source, dtype.itemsize),)))
             raise index_error(program, lookup, int(np.frombuffer(raw[: dtype.itemsize], dtype)[0]))
 

@@ -94,14 +94,14 @@ def table_bytes(scheduled: Sequence[Launch], operand: int) -> int:
 
 
 def _pad_rank(move: Move, rank: int) -> Move:
-    more = rank - len(move.sizes)
-    if not more:
+    missing = rank - len(move.sizes)
+    if not missing:
         return move
 
     def access(side: Access) -> Access:
-        return side._replace(strides=(0,) * more + side.strides)
+        return side._replace(strides=(0,) * missing + side.strides)
 
-    return Move((1,) * more + move.sizes, access(move.destination), access(source_access(move)), move.element_size)
+    return Move((1,) * missing + move.sizes, access(move.destination), access(source_access(move)), move.element_size)
 
 
 def source_access(move: Move) -> Access:

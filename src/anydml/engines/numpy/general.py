@@ -103,9 +103,9 @@ def _move(move: Move, operands: Sequence[Array]) -> None:
             plain[box] = elements[at]
             continue
         # In row-major order, so that the last of several writes to one element wins.
-        spots, seen = offsets_of(to, box, operands)
+        spots, read_mask = offsets_of(to, box, operands)
         spots -= to_first
-        for mask in (valid, seen):
+        for mask in (valid, read_mask):
             if mask is not None:
                 valid = mask if valid is None else valid & mask
         if valid is None:
@@ -145,13 +145,13 @@ def offsets_of(access: Access, box: Box, operands: Sequence[Array]) -> tuple[Off
             offsets += steps.reshape(-1, *[1] * (len(box) - d - 1))
     valid: Mask | None = None
     for lookup in access.lookups:
-        indices, seen = _indices(lookup, box, operands)
+        indices, inside_axis = _indices(lookup, box, operands)
         offsets += resolve(indices, lookup.size) * lookup.stride
         if lookup.outside == "skip":
             inside = ~is_outside(indices, lookup.size)
-            seen = inside if seen is None else seen & inside
-        if seen is not None:
-            valid = seen if valid is None else valid & seen
+            inside_axis = inside if inside_axis is None else inside_axis & inside
+        if inside_axis is not None:
+            valid = inside_axis if valid is None else valid & inside_axis
     return offsets, valid
 
 

@@ -35,9 +35,9 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
             places, valid = offsets_of(to, box, operands)
             values: Any = filler
             if not isinstance(source, Fill):
-                at, seen = offsets_of(source, box, operands)
-                if seen is not None:
-                    valid = seen if valid is None else valid & seen
+                at, read_mask = offsets_of(source, box, operands)
+                if read_mask is not None:
+                    valid = read_mask if valid is None else valid & read_mask
                 if valid is not None:
                     at = at[np.broadcast_to(valid, at.shape)]
                 elements, numbers = _number_elements(operands[source.operand], at)

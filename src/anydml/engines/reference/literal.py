@@ -74,8 +74,8 @@ def _spans(moves: Sequence[Move]) -> dict[int, tuple[int, int]]:
         ends += [(_as_access(lookup), np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
         for access, size in ends:
             first, end = extent(access, move.sizes, size)
-            known = spans.get(access.operand, (first, end))
-            spans[access.operand] = min(first, known[0]), max(end, known[1])
+            span = spans.get(access.operand, (first, end))
+            spans[access.operand] = min(first, span[0]), max(end, span[1])
     return spans
 
 

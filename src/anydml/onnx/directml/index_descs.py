@@ -105,8 +105,8 @@ def reverse_sequence(described: Described, x: Tensor, sequence_lens: Tensor) -> 
     """REVERSE_SUBSEQUENCES; INT64 lengths are reinterpreted as UINT64, and broadcast to all rows by strides of 0."""
     source, output = described.descs(x, described.output)
     time = described.node.get("time_axis")
-    more = len(source.sizes) - len(x.shape)
+    leading = len(source.sizes) - len(x.shape)
     sizes, strides = [*source.sizes], [0] * len(source.sizes)
-    sizes[more + time], strides[more + 1 - time] = 1, 1
+    sizes[leading + time], strides[leading + 1 - time] = 1, 1
     lengths = TensorDesc(DataType.UINT64, sizes, strides)
-    return ReverseSubsequencesOperatorDesc(source, lengths, output, more + time)
+    return ReverseSubsequencesOperatorDesc(source, lengths, output, leading + time)

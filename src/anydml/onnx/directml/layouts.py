@@ -114,10 +114,12 @@ def _check_pixels(node: Node, desc: Resample2OperatorDesc, axes: Sequence[Scaled
             continue
         if axis.size > MAX_PIXELS:
             raise UnknownElementsError(f"axis {d} has more than {MAX_PIXELS} pixels, which are too many to compare")
-        wanted, actual = nearest_indices(node, axis, size)[0], grid.positions(axis.size, size)
-        if (other := np.flatnonzero(wanted != actual)).size:
-            at = int(other[0])
-            message = f"pixel {at} of axis {d} is that at {wanted[at]}, where RESAMPLE2 would read that at {actual[at]}"
+        expected, actual = nearest_indices(node, axis, size)[0], grid.positions(axis.size, size)
+        if (differing := np.flatnonzero(expected != actual)).size:
+            at = int(differing[0])
+            message = (
+                f"pixel {at} of axis {d} is that at {expected[at]}, where RESAMPLE2 would read that at {actual[at]}"
+            )
             rule = "RESAMPLE2 computes in FLOAT and must read the same pixels as the node"
             raise node.error(message, "scales", rule)
 

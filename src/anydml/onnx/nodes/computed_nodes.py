@@ -62,8 +62,8 @@ def _cast(node: Node, ctx: LoweringContext, x: Tensor, kind: int) -> Tensor:
             message = f"{x.dtype} cannot be cast to {type_name(kind)}"
             raise node.error(message, "to", "the other type must have a value for every element") from None
 
-    more = CAST_BYTES * x.size + (8 + TEXT + 4 * 32) * x.size * dtype.hasobject
-    return ctx.computed_result(node, x.shape, dtype, make, more)
+    working_bytes = CAST_BYTES * x.size + (8 + TEXT + 4 * 32) * x.size * dtype.hasobject
+    return ctx.computed_result(node, x.shape, dtype, make, working_bytes)
 
 
 def _convert(array: Array, kind: int, saturates: bool, rounding: str) -> Array:
@@ -73,8 +73,8 @@ def _convert(array: Array, kind: int, saturates: bool, rounding: str) -> Array:
         return np.array([str(item) for item in array.reshape(-1)], object).reshape(array.shape)
     if array.dtype.hasobject:
         # Integer types parse integers, all others floats such as "3.0", "-inf" and "1e3".
-        whole = numpy_type(kind)
-        reads = int if whole is not None and whole.kind in "iu" else float
+        dtype = numpy_type(kind)
+        reads = int if dtype is not None and dtype.kind in "iu" else float
         array = np.array([reads(item) for item in array.reshape(-1)]).reshape(array.shape)
     converted = cast_to(array, kind, saturates, rounding)  # type: ignore[arg-type]  # enums are integers
     return np.array(converted, numpy_type(kind), copy=None if converted is not array else True)
@@ -124,8 +124,8 @@ def arithmetic(node: Node, ctx: LoweringContext, *tensors: Tensor) -> Tensor:
             else:
                 work = _remainder(node) if node.operator == "Mod" else BINARY[node.operator]
                 computed = arrays[0]
-                for other in arrays[1:]:
-                    computed = work(computed, other)
+                for operand in arrays[1:]:
+                    computed = work(computed, operand)
         is_open = dtype.kind == "i" and any(array.dtype.hasobject for array in arrays)
         return np.array(computed, object if is_open else dtype).reshape(shape)
 

@@ -121,17 +121,17 @@ def _crop(array: TracedArray, before: Sequence[int], after: Sequence[int]) -> Tr
 
 def center_crop_pad(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) -> Tensor:
     """CenterCropPad: crop axes that are too long to their middle, and pad those that are too short with zeros."""
-    wanted = elements_of(node, ctx, shape, "shape")
+    entries = elements_of(node, ctx, shape, "shape")
     axes = axes_of(node, node.get("axes"), len(x.shape))
-    if len(wanted) != len(axes):
-        message = f"shape has {count_noun(len(wanted), 'entry')} for {count_noun(len(axes), 'axis')}"
+    if len(entries) != len(axes):
+        message = f"shape has {count_noun(len(entries), 'entry')} for {count_noun(len(axes), 'axis')}"
         raise node.error(message, "shape", "shape must have one entry per axis")
     sizes = [*x.shape]
-    for axis, size in zip(axes, sizes_of(node, wanted, "shape"), strict=True):
+    for axis, size in zip(axes, sizes_of(node, entries, "shape"), strict=True):
         sizes[axis] = size
-    more = [size - old for size, old in zip(sizes, x.shape, strict=True)]
+    growth = [size - old for size, old in zip(sizes, x.shape, strict=True)]
     # An odd element is cropped or added at the end.
-    before = [n // 2 if n > 0 else -(-n // 2) for n in more]
-    after = [n - first for n, first in zip(more, before, strict=True)]
+    before = [n // 2 if n > 0 else -(-n // 2) for n in growth]
+    after = [n - first for n, first in zip(growth, before, strict=True)]
     array = ctx.array(x)
     return ctx.result(node, pad_array(ctx, array, before, after, zero_of(x.dtype)))

@@ -225,8 +225,8 @@ def axis_map(mode: str, axis: Scaled, size: int) -> Map:
     if not new:
         return Map(Fraction(0))
     if mode == "align_corners":
-        whole = scale * size - 1
-        return Map((size - 1) / whole if whole else Fraction(0))
+        last_position = scale * size - 1
+        return Map((size - 1) / last_position if last_position else Fraction(0))
     if mode == "tf_crop_and_resize":
         first, last = axis.region
         if new == 1:

@@ -148,8 +148,8 @@ def where(node: Node, ctx: LoweringContext, condition: Tensor, x: Tensor, y: Ten
     """Where: ``result = X if condition else Y``, broadcast."""
     shape = broadcast_sizes(node, condition.shape, x.shape, y.shape)
     check_bytes(node, shape, x.dtype.itemsize)
-    mask, first, other = ctx.arrays(condition, x, y)
-    return ctx.result(node, choose(mask, first, other))
+    mask, first, unmasked = ctx.arrays(condition, x, y)
+    return ctx.result(node, choose(mask, first, unmasked))
 
 
 def trilu(node: Node, ctx: LoweringContext, x: Tensor, diagonal: Tensor | None = None) -> Tensor:

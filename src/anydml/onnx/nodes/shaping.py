@@ -43,29 +43,29 @@ def reshape(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor | None = 
     return _reshape(node, ctx, x, _filled_in(node, x, elements_of(node, ctx, shape, "shape") or ()))
 
 
-def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
-    check_rank(f"{node.label}: shape", len(wanted))
+def _filled_in(node: Node, x: Tensor, requested: Sequence[int]) -> Sizes:
+    check_rank(f"{node.label}: shape", len(requested))
     keeps = not node.get("allowzero")
     sizes: list[int] = []
-    for k, size in enumerate(wanted):
+    for k, size in enumerate(requested):
         if size < -1:
             raise node.error(f"shape has {size}", "shape", "sizes must be −1 or more")
         if size == 0 and keeps:
             if k >= len(x.shape):
-                message = f"shape is {list(wanted)}, whose entry {k} is 0, but the rank is {len(x.shape)}"
+                message = f"shape is {list(requested)}, whose entry {k} is 0, but the rank is {len(x.shape)}"
                 raise node.error(message, "shape", "0 keeps the size of that axis")
             size = x.shape[k]  # noqa: PLW2901
         sizes.append(size)
     if sizes.count(-1) > 1:
-        raise node.error(f"shape is {list(wanted)}", "shape", "at most one entry is −1")
+        raise node.error(f"shape is {list(requested)}", "shape", "at most one entry is −1")
     if -1 in sizes:
         others = math.prod(size for size in sizes if size != -1)
         if not others or x.size % others:
-            message = f"shape is {list(wanted)}, but data has {count_noun(x.size, 'element')}"
+            message = f"shape is {list(requested)}, but data has {count_noun(x.size, 'element')}"
             raise node.error(message, "shape", "the other sizes must divide the number of elements")
         sizes[sizes.index(-1)] = x.size // others
     if math.prod(sizes) != x.size:
-        message = f"shape is {list(wanted)}, of {count_noun(math.prod(sizes), 'element')}, but data has {x.size}"
+        message = f"shape is {list(requested)}, of {count_noun(math.prod(sizes), 'element')}, but data has {x.size}"
         raise node.error(message, "shape", "the number of elements must not change")
     return tuple(sizes)
 
@@ -109,8 +109,8 @@ def unsqueeze(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | 
 
 def expand(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) -> Tensor:
     """Expand: broadcast the data and a shape to each other."""
-    wanted = elements_of(node, ctx, shape, "shape")
-    sizes = broadcast_sizes(node, x.shape, sizes_of(node, wanted, "shape"))
+    requested = elements_of(node, ctx, shape, "shape")
+    sizes = broadcast_sizes(node, x.shape, sizes_of(node, requested, "shape"))
     check_bytes(node, sizes, x.dtype.itemsize)
     return ctx.result(node, broadcast(ctx.array(x), sizes))
 

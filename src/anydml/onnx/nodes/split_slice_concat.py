@@ -41,10 +41,10 @@ def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple
         ModelError, DescError: the sizes do not add up, are negative, or do not match the number of outputs.
     """
     axis, count = node.axis(len(shape)), len(node.outputs)
-    whole, equal = shape[axis], node.get("num_outputs")
+    axis_size, equal = shape[axis], node.get("num_outputs")
     rule = "either split or num_outputs must be given"
     if node.operator == "SplitTraining":
-        return axis, known_sizes(node.operator, all_parts(node.operator, "split", split), count, whole, axis)
+        return axis, known_sizes(node.operator, all_parts(node.operator, "split", split), count, axis_size, axis)
     if split is not None and equal is not None:
         raise node.error("has both split and num_outputs", "num_outputs", rule)
     if split is not None and len(split) != count:
@@ -52,17 +52,17 @@ def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple
         raise node.error(message, "split", "split must have one entry per output")
     if split is not None or node.version < 18:
         named = (count, "outputs") if split is None else (split, "split")
-        return axis, part_sizes(node.operator, named[0], whole, axis, named[1])
+        return axis, part_sizes(node.operator, named[0], axis_size, axis, named[1])
     if equal is None:
         raise node.error("has neither split nor num_outputs", "num_outputs", rule)
     if equal != count:
         message = f"num_outputs is {equal}, but the node has {count_noun(count, 'output')}"
         raise node.error(message, "num_outputs", "num_outputs must count the outputs")
-    size = -(-whole // count)
-    last = whole - size * (count - 1)
+    size = -(-axis_size // count)
+    last = axis_size - size * (count - 1)
     if last < 0:
         message = (
-            f"axis {axis} has size {whole}, too few for {count_noun(count, 'part')} of {size}, the last one smaller"
+            f"axis {axis} has size {axis_size}, too few for {count_noun(count, 'part')} of {size}, the last one smaller"
         )
         raise node.error(message, "num_outputs", "the last part may be smaller, but not negative")
     return axis, (*(size,) * (count - 1), last)
@@ -111,18 +111,18 @@ def window_of(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | Non
     if not len(starts) == len(ends) == len(along) == len(walk):
         counts = f"starts, ends, axes and steps have {len(starts)}, {len(ends)}, {len(along)} and {len(walk)} entries"
         raise node.error(counts, "starts", "starts, ends, axes and steps must have one length")
-    offsets, sizes, strides, taken = [0] * rank, [*shape], [1] * rank, [*shape]
+    offsets, sizes, strides, window_sizes = [0] * rank, [*shape], [1] * rank, [*shape]
     for start, end, d, step in zip(starts, ends, axes_of(node, along, rank), walk, strict=True):
         if step == 0:
             raise node.error(f"the step of axis {d} is 0", "steps", "a step must never be 0")
-        first, taken[d] = _walk(start, end, step, shape[d])
-        strides[d] = step if step == 1 or taken[d] > 1 else 1
-        if not taken[d]:
+        first, window_sizes[d] = _walk(start, end, step, shape[d])
+        strides[d] = step if step == 1 or window_sizes[d] > 1 else 1
+        if not window_sizes[d]:
             offsets[d] = sizes[d] = 0
             continue
-        way = (taken[d] - 1) * step
+        way = (window_sizes[d] - 1) * step
         offsets[d], sizes[d] = (first + way, 1 - way) if step < 0 else (first, 1 + way)
-    return Window(tuple(offsets), tuple(sizes), tuple(strides), tuple(taken))
+    return Window(tuple(offsets), tuple(sizes), tuple(strides), tuple(window_sizes))
 
 
 def _walk(start: int, end: int, step: int, size: int) -> tuple[int, int]:
