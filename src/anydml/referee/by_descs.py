@@ -75,7 +75,7 @@ def outputs_by_desc(
     """
     desc = _desc_of(model)
     (node,) = model.graph.node
-    wanted = _types(model, {**inputs, **legal})
+    expected_types = _types(model, {**inputs, **legal})
     arrays = {
         **{initializer.name: numpy_helper.to_array(initializer) for initializer in model.graph.initializer},
         **inputs,
@@ -91,8 +91,8 @@ def outputs_by_desc(
         return {node.output[0]: places.T.astype(np.int64)}
     outputs = {}
     for name, array in zip(node.output, results, strict=False):
-        if name in wanted:
-            dtype, rank = wanted[name]
+        if name in expected_types:
+            dtype, rank = expected_types[name]
             outputs[name] = array.view(dtype).reshape(array.shape[array.ndim - rank :])
     return outputs
 

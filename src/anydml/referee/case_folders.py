@@ -76,9 +76,9 @@ class Stored:
         """
         model = read_model(self.model)
         graph = model.graph
-        for part, what in ((graph.node, "node"), (graph.output, "output"), (model.opset_import, "opset")):
+        for part, noun in ((graph.node, "node"), (graph.output, "output"), (model.opset_import, "opset")):
             if not len(part):
-                raise ModelError(f"{self.model} has no {what}", rule="a case has a model of ONNX")
+                raise ModelError(f"{self.model} has no {noun}", rule="a case has a model of ONNX")
         if self.about and len(graph.node) != 1:
             raise ModelError(f"{self.model} has {len(graph.node)} nodes", rule="a case has one node of ONNX")
         if self.about and graph.node[0].op_type != self.about["operator"]:
@@ -188,7 +188,11 @@ def write_case(case: Case, folder: Path) -> int:
 
 
 def write_cases(
-    cases: Iterable[Any], folder: Path, write: Callable[[Any, Path], int] = write_case, form: str = "onnx", **said: Any
+    cases: Iterable[Any],
+    folder: Path,
+    write: Callable[[Any, Path], int] = write_case,
+    form: str = "onnx",
+    **metadata: Any,
 ) -> int:
     """Write cases to a folder that does not exist or is empty; return their number.
 
@@ -197,7 +201,7 @@ def write_cases(
         folder: where to.
         write: writes one of them, or several that go to one file, and returns their number.
         form: what the files are.
-        said: what the index of the folder says of them, such as the seed.
+        metadata: what the index of the folder says of them, such as the seed.
 
     Raises:
         ModelError: the folder has something in it, or cannot be written.
@@ -210,7 +214,7 @@ def write_cases(
         folder.mkdir(parents=True, exist_ok=True)
         for case in chain(first, waiting):
             count += write(case, folder)
-        index = {"format": form, "cases": count, "anydml": __version__, "onnx": onnx.__version__, **said}
+        index = {"format": form, "cases": count, "anydml": __version__, "onnx": onnx.__version__, **metadata}
         (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
     except OSError as error:
         raise ModelError(f"{folder} cannot be written: {error.strerror}") from None

@@ -97,33 +97,37 @@ def engine_value(value: Any) -> Any:
     return [*value.tensors] if isinstance(value, TensorList) else value
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
     """Whether two values are the same.
 
     Arrays must have equal shapes, dtypes and elements, where NaN equals NaN, and −0 differs from 0. Sequences, which
     may be lists, must have equal tensors, and one type if both declare it. None is an empty optional value.
     """
-    if isinstance(one, TensorList) and isinstance(other, TensorList) and one.dtype != other.dtype:
+    if isinstance(first, TensorList) and isinstance(second, TensorList) and first.dtype != second.dtype:
         return False
-    one, other = engine_value(one), engine_value(other)
-    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
-        are_lists = isinstance(one, list) and isinstance(other, list)
-        return (one is None and other is None) or (are_lists and len(one) == len(other) and all(map(same, one, other)))
-    if one.shape != other.shape or one.dtype != other.dtype:
+    first, second = engine_value(first), engine_value(second)
+    if not isinstance(first, np.ndarray) or not isinstance(second, np.ndarray):
+        are_lists = isinstance(first, list) and isinstance(second, list)
+        return (first is None and second is None) or (
+            are_lists and len(first) == len(second) and all(map(same, first, second))
+        )
+    if first.shape != second.shape or first.dtype != second.dtype:
         return False
-    if one.nbytes > COMPARED_BYTES and len(one) > 1:
+    if first.nbytes > COMPARED_BYTES and len(first) > 1:
         # Piece by piece it needs no copies of the whole.
-        count = min(len(one), one.nbytes // COMPARED_BYTES + 1)
-        return all(map(same, np.array_split(one, count), np.array_split(other, count)))
-    if one.dtype.hasobject:
-        return bool((one == other).all()) if one.size else True
-    bits = np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
-    if bits or one.dtype.kind in "iub":
+        count = min(len(first), first.nbytes // COMPARED_BYTES + 1)
+        return all(map(same, np.array_split(first, count), np.array_split(second, count)))
+    if first.dtype.hasobject:
+        return bool((first == second).all()) if first.size else True
+    bits = np.ascontiguousarray(first).tobytes() == np.ascontiguousarray(second).tobytes()
+    if bits or first.dtype.kind in "iub":
         return bits
     equal = (
-        (one == other) & (np.signbit(one.real) == np.signbit(other.real)) if one.dtype.kind in "fc" else one == other
+        (first == second) & (np.signbit(first.real) == np.signbit(second.real))
+        if first.dtype.kind in "fc"
+        else first == second
     )
-    return bool((equal | (_is_nan(one) & _is_nan(other))).all())
+    return bool((equal | (_is_nan(first) & _is_nan(second))).all())
 
 
 def _is_nan(array: Array) -> Any:

@@ -60,15 +60,15 @@ def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Caus
     for (operator, verdict, kind), verdicts in groups.items():
         rest = verdicts
         while rest:
-            common, having, these = _tell_tale([by_name[verdict.case] for verdict in rest], agreeing[operator])
-            if verdict == REFUSES and len(these) < len(rest):
+            common, having, blamed = _tell_tale([by_name[verdict.case] for verdict in rest], agreeing[operator])
+            if verdict == REFUSES and len(blamed) < len(rest):
                 # A message says more than features do.
-                common, having, these = "", 0, {verdict.case for verdict in rest}
-            chosen = [verdict for verdict in rest if verdict.case in these]
+                common, having, blamed = "", 0, {verdict.case for verdict in rest}
+            chosen = [verdict for verdict in rest if verdict.case in blamed]
             example = min((by_name[verdict.case] for verdict in chosen), key=_weight)
             failed = len(chosen)
             causes.append(Cause(operator, verdict, kind, common, failed, having, tuple(chosen), example))
-            rest = [verdict for verdict in rest if verdict.case not in these]
+            rest = [verdict for verdict in rest if verdict.case not in blamed]
     return sorted(causes, key=lambda cause: (-len(cause.verdicts), cause.operator, cause.kind))
 
 
@@ -83,12 +83,12 @@ def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, in
             having[feature].add(case.name)
     best: tuple[float, int, str] = (0.0, 0, "")
     base = len(failing) / (len(failing) + len(agreeing))
-    for feature, those in sorted(having.items()):
+    for feature, with_feature in sorted(having.items()):
         others = sum(feature in features for features in agreeing)
-        share = len(those) / (len(those) + others)
-        score = share * len(those) / len(failing)
+        share = len(with_feature) / (len(with_feature) + others)
+        score = share * len(with_feature) / len(failing)
         if share > max(1.5 * base, 0.1) and score > best[0]:
-            best = score, len(those) + others, feature
+            best = score, len(with_feature) + others, feature
     if not best[2]:
         return "", len(names), names
     return best[2], best[1], having[best[2]]
@@ -113,7 +113,7 @@ def readings_of(judged: Judged) -> dict[tuple[str, str], dict[str, int]]:
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for verdict in judged.verdicts:
         if verdict.question and verdict.verdict != NOT_RUN:
-            taken = counts.setdefault((verdict.operator, verdict.question), {})
+            reading_counts = counts.setdefault((verdict.operator, verdict.question), {})
             reading = verdict.reading or (FIRST_READING if verdict.verdict == AGREES else verdict.verdict)
-            taken[reading] = taken.get(reading, 0) + 1
+            reading_counts[reading] = reading_counts.get(reading, 0) + 1
     return counts

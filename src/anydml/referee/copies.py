@@ -179,12 +179,12 @@ def _draw_constant(draw: Draw) -> Node:
     if name == "value":
         value = draw.data(draw.choice(result_dtypes("Constant", draw.opset, "output"))[1], draw.sizes())
     else:
-        one: Callable[[], Any] = {
+        drawers: Callable[[], Any] = {
             "int": lambda: draw.choice([0, 1, -1, 7, INT64_MIN, INT64_MAX]),
             "float": lambda: draw.choice([0.0, -0.0, 1.5, -2.25, float("inf")]),
             "string": lambda: draw.choice(WORDS),
         }[name.removeprefix("value_").removesuffix("s")]
-        value = [one() for _ in range(draw.choice([0, 1, 2, 5]))] if name.endswith("s") else one()
+        value = [drawers() for _ in range(draw.choice([0, 1, 2, 5]))] if name.endswith("s") else drawers()
     return Node("Constant", draw.opset, (), {name: value})
 
 

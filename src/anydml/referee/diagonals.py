@@ -27,8 +27,8 @@ def _draw_eye_like(draw: Draw) -> Node:
 def _eye_like(node: Node) -> list[Result]:
     x, chosen = node.array(0), node.attribute("dtype")
     dtype = x.dtype if chosen is None else np.dtype(helper.tensor_dtype_to_np_dtype(chosen))
-    one, nothing, k = Constant(np.array(1).astype(dtype)[()]), zero(dtype), node.attribute("k")
-    return [Result(x.shape, dtype, lambda at: one if at[1] == at[0] + k else nothing)]
+    unit, nothing, k = Constant(np.array(1).astype(dtype)[()]), zero(dtype), node.attribute("k")
+    return [Result(x.shape, dtype, lambda at: unit if at[1] == at[0] + k else nothing)]
 
 
 EYE_LIKE = Operator(

@@ -60,13 +60,13 @@ def lines_of(judged: Judged) -> Iterator[str]:
         yield f"{count} not run: {_line(reason)}"
     if len(reasons) > MAX_REASONS:
         yield f"and {len(reasons) - MAX_REASONS} more reasons"
-    for (operator, question), taken in readings_of(judged).items():
-        said = ", ".join(f"{count} × {words}" for words, count in taken.items())
-        yield f"{operator}, ambiguous: {question}: {said}"
+    for (operator, question), reading_counts in readings_of(judged).items():
+        counts_text = ", ".join(f"{count} × {words}" for words, count in reading_counts.items())
+        yield f"{operator}, ambiguous: {question}: {counts_text}"
     if judged.undone:
         names = ", ".join(judged.undone[:3])
-        what = count_noun(len(judged.undone), "crash")
-        yield f"{what} left out, which did not come again when the case was alone: {names}"
+        crashes = count_noun(len(judged.undone), "crash")
+        yield f"{crashes} left out, which did not come again when the case was alone: {names}"
     if judged.doubted:
         yield (
             f"{count_noun(judged.doubted, 'refusal')} of illegal cases may be of their operators, of which no legal "
@@ -112,8 +112,8 @@ def as_json(judged: Judged) -> str:
         for cause in causes_of(judged)
     ]
     readings = [
-        {"operator": operator, "question": question, "taken": taken}
-        for (operator, question), taken in readings_of(judged).items()
+        {"operator": operator, "question": question, "taken": reading_counts}
+        for (operator, question), reading_counts in readings_of(judged).items()
     ]
     return json.dumps(
         {

@@ -42,8 +42,8 @@ class Draw(random.Random):
         rank = self.choice([0, 1, 1, 2, 2, 3, 3, 4, max_rank]) if rank is None else rank
         sizes: list[int] = []
         for _ in range(rank):
-            left = MAX_DRAWN_ELEMENTS // max(1, count(tuple(sizes)))
-            sizes.append(self.choice([1, 2, 3, min(4, left), min(7, left)]) if left > 1 else 1)
+            remaining = MAX_DRAWN_ELEMENTS // max(1, count(tuple(sizes)))
+            sizes.append(self.choice([1, 2, 3, min(4, remaining), min(7, remaining)]) if remaining > 1 else 1)
         self.shuffle(sizes)
         if min_size == 0 and rank and self.is_likely(0.08):
             sizes[self.randrange(rank)] = 0

@@ -155,11 +155,11 @@ class OpenVino:
         compiled = self._core.compile_model(self._core.read_model(str(model)), "CPU", self._settings)
         request = compiled.create_infer_request()
         # Inputs that no output depends on are gone from the compiled model.
-        left = {name: k for k, port in enumerate(compiled.inputs) for name in port.get_names()}
+        unbound = {name: k for k, port in enumerate(compiled.inputs) for name in port.get_names()}
         for info, array in zip(self._load(model).graph.input, inputs, strict=True):
             tensor = self._tensor(array)
-            if info.name in left:
-                request.set_input_tensor(left[info.name], tensor)
+            if info.name in unbound:
+                request.set_input_tensor(unbound[info.name], tensor)
         request.infer()
         return [self._array(request.get_output_tensor(k)) for k in range(len(compiled.outputs))]
 

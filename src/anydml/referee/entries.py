@@ -52,8 +52,8 @@ def of_fewer_entries(node: Node) -> Iterator[Node]:
     for k, value in enumerate(node.inputs):
         if isinstance(value, TensorList):
             for at in range(len(value.tensors)):
-                left = (*value.tensors[:at], *value.tensors[at + 1 :])
-                yield node.with_input(k, TensorList(value.dtype, left))
+                remaining = (*value.tensors[:at], *value.tensors[at + 1 :])
+                yield node.with_input(k, TensorList(value.dtype, remaining))
 
 
 def _has_axes(node: Node, lists: Lists) -> bool:
@@ -95,8 +95,8 @@ def _without_axis(node: Node, lists: Lists, axes: Sequence[int], axis: int) -> I
     places = [k for k, entry in enumerate(axes) if wrap_index(entry, rank) == axis]
     for k in places:
         smaller = _without_entry(smaller, lists, k)
-    left = [shift_axis(entry, axis, rank) for k, entry in enumerate(axes) if k not in places]
-    smaller = shifted_axes(_with_axes(smaller, lists, left), axis, rank)
+    remaining = [shift_axis(entry, axis, rank) for k, entry in enumerate(axes) if k not in places]
+    smaller = shifted_axes(_with_axes(smaller, lists, remaining), axis, rank)
     if "perm" in smaller.attributes:
         order = [other - (other > axis) for other in smaller.attributes["perm"] if other != axis]
         smaller = smaller._replace(attributes={**smaller.attributes, "perm": order})
@@ -105,9 +105,9 @@ def _without_axis(node: Node, lists: Lists, axes: Sequence[int], axis: int) -> I
 
 
 def _take(x: Array, at: int, axis: int) -> Any:
-    taken = np.empty((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
-    taken[...] = np.take(x, at, axis)
-    return taken
+    picked = np.empty((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
+    picked[...] = np.take(x, at, axis)
+    return picked
 
 
 def shift_axis(number: int, axis: int, rank: int) -> int:
@@ -131,10 +131,10 @@ def _of_fewer_parts(node: Node) -> Iterator[Node]:
     axis = wrap_index(node.attribute("axis"), x.ndim)
     parts = node.attributes.get("split") or node.integers(1)
     for k, size in enumerate(parts if len(parts) > 1 else ()):
-        first, left = sum(parts[:k]), [*parts[:k], *parts[k + 1 :]]
+        first, remaining = sum(parts[:k]), [*parts[:k], *parts[k + 1 :]]
         smaller = node.with_input(0, np.delete(x, slice(first, first + size), axis))
         if "split" in node.attributes:
-            smaller = smaller._replace(attributes={**node.attributes, "split": left})
+            smaller = smaller._replace(attributes={**node.attributes, "split": remaining})
         else:
-            smaller = smaller.with_input(1, np.array(left, node.array(1).dtype))
+            smaller = smaller.with_input(1, np.array(remaining, node.array(1).dtype))
         yield smaller._replace(outputs=node.outputs - 1) if node.operator == "Split" else smaller

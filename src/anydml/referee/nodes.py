@@ -204,11 +204,11 @@ def _tensor(node: Node, result: Result) -> Array:
         if isinstance(source, Constant):
             elements[at] = source.value
         else:
-            number, there, *within = source
+            number, coordinate, *within = source
             value = node.tensors(number)[within[0]] if within else node.array(number)
-            if min(there, default=0) < 0:
-                raise IndexError(f"{node.operator} reads {there} of an array {value.shape}")
-            elements[at] = value[there]
+            if min(coordinate, default=0) < 0:
+                raise IndexError(f"{node.operator} reads {coordinate} of an array {value.shape}")
+            elements[at] = value[coordinate]
     return elements
 
 

@@ -182,7 +182,7 @@ def input_between(name: str, number: int, bounds: Bounds, quote: Quote) -> Rule:
             return []
         low, high = bounds(node)
         reached = {"first": (value == low).any(), "last": (value == high).any()}
-        return [f"{name} {end}" for end, there in reached.items() if there]
+        return [f"{name} {end}" for end, is_reached in reached.items() if is_reached]
 
     return Rule(name, quote, holds, broken, edges)
 

@@ -57,8 +57,8 @@ class Anydml:
         from anydml.referee.by_descs import NoDescError, outputs_by_desc, with_constants
 
         try:
-            whole = with_constants(loaded, inputs)
-            outputs = outputs_by_desc(self._device, whole, {})
+            with_inputs = with_constants(loaded, inputs)
+            outputs = outputs_by_desc(self._device, with_inputs, {})
         except NoDescError as error:
             self.way = f"the backend: {error}"
             return list(self._backend.prepare(loaded).run(list(inputs)))
@@ -67,7 +67,7 @@ class Anydml:
         if outputs.keys() < {*names}:
             # The host knows the lengths of parts, as they are sizes.
             self.way += ", and lengths by the backend"
-            outputs = {**dict(zip(names, self._backend.prepare(whole).run([]), strict=True)), **outputs}
+            outputs = {**dict(zip(names, self._backend.prepare(with_inputs).run([]), strict=True)), **outputs}
         return [outputs[name] for name in names]
 
     def run_dxdispatch(self, model: Path) -> Ran:

@@ -101,15 +101,15 @@ def _pad(node: Node, is_cut_first: bool = True) -> list[Result]:
     shape = tuple(size + before + after for size, (before, after) in zip(x.shape, pads, strict=True))
 
     def source(at: Coordinate) -> Source:
-        there = []
+        coordinates = []
         for c, size, (before, after) in zip(at, x.shape, pads, strict=True):
             first = max(0, -before) if is_cut_first else 0
-            left = size - first - (max(0, -after) if is_cut_first else 0)
-            coordinate = continue_index(mode, c - before - first, left)
+            cut_size = size - first - (max(0, -after) if is_cut_first else 0)
+            coordinate = continue_index(mode, c - before - first, cut_size)
             if coordinate is None:
                 return fill or (2, (0,) * node.array(2).ndim)
-            there.append(coordinate + first)
-        return 0, tuple(there)
+            coordinates.append(coordinate + first)
+        return 0, tuple(coordinates)
 
     return [Result(shape, x.dtype, source)]
 
@@ -231,22 +231,22 @@ def _draw_crop(draw: Draw) -> Node:
     if draw.is_likely(0.5):
         axes = draw.subset(axes, 1)
         attributes["axes"] = [draw.signed(axis, x.ndim) for axis in axes]
-    wanted = [draw.choice([x.shape[axis], draw.randint(0, 7)]) for axis in axes]
-    return Node("CenterCropPad", draw.opset, (x, draw.integers(wanted, draw.index_dtype("shape"))), attributes)
+    new_sizes = [draw.choice([x.shape[axis], draw.randint(0, 7)]) for axis in axes]
+    return Node("CenterCropPad", draw.opset, (x, draw.integers(new_sizes, draw.index_dtype("shape"))), attributes)
 
 
 def _center_crop_pad(node: Node) -> list[Result]:
-    x, wanted = node.array(0), node.integers(1)
+    x, new_sizes = node.array(0), node.integers(1)
     shape = list(x.shape)
-    for axis, size in zip(node.attributes.get("axes", range(x.ndim)), wanted, strict=True):
+    for axis, size in zip(node.attributes.get("axes", range(x.ndim)), new_sizes, strict=True):
         shape[axis] = size
     # Before the first element; below 0 where elements are cut off.
     before = [(new - old) // 2 if new > old else -((old - new) // 2) for old, new in zip(x.shape, shape, strict=True)]
 
     def source(at: Coordinate) -> Source:
-        there = tuple(c - first for c, first in zip(at, before, strict=True))
-        is_inside = all(0 <= c < size for c, size in zip(there, x.shape, strict=True))
-        return (0, there) if is_inside else zero(x.dtype)
+        coordinates = tuple(c - first for c, first in zip(at, before, strict=True))
+        is_inside = all(0 <= c < size for c, size in zip(coordinates, x.shape, strict=True))
+        return (0, coordinates) if is_inside else zero(x.dtype)
 
     return [Result(tuple(shape), x.dtype, source)]
 

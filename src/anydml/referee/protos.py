@@ -129,7 +129,7 @@ def read_value(path: Path, kind: onnx.TypeProto) -> Any:
         "sequence_type": (SequenceProto, numpy_helper.to_list, "a sequence"),
         "optional_type": (OptionalProto, numpy_helper.to_optional, "an optional value"),
     }
-    message, read, what = reads.get(form, (TensorProto, numpy_helper.to_array, "a tensor"))
+    message, read, noun = reads.get(form, (TensorProto, numpy_helper.to_array, "a tensor"))
     try:
         # No bytes at all would be an optional value without an element, too.
         proto = message.FromString(path.read_bytes() or b"-")
@@ -137,7 +137,7 @@ def read_value(path: Path, kind: onnx.TypeProto) -> Any:
             raise ValueError(path)
         value = read(proto)
     except (DecodeError, ValueError, TypeError, KeyError):
-        raise ModelError(f"{path} is not {what} of ONNX", rule="files of cases have a value each") from None
+        raise ModelError(f"{path} is not {noun} of ONNX", rule="files of cases have a value each") from None
     return _with_texts(value)
 
 

@@ -12,12 +12,12 @@ from anydml.referee.shaping import draw_elements
 
 def _draw_expand(draw: Draw) -> Node:
     x = draw_elements(draw, parameter="input")
-    wanted = [draw.choice([1, size, draw.choice([0, 2, 5]) if size == 1 else size]) for size in x.shape]
+    shape = [draw.choice([1, size, draw.choice([0, 2, 5]) if size == 1 else size]) for size in x.shape]
     if draw.is_likely(0.4):
-        wanted = [draw.choice([1, 2, 3]) for _ in range(draw.randint(1, 2))] + wanted
-    elif wanted and draw.is_likely(0.4):
-        wanted = wanted[draw.randint(1, len(wanted)) :]
-    return Node("Expand", draw.opset, (x, draw.integers(wanted)))
+        shape = [draw.choice([1, 2, 3]) for _ in range(draw.randint(1, 2))] + shape
+    elif shape and draw.is_likely(0.4):
+        shape = shape[draw.randint(1, len(shape)) :]
+    return Node("Expand", draw.opset, (x, draw.integers(shape)))
 
 
 def broadcast(*shapes: Sizes) -> Sizes:
@@ -49,9 +49,9 @@ def _mismatch(node: Node, draw: Draw) -> Node | None:
     axes = [k for k, size in enumerate(x.shape) if size > 1]
     if not axes:
         return None
-    wanted = list(x.shape)
-    wanted[draw.choice(axes)] += 1
-    return node.with_input(1, draw.integers(wanted))
+    shape = list(x.shape)
+    shape[draw.choice(axes)] += 1
+    return node.with_input(1, draw.integers(shape))
 
 
 EXPAND = Operator(

@@ -108,12 +108,12 @@ def resize_axes(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = 
         if axis not in axes:
             lines.append([*range(length)])
             continue
-        one = axes[axis]
+        resized = axes[axis]
         line: list[int | None] = []
-        for y in range(one.count):
+        for y in range(resized.count):
             at = (
                 Fraction(float(original))
-                if not isinstance(original := one.original(mode, y, kind), Fraction)
+                if not isinstance(original := resized.original(mode, y, kind), Fraction)
                 else original
             )
             is_outside = mode == "tf_crop_and_resize" and not 0 <= at <= length - 1
@@ -121,12 +121,12 @@ def resize_axes(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = 
         lines.append(line)
 
     def source(at: Coordinate) -> Source:
-        there = []
+        coordinates = []
         for c, line in zip(at, lines, strict=True):
             original = line[c]
             if original is None:
                 return fill
-            there.append(original)
-        return 0, tuple(there)
+            coordinates.append(original)
+        return 0, tuple(coordinates)
 
     return [Result(tuple(map(len, lines)), x.dtype, source)]

@@ -21,8 +21,8 @@ SCALES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 0.3, 1.7)
 
 def modes(opset: int) -> list[str]:
     """The transformations that the text of an opset has."""
-    more = ["tf_half_pixel_for_nn"] if opset < 13 else ["half_pixel_symmetric"] if opset >= 19 else []
-    return [*MODES, *more]
+    extra = ["tf_half_pixel_for_nn"] if opset < 13 else ["half_pixel_symmetric"] if opset >= 19 else []
+    return [*MODES, *extra]
 
 
 def _draw_resize(draw: Draw) -> Node:
@@ -128,9 +128,9 @@ _KINDS: Mapping[str, Callable[[Any], Any]] = {"": Fraction, "rounded to FLOAT": 
 _WIDTHS = {"": (), "length_resized is whole": (is_whole,), "length_resized is scale · length": (is_fraction,)}
 _SCALES = {"": (), "scale is length_resized / length_original": (by_length,)}
 _TOGETHER = tuple(
-    Reading("; ".join(said), read_as(*by_scale, *by_width, kind=kind))
+    Reading("; ".join(chosen_words), read_as(*by_scale, *by_width, kind=kind))
     for (a, by_scale), (b, by_width), (c, kind) in itertools.product(_SCALES.items(), _WIDTHS.items(), _KINDS.items())
-    if len(said := [word for word in (a, b, c) if word]) > 1
+    if len(chosen_words := [word for word in (a, b, c) if word]) > 1
 )
 """Several readings at once."""
 

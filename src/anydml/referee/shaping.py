@@ -40,10 +40,10 @@ def _transpose(node: Node) -> list[Result]:
         perm = [*reversed(range(x.ndim))]
 
     def source(at: Coordinate) -> Source:
-        there = [0] * x.ndim
+        coordinates = [0] * x.ndim
         for i, axis in enumerate(perm):
-            there[axis] = at[i]
-        return 0, tuple(there)
+            coordinates[axis] = at[i]
+        return 0, tuple(coordinates)
 
     return [Result(tuple(x.shape[axis] for axis in perm), x.dtype, source)]
 
@@ -95,31 +95,31 @@ def _draw_reshape(draw: Draw) -> Node:
     if draw.opset >= 14 and draw.is_likely(0.5):
         attributes["allowzero"] = draw.choice([0, 1])
     if 0 in x.shape:
-        wanted = list(x.shape)
+        shape = list(x.shape)
         if attributes.get("allowzero"):
-            draw.shuffle(wanted)
+            draw.shuffle(shape)
     else:
-        wanted = _draw_factors(draw, x.size) if x.size > 1 or draw.is_likely(0.7) else []
+        shape = _draw_factors(draw, x.size) if x.size > 1 or draw.is_likely(0.7) else []
         if not attributes.get("allowzero"):
-            wanted = [0 if k < x.ndim and x.shape[k] == n and draw.is_likely(0.5) else n for k, n in enumerate(wanted)]
-        if wanted and draw.is_likely(0.5):
-            wanted[draw.randrange(len(wanted))] = -1
-    return Node("Reshape", draw.opset, (x, draw.integers(wanted)), attributes)
+            shape = [0 if k < x.ndim and x.shape[k] == n and draw.is_likely(0.5) else n for k, n in enumerate(shape)]
+        if shape and draw.is_likely(0.5):
+            shape[draw.randrange(len(shape))] = -1
+    return Node("Reshape", draw.opset, (x, draw.integers(shape)), attributes)
 
 
 def _reshape(node: Node) -> list[Result]:
-    x, wanted = node.array(0), node.integers(1)
+    x, shape = node.array(0), node.integers(1)
     if not node.attribute("allowzero"):
-        wanted = [x.shape[k] if size == 0 else size for k, size in enumerate(wanted)]
-    product = count(tuple(size for size in wanted if size != -1))
-    return reshape_result(node, tuple(x.size // product if size == -1 else size for size in wanted))
+        shape = [x.shape[k] if size == 0 else size for k, size in enumerate(shape)]
+    product = count(tuple(size for size in shape if size != -1))
+    return reshape_result(node, tuple(x.size // product if size == -1 else size for size in shape))
 
 
 def _other_count(node: Node, draw: Draw) -> Node | None:
-    wanted = node.integers(1)
-    if not node.array(0).size or 0 in wanted or not wanted:
+    shape = node.integers(1)
+    if not node.array(0).size or 0 in shape or not shape:
         return None
-    return node.with_input(1, draw.integers([n for n in wanted if n != -1] + [node.array(0).size + 1]))
+    return node.with_input(1, draw.integers([n for n in shape if n != -1] + [node.array(0).size + 1]))
 
 
 def _is_reshaped_whole(node: Node) -> bool:

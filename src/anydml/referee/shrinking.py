@@ -65,14 +65,14 @@ def shrunk(stored: Stored, fails: Callable[[Any], bool], progress: Callable[[Any
     """
     shrinker = SHRINKERS[stored.form]
     best = shrinker.read(stored)
-    left = MAX_PROBES
+    probes_left = MAX_PROBES
     while True:
         for case in shrinker.smaller(best):
-            if left == 0:
+            if probes_left == 0:
                 return best
             if case is None:
                 continue
-            left -= 1
+            probes_left -= 1
             if fails(case):
                 best = case
                 progress(case)
@@ -168,8 +168,8 @@ def as_lines(case: Any, described: Iterable[str], engine: str, verdict: Verdict)
     lines = [*described]
     lines += [f"expected: {smaller_nodes.as_text(value)}" for value in case.outputs]
     for other in getattr(case, "alternatives", ()):
-        said = "; ".join(map(smaller_nodes.as_text, other.outputs)) if other.outputs is not None else "an error"
-        lines.append(f"or, if read as {other.words}: {said}")
+        outcome = "; ".join(map(smaller_nodes.as_text, other.outputs)) if other.outputs is not None else "an error"
+        lines.append(f"or, if read as {other.words}: {outcome}")
     lines.append(f"{engine} {verdict.verdict}: {' '.join(verdict.detail.split())[:300]}")
     lines.append(f"{case.document}: {case.sentence}")
     return "\n".join(lines) + "\n"

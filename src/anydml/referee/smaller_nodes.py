@@ -141,8 +141,8 @@ def _of_fewer_sizes(node: Node) -> Iterator[Node]:
     tensors = [tensor for value in node.inputs for tensor in tensors_of(value)]
     rank = max((tensor.ndim for tensor in tensors), default=0)
     for cut in cuts(tensors):
-        left = iter([array for array in cut.arrays if array is not None])
-        inputs = tuple(with_tensors(value, tuple(islice(left, len(tensors_of(value))))) for value in node.inputs)
+        remaining = iter([array for array in cut.arrays if array is not None])
+        inputs = tuple(with_tensors(value, tuple(islice(remaining, len(tensors_of(value))))) for value in node.inputs)
         yield node._replace(inputs=inputs)
         if cut.new is None:
             yield shifted_axes(node._replace(inputs=inputs), cut.axis, rank)
@@ -232,9 +232,9 @@ def _of_plain_elements(node: Node) -> Iterator[Node]:
     if first is None or first.dtype == np.float32 or first.dtype.kind not in "fiuc":
         return
     alike = [k for k, value in enumerate(node.inputs) if value is not None and value.dtype == first.dtype]
-    for some in (alike, [0]):
+    for simplified in (alike, [0]):
         yield node._replace(
-            inputs=tuple(_simplify_value(value) if k in some else value for k, value in enumerate(node.inputs)),
+            inputs=tuple(_simplify_value(value) if k in simplified else value for k, value in enumerate(node.inputs)),
             attributes={**node.attributes, **({"to": TensorProto.FLOAT} if node.operator == "Cast" else {})},
         )
 

@@ -37,10 +37,10 @@ def _draw_squeeze(draw: Draw) -> Node:
 def _squeeze(node: Node) -> list[Result]:
     x, axes = node.array(0), axes_of(node)
     if axes is None:
-        gone = {k for k, size in enumerate(x.shape) if size == 1}
+        removed = {k for k, size in enumerate(x.shape) if size == 1}
     else:
-        gone = {wrap_index(axis, x.ndim) for axis in axes}
-    return reshape_result(node, tuple(size for k, size in enumerate(x.shape) if k not in gone))
+        removed = {wrap_index(axis, x.ndim) for axis in axes}
+    return reshape_result(node, tuple(size for k, size in enumerate(x.shape) if k not in removed))
 
 
 def _axes_in(low: Any, high: Any, quote: Quote) -> Rule:
@@ -67,8 +67,8 @@ def _axes_in(low: Any, high: Any, quote: Quote) -> Rule:
 
 def _squeeze_more(node: Node, draw: Draw) -> Node | None:
     x = node.array(0)
-    more = [k for k, size in enumerate(x.shape) if size > 1]
-    return given_axes(draw, x, [draw.choice(more)], "Squeeze", x.ndim) if more else None
+    longer = [k for k, size in enumerate(x.shape) if size > 1]
+    return given_axes(draw, x, [draw.choice(longer)], "Squeeze", x.ndim) if longer else None
 
 
 SQUEEZE = Operator(

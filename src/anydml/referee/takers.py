@@ -14,8 +14,8 @@ READINGS_FILE = Path(__file__).with_name("readings.json")
 @lru_cache(None)
 def readings() -> dict[tuple[str, str], dict[str, Sequence[str]]]:
     """Engines by reading, by operator and question."""
-    taken = json.loads(READINGS_FILE.read_text(encoding="utf-8"))
-    return {(reading["operator"], reading["question"]): reading["taken"] for reading in taken}
+    readings_by_engine = json.loads(READINGS_FILE.read_text(encoding="utf-8"))
+    return {(reading["operator"], reading["question"]): reading["taken"] for reading in readings_by_engine}
 
 
 def takers(operator: str, question: str, words: str) -> list[str]:

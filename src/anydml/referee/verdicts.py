@@ -128,51 +128,53 @@ def difference(outputs: list[Any], expected: list[Any], is_exact: bool) -> tuple
     """Return the kind of the difference, and its details; two empty texts if there is none."""
     if len(outputs) != len(expected):
         return "number of outputs", f"{len(outputs)} outputs, not {len(expected)}"
-    for k, (one, other) in enumerate(zip(outputs, expected, strict=True)):
-        kind, detail = _difference(one, other, f"output {k}", is_exact)
+    for k, (actual, expected_output) in enumerate(zip(outputs, expected, strict=True)):
+        kind, detail = _difference(actual, expected_output, f"output {k}", is_exact)
         if kind:
             return kind, detail
     return "", ""
 
 
-def _difference(one: Any, other: Any, name: str, is_exact: bool) -> tuple[str, str]:
-    """The same, of one value by its name."""
-    if one is None or other is None:
-        return ("", "") if one is other else ("optional values", f"{name} has {'no' if one is None else 'an'} element")
-    if isinstance(one, list) or isinstance(other, list):
-        if not isinstance(one, list) or not isinstance(other, list):
-            return "sequences", f"{name} is {'a sequence' if isinstance(one, list) else 'a tensor'}"
-        if len(one) != len(other):
-            return "length of a sequence", f"{name} has {count_noun(len(one), 'tensor')}, not {len(other)}"
+def _difference(actual: Any, expected: Any, name: str, is_exact: bool) -> tuple[str, str]:
+    """Return how one value with a name differs from the expected one, in the same form."""
+    if actual is None or expected is None:
+        message = f"{name} has {'no' if actual is None else 'an'} element"
+        return ("", "") if actual is expected else ("optional values", message)
+    if isinstance(actual, list) or isinstance(expected, list):
+        if not isinstance(actual, list) or not isinstance(expected, list):
+            return "sequences", f"{name} is {'a sequence' if isinstance(actual, list) else 'a tensor'}"
+        if len(actual) != len(expected):
+            return "length of a sequence", f"{name} has {count_noun(len(actual), 'tensor')}, not {len(expected)}"
         parts = (
-            _difference(*pair, f"tensor {k} of {name}", is_exact) for k, pair in enumerate(zip(one, other, strict=True))
+            _difference(*pair, f"tensor {k} of {name}", is_exact)
+            for k, pair in enumerate(zip(actual, expected, strict=True))
         )
         return next((part for part in parts if part[0]), ("", ""))
-    if one.shape != other.shape:
-        return "shape", f"{name} has sizes {[*one.shape]}, not {[*other.shape]}"
-    if one.dtype != other.dtype:
-        return "type", f"{name} is of {name_of(one.dtype)}, not {name_of(other.dtype)}"
-    if same(one, other) or (not is_exact and _is_near(one, other)):
+    if actual.shape != expected.shape:
+        return "shape", f"{name} has sizes {[*actual.shape]}, not {[*expected.shape]}"
+    if actual.dtype != expected.dtype:
+        return "type", f"{name} is of {name_of(actual.dtype)}, not {name_of(expected.dtype)}"
+    if same(actual, expected) or (not is_exact and _is_near(actual, expected)):
         return "", ""
     wrong = [
         at
-        for at in np.ndindex(*one.shape)
-        if not same(np.asarray(one[at], one.dtype), np.asarray(other[at], one.dtype))
+        for at in np.ndindex(*actual.shape)
+        if not same(np.asarray(actual[at], actual.dtype), np.asarray(expected[at], actual.dtype))
     ]
     kind = "elements"
-    if one.dtype.kind in "fc" and all(one[at] == other[at] == 0 for at in wrong):
+    if actual.dtype.kind in "fc" and all(actual[at] == expected[at] == 0 for at in wrong):
         kind = "the sign of zeros"
     at = wrong[0]
-    first = f"the first at {[*map(int, at)]}: {one[at]}, not {other[at]}"
-    return kind, f"{len(wrong)} of {one.size} elements of {name}, {first}"
+    first = f"the first at {[*map(int, at)]}: {actual[at]}, not {expected[at]}"
+    return kind, f"{len(wrong)} of {actual.size} elements of {name}, {first}"
 
 
-def _is_near(one: Any, other: Any) -> bool:
+def _is_near(actual: Any, expected: Any) -> bool:
     """Whether onnx's own runner takes two arrays for equal."""
-    if one.dtype.hasobject:
+    if actual.dtype.hasobject:
         return False
     try:
-        np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=1e-3, atol=1e-7)
+        np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), rtol=1e-3, atol=1e-7)
     except (AssertionError, TypeError, ValueError):
         return False
     return True

@@ -34,8 +34,8 @@ def elements(rng: Generator, dtype: np.dtype[Any], count: int, has_nan: bool) ->
 def an_index(rng: Generator, size: int, is_signed: bool) -> int:
     """An index of an axis, from either end if the type is signed; the first and the last are likely."""
     low = -size if is_signed else 0
-    some = [int(rng.integers(low, size)), low, size - 1, 0]
-    return some[int(rng.integers(4))]
+    candidates = [int(rng.integers(low, size)), low, size - 1, 0]
+    return candidates[int(rng.integers(4))]
 
 
 def fill(rng: Generator, desc: Any, inputs: list[Any]) -> None:
@@ -111,8 +111,10 @@ def is_decided(desc: Any, level: FeatureLevel) -> bool:
         case operators.FillValueSequenceOperatorDesc():
             count = math.prod(desc.output_tensor.sizes)
             ends = [desc.value_start + k * desc.value_delta for k in (0, count)]
-            whole = all(float(number).is_integer() and abs(number) < 2048 for number in (*ends, desc.value_delta))
-            return whole and all(_is_held(number, desc.output_tensor.data_type) for number in ends)
+            are_integers = all(
+                float(number).is_integer() and abs(number) < 2048 for number in (*ends, desc.value_delta)
+            )
+            return are_integers and all(_is_held(number, desc.output_tensor.data_type) for number in ends)
         case operators.ScatterOperatorDesc():
             return bool(desc.indices_tensor.sizes[desc.axis] <= desc.input_tensor.sizes[desc.axis])
         case operators.ScatterNdOperatorDesc():

@@ -29,13 +29,13 @@ def random_desc(rng: Generator, operator: str) -> OperatorDesc:
     data_type = types[rng.integers(len(types))]
     sizes = random_sizes(rng)
 
-    def one(shape: Sequence[int], is_output: bool, data_type: DataType = data_type) -> TensorDesc:
+    def tensor(shape: Sequence[int], is_output: bool, data_type: DataType = data_type) -> TensorDesc:
         return random_tensor(rng, data_type, shape, is_output)
 
     if operator in ("slice", "slice1"):
-        return _random_slice(rng, operator, sizes, one)
+        return _random_slice(rng, operator, sizes, tensor)
     if operator == "gather":
-        return _random_gather(rng, sizes, one)
+        return _random_gather(rng, sizes, tensor)
     axis = int(rng.integers(len(sizes)))
     lengths = random_parts(rng, sizes[axis])
     if operator == "split_training" and rng.random() < 0.3:
@@ -43,20 +43,22 @@ def random_desc(rng: Generator, operator: str) -> OperatorDesc:
     shapes = [[*sizes[:axis], n, *sizes[axis + 1 :]] for n in lengths]
     signed_axis = axis - len(sizes) if rng.random() < 0.5 else axis
     if operator == "split":
-        return operators.SplitOperatorDesc(one(sizes, False), [one(s, True) for s in shapes], axis)
+        return operators.SplitOperatorDesc(tensor(sizes, False), [tensor(s, True) for s in shapes], axis)
     if operator == "join":
-        return operators.JoinOperatorDesc([one(s, False) for s in shapes], one(sizes, True), axis)
-    numbers = one([len(lengths)], operator == "concat_training", DataType.INT64) if rng.random() < 0.7 else None
+        return operators.JoinOperatorDesc([tensor(s, False) for s in shapes], tensor(sizes, True), axis)
+    numbers = tensor([len(lengths)], operator == "concat_training", DataType.INT64) if rng.random() < 0.7 else None
     if operator == "concat_training":
-        parts = [one(s, False) for s in shapes]
-        return operators.ConcatTrainingOperatorDesc(parts, one(sizes, True), numbers, signed_axis)
+        parts = [tensor(s, False) for s in shapes]
+        return operators.ConcatTrainingOperatorDesc(parts, tensor(sizes, True), numbers, signed_axis)
     if len(set(lengths)) > 1 or numbers is not None:
         numbers = TensorDesc(DataType.INT64, [len(lengths)], [int(rng.integers(1, 4))])
-    return operators.SplitTrainingOperatorDesc(one(sizes, False), numbers, [one(s, True) for s in shapes], signed_axis)
+    return operators.SplitTrainingOperatorDesc(
+        tensor(sizes, False), numbers, [tensor(s, True) for s in shapes], signed_axis
+    )
 
 
-def _random_slice(rng: Generator, operator: str, sizes: list[int], one: Make) -> OperatorDesc:
-    offsets, windows, steps, taken = [], [], [], []
+def _random_slice(rng: Generator, operator: str, sizes: list[int], make_tensor: Make) -> OperatorDesc:
+    offsets, windows, steps, result_sizes = [], [], [], []
     for size in sizes:
         step = int(rng.integers(1, size + 2))
         offset = int(rng.integers(0, size))
@@ -67,14 +69,14 @@ def _random_slice(rng: Generator, operator: str, sizes: list[int], one: Make) ->
         offsets.append(offset)
         windows.append(window)
         steps.append(step)
-        taken.append(int(rng.integers(1, limit + 1)))
-    x, y = one(sizes, False), one(taken, True)
+        result_sizes.append(int(rng.integers(1, limit + 1)))
+    x, y = make_tensor(sizes, False), make_tensor(result_sizes, True)
     if operator == "slice":
-        return operators.SliceOperatorDesc(x, y, offsets, taken, steps)
+        return operators.SliceOperatorDesc(x, y, offsets, result_sizes, steps)
     return operators.Slice1OperatorDesc(x, y, offsets, windows, steps)
 
 
-def _random_gather(rng: Generator, sizes: list[int], one: Make) -> OperatorDesc:
+def _random_gather(rng: Generator, sizes: list[int], make_tensor: Make) -> OperatorDesc:
     rank, axis = len(sizes), int(rng.integers(len(sizes)))
     leading_ones = next(d for d, size in enumerate(sizes) if size != 1 or d == axis)
     meaningful = random_sizes(rng, 8, 12)[: int(rng.integers(0, leading_ones + 2))]
@@ -83,6 +85,6 @@ def _random_gather(rng: Generator, sizes: list[int], one: Make) -> OperatorDesc:
     overflow = max(0, len(indices) - 1)
     from_lead = min(overflow, leading_ones)
     output = [*sizes[from_lead:axis], *indices[overflow - from_lead :], *sizes[axis + 1 :]]
-    x, y = one(sizes, False), one([1] * (rank - len(output)) + output, True)
-    index_tensor = one([1] * (rank - len(indices)) + indices, False, INDEX_TYPES[rng.integers(4)])
+    x, y = make_tensor(sizes, False), make_tensor([1] * (rank - len(output)) + output, True)
+    index_tensor = make_tensor([1] * (rank - len(indices)) + indices, False, INDEX_TYPES[rng.integers(4)])
     return operators.GatherOperatorDesc(x, index_tensor, y, axis, len(indices))

@@ -117,9 +117,9 @@ class StoredDirectml(Stored):
         desc = self.desc()
         arrays = []
         for (name, tensor), flat in zip(desc.outputs, outputs, strict=False):
-            needed = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, tensor.element_strides, strict=True))
-            if flat.dtype != tensor.data_type.dtype or flat.size < needed:
-                raise OutputError(f"{name} was written as {flat.size} elements of {flat.dtype}, but needs {needed}")
+            min_size = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, tensor.element_strides, strict=True))
+            if flat.dtype != tensor.data_type.dtype or flat.size < min_size:
+                raise OutputError(f"{name} was written as {flat.size} elements of {flat.dtype}, but needs {min_size}")
             arrays.append(tensor_view(np.ascontiguousarray(flat).reshape(-1), tensor))
         return without_undefined(desc, arrays)
 
@@ -151,8 +151,8 @@ def stored_directml(folder: Path) -> StoredDirectml:
     stored = StoredDirectml(folder.name, folder, read_about(folder))
     are_written = (folder / EXPECTED.format(0)).exists()
     if stored.is_valid and are_written == stored.is_printed:
-        both = f"both {EXPECTED.format(0)} and" if are_written else f"no {EXPECTED.format(0)} and no"
-        raise ModelError(f"{folder} has {both} {PRINTED}", rule="a case has what its model must write, or print")
+        files = f"both {EXPECTED.format(0)} and" if are_written else f"no {EXPECTED.format(0)} and no"
+        raise ModelError(f"{folder} has {files} {PRINTED}", rule="a case has what its model must write, or print")
     return stored
 
 

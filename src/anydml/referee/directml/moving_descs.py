@@ -66,20 +66,22 @@ def gather_elements(rng: Generator) -> OperatorDesc:
     """A desc of GATHER_ELEMENTS."""
     sizes = random_sizes(rng)
     axis = int(rng.integers(len(sizes)))
-    taken = [*sizes[:axis], int(rng.integers(1, 8)), *sizes[axis + 1 :]]
-    x, y = pair(rng, a_type(rng), sizes, taken)
-    return operators.GatherElementsOperatorDesc(x, random_tensor(rng, a_type(rng, INDEX_TYPES), taken, False), y, axis)
+    index_sizes = [*sizes[:axis], int(rng.integers(1, 8)), *sizes[axis + 1 :]]
+    x, y = pair(rng, a_type(rng), sizes, index_sizes)
+    return operators.GatherElementsOperatorDesc(
+        x, random_tensor(rng, a_type(rng, INDEX_TYPES), index_sizes, False), y, axis
+    )
 
 
 def scatter(rng: Generator) -> OperatorDesc:
     """A desc of SCATTER."""
     sizes = random_sizes(rng)
     axis = int(rng.integers(len(sizes)))
-    taken = [*sizes[:axis], int(rng.integers(1, 8)), *sizes[axis + 1 :]]
+    index_sizes = [*sizes[:axis], int(rng.integers(1, 8)), *sizes[axis + 1 :]]
     data_type = a_type(rng)
     x, y = pair(rng, data_type, sizes, sizes)
-    indices = random_tensor(rng, a_type(rng, INDEX_TYPES), taken, False)
-    return operators.ScatterOperatorDesc(x, indices, random_tensor(rng, data_type, taken, False), y, axis)
+    indices = random_tensor(rng, a_type(rng, INDEX_TYPES), index_sizes, False)
+    return operators.ScatterOperatorDesc(x, indices, random_tensor(rng, data_type, index_sizes, False), y, axis)
 
 
 def _tuples(rng: Generator, batched: bool) -> tuple[list[int], list[int], list[int], tuple[int, int, int]]:
@@ -94,8 +96,8 @@ def _tuples(rng: Generator, batched: bool) -> tuple[list[int], list[int], list[i
         if rank <= 8 and math.prod(picked) <= 400:
             break
     rank = int(rng.integers(rank, 9)) if rng.random() < 0.3 else rank
-    whole, numbers, result = ([1] * (rank - len(sizes)) + sizes for sizes in (data_sizes, indices, picked))
-    return whole, numbers, result, (len(data_sizes), len(indices), batch)
+    data_dimensions, numbers, result = ([1] * (rank - len(sizes)) + sizes for sizes in (data_sizes, indices, picked))
+    return data_dimensions, numbers, result, (len(data_sizes), len(indices), batch)
 
 
 def _gather_nd(rng: Generator, kind: Callable[..., OperatorDesc], batched: bool) -> OperatorDesc:
@@ -127,7 +129,7 @@ def scatter_nd(rng: Generator) -> OperatorDesc:
 def slice_grad(rng: Generator) -> OperatorDesc:
     """A desc of SLICE_GRAD."""
     sizes = random_sizes(rng)
-    offsets, windows, steps, taken = [], [], [], []
+    offsets, windows, steps, result_sizes = [], [], [], []
     dense = rng.random() < 0.4
     for size in sizes:
         step = 1 if dense else int(rng.integers(1, size + 2))
@@ -139,8 +141,8 @@ def slice_grad(rng: Generator) -> OperatorDesc:
         offsets.append(offset)
         windows.append(window)
         steps.append(step)
-        taken.append(int(rng.integers(1, limit + 1)))
-    return operators.SliceGradOperatorDesc(*pair(rng, a_type(rng), taken, sizes), offsets, windows, steps)
+        result_sizes.append(int(rng.integers(1, limit + 1)))
+    return operators.SliceGradOperatorDesc(*pair(rng, a_type(rng), result_sizes, sizes), offsets, windows, steps)
 
 
 def _depth_space(rng: Generator, to_space: bool) -> tuple[TensorDesc, TensorDesc, int]:

@@ -61,8 +61,19 @@ def fill_inputs(rng: Generator, desc: Any, inputs: list[Any]) -> None:
         if name == "IndicesTensor":
             low, high = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
             size = desc.input_tensor.sizes[desc.axis]
-            some = [0, size - 1, size, size + 1, low, low + 1, high, high - 1, -1 if low else 1, -size if low else 2]
-            near = np.array(some, object)[rng.integers(0, len(some), tensor.sizes)]
+            edge_indices = [
+                0,
+                size - 1,
+                size,
+                size + 1,
+                low,
+                low + 1,
+                high,
+                high - 1,
+                -1 if low else 1,
+                -size if low else 2,
+            ]
+            near = np.array(edge_indices, object)[rng.integers(0, len(edge_indices), tensor.sizes)]
             good = rng.integers(0, size, tensor.sizes)
             array[...] = np.where(rng.random(tensor.sizes) < 0.4, near, good).astype(array.dtype)
         elif number and isinstance(desc, operators.SplitTrainingOperatorDesc):

@@ -20,8 +20,8 @@ def random_sizes(rng: Generator, max_size: int = 8, elements: int = 120) -> list
     """1 to `most` sizes, with few elements in all and many 1s."""
     sizes: list[int] = []
     for _ in range(int(rng.integers(1, max_size + 1))):
-        left = elements // math.prod(sizes)
-        sizes.append(int(rng.integers(1, max(2, min(left, 7) + 1))) if rng.random() < 0.75 else 1)
+        remaining = elements // math.prod(sizes)
+        sizes.append(int(rng.integers(1, max(2, min(remaining, 7) + 1))) if rng.random() < 0.75 else 1)
     return sizes
 
 

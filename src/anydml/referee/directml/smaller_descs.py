@@ -187,9 +187,9 @@ def _shorten_dimension(
             {name: tensors[name].sizes[-back] - old + new for name in others},
             {name: tensors[name].sizes[-back] * new // old for name in others},
         ):
-            wanted = {**sizes, **{name: size for name, size in follow.items() if size > 0}}
+            new_sizes = {**sizes, **{name: size for name, size in follow.items() if size > 0}}
             changed = {
-                name: _resize_tensor(tensor, back, wanted[name]) if name in wanted else tensor
+                name: _resize_tensor(tensor, back, new_sizes[name]) if name in new_sizes else tensor
                 for name, tensor in tensors.items()
             }
             for lists in ({}, _lists(desc, rank, rank - back, old, new)):

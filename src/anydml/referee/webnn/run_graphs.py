@@ -110,8 +110,8 @@ def _check(name: str, tensors: Values, arguments_given: Values) -> None:
 def _slice(arguments: Values, options: Values) -> Any:
     sizes = arguments["sizes"]
     strides = options.get("strides", [1] * len(sizes))
-    taken = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
-    return functions.slice(arguments["input"], arguments["starts"], taken, strides)
+    counts = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
+    return functions.slice(arguments["input"], arguments["starts"], counts, strides)
 
 
 def _pad(arguments: Values, options: Values) -> Any:

@@ -83,8 +83,8 @@ def _smaller_parts(
         yield arrays, arguments, {key: value for key, value in options.items() if key != name}
     if len(arrays) > 2 and "inputs[1]" in arrays:
         for name in arrays:
-            left = [value for key, value in arrays.items() if key != name]
-            yield {f"inputs[{k}]": value for k, value in enumerate(left)}, arguments, options
+            remaining = [value for key, value in arrays.items() if key != name]
+            yield {f"inputs[{k}]": value for k, value in enumerate(remaining)}, arguments, options
     for cut in cuts([*arrays.values()]):
         parts = {name: value for name, value in zip(arrays, cut.arrays, strict=True) if value is not None}
         yield from _with_lists(parts, arguments, options, cut.axis, cut.old, cut.new)
