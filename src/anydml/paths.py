@@ -9,7 +9,7 @@ import reprlib
 from anydml.errors import ModelError
 
 _SCHEMES = "abfss?|adl|az|dbfs|file|ftps?|gcs|github|gs|hdfs|hf|https?|memory|oci|oss|r2|s3[an]?|sftp|smb|ssh|wasbs?"
-"""Of addresses; `pathlib.Path` makes one slash of the two behind them."""
+"""Schemes of addresses; `pathlib.Path` makes one slash of the two behind a scheme."""
 
 _CHAINED = "simplecache|filecache|blockcache|reference|tar|zip"
 

@@ -27,7 +27,7 @@ _SIZES, _STRIDES = "each size must be 1 to 4294967295", "each stride must be 0 t
 
 TYPES_OF_4_BITS = ("INT4", "UINT4")
 OF_4_BITS = "DirectML has 4-bit integers in QUANTIZE and DEQUANTIZE alone, which compute, from DML_FEATURE_LEVEL_6_3 on"
-"""From DirectML's feature level history."""
+"""A rule from DirectML's feature level history."""
 
 DataTypeName = Literal[
     "FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32", "INT16", "INT8", "FLOAT64", "UINT64", "INT64",

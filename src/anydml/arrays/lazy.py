@@ -12,7 +12,7 @@ _LAZY = {
     "tensorstore": ("a TensorStore", "{field}.read().result()"),
     "zarr": ("a Zarr array", "{field}[...]"),
 }
-"""By library: a noun for its arrays, for errors, and the call that loads one into memory."""
+"""For each library, a noun for its arrays, for errors, and the call that loads one into memory."""
 
 
 def refuse_lazy(name: str, field: str, array: Any) -> None:

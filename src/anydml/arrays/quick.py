@@ -37,7 +37,7 @@ def _is_added(kind: type) -> bool:
 
 
 TRACED: dict[type, Callable[[], bool]] = {}
-"""By type of array: a function that returns whether calls on it are traced now rather than run."""
+"""For each type of array, a function that returns whether calls on it are traced now rather than run."""
 
 
 class Bridge(NamedTuple):

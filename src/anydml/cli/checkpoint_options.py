@@ -15,7 +15,7 @@ from anydml.cli.output import AnyPath, LocalPath, overwrite_option, quiet_option
 from anydml.cli.plan_output import json_option
 
 LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
-"""As `anydml.stores.convert` has them; commands do not load it before they run."""
+"""Layouts of `anydml.stores.convert`; commands do not load it before they run."""
 
 RANKS = (
     ("tp", "tensor-parallel ranks"),

@@ -276,10 +276,10 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "--gguf",
     ),
 )
-"""What is written here, and the options of other tools that it is for."""
+"""Advice, and the options of other tools that it stands in for."""
 
 ANSWERS: Mapping[str, str] = {option: answer for answer, options in _GROUPS for option in options.split()}
-"""What is written here, by an option of another tool."""
+"""The advice for an option of another tool, by its name."""
 
 
 def answer_of(option: str) -> str | None:

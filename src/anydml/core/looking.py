@@ -22,7 +22,7 @@ MAX_SINGLE_INDICES = cython.declare(int64_t, 8)
 """Maximum number of indices with one move each; also of columns that are woven at once."""
 
 CALL_LOOKUPS = cython.declare(cython.int, 16)
-"""Of all moves of a call."""
+"""Maximum number of lookups of all moves of a call."""
 
 
 def resolve_index(at, type, size, offset):
@@ -83,7 +83,7 @@ def copy_looked_up(make, to, x):
 
 
 def _few(x):
-    """The axis along which there are few indices; the rank if there is one index; −1 if there are more."""
+    """Return the axis along which there are few indices; the rank if there is one index; −1 if there are more."""
     axis = x.rank
     for d in range(x.rank):
         if x.n[d] > 1 and x.look.s[d]:

@@ -23,7 +23,7 @@ from anydml.strides import in_words
 import_array()
 
 INT_LIMIT = cython.declare(int64_t, 1 << 31)
-"""From here on, integers are left to Python: products of two fit 64 bits, and sums of as many as memory has."""
+"""Larger integers are left to Python: products of two smaller ones fit 64 bits, and sums of as many as fit memory."""
 
 MAX_ALONG = cython.declare(int64_t, 1 << 60)
 """Maximum size of an axis: sums of a few of them fit 64 bits. Those of arrays that are broadcast may have more."""

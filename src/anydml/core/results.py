@@ -33,7 +33,7 @@ NUMBER_EFFORT = cython.declare(int64_t, 4)
 """Effort of a number of a sequence, in bytes that a plain copy writes in the same time, unless it has more bytes."""
 
 MAX_AXES = cython.declare(int64_t, 130)
-"""Of a box that is filled."""
+"""Maximum number of axes of a box that is filled."""
 
 
 def held(arrays):

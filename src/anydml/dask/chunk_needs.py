@@ -21,7 +21,7 @@ Chunk = tuple[int, Number]
 
 
 class Needs(NamedTuple):
-    """What a chunk of a result reads.
+    """The chunks that one chunk of a result reads.
 
     Attributes:
         number: its index along each axis.

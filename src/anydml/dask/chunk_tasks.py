@@ -192,7 +192,7 @@ def _size(move: Move) -> int:
 
 
 def _packed(move: Move, operand: int, offset: int) -> Access:
-    """What a move reads or writes where its elements follow each other."""
+    """Return the access of a move to elements that follow each other in memory."""
     strides = Layout.packed(move.sizes, move.element_size).strides
     return move.destination._replace(operand=operand, offset=offset, strides=strides, lookups=())
 

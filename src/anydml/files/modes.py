@@ -13,7 +13,7 @@ from anydml.files.addresses import Address
 ACCESS_LIST = "system.posix_acl_access"
 
 ALL = 0o777
-"""Where sources forbid nothing."""
+"""The mode of files whose sources forbid nothing."""
 
 
 def allowed_by(sources: Iterable[Path], folder: Path) -> int:

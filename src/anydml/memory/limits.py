@@ -18,7 +18,7 @@ _MEMORY = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
     2: ("memory.max", "memory.current", "inactive_file "),
 }
-"""By version, files with a group's limit and usage, and the key of memory.stat that counts the used bytes in pages of
+"""Files with a group's limit and usage, by version, and the key of memory.stat that counts the used bytes in pages of
 files that can be reclaimed (Linux, admin-guide/cgroup-v1/memory.rst and admin-guide/cgroup-v2.rst)."""
 
 

@@ -39,4 +39,4 @@ class ConcatTraining(OpRun):
 
 
 reference_ops: list[type[OpRun]] = [SplitTraining, ConcatTraining]
-"""For `onnx.reference.ReferenceEvaluator(model, new_ops=reference_ops)`."""
+"""Operators for `onnx.reference.ReferenceEvaluator(model, new_ops=reference_ops)`."""

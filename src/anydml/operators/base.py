@@ -35,7 +35,7 @@ Source: TypeAlias = tuple[int | bytes, Coordinate]
 """The source of an element: an input's number and a coordinate, or bytes and no coordinate."""
 
 PUBLIC = ("check", "problems", "describe", "inputs", "outputs", "program", "moves")
-"""What `help` and completion list of a desc beside its fields."""
+"""Names that `help` and completion list of a desc beside its fields."""
 
 FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
 

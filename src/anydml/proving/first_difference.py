@@ -16,10 +16,10 @@ from anydml.proving.model_terms import Read
 from anydml.proving.terms import Term, needed
 
 DEPTH = 3
-"""How many terms inside each other are printed."""
+"""Maximum depth of nested terms that are printed."""
 
 MAX_LISTED = 8
-"""How many numbers of an attribute are printed."""
+"""Maximum number of an attribute's numbers that are printed."""
 
 
 @dataclass(frozen=True)

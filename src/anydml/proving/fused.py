@@ -191,7 +191,7 @@ _PLAIN_INPUTS = 3
 """An input, weights and a bias; and the rank of the input."""
 
 _HEADS = [0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]
-"""How the axes of queries, keys and values lie: batch, head, place and element."""
+"""The orders of the axes of queries, keys and values: batch, head, place and element."""
 
 
 def _sizes(terms: Terms, sizes: Sequence[Size]) -> Term:

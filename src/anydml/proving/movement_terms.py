@@ -26,7 +26,7 @@ Again = Callable[["Mover", Term, Sequence[Term | None], Sequence[int]], Term | N
 
 
 Form = Literal["floats", "zeros", "real", "merged"]
-"""What is one term: what is equal bit for bit; but for signs of zeros; for real numbers; with numbers in weights."""
+"""The equality of one term: bit for bit; but for signs of zeros; for real numbers; with numbers in weights."""
 
 
 class Mover(Viewer):

@@ -11,7 +11,7 @@ REPEATED = -1
 """Stands for a source's factor where it is repeated instead."""
 
 Entry = tuple[int, Size]
-"""Which factor of the source numbers elements of the result, or `REPEATED`, and its size."""
+"""The source's factor that numbers elements of the result, or `REPEATED`, and its size."""
 
 
 class Order(NamedTuple):

@@ -36,7 +36,7 @@ FORMS: Sequence[Form] = ("floats", "zeros", "real", "merged")
 Folders = tuple[Folder | None, Folder | None]
 
 Known = tuple[Mapping[str, Size], Mapping[str, Size]]
-"""What the names of both models' dimensions stand for."""
+"""The sizes that the names of both models' dimensions stand for."""
 
 
 @dataclass

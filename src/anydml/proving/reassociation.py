@@ -15,13 +15,13 @@ MAX_ORDERED_TERMS = 64
 """Maximum number of terms of a sum that are brought into one order."""
 
 DIGITS = {2: 3, 4: 7, 8: 15}
-"""By the bytes of a float: decimal digits in which numbers that values are multiplied by are compared."""
+"""Decimal digits in which factors are compared, by the bytes of a float."""
 
 SIGNS = "0 is added, which makes 0 of −0"
-"""What is said where that is left out."""
+"""The note on a proof that leaves such an addition out."""
 
 ORDER = "sums are added up in another order"
-"""What is said where they may be."""
+"""The note on a proof that lets sums be reordered."""
 
 _CUBE = 3
 

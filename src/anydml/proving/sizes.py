@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 DERIVED_NAME = "\n"
-"""What names begin with that stand for other sizes than those of dimensions; names in models contain no line breaks."""
+"""The prefix of names of sizes that are not dimensions; names in models contain no line breaks."""
 
 Product = tuple[str, ...]
 """Names that are multiplied, sorted; a name may occur several times."""

@@ -61,7 +61,7 @@ class Term:
 
 
 Weights = Literal["bits", "value", "none"]
-"""How constants of floats are compared: by bits, by value (−0 is 0), or not, so that all of one shape are equal."""
+"""The comparison of constants of floats: by bits, by value (−0 is 0), or none, so that all of one shape are equal."""
 
 
 class Terms:

@@ -25,7 +25,7 @@ from anydml.text import count_noun
 
 MODEL, DATA, ABOUT, INDEX = "model.onnx", "test_data_set_0", "case.json", "cases.json"
 READINGS = "reading_"
-"""What the folders of other readings' outputs begin with."""
+"""The prefix of the folders of other readings' outputs."""
 
 
 @dataclass(frozen=True)

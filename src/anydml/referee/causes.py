@@ -10,7 +10,7 @@ from anydml.referee.judging import Judged
 from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, Verdict
 
 FIRST_READING = "the first reading"
-"""What is said of an engine that takes the reading of a case's own results."""
+"""The name of the reading by which a case's own results were computed."""
 
 
 class Cause(NamedTuple):

@@ -32,7 +32,7 @@ LISTS: Mapping[str, Lists] = {
     "Transpose": Lists(),
     "Unsqueeze": Lists((), 1),
 }
-"""By operator."""
+"""The lists of each operator's nodes."""
 
 AXES = ("axis", "batch_axis", "time_axis")
 """Attributes that are an axis."""

@@ -46,7 +46,7 @@ class OptionalValue:
 
 
 Value: TypeAlias = Array | TensorList | OptionalValue
-"""What an input or output is."""
+"""An input or output of a node."""
 
 
 def tensors_of(value: Value | None) -> tuple[Array, ...]:
@@ -127,7 +127,7 @@ class Constant(NamedTuple):
 
 
 Source = tuple[int, Coordinate] | tuple[int, Coordinate, int] | Constant
-"""Where an element of a result comes from: a constant, or the number of an input and a coordinate of it; of a sequence,
+"""The origin of an element of a result: a constant, or the number of an input and a coordinate of it; of a sequence,
 also the number of the tensor."""
 
 

@@ -13,7 +13,7 @@ from anydml.errors import ModelError
 from anydml.referee.outside import Ran, written_outputs
 
 DESC = "a desc"
-"""How a case was run that DirectML has an operator for."""
+"""The note on a case that was run by one of DirectML's operators."""
 
 
 class Anydml:

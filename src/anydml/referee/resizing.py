@@ -66,23 +66,23 @@ def _resize(node: Node) -> list[Result]:
 
 
 def by_length(axis: Axis) -> None:
-    """As the text says of `scale`: length_resized / length_original, where the length of the result is whole."""
+    """Set the scale to length_resized / length_original, as the text of `scale` says, with an integer `length_resized`."""
     axis.scale = Fraction(axis.count, axis.length) if axis.count else axis.scale
     axis.target = axis.scale * axis.length
 
 
 def is_whole(axis: Axis) -> None:
-    """Where `length_resized` is whole in every mode."""
+    """Read `length_resized` as an integer in every mode."""
     axis.corners = Fraction(axis.count)
 
 
 def is_fraction(axis: Axis) -> None:
-    """Where `length_resized` is scale · length in every mode."""
+    """Read `length_resized` as scale · length in every mode."""
     axis.resized = axis.target
 
 
 def find_inexact_scale(axis: Axis) -> None:
-    """Where the length of the result is floor(length · (end − start) · scale)."""
+    """Read the length of the result as floor(length · (end − start) · scale)."""
     axis.count = max(0, math.floor(axis.length * (axis.roi[1] - axis.roi[0]) * axis.scale))
 
 

@@ -52,7 +52,7 @@ SHRINKERS: Mapping[str, Shrinker] = {
         smaller_descs.case_of, smaller_descs.smaller_cases, smaller_descs.write_alone, smaller_descs.lines_of
     ),
 }
-"""By the form of cases."""
+"""Functions that make cases smaller, by the cases' form."""
 
 
 def shrunk(stored: Stored, fails: Callable[[Any], bool], progress: Callable[[Any], None] = lambda case: None) -> Any:

@@ -95,7 +95,7 @@ def with_start(node: Node, start: Callable[[int, int, int], int | None]) -> list
 
 
 def as_numpy(start: int, size: int, step: int) -> int | None:
-    """As Python's slices: before the first element stays there when stepping back."""
+    """Wrap a start as Python's slices do: one before the first element stays there when stepping back."""
     return None if step < 0 and start < -size else start
 
 

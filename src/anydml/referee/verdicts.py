@@ -29,7 +29,7 @@ MISSING = "no outputs"
 
 VERDICTS = (AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN)
 FAILURES = (DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS)
-"""Those that make `anydml judge` end with 1."""
+"""Verdicts that make `anydml judge` end with 1."""
 
 MAX_WORDS = 160
 """Characters of an engine's message that name a cause."""

@@ -23,7 +23,7 @@ from anydml.referee.operator_rules import (
 )
 
 Origins = dict[Coordinate, Coordinate]
-"""Where the elements that are written over come from, by their places."""
+"""Origins of the elements that are written over, by their coordinates in the result."""
 
 
 def _draw_scatter_elements(draw: Draw) -> Node:

@@ -102,12 +102,12 @@ class Graph:
 
     @cached_property
     def makers(self) -> dict[str, int]:
-        """By name of a value, the number of the node that makes it."""
+        """The number of the node that makes each value, by the value's name."""
         return {name: number for number, op in enumerate(self.ops) for name in op.outputs if name}
 
     @cached_property
     def readers(self) -> dict[str, list[int]]:
-        """By name of a value, the numbers of the nodes that read it, once for each time, and `OUTSIDE`."""
+        """The numbers of the nodes that read each value, by its name, once for each read, and `OUTSIDE`."""
         readers: dict[str, list[int]] = {}
         for number, op in enumerate(self.ops):
             for name in op.inputs:

@@ -27,7 +27,7 @@ NEIGHBOURS = 8
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 Window = list[tuple[int, int, int]]
-"""For each axis, the first coordinate that is taken, how many are, and the step between them."""
+"""The first coordinate, the number of coordinates, and the step between them, for each axis."""
 
 
 class Digit(NamedTuple):

@@ -37,14 +37,14 @@ MAX_TRIES = 3
 
 
 BODIES = "movement in bodies of nodes is composed"
-"""What a stage does inside nodes."""
+"""The effect of a stage inside nodes."""
 
 FOLDING = "what is known, equal or unused is gone"
-"""What a stage does in which nodes are not composed, but not needed."""
+"""The effect of a stage that removes nodes without composing any."""
 
 SUMS = "the last bits of sums may differ"
 SIGNS = "zeros may differ in their signs"
-"""How results may differ after a stage."""
+"""The difference that a stage may make to results."""
 
 
 @dataclass(frozen=True)

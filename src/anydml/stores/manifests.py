@@ -32,7 +32,7 @@ from anydml.stores.planning.identities import check_unchanged, identities_of_sto
 from anydml.stores.streaming import Streamed, memory_of, parts_of
 
 KEY, VERSION = "anydml_manifest", 1
-"""By which a manifest is known."""
+"""The key that marks a manifest, and the version of its form."""
 
 _SUM = re.compile(r"[0-9a-f]{64}")
 

@@ -26,7 +26,7 @@ from anydml.stores.plans import Plan
 from anydml.text import bytes_text, count_noun
 
 SAME = "this writes the same chunks by the same codecs, as a copy of the folder has them"
-"""What is said of arrays that are rewritten as they are."""
+"""A remark about arrays that are rewritten as they are."""
 
 GroupSizes = Sizes | Mapping[str, Sizes]
 

@@ -242,7 +242,7 @@ COMPARED_METADATA = (
     "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "attributes",
     "dimension_names",
 )  # fmt: skip
-"""What metadata of Zarr 3 say."""
+"""The part of Zarr 3's metadata that is compared."""
 
 
 def _is_icechunk(path: Path) -> bool:

@@ -42,7 +42,7 @@ SETUP: dict[str, Callable[..., None]] = {
     "slice1": _keep_slice1,
     "lay_into_zeros": _keep_places,
 }
-"""By operator, the function that saves what its gradient needs."""
+"""The function that saves what the gradient needs, by operator."""
 
 
 def split_backward(ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ class PythonCalls:
     """Replacement of `core.fusing.Calls` without the compiled core."""
 
     hits = 0
-    """How many calls a cached trace has served."""
+    """Number of calls that a cached trace has served."""
 
     slowly: Callable[..., Any]
     """Does a call in Python; defined by the subclass."""

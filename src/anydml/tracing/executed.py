@@ -159,7 +159,7 @@ _handler = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
 """Returns the handler of a signal, which Python's function takes long to look for in an enumeration."""
 
 _CALLING_NOTHING = ("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "DELETE_FAST", "DELETE_DEREF", "POP_", "RETURN_")
-"""How the names of instructions begin that call no function of Python's."""
+"""Prefixes of the names of instructions that call no Python function."""
 
 
 @lru_cache(maxsize=4096)

@@ -78,7 +78,7 @@ def opcodes_of(code: types.CodeType) -> frozenset[int]:
 _Read = tuple[frozenset[str], tuple[str, ...], str | None, frozenset[int]]
 
 _SEEN: dict[int, tuple[types.CodeType, _Read]] = {}
-"""What `_named` returned for code, by its identity, since hashing it would take long."""
+"""Results of `_named` by the identity of their code, since hashing code would take long."""
 
 MOST_CODES_READ = 4096
 

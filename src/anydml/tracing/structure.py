@@ -69,7 +69,7 @@ def paired(tree: Any, other: Any, kind: type, path: str) -> Iterator[tuple[Any, 
 
 
 DEEPEST = 8
-"""How deep objects in objects are compared by what they hold."""
+"""Maximum depth to which nested objects are compared by their attributes."""
 
 
 class _Same:

@@ -24,7 +24,7 @@ MISSED: Any = object()
 """Returned if a call must be traced."""
 
 PATIENCE = 8
-"""How many times longer than tracing calls of one form must have taken before they are traced anew."""
+"""Calls of one form are traced anew once they have taken this many times as long as tracing."""
 
 MOST_FORMS = 4096
 
@@ -185,4 +185,4 @@ def _count_of_a_named_item() -> int:
 
 
 _NAMED = _count_of_a_named_item()
-"""What `sys.getrefcount` says of an object that one container and one variable refer to."""
+"""The result of `sys.getrefcount` for an object that one container and one variable refer to."""

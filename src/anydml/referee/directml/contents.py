@@ -15,7 +15,7 @@ from anydml.referee.directml.features import columns_of
 from anydml.tensor import DataType
 
 NEAR = Fraction(1, 1000)
-"""How near to where its rounding changes a place of a resample is left out: its arithmetic is not said."""
+"""Positions of a resample this near to a change of rounding are left out: the document does not say its arithmetic."""
 
 
 def elements(rng: Generator, dtype: np.dtype[Any], count: int, has_nan: bool) -> Any:

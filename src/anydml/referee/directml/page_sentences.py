@@ -14,7 +14,7 @@ NEGATIVE = (
     "Starting with DML_FEATURE_LEVEL_3_0, this operator supports negative index values when using a signed integral "
     "type with this tensor."
 )
-"""Of operators with indices."""
+"""Operators with indices."""
 
 PLACES = "OutputTensorX = (InputTensorX + InputPixelOffset) * Scale + OutputPixelOffset"
 BLOCKS = (
@@ -99,12 +99,12 @@ SENTENCES: Mapping[str, str] = {
         "OutputTensor."
     ),
 }  # fmt: skip
-"""By the operator's name in small letters."""
+"""Sentences by the operator's name in lower case."""
 
 QUESTIONS: Sequence[Mapping[str, Any]] = json.loads(
     Path(__file__).parent.with_name("ambiguities.json").read_text(encoding="utf-8")
 )
-"""What the documents leave open: for `operators`, the `question`, what the document `says`, and what is done `here`."""
+"""Open questions of the documents: for `operators`, the `question`, what the document `says`, and what is done `here`."""
 
 
 def sentence(name: str, indices: Sequence[Any]) -> str:

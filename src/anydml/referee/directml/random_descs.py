@@ -41,7 +41,7 @@ FAMILY: Mapping[str, Callable[[Generator], OperatorDesc]] = {
         filling.nonzero_coordinates,
     )
 }
-"""What draws a desc that every rule allows at the latest level, by the operator's name in small letters."""
+"""Functions that draw a desc that every rule of the latest level allows, by the operator's name in lower case."""
 
 DRAWS: Mapping[str, Callable[[Generator], OperatorDesc]] = {
     **{name: partial(cutting.random_desc, operator=name) for name in cutting.OPERATORS},

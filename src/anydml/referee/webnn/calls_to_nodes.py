@@ -124,4 +124,4 @@ NODES: Mapping[str, Callable[[list[Array], Values, Values], Node]] = {
     "triangular": _triangular,
     "where": lambda arrays, arguments, options: Node("Where", OPSET, (*arrays,)),
 }
-"""What makes the node of a call, by its tensors, its other arguments, and its options."""
+"""Functions that make the node of a call from its tensors, its other arguments, and its options."""

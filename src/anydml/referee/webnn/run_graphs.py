@@ -191,4 +191,4 @@ CALLS: Mapping[str, Callable[[Values, Values], Any]] = {
         arguments["condition"] != 0, arguments["trueValue"], arguments["falseValue"]
     ),
 }
-"""What calls each operator, by its arguments, with arrays in place of tensors, and its options."""
+"""Functions that call each operator with its arguments, where arrays stand for tensors, and its options."""

@@ -19,7 +19,7 @@ RULE = 'a file of WebNN\'s tests has "tests", each with a "name" and a "graph" o
 
 
 DATA_TYPES = ("float32", "float16", "int32", "uint32", "int64", "uint64", "int8", "uint8")
-"""Those whose elements are numbers of JSON."""
+"""Data types whose elements are numbers of JSON."""
 
 TENSORS = ("input", "indices", "updates", "condition", "trueValue", "falseValue")
 """Arguments that are tensors."""

@@ -53,7 +53,7 @@ _TABLE = re.compile(r"(?:|res_|outlier_)centroids")
 """Names of the modules in a module of VPTQ whose weights are the numbers that its integers stand for."""
 
 _OF_SCALE = re.compile(r"(?:^|_)(?:weight|input|output|global|nested)$")
-"""What a scale's name says beside that of the weight."""
+"""Endings of a scale's name that do not belong to the name of its weight."""
 
 _DATA = re.compile(r"(.+?)(?:\._data)+")
 """Names of Quanto's integers, and that of the weight."""

@@ -64,7 +64,7 @@ class ShardedTensor(StoredArray):
 
 
 StoredTensors = Mapping[str, ShardedTensor | Store]
-"""By name; a store is a tensor of one piece."""
+"""Tensors by name; a store is a tensor of one piece."""
 
 
 def described(tensors: StoredTensors) -> ComposedTensors:

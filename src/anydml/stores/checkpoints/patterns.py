@@ -12,7 +12,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 
 _STAR = "_star_"
-"""How the parts that stars match are called."""
+"""The prefix of the names of groups that stars match."""
 
 _PARTS = re.compile(r"\{([A-Za-z_]\w*)\}|(\*)|([^{}*]+)|([{}])")
 

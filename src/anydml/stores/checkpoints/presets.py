@@ -38,7 +38,7 @@ axes = [
   {match = "*.experts.w2_weight", axis = 2},
 ]
 """
-"""Of `QKVParallelLinear`, `MergedColumnParallelLinear` and `FusedMoE`."""
+"""Rules of `QKVParallelLinear`, `MergedColumnParallelLinear` and `FusedMoE`."""
 
 MEGATRON = """
 rules = [
@@ -75,7 +75,7 @@ axes = [
   {match = "output_layer.weight", axis = 0},
 ]
 """
-"""Of `GPTModel` without Transformer Engine: each group of heads has the rows of q, then those of k and v."""
+"""Rules of `GPTModel` without Transformer Engine: each group of heads has the rows of q, then those of k and v."""
 
 LayoutName = Literal["transformers", "original", "per-expert", "vllm", "megatron"]
 """Layouts by name: those of transformers, and `PRESETS`."""

@@ -29,10 +29,10 @@ TRAINING = (
     "train",
     "ema",
 )
-"""How names, or their second parts, begin of what trains a model, and is not part of it."""
+"""Prefixes of names, or of their second parts, that belong to training and not to the model."""
 
 STATES = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg")
-"""How names end of what PyTorch's optimizers keep for each tensor of a model."""
+"""Endings of the names of states that PyTorch's optimizers have for each tensor of a model."""
 
 OWN_KEYS = (SHARDING, "DCP_VERSION", RANK, RANKS, PARTS, *SPLIT)
 """Keys of metadata that describe one file of several, rather than tensors."""

@@ -21,7 +21,7 @@ _STEM = re.compile(r"(adapter_model|diffusion_pytorch_model|pytorch_lora_weights
 """Names of files that other programs look for; Meta's consolidated.NN.pth are read by none as .safetensors."""
 
 _ONE_FILE = {"adapter_model": "PEFT", "pytorch_lora_weights": "diffusers"}
-"""What reads one file of its name only, and none that are numbered."""
+"""By file name, the library that reads a single file of this name, but no numbered files."""
 
 
 def stem_of(tensors: StoredTensors, made: Iterable[str]) -> str:

@@ -26,13 +26,13 @@ MAX_ALIKE = 64
 """Most kinds of headers of pieces of one length that are kept."""
 
 _RECORD = struct.Struct("<4s12xI8x3H")
-"""What begins a record of the directory: its signature, the checksum, and lengths of the name and two fields."""
+"""The head of a record of the directory: its signature, the checksum, and lengths of the name and two fields."""
 
 _NAME, _CHECKSUM = 46, 16
-"""Where in a record the name begins, and where the checksum lies."""
+"""Offsets in bytes of the name and of the checksum in a record."""
 
 _LOCAL_CHECKSUM = 14
-"""Where the checksum lies in the header before an entry."""
+"""Offset in bytes of the checksum in the header before an entry."""
 
 
 class _Known(NamedTuple):

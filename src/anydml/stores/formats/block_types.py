@@ -31,7 +31,7 @@ _HAVE = {
     "complex32": "a checkpoint by dcp has it", "complex128": "a .npz file has it, or a checkpoint by dcp",
     "complex64": "a .safetensors or .npz file has it", "bool": "a .safetensors or .npz file has it",
 }  # fmt: skip
-"""What has types that not all formats have, if a .gguf file has not."""
+"""The formats that have a type that .gguf files lack."""
 
 DTYPES_OF_BLOCKS: Mapping[str, np.dtype[Any]] = {
     name: np.dtype([(name, f"V{size}")]) for name, (_, size) in BLOCKS.items()

@@ -31,7 +31,7 @@ _OWN_NUMBER = re.compile(r"(?<![^\W_])\d+(?![^\W_])")
 """A number that is a part of a name of its own, as in ``consolidated.00``, but not in ``fp16``."""
 
 _SHARD = re.compile(r"shard-(?P<number>\d{1,18})-")
-"""How names of the files of ``HuggingFaceStorageWriter`` begin."""
+"""The prefix of the names of files of ``HuggingFaceStorageWriter``."""
 
 
 def check_numbers(files: Iterable[Path], place: JsonPath) -> None:

@@ -195,7 +195,7 @@ class _Metadata:
 
 
 _HOLE = b"\0hole\0"
-"""Where something that differs goes in opcodes, none of which has the number zero."""
+"""The placeholder in opcodes for a part that differs; no opcode has the number zero."""
 
 
 _FIRST = 16

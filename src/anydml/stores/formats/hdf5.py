@@ -24,7 +24,7 @@ MIN_USER_BLOCK = 512
 """Bytes of the smallest user block; each other one is twice as large as one before."""
 
 SUFFIXES = (".h5", ".hdf5", ".he5", ".nc", ".nc4", ".mat")
-"""Of files that are searched for a signature behind a user block, as MATLAB's have one."""
+"""Suffixes of files that are searched for a signature behind a user block, which MATLAB's files have."""
 
 FILTERS: dict[int, Callable[[tuple[int, ...]], dict[str, Any]]] = {
     1: lambda values: {"id": "zlib", "level": values[0] if values else 1},
@@ -42,7 +42,7 @@ OF_LIBRARIES = frozenset({
 """Attributes by which the libraries of HDF5 and NetCDF store what Zarr has elsewhere."""
 
 WITHOUT_VALUES = "This is a netCDF dimension but not a netCDF variable"
-"""How the names of scales begin that stand for the size of an axis alone."""
+"""The prefix of the names of scales that stand only for the size of an axis."""
 
 
 def is_hdf5(path: Path) -> bool:

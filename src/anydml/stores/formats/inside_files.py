@@ -20,7 +20,7 @@ from anydml.stores.formats.store import state_of
 from anydml.stores.formats.zip_store import is_zip_store, references_of_zip
 
 _KNOWN: dict[str, tuple[tuple[Any, ...], References]] = {}
-"""What was read of files, by their paths, with their states then."""
+"""References that were read from files, by path, each with the file's state at that time."""
 
 
 class Inside(Address):
@@ -118,7 +118,7 @@ class Inside(Address):
 
 
 def placed(name: str, value: object) -> Path:
-    """As `locate`; a path in a file that holds a Zarr hierarchy is an `Inside`.
+    """Locate a path as `locate` does; one in a file that holds a Zarr hierarchy is an `Inside`.
 
     Raises:
         ModelError: as of `locate`, or the file is broken, or the library is missing that reads it.

@@ -26,7 +26,7 @@ from anydml.stores.formats.zarr_shards import Json
 ATTRIBUTES = "attributes.json"
 
 REMARK = "has the axes in the order of N5's dimensions, of which the first lies closest, as TensorStore does"
-"""What is said of every array, for others reverse the axes."""
+"""A remark about every array, because other libraries reverse the axes."""
 
 OF_ARRAYS = ("dimensions", "blockSize", "dataType")
 """Attributes that all arrays have."""

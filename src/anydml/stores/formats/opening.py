@@ -39,7 +39,7 @@ N5 = (
     "has attributes.json, as folders of N5 have, but not those of an array, or of a container on this machine, which "
     "are read: name one of these"
 )
-"""What is said of other folders."""
+"""The error's text for other folders."""
 
 BIN_INDEX, WHOLE_BIN = ".bin.index.json", "pytorch_model.bin"
 """The same for files of ``torch.save``, and the name of a single one."""
@@ -175,7 +175,7 @@ def indexes_of(entries: Iterable[Path]) -> list[Path]:
 
 
 _MODELS = ("model", "diffusion_pytorch_model", "pytorch_model", "consolidated")
-"""With what names of files of whole models begin; others, such as those of adapters, may lie beside them."""
+"""Prefixes of the file names of whole models; other files, such as those of adapters, may lie beside them."""
 
 
 def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:

@@ -42,7 +42,7 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
     "C64": np.dtype("<c8"),
 }
-"""By the names of the format; elements are little-endian."""
+"""Data types by the format's names; elements are little-endian."""
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 

@@ -47,7 +47,7 @@ DTYPES_OF_TORCH: Mapping[str, np.dtype[Any]] = {
     **{name: DTYPES[key] for name, key in BY_TORCH.items()}, "complex128": np.dtype("<c16"),
     "float4_e2m1fn_x2": DTYPES_OF_BLOCKS["F4"], "complex32": DTYPES_OF_BLOCKS["complex32"],
 }  # fmt: skip
-"""By the names of PyTorch."""
+"""Data types by PyTorch's names."""
 
 _UTILS = "torch._utils"
 _OF_TYPE = PickledName("torch._tensor", "_rebuild_from_type_v2")

@@ -96,7 +96,7 @@ def changed(metadata: Mapping[str, bytes], shape: Sequence[int], asked: Asked) -
 
 
 def said_besides(metadata: Mapping[str, bytes]) -> list[str]:
-    """For people: the attributes in metadata, and whether axes have names."""
+    """Return notes for people: the attributes in metadata, and whether axes have names."""
     documents = [json.loads(text) for text in metadata.values()]
     # false, 0 and null count as no attributes.
     named = [f"attribute {show(name)}" for name in _attributes(metadata)]

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 SHARDING = "sharding_indexed"
 
 INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
-"""Of shards where there were none before; as zarr-python writes them."""
+"""Index codecs of shards in arrays that had no shards before, as zarr-python writes them."""
 
 
 def rechunked(
@@ -177,7 +177,7 @@ def _depth(codecs: Sequence[Json]) -> int:
 
 
 def _order(codecs: Sequence[Json], rank: int) -> list[int]:
-    """For each axis behind the transposes before the shards, the axis that it was."""
+    """Return, for each axis after the transposes that precede the shards, the axis that it was before."""
     order = [*range(rank)]
     for codec in codecs[: _place(codecs)]:
         if codec["name"] == "transpose":

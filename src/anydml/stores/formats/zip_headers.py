@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 FOUR_GIB = (1 << 32) - 1
-"""What zip files have in place of sizes and offsets that need more than 32 bits."""
+"""The number that zip files have in place of sizes and offsets that need more than 32 bits."""
 
 MAX_SHORT = (1 << 16) - 1
 """Likewise, of counts that need more than 16 bits."""

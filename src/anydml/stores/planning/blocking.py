@@ -75,7 +75,7 @@ class Blocking(ABC):
 
     @property
     def blocks(self) -> BlockList:
-        """In the order in which they are begun; many are listed on first use only."""
+        """The blocks in the order in which they are begun; many are listed on first use only."""
         if self.is_estimate:
             self._list(None)
         return self._blocks

@@ -111,7 +111,7 @@ class Planned:
 
     @property
     def blocks(self) -> Sequence[Any]:
-        """In the order in which they are begun."""
+        """The blocks in the order in which they are begun."""
         return self.blocking.blocks
 
     @property

@@ -28,7 +28,7 @@ NEIGHBOURS = 8
 """Most preceding boxes that a box is compared with, to be merged."""
 
 BY_FILE = "write what comes before it to a file, and plan the rest from there"
-"""What to do about a step of a plan that needs its whole input at once."""
+"""The advice in errors about a step of a plan that needs its whole input at once."""
 
 
 class InputBox(NamedTuple):

@@ -234,7 +234,7 @@ class CastFile:
             part[...] = resolved(read, self._dtype)
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
-        """As of `PlainFile`; short runs are read and cast together."""
+        """Read runs as `PlainFile` does; short ones are read and cast together."""
         max_bytes = CAST_AT_ONCE // self._stored.itemsize * self._dtype.itemsize
         ends, first, base = np.cumsum(lengths), 0, 0
         while first < starts.size:
