@@ -13,10 +13,10 @@ from typing import TextIO
 from anydml.text import bytes_text
 
 BAR_SECONDS, LINE_SECONDS = 0.1, 10.0
-"""Least time between two updates of the bar, or between two lines."""
+"""Minimum time in seconds between two updates of the bar, or between two lines."""
 
 FIRST_SECONDS = 1.0
-"""After which is said that work goes on whose extent is not known."""
+"""Seconds after which a line says that work of unknown extent goes on."""
 
 CELLS = 24
 """Width of the bar in characters."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 OVERLAP_WORK = 100_000
-"""Most steps of one exact overlap test."""
+"""Maximum number of steps of one exact overlap test."""
 
 
 def each_once(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

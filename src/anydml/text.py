@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from anydml.errors import BindingError
 
 MIN_SIMILARITY = 0.55
-"""Least similarity (difflib's ratio, 0 to 1) of a name that is suggested for another."""
+"""Minimum similarity (difflib's ratio, 0 to 1) of a name that is suggested for another."""
 
 MAX_KNOWN = 1000
 """Known names that are compared at most."""

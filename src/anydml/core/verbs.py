@@ -4,7 +4,7 @@ import cython
 from cython.cimports.libc.stdlib import malloc
 
 BLOCK = cython.declare(int64_t, 8192)
-"""Least numbers of a block of memory that a call gets when its own is full."""
+"""Minimum count of numbers in a block of memory that a call gets when its own is full."""
 
 
 class RefusedError(Exception):

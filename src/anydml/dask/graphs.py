@@ -33,7 +33,7 @@ MEMORY = "1GB"
 """Largest memory of a task, where Dask's configuration does not set ``anydml.memory``."""
 
 MAX_CHUNKS = 4
-"""Most memory of a task, in chunks of the input or the result, whichever is larger."""
+"""Maximum memory of a task, in chunks of the input or the result, whichever is larger."""
 
 
 def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any], inputs: Sequence[Any]) -> Any:

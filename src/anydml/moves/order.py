@@ -15,7 +15,7 @@ from anydml.memory.overlap import Lattice, TooManyPairsError, overlapping_pairs
 from anydml.moves.move import Access, Lookup, Move, components
 
 MAX_PAIRS = 20_000
-"""Most pairs of accesses that are compared; a program with more runs its moves in sequence."""
+"""Maximum number of pairs of accesses that are compared; a program with more runs its moves in sequence."""
 
 ORIGIN = 1 << 46
 """The address of operands in comparisons."""

@@ -38,7 +38,7 @@ REASONS = {
         "ScatterElements of the flattened tensor into ConstantOfShape's zeros does the same"
     ),
 }
-"""Why operators of ONNX's own domain are refused, where there is more to say."""
+"""Reasons why operators of ONNX's own domain are refused, where the type alone does not tell."""
 
 
 def iter_named_nodes(model: ModelProto) -> Iterator[tuple[str, NodeProto]]:

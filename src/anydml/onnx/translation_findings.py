@@ -44,7 +44,7 @@ class Finding:
 
 ON_THE_CPU = "ONNX Runtime moves it on the CPU, since DirectML has no operator for it"
 NO_ELEMENTS = "it moves no element"
-"""Why nodes have no desc, although they are known."""
+"""Reasons why nodes of known operators have no desc."""
 
 MOVING = frozenset({
     "CenterCropPad", "Compress", "TensorScatter", "ConcatFromSequence", "SequenceAt", "SequenceConstruct",

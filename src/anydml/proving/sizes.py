@@ -131,7 +131,7 @@ def divided(size: Size, by: Size) -> Size | None:
 
 
 MAX_PARTS = 64
-"""Most products that a quotient consists of."""
+"""Maximum number of products in a quotient."""
 
 
 def _leading(size: Size) -> tuple[Product, int]:

@@ -45,11 +45,11 @@ _BY_REASON: Mapping[str, str] = {
 }
 
 REASONS: Mapping[str, str] = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
-"""Why an operator has no cases, by its type."""
+"""Reasons why operators have no cases, by the operator's type."""
 
 
 def reason_of(name: str) -> str:
-    """Why an operator has no cases; empty if it is not one of ONNX's."""
+    """Return the reason why an operator has no cases; it is empty for other operators than ONNX's."""
     version = first_versions().get(name)
     if version is None:
         return ""

@@ -66,7 +66,7 @@ def _resize(node: Node) -> list[Result]:
 
 
 def by_length(axis: Axis) -> None:
-    """Set the scale to length_resized / length_original, as the text of `scale` says, with an integer `length_resized`."""
+    """Set the scale to length_resized / length_original, as the text of `scale` says, in integers."""
     axis.scale = Fraction(axis.count, axis.length) if axis.count else axis.scale
     axis.target = axis.scale * axis.length
 

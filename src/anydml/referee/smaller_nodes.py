@@ -137,7 +137,7 @@ def _smaller_nodes(node: Node) -> Iterator[Node]:
 
 
 def _of_fewer_sizes(node: Node) -> Iterator[Node]:
-    """One axis less, or shorter: of all inputs that have it, or of one."""
+    """Yield nodes with one axis less, or a shorter one: of all inputs that have it, or of one."""
     tensors = [tensor for value in node.inputs for tensor in tensors_of(value)]
     rank = max((tensor.ndim for tensor in tensors), default=0)
     for cut in cuts(tensors):
@@ -165,7 +165,7 @@ class Cut(NamedTuple):
 
 
 def cuts(arrays: Sequence[Array | None]) -> Iterator[Cut]:
-    """One axis less, or shorter: of all arrays that have it, counted from the first or the last axis, or of one."""
+    """Yield cuts of an axis or a part of it, in all arrays that have it, from the first or the last, or in one."""
     ranks = [0 if value is None else value.ndim for value in arrays]
     rank = max(ranks, default=0)
     for axis in range(rank):

@@ -41,7 +41,7 @@ WORK, WORK_PER_NODE = 2048, 16
 """Number of pieces that all compositions may have; beyond it, each node's inputs count as sources."""
 
 MAX_COMPOSITIONS = 4
-"""Most compositions of a value."""
+"""Maximum number of compositions of a value."""
 
 _REFUSALS = (UnknownElementsError, ComputesError, DescError, BindingError, IndexError, ModelError)
 

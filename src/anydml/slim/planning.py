@@ -16,7 +16,7 @@ from anydml.slim.search import Search
 from anydml.slim.sizes import StandIns
 
 MAX_SHARING = 1 << 14
-"""Most expressions that are tried in a region so that its results share more nodes."""
+"""Maximum number of expressions that are tried in a region so that its results share more nodes."""
 
 OPSET_OF_SPLIT = 13
 """First opset in which Split takes its lengths as an input."""

@@ -26,7 +26,7 @@ MAX_PIECES = 16
 """Maximum number of pieces of a tensor that is padded or joined."""
 
 MAX_JOINED_SOURCES = 4
-"""Most sources of a tensor that are joined in their own shapes."""
+"""Maximum number of a tensor's sources that are joined in their own shapes."""
 
 DEEPEST = 3
 """Largest depth of nested joins and pads."""

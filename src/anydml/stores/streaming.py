@@ -28,7 +28,7 @@ MAX_AT_ONCE = 10_000
 """Maximum number of parts that are read at once."""
 
 MAX_LISTS, MAX_PARTS = 1024, 20_000
-"""Most lists of parts, and parts, whose reads are planned together."""
+"""Maximum numbers of lists of parts, and of parts, whose reads are planned together."""
 
 T = TypeVar("T")
 

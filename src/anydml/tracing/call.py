@@ -23,7 +23,7 @@ from anydml.tracing.trace import TracedArray
 Array = np.ndarray[Any, Any]
 
 MOST_OPEN = 4096
-"""Most arrays of a call whose sizes stay open: the compiled core supports no more, and guards would be thousands."""
+"""Maximum number of arrays with open sizes in a call: the compiled core supports no more, and guards would be many."""
 
 _STATIC = frozenset((bool, float, complex, str, bytes, type(None), slice))
 """Types of arguments that are part of a call's key unchanged."""

@@ -19,7 +19,7 @@ from anydml.tracing.trace import Trace, TracedArray, needing
 Array = np.ndarray[Any, Any]
 
 MOST_KNOWN = 1 << 28
-"""Most elements of constant indices, flags and lengths, which are held in memory."""
+"""Maximum number of elements of constant indices, flags and lengths, which are in memory."""
 
 
 def whole(number: Any) -> Any:

@@ -45,10 +45,10 @@ NAMED = 4
 """Up to how many traces a float, a text or another object that is an argument has one of its own."""
 
 NOTICED = 10
-"""After how many calls without a trace there is a warning."""
+"""Number of calls without a trace after which there is a warning."""
 
 DOUBTED = 8
-"""After how many traces during which another thread may have drawn random numbers there are no more."""
+"""Maximum number of traces during which another thread may have drawn random numbers."""
 
 
 def fuse(function: Callable[P, R]) -> Fused[P, R]:

@@ -10,10 +10,10 @@ from anydml.tracing.counts import Selecting, difference, selecting
 from anydml.tracing.traced_program import TracedProgram
 
 MOST_TRACES, MOST_BYTES = 64, 32 << 20
-"""Most traces per key of a call, and approximate bytes of all traces of a function."""
+"""Maximum number of traces per key of a call, and approximate bytes of all traces of a function."""
 
 MOST_REASONS = 4
-"""Most reasons for tracing that are kept."""
+"""Maximum number of reasons for tracing that are remembered."""
 
 
 class KeptTraces:

@@ -151,7 +151,7 @@ def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = l
 
 
 def split_along(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
-    """Like `split` along axis 0, 1 or 2, which x must have; arrays of one dimension have columns, too."""
+    """Split as `split` does along axis 0, 1 or 2, which x must have; arrays of one dimension have columns, too."""
     least_rank = (2, 1, 3)[axis]
     if x.ndim < least_rank:
         raise broken(f"{'vhd'[axis]}split only works on arrays of {least_rank} or more dimensions")

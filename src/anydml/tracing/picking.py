@@ -22,7 +22,7 @@ INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
 FEW_RUNS = 4
 MOST_RUNS = 64
-"""Most runs of constant indices that become slices, if a lookup is possible, and if not."""
+"""Maximum number of runs of constant indices that become slices, if a lookup is possible, and if not."""
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 

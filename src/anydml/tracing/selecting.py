@@ -65,7 +65,7 @@ def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray
 
 
 def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray:
-    """Like `take_along_axis`; without a dimension, the indices are flattened, too."""
+    """Select as `take_along_axis` does; without a dimension, the indices are flattened, too."""
     by = torch_indices(indices, ("int64",))
     return take_along_axis(x, by.reshape(-1), None) if dim is None else take_along_axis(x, by, dim)
 

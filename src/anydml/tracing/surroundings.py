@@ -39,10 +39,10 @@ from anydml.tracing.remembered import Remembered
 from anydml.tracing.writing import is_only_written
 
 MOST_VISITED = 2000
-"""Most objects that are visited."""
+"""Maximum number of objects that are visited."""
 
 MOST_ITEMS, MOST_BYTES = 256, 1024
-"""Most items of a container, and most bytes of an array, that are compared."""
+"""Maximum numbers of a container's items, and of an array's bytes, that are compared."""
 
 
 _SKIPPED = frozenset((int, float, bool, str, type(None), slice, np.ndarray))

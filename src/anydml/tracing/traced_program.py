@@ -26,7 +26,7 @@ WEIGHT = 4096
 """Approximate bytes of a traced program: fixed, and per move."""
 
 MOST_COMPUTED = 1 << 20
-"""Most bytes of a constant that is computed before a call runs."""
+"""Maximum size in bytes of a constant that is computed before a call runs."""
 
 Path = tuple[int, str, int]
 """The first of the numbers of an argument, its name, and, of an array, the number of its dimensions, else −1."""

@@ -192,7 +192,7 @@ def native(x: TracedArray) -> TracedArray:
 
 
 def join_native(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
-    """Like `join`, with the result of `native`; arrays may differ in their byte order."""
+    """Join as `join` does, with the result of `native`; arrays may differ in their byte order."""
     are_alike = len({array.element for array in arrays}) < 2
     return native(join(arrays if are_alike else [*map(native, arrays)], axis))
 

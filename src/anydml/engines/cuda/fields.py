@@ -17,13 +17,13 @@ from anydml.engines.cuda.tiles import Tiles, power_of_two
 from anydml.engines.cuda.vector_moves import Addresses, Part
 
 BY_VALUE = 32
-"""Most parts whose fields are passed by value, as in ONNX Runtime's kernel for equal parts."""
+"""Maximum number of parts whose fields are passed by value, as in ONNX Runtime's kernel for equal parts."""
 
 NARROW = 2
 """Vectors up to this many bytes: there are so many that instructions cost more than bandwidth."""
 
 ARGUMENTS = 400
-"""Most arguments of 8 bytes: a launch accepts 4 KiB."""
+"""Maximum number of arguments of 8 bytes: a launch accepts 4 KiB."""
 
 FIRST_TILE = 4
 """Number of the field with a part's first tile; all fields are listed in `kernel.py`."""

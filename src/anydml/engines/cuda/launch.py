@@ -27,7 +27,7 @@ OPTIONS: dict[str, Any] = {"num_warps": WARPS, "enable_fp_fusion": True}
 _WORDS = {1: tl.uint8, 2: tl.uint16, 4: tl.uint32, 8: tl.uint64}
 
 MAX_KERNELS = 512
-"""Most cached kernels; finding one in Triton's own cache takes longer."""
+"""Maximum number of cached kernels; a look-up in Triton's own cache takes longer."""
 
 
 class Table:

@@ -17,7 +17,7 @@ IDLE = 1.03
 """A wider tile is preferred if it has at most this factor of the best tile's lanes."""
 
 NARROWEST = 32
-"""Least columns of a tile, if a part has as many: one warp reads them in one request."""
+"""Minimum number of columns of a tile, if a part has as many: one warp reads them in one request."""
 
 MAX_GROUPED = 8
 """Maximum number of parts that one program moves."""

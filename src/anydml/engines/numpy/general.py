@@ -18,7 +18,7 @@ from anydml.moves.wrapped_indices import are_inside, is_outside, resolve
 
 CHUNK = 1 << 16
 CHUNK_BYTES = 512 << 10
-"""Most elements per chunk, and most bytes, so that buffers stay small."""
+"""Maximum numbers of elements and of bytes per chunk, so that buffers stay small."""
 
 PIECE = 64 << 10
 """Largest element, in bytes, that is not divided; NumPy's own limit is 2 GiB."""

@@ -27,7 +27,7 @@ INDEXED = ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements",
 """Operators whose second input has indices, which must lie inside the first."""
 
 MAX_INDICES = 1 << 22
-"""Most constant indices of a tensor that are looked at."""
+"""Maximum number of a tensor's constant indices that are read."""
 
 
 def indices_of(nodes: Iterable[Node]) -> set[str]:

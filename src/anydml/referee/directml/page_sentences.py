@@ -104,7 +104,7 @@ SENTENCES: Mapping[str, str] = {
 QUESTIONS: Sequence[Mapping[str, Any]] = json.loads(
     Path(__file__).parent.with_name("ambiguities.json").read_text(encoding="utf-8")
 )
-"""Open questions of the documents: for `operators`, the `question`, what the document `says`, and what is done `here`."""
+"""Open questions of the documents: for `operators`, the `question`, what the text `says`, and what is done `here`."""
 
 
 def sentence(name: str, indices: Sequence[Any]) -> str:

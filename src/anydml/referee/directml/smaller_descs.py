@@ -154,7 +154,7 @@ def _adjust_outputs(
 
 
 def _of_fewer_sizes(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]) -> Iterator[tuple[Any, Arrays]]:
-    """One dimension less, or shorter: of the tensors that have it, counted from the last, and of lists."""
+    """Yield descs with one dimension less, or a shorter one, in tensors that have it, from the last, and in lists."""
     names = [name for name, _ in desc.inputs]
     rank = max(len(tensor.sizes) for tensor in tensors.values())
     for back in range(1, rank + 1):

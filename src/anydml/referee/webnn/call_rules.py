@@ -112,7 +112,7 @@ def changed_at(values: Sequence[int], draw: Draw, number: Callable[[int], int]) 
 
 
 def change_length(values: Sequence[int], x: Array, draw: Draw) -> list[int]:
-    """One element more or less."""
+    """Make one element more or less."""
     return [*values[:-1]] if values and draw.is_likely(0.5) else [*values, values[-1] if values else 1]
 
 

@@ -169,7 +169,7 @@ class MadeTensors:
 
     @cached_property
     def wholes(self) -> Parts:
-        """All tensors."""
+        """All tensors by name."""
         number = self.number
         value = np.array([number(tensor.value, tensor.dtype) for tensor in self.tensors], np.int32)
         return Parts(self, np.arange(value.size, dtype=np.int32), value)

@@ -20,7 +20,7 @@ from pathlib import Path
 from anydml.stores.checkpoints.answers import Answer, answer_of
 
 MAX_FILES, MAX_BYTES = 64, 256 << 20
-"""Most answers that are kept, and their bytes; the ones that were not used for longest are removed."""
+"""Maximum number of cached answers, and of their bytes; those that were not used for longest are removed."""
 
 DIGEST = hashlib.sha256().digest_size
 

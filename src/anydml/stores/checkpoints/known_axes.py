@@ -74,7 +74,7 @@ _NUMBERED = re.compile(r".*\.[0-9]+(?=\.)", re.DOTALL)
 
 
 class Unknown(NamedTuple):
-    """Why the axis of a tensor is not known, and what a layout may say of it.
+    """The reason why the axis of a tensor is not known, and a line of a layout that tells it.
 
     Attributes:
         reason: continues a sentence that begins with the name.

@@ -23,7 +23,7 @@ MAX_HEADER = 1 << 16
 """Maximum number of bytes before or behind the elements of a piece that are compared."""
 
 MAX_ALIKE = 64
-"""Most kinds of headers of pieces of one length that are kept."""
+"""Maximum number of kinds of headers that are cached for pieces of one length."""
 
 _RECORD = struct.Struct("<4s12xI8x3H")
 """The head of a record of the directory: its signature, the checksum, and lengths of the name and two fields."""

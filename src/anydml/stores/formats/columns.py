@@ -20,7 +20,7 @@ class Later(Protocol):
     """Bytes that are made when they are written, because a plan would hold many at once."""
 
     def make(self) -> bytes:
-        """All of them; always the same."""
+        """All bytes, which are always the same."""
         ...
 
 

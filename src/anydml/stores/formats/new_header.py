@@ -74,7 +74,7 @@ class NewHeader:
     length: int
 
     def make(self) -> bytes:
-        """All bytes."""
+        """All bytes of the header."""
         names, entries = self.tensors.names.texts, self.entries
         order, starts, ends = _laid_out(self.tensors)
         columns = (column.tolist() for column in (self.tensors.name[order], self.tensors.kind[order], starts, ends))

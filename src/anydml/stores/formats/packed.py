@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from anydml.files.json_path import JsonPath
 
 STEP = 1 << 20
-"""Most bytes that are read, and that are decoded, at once."""
+"""Maximum numbers of bytes that are read, and that are decoded, at once."""
 
 APART = 16 << 20
 """Decoded bytes between two copies of a decoder, of which each has some 50 kB."""

@@ -30,7 +30,7 @@ from anydml.stores.formats.store import FileContent, Store, seen_at
 from anydml.stores.formats.torch_legacy import read_legacy
 
 MAX_DEPTH, MAX_VALUES = 64, 1 << 22
-"""Most nested dicts and lists, and most values in all, of which one that is there twice counts twice."""
+"""Maximum numbers of nested dicts and lists, and of values in all, of which one that occurs twice counts twice."""
 
 BY_TORCH = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",

@@ -30,7 +30,7 @@ HERE, ELSEWHERE = Cost(4e-6, 0.3e-9), Cost(1e-3, 5e-9)
 
 
 MAX_CANDIDATES = 3000
-"""Most candidate shapes."""
+"""Maximum number of candidate shapes."""
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 

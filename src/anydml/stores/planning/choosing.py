@@ -29,7 +29,7 @@ CACHED = 8 << 20
 """Bytes of a block that still fits in a cache when it is written."""
 
 MAX_PITCHES = 6
-"""Most pitches that are tried, for each side."""
+"""Maximum number of pitches that are tried, for each side."""
 
 SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK, SECONDS_A_ROW = 5e-6, 50e-6, 300e-6, 30e-9
 SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9

@@ -14,7 +14,7 @@ from anydml.stores.planning.spaced_moves import GroupAndFile, spaced_moves
 from anydml.stores.planning.writers import Writers
 
 MIN_MEAN = 64 << 10
-"""Least mean size in bytes of outputs that are written as their sources are read."""
+"""Minimum mean size in bytes of outputs that are written as their sources are read."""
 
 MAX_UNEVEN = 8
 """Outputs for a move, at least, where outputs are written as their sources are read."""

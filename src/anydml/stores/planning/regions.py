@@ -25,7 +25,7 @@ FEW_MOVES = 64
 """Picks of up to this many runs are a move each, others are known by the element."""
 
 NEIGHBOURS = 8
-"""Most preceding boxes that a box is compared with, to be merged."""
+"""Maximum number of preceding boxes that a box is compared with, to be merged."""
 
 BY_FILE = "write what comes before it to a file, and plan the rest from there"
 """The advice in errors about a step of a plan that needs its whole input at once."""

@@ -12,7 +12,7 @@ from anydml.stores.planning.regions import compiled
 from anydml.stores.running.files import Opened
 
 MAX_COMPILED = 256
-"""Most compiled programs that are cached."""
+"""Maximum number of compiled programs that are cached."""
 
 
 class BlocksWriter(ABC):

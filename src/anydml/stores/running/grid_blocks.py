@@ -107,7 +107,7 @@ class GridBlocks(BlocksWriter):
 
     @property
     def _unit(self) -> int:
-        """Most bytes of a part that is written to a plain file."""
+        """Maximum size in bytes of a part that is written to a plain file."""
         return min(UNIT, max(self._blocking.need, 1))
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:

@@ -15,7 +15,7 @@ from anydml.stores.running.files import PlainFile
 from anydml.stores.running.plain_arrays import as_bytes
 
 LOCKS = 64
-"""Most chunks that are decoded at once, each by one thread."""
+"""Maximum number of chunks that are decoded at once, each by one thread."""
 
 
 class KeptChunks:
