@@ -1,13 +1,16 @@
 """How much faster non-temporal stores are than plain ones, by bytes written: ``python -m benchmarks.thresholds``.
 
-From the size on at which that is 1, whether or not the result is read next, stores should be non-temporal: `SHARE` in
-`anydml.core.moving` is the last-level cache in such sizes. Other processes that use the caches move it down.
+`SHARE` in `anydml.core.moving` is the last-level cache in the size from which stores should be non-temporal: what is
+gained out of memory if the result is read next is then more than what is lost in a loop over the same arrays. Other
+processes that use the caches move it down.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import statistics
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -18,6 +21,9 @@ from benchmarks.measure import machine, medians
 
 MIB = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24)
 NEVER = 1 << 60
+
+LOOP = 4
+"""Calls of a loop."""
 
 Work = tuple[str, Callable[[], object], np.ndarray]
 
@@ -65,6 +71,21 @@ def ratio(run: Callable[[], object], rounds: int) -> float:
     return seconds["plain"] / seconds["non-temporal"]
 
 
+def looped_ratio(run: Callable[[], object], rounds: int) -> float:
+    """The same for calls in a loop, whose arrays stay in the caches as far as they fit."""
+    seconds: dict[int, list[float]] = {NEVER: [], 0: []}
+    for _ in range(rounds):
+        for stream_from, times in seconds.items():
+            choose_kernels(stream_from=stream_from)
+            for _ in range(LOOP):
+                run()
+            begin = time.perf_counter()
+            for _ in range(LOOP):
+                run()
+            times.append(time.perf_counter() - begin)
+    return statistics.median(seconds[NEVER]) / statistics.median(seconds[0])
+
+
 def main() -> None:
     """Print a line per size and move."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -73,7 +94,7 @@ def main() -> None:
     args = parser.parse_args()
     print(machine())
     print(f"last-level cache: {last_cache_size() / 2**20:.0f} MiB")
-    print(f"{'MiB':>5}  {'alone':>5}  {'read':>5}  move")
+    print(f"{'MiB':>5}  {'alone':>5}  {'read':>5}  {'loop':>5}  move")
     for mib in args.mib:
         for name, run, out in works(int(mib * 2**20)):
 
@@ -82,7 +103,7 @@ def main() -> None:
                 out.max()
 
             alone, read = ratio(run, args.rounds), ratio(run_and_read, args.rounds)
-            print(f"{mib:5}  {alone:5.2f}  {read:5.2f}  {name}", flush=True)
+            print(f"{mib:5}  {alone:5.2f}  {read:5.2f}  {looped_ratio(run, args.rounds):5.2f}  {name}", flush=True)
         gc.collect()
     choose_kernels()
 

@@ -30,7 +30,7 @@ MOST_CLAIM = 512 << 10
 """Number of claims that medium work is divided into; the least and the most effort of one: small enough for threads
 that come late to find some, and for callers not to wait long for another thread's last one."""
 
-CACHE, SHARE = 32 << 20, 5
+CACHE, SHARE = 32 << 20, 3
 """Bytes of the last-level cache if the system does not report them; the divisor for the share of it up to which plain
 stores are used (see `benchmarks.thresholds`)."""
 
