@@ -152,6 +152,8 @@ REFUSING = [
      "<int64[2] s = {4, 0}> { y = Reshape <allowzero = 2> (x, s) }"),
     ("g (float[4,3] x) => (float[A] y) { a = Constant <value_ints = [1]> () y = ReduceSum <keepdims = 0> (x, a) }",
      "<int64[1] a = {1}> { z = ReduceSum <keepdims = 2> (x, a) y = Squeeze (z, a) }"),
+    ("g (float[N,3] x) => (float[A,B] y) { a = Constant <value_ints = [1]> () y = ReduceSum (x, a) }",
+     "<int64 a = {1}> { y = ReduceSum (x, a) }"),
 ]  # fmt: skip
 
 

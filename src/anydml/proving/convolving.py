@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from onnx import NodeProto
+from onnx import NodeProto, helper
 
 from anydml.proving.calls import Call, Type
 from anydml.proving.movement_terms import filled
@@ -30,10 +30,44 @@ def sized(call: Call, types: list[Type]) -> list[Type]:
     ]
 
 
+def padded(call: Call) -> Call:
+    """Return a convolution or a pool with `pads` for an `auto_pad` that says the same; other nodes as they are."""
+    mode = call.get("auto_pad", b"NOTSET")
+    if call.domain or call.operator not in WINDOWED or mode == b"NOTSET" or any(call.get("pads", ())):
+        return call
+    proto = NodeProto()
+    proto.CopyFrom(call.proto)
+    for name in ("auto_pad", "pads"):
+        for attribute in [attribute for attribute in proto.attribute if attribute.name == name]:
+            proto.attribute.remove(attribute)
+    plain = Call(proto, call.opsets, call.inputs)
+    if mode == b"VALID":
+        # With `ceil_mode`, sizes are rounded in another way where `pads` are given.
+        return call if call.get("ceil_mode", 0) else plain
+    # Runtimes do not agree on what is added where kernels have gaps.
+    is_plain = call.operator != "ConvTranspose" and all(gap == 1 for gap in call.get("dilations", ()))
+    windows = _windows(plain) if is_plain else None
+    counts = [_same(size, reach, step) for size, reach, step, _, _ in windows or ()]
+    known = [count for count in counts if count is not None]
+    if windows is None or mode not in (b"SAME_LOWER", b"SAME_UPPER") or len(known) < len(counts):
+        return call
+    less, more = [count // 2 for count in known], [-(-count // 2) for count in known]
+    pads = [*less, *more] if mode == b"SAME_UPPER" else [*more, *less]
+    proto.attribute.append(helper.make_attribute("pads", pads))
+    return Call(proto, call.opsets, call.inputs)
+
+
+def _same(size: Size, reach: int, step: int) -> int | None:
+    """Return how much is padded so that a size is divided by the step, rounded up; None if the size decides it."""
+    if isinstance(size, int):
+        return max(0, (-(-size // step) - 1) * step + reach - size)
+    return reach - 1 if step == 1 else None
+
+
 def spare(call: Call) -> Iterator[Size]:
     """Yield what is not below 0, since a convolution refuses images that are smaller than its kernel."""
     for size, reach, step, first, last in (
-        (_windows(call) or ()) if (call.domain, call.operator) == ("", "Conv") else ()
+        (_windows(padded(call)) or ()) if (call.domain, call.operator) == ("", "Conv") else ()
     ):
         yield size + first + last - reach
         yield quotient(size + first + last - reach, step)

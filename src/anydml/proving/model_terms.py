@@ -21,7 +21,7 @@ from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
-from anydml.proving.convolving import sized, spare, unbiased
+from anydml.proving.convolving import padded, sized, spare, unbiased
 from anydml.proving.decomposition import decompose
 from anydml.proving.folding import MAX_CONSTANT_ELEMENTS, Evaluator
 from anydml.proving.fused import defined
@@ -217,6 +217,7 @@ class Reader:
 
     def _computed(self, call: Call) -> Sequence[Term]:
         """Return the terms of a node without subgraphs, which depend on its inputs alone."""
+        call = padded(call)
         if not self.mover.has_signs and (plain := unbiased(call)) is not call:
             self.mover.rounded.add(SIGNS)
             call = plain
