@@ -27,6 +27,15 @@ FLAGS = frozenset(
 )
 """Attributes that are 0 or 1."""
 
+LISTS: Mapping[str, Sequence[int]] = {
+    "CenterCropPad": (1,), "ConstantOfShape": (0,), "Expand": (1,), "Pad": (1, 3), "Reduce": (1,), "Reshape": (1,),
+    "Slice": (1, 2, 3, 4), "Split": (1,), "Tile": (1,),
+}  # fmt: skip
+"""Inputs by number that runtimes refuse if they have no dimension; onnx's evaluator takes them for lists of one."""
+
+OTHER_DEFAULTS = frozenset((("Clip", 6), ("Selu", 1)))
+"""Versions of element-wise operators whose defaults are not those of later versions."""
+
 _CONVOLUTIONS = frozenset(("Conv", "ConvInteger", "ConvTranspose", "QLinearConv"))
 _OF_WINDOWS = _CONVOLUTIONS | {"AveragePool", "LpPool", "MaxPool"}
 _DEFAULTS_OF_WINDOWS = 11
@@ -84,19 +93,26 @@ class Call:
 
     @property
     def is_defined(self) -> bool:
-        """Whether runtimes agree on what it does: flags are 0 or 1, and no Slice ends backwards at a large number."""
+        """Whether runtimes agree on what it does.
+
+        Flags are 0 or 1, lists of sizes and axes have a dimension, and no Slice ends backwards at a large number.
+        """
         if self.domain:
             return True
-        if self.operator == "Slice":
-            # Of one dimension, or a runtime refuses them.
-            ends, steps = (known if isinstance(known := self.known(k), list) else [] for k in (2, 4))
-            if any(end in OPEN_ENDS and step < 0 for end, step in zip(ends, steps, strict=False)):
-                return False
+        lists = [self.term(k) for k in LISTS.get("Reduce" if self.operator.startswith("Reduce") else self.operator, ())]
+        if any(term is not None and term.shape == () for term in lists):
+            return False
+        if self.operator == "Slice" and any(
+            end in OPEN_ENDS and step < 0 for end, step in zip(self.known(2) or (), self.known(4) or (), strict=False)
+        ):
+            return False
         return all(attribute.i in (0, 1) for name, attribute in self._attributes.items() if name in FLAGS)
 
     def attributes(self, without: Sequence[str] = ()) -> Hashable:
         """Return all attributes that differ from the operator's defaults, without subgraphs."""
-        attributes = []
+        attributes: list[Hashable] = []
+        if (self.operator, self.version) in OTHER_DEFAULTS and not self.domain:
+            attributes.append(self.version)
         for name, attribute in sorted(self._attributes.items()):
             if name in without or attribute.HasField("g") or attribute.graphs or self._is_implied(name):
                 continue

@@ -24,8 +24,10 @@ def sized(call: Call, types: list[Type]) -> list[Type]:
     sizes = None if call.domain or call.operator not in WINDOWED else _sizes(call)
     if sizes is None:
         return types
+    # A kernel that is larger than an image leaves less than nothing: a runtime refuses it.
+    known = [None if isinstance(size, int) and size < 0 else size for size in sizes]
     return [
-        (dtype, shape if shape is None or len(shape) != len(sizes) + 2 else (*shape[:2], *sizes))
+        (dtype, shape if shape is None or len(shape) != len(known) + 2 else (*shape[:2], *known))
         for dtype, shape in types
     ]
 

@@ -35,9 +35,8 @@ def reduction(mover: Mover, call: Call) -> Sequence[Term] | None:
     rank = len(term.shape)
     if not rank:
         return None
-    listed_axes, axes_term = call.axes(1), call.term(1)
-    if axes_term is not None and (listed_axes is None or axes_term.shape == ()):
-        # Runtimes refuse axes without a dimension.
+    listed_axes = call.axes(1)
+    if listed_axes is None and call.term(1) is not None:
         return None
     if listed_axes is None or not listed_axes:
         if call.get("noop_with_empty_axes", 0):

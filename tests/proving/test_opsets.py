@@ -1,0 +1,33 @@
+"""Operators whose defaults are others in other opsets."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from onnx import ModelProto, parser
+
+from anydml.proving import prove
+from anydml.proving.calls import OTHER_DEFAULTS
+from anydml.proving.elementwise import ELEMENTWISE
+
+
+def test_other_defaults_of_old_opsets_are_known():
+    changed, newest = set(), {}
+    for schema in sorted(onnx.defs.get_all_schemas_with_history(), key=lambda each: -each.since_version):
+        if schema.domain or schema.name not in ELEMENTWISE:
+            continue
+        defaults = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
+        later = newest.setdefault(schema.name, defaults)
+        if any(later.get(name) != each for name, each in defaults.items() if name != "broadcast"):
+            changed.add((schema.name, schema.since_version))
+    assert changed == OTHER_DEFAULTS
+
+
+@pytest.mark.parametrize(("node", "opset"), [("Clip (x)", 10), ("Selu (x)", 5)])
+def test_what_differs_by_defaults_is_not_proved(node, opset):
+    one = parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g (float[N] x) => (float[N] y) {{ y = {node} }}')
+    other = ModelProto()
+    other.CopyFrom(one)
+    other.opset_import[0].version = opset
+    assert prove(one, one, runs=False).verdict == "proved"
+    assert prove(one, other, runs=False).verdict == "undecided"
