@@ -136,40 +136,53 @@ def feeds(model: onnx.ModelProto) -> Feeds:
     return found
 
 
-def row(path: Path, latency: bool, tools: Sequence[str]) -> dict[str, Any]:
-    """What each of these tools makes of a model."""
-    model, found = onnx.load(path), dict[str, Any]()
+def row(path: Path, latency: float, tools: Sequence[str], known: dict[str, Any], made: Path) -> dict[str, Any]:
+    """What each of these tools makes of a model.
+
+    Args:
+        path: the model.
+        latency: seconds for which each file is timed; 0 for none.
+        tools: names of tools.
+        known: what was measured of files that are there, which are not made again.
+        made: the folder of what tools make.
+    """
+    model, found = onnx.load(path), dict(known)
     given = feeds(model)
+    targets = {tool: made / f"{path.stem}.{tool}.onnx" for tool in tools}
     with tempfile.TemporaryDirectory() as folder:
         moved, _, expected = movement(path, given, Path(folder))
-        found["exported"] = {"bytes": moved, "nodes": len(model.graph.node)}
-        for tool in tools:
-            make, target = TOOLS[tool], Path(folder) / f"{tool}.onnx"
+        found["exported"] = {**found.get("exported", {}), "bytes": moved, "nodes": len(model.graph.node)}
+        for tool, target in targets.items():
+            if target.exists() and tool in known:
+                continue
             try:
                 start = time.process_time()
                 with quiet():
-                    make(path, target)
+                    TOOLS[tool](path, target)
                 taken = time.process_time() - start
                 moved, _, results = movement(target, given, Path(folder))
             except Exception as error:
                 found[tool] = {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"}
                 continue
-            made = onnx.load(target)
+            written = onnx.load(target)
             start = time.process_time()
-            proof = prove(model, made, runs=False)
+            proof = prove(model, written, runs=False)
             found[tool] = {
                 "bytes": moved,
-                "nodes": len(made.graph.node),
+                "nodes": len(written.graph.node),
                 "seconds": round(taken, 3),
                 "off": max(float(np.max(np.abs(a - b), initial=0)) for a, b in zip(expected, results, strict=True)),
                 "verdict": "samples" if proof.samples else proof.verdict,
                 "proving": round(time.process_time() - start, 3),
-                "why": [*proof.reasons, *([str(proof.first_difference.nodes)] if proof.first_difference else [])][:2],
+                "why": [
+                    *proof.reasons,
+                    *([str(proof.first_difference.nodes)] if proof.first_difference else []),
+                ][:2],
             }
         if latency:
             made_by = [tool for tool in tools if "error" not in found[tool]]
-            runs = [runner(file, given) for file in (path, *(Path(folder) / f"{tool}.onnx" for tool in made_by))]
-            alone, *times = ratios([runs[0], compute_alone(path, given, Path(folder)), *runs[1:]])
+            runs = [runner(file, given) for file in (path, *(targets[tool] for tool in made_by))]
+            alone, *times = ratios([runs[0], compute_alone(path, given, Path(folder)), *runs[1:]], latency)
             found["exported"]["compute alone"] = alone
             for tool, time_by in zip(made_by, times, strict=True):
                 found[tool]["latency"] = time_by
@@ -214,30 +227,46 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/slim-ways"), help="where the models are kept")
     parser.add_argument("--only", nargs="*", default=NAMES, help="names of models")
-    parser.add_argument("--latency", action="store_true", help="time ONNX Runtime, too")
+    parser.add_argument(
+        "--latency",
+        type=float,
+        nargs="?",
+        default=0.0,
+        const=1.0,
+        metavar="SECONDS",
+        help="time ONNX Runtime, too, for so many seconds a file; 1 by default",
+    )
     parser.add_argument("--tools", nargs="*", default=[*TOOLS], choices=[*TOOLS], help="names of tools")
     parser.add_argument("--json", type=Path, help="a file for the figures, which keeps those of other tools")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="export nothing, and take figures of files that tools have made from --json",
+    )
     parser.add_argument("--export", help=argparse.SUPPRESS)
     parser.add_argument("--row", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
+    (given.folder / "made").mkdir(parents=True, exist_ok=True)
     if given.export:
         export(given.export, given.folder)
         return
     if given.row:
-        print(json.dumps(row(given.row, given.latency, given.tools)))
+        known = json.loads(sys.stdin.read())
+        print(json.dumps(row(given.row, given.latency, given.tools, known, given.folder / "made")))
         return
     rows: dict[str, dict[str, Any]] = {}
     known = json.loads(given.json.read_text(encoding="utf-8")) if given.json and given.json.exists() else {}
     for name in given.only:
         # Each in a process of its own, so that none is in another's memory, or ends the others.
-        subprocess.run([*_self(given), "--export", name], check=False)
+        if not given.again:
+            subprocess.run([*_self(given), "--export", name], check=False)
         for path in sorted(given.folder.glob(f"{name.replace(' ', '_')}.*.onnx")):
             done = subprocess.run(
-                [*_self(given), "--row", str(path), "--tools", *given.tools, *["--latency"] * given.latency],
+                [*_self(given), "--row", str(path), "--tools", *given.tools, "--latency", str(given.latency)],
                 check=False,
                 capture_output=True,
                 text=True,
+                input=json.dumps(known.get("rows", {}).get(path.stem, {}) if given.again else {}),
             )
             if done.returncode:
                 print(f"{path.stem}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
