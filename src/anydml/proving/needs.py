@@ -29,10 +29,9 @@ def by_need(graph: GraphProto) -> tuple[list[NodeProto], int]:
 
 def _read(node: NodeProto) -> list[str]:
     """Return the names that a node reads, also in its subgraphs."""
-    inner = [
-        name for body in bodies(subgraphs(node)) for inner in body.node for name in inner.input
-    ]  # fmt: skip
-    captured = [
-        output.name for body in bodies(subgraphs(node)) if isinstance(body, GraphProto) for output in body.output
-    ]
-    return [*node.input, *inner, *captured]
+    graphs = [*subgraphs(node)]
+    if not graphs:
+        return [*node.input]
+    inner = [body for body in bodies(graphs) if isinstance(body, GraphProto)]
+    captured = [name for body in inner for reader in body.node for name in reader.input]
+    return [*node.input, *captured, *(output.name for body in inner for output in body.output)]

@@ -35,7 +35,7 @@ class StandIns:
 
     def __init__(self, sizes: Mapping[str, int], factors: Iterable[int] = ()) -> None:
         self.sizes = sizes
-        self._primes = frozenset([*sizes.values(), *factors])
+        self._product = math.prod({*sizes.values(), *factors})
 
     @classmethod
     def several(cls, model: ModelProto, derived: Collection[Size] = ()) -> list[StandIns]:
@@ -61,11 +61,11 @@ class StandIns:
 
     def is_constant(self, *sizes: int) -> bool:
         """Whether none of the numbers is a multiple of a symbolic size."""
-        return not (self._primes and any(size % prime == 0 for size in sizes if size for prime in self._primes))
+        return all(not size or math.gcd(size, self._product) == 1 for size in sizes)
 
     def shape(self, old: Sequence[int], new: Sequence[int]) -> tuple[int, ...] | None:
         """Return the input of Reshape that changes one shape to another (0 keeps a size, −1 is inferred), if any."""
-        if not self._primes:
+        if not self.sizes:
             return tuple(new)
         sizes = []
         for k, size in enumerate(new):
