@@ -154,6 +154,8 @@ REFUSING = [
      "<int64[1] a = {1}> { z = ReduceSum <keepdims = 2> (x, a) y = Squeeze (z, a) }"),
     ("g (float[N,3] x) => (float[A,B] y) { a = Constant <value_ints = [1]> () y = ReduceSum (x, a) }",
      "<int64 a = {1}> { y = ReduceSum (x, a) }"),
+    ("g (float[N,1] x) => (float[A] y) { a = Constant <value_ints = [1]> () y = Squeeze (x, a) }",
+     "<int64 a = {1}> { y = Squeeze (x, a) }"),
     # Of constants, too.
     ("g (float[N,3] x) => (float[A] y) { a = Constant <value_ints = [0]> () c = Constant <value_floats = [1.0, 2.0, "
      "3.0]> () b = ReduceSum (c, a) y = Mul (x, b) }",

@@ -29,7 +29,7 @@ FLAGS = frozenset(
 
 LISTS: Mapping[str, Sequence[int]] = {
     "CenterCropPad": (1,), "ConstantOfShape": (0,), "Expand": (1,), "Pad": (1, 3), "Reduce": (1,), "Reshape": (1,),
-    "Slice": (1, 2, 3, 4), "Split": (1,), "Tile": (1,),
+    "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,),
 }  # fmt: skip
 """Inputs by number that runtimes refuse if they have no dimension; onnx's evaluator takes them for lists of one."""
 
