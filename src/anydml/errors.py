@@ -75,7 +75,7 @@ class ModelError(AnydmlError):
         ...     dml.dxdispatch.load("none.json")
         ... except dml.ModelError as error:
         ...     print(error)
-        none.json: there is no such file
+        none.json: there is no such file or folder
     """
 
     line: int | None
@@ -90,6 +90,10 @@ class ModelError(AnydmlError):
     ) -> None:
         super().__init__(message, operator, field, rule)
         self.line = line
+
+
+NO_FILE = "there is no such file or folder"
+"""What is said of a path where nothing is."""
 
 
 class FuseError(AnydmlError):

@@ -17,6 +17,13 @@ MAX_KNOWN = 1000
 CLOSE_MATCHES = 5
 """Close matches among which the closest is chosen."""
 
+MOVES_ONLY = "anydml moves elements and does not compute"
+"""The rule that an operation which computes breaks."""
+
+_NAMES = "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor eq ne lt le gt ge neg pos invert"
+_TEXTS = "+ - * / // % ** @ << >> & | ^ == != < <= > >= - + ~"
+_SYMBOLS = dict(zip(_NAMES.split(), _TEXTS.split(), strict=True))
+
 MAX_NAME = 100
 """Characters of the longest name for which a suggestion is sought."""
 
@@ -43,6 +50,16 @@ def _similarity(candidate: str, name: str) -> float:
     import difflib
 
     return difflib.SequenceMatcher(None, candidate, name).ratio()
+
+
+def operator_text(method: str) -> str:
+    """Return how Python writes the operator of a method: ``"+"`` for ``"__radd__"``, ``"abs()"`` for ``"__abs__"``."""
+    name = method.strip("_")
+    for prefix in ("", "r", "i"):
+        symbol = _SYMBOLS.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        if symbol is not None:
+            return f"{symbol}=" if prefix == "i" else symbol
+    return f"{'divmod' if name == 'rdivmod' else name}()"
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
         (("rechunk", "x.npy", "x.zarr", "--dry-run", "--scheduler", "tcp://127.0.0.1:1"), "--dry-run and --scheduler"),
         (("reshard", "m", "o", "--dry-run", "--scheduler", "tcp://127.0.0.1:1"), "--dry-run and --scheduler"),
         (("convert", "m", "o", "--dry-run", "--scheduler", "tcp://127.0.0.1:1"), "--dry-run and --scheduler"),
-        (("reshard", "m", "o", "--verbose"), "--verbose lists tensors of --dry-run"),
+        (("reshard", "m", "o", "--verbose"), "--verbose lists the tensors of a plan"),
         (("reshard", "m", "o", "--dry-run", "-v", "-q"), "--verbose and --quiet"),
         (("reshard", "m", "o", "--dcp", "--shard-size", "1MB"), "--shard-size and --dcp"),
         (("reshard", "m", "o", "--shard-size", "1MB", "--fsdp", "2"), "--shard-size and --fsdp"),

@@ -161,7 +161,7 @@ def test_files_that_are_no_models(folder, text):
 
 
 def test_no_file(folder):
-    assert folder.error_of(folder.path / "none.json") == "there is no such file"
+    assert folder.error_of(folder.path / "none.json") == "there is no such file or folder"
     assert folder.error_of(folder.path) == "is a folder, not a model file"
 
 

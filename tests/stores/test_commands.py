@@ -112,13 +112,14 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
         ("stores .", 'name one of "bad.npy", "x.npy" in it'),
         ("stores empty", "name a file, or a folder that has some"),
         ("stores bad.npy", "anydml: bad.npy: is not a .npy file: "),
-        ("stores text.txt", "write it as one of these"),
+        ("stores text.txt", "or a Zarr array or group, also in .zip, .json (kerchunk), .h5, "),
+        ("stores broken.h5", "is not a file of HDF5, although its name ends like one"),
         ("reshard missing out", "missing: there is no such file or folder"),
         ("reshard w", "IN and OUT are needed, but 'w' was given alone"),
         ("reshard w w out", "w: is given twice: each input is one tensor-parallel rank"),
         ("reshard w out.bin", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
         ("reshard w out --shard-size 0", "such as 5GB"),
-        ("reshard w out --tp 4", "4 ranks cannot share evenly its axis 0: in a layout, slice it"),
+        ("reshard w out --tp 4", "4 ranks cannot share evenly its axis 0: use 3 or 6 ranks; or in a layout, slice it"),
         ("reshard w out --layout l.toml", 'has no action, but "renam": each rule must have exactly one of rename'),
         ("reshard w out --memory 1", "give at least 4096 B\n"),
     ],
@@ -128,6 +129,7 @@ def test_mistakes_are_one_line_that_says_what_to_do(tmp_path, monkeypatch, capsy
     np.save("x.npy", np.zeros(3))
     (tmp_path / "bad.npy").write_text("none")
     (tmp_path / "text.txt").write_text("none")
+    (tmp_path / "broken.h5").write_text("none")
     (tmp_path / "empty").mkdir()
     (tmp_path / "w").mkdir()
     written(tmp_path / "w" / "w.safetensors", {"l.0.q_proj.weight": np.zeros((6, 4), np.float32)})

@@ -218,8 +218,8 @@ def test_manifests_are_written_once_and_read_with_care(tmp_path, capsys):
         ({**whole, "files": []}, "where an object is expected"),
         ({**whole, "files": {"config.json": "00"}}, "64 digits"),
         ({**whole, "tensors": {"ids": 3}}, "is not an object with dtype"),
-        ({**whole, "tensors": {"ids": {**entry, "dtype": "object"}}}, "which is not known"),
-        ({**whole, "tensors": {"ids": {**entry, "dtype": "f4,("}}}, "which is not known"),
+        ({**whole, "tensors": {"ids": {**entry, "dtype": "object"}}}, "must be a dtype"),
+        ({**whole, "tensors": {"ids": {**entry, "dtype": "f4,("}}}, "must be a dtype"),
         ({**whole, "tensors": {"ids": {**entry, "shape": [-1]}}}, "sizes from 0"),
         ({**whole, "tensors": {"ids": {**entry, "sha256": "x"}}}, "64 digits"),
     ):

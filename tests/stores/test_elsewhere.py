@@ -239,8 +239,8 @@ def test_no_traceback(s3, local, capsys):
     put(f"{s3.folder}/x.txt", b"abc")
     put(f"{s3.folder}/b.npy", b"abc")
     for name, wrong in {
-        f"{s3.folder}/none": "does not exist",
-        f"{s3.folder}/none.npy": "does not exist",
+        f"{s3.folder}/none": "there is no such file or folder",
+        f"{s3.folder}/none.npy": "there is no such file or folder",
         f"{s3.folder}/x.txt": "is not a file that anydml reads: expected .npy",
         f"{s3.folder}/b.npy": "is not a .npy file",
         "s3://nobucket/x": "404",
@@ -476,7 +476,7 @@ def test_http(web, local):
     plan.run()
     assert (zarr.open_array("y.zarr")[...] == x).all()
     assert stores.verify("y.zarr", f"{web}/a%20b/x.zarr") is None
-    with pytest.raises(ModelError, match="does not exist"):
+    with pytest.raises(ModelError, match="there is no such file or folder"):
         stores.open(f"{web}/none.zarr")
     zarr.create_group("g")
     with pytest.raises(ModelError, match="nothing can be listed"):

@@ -137,9 +137,9 @@ def header(*sizes, mode=0, axes=None):
         (lambda _, said: said.update(compression={"type": "blosc"}), "lacks 'cname'"),
         (lambda _, said: said.update(compression="gzip"), "compression"),
         (lambda _, said: said.update(dataType="string"), 'dataType "string"'),
-        (lambda _, said: said.update(dimensions=[6, 4, 2]), "which are none"),
-        (lambda _, said: said.update(blockSize=[4, 0]), "which are none"),
-        (lambda _, said: said.update(blockSize=[True, 2]), "which are none"),
+        (lambda _, said: said.update(dimensions=[6, 4, 2]), "lists of as many sizes"),
+        (lambda _, said: said.update(blockSize=[4, 0]), "lists of as many sizes"),
+        (lambda _, said: said.update(blockSize=[True, 2]), "lists of as many sizes"),
     ],
 )
 def test_what_is_not_read_is_refused(tmp_path, break_it, why):

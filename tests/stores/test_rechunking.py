@@ -84,8 +84,11 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
     [
         (["x.zarr", "x.zarr"], "is an input, too"),
         (["x.zarr", "y.npy", "--chunks", "1,1,1"], "has no chunks"),
-        (["x.zarr", "y.zarr", "--chunks", "1,1"], "chunks are (1, 1), but the array has shape (24, 18, 10)"),
-        (["x.zarr", "y.zarr", "--chunks", "a"], "comma-separated sizes"),
+        (
+            ["x.zarr", "y.zarr", "--chunks", "1,1"],
+            "chunks has 2 sizes, (1, 1), but the array has 3 axes, (24, 18, 10): give one size per axis",
+        ),
+        (["x.zarr", "y.zarr", "--chunks", "a"], "one size per axis, separated by commas"),
         (["x.zarr", "y.zarr", "--permute", "0,0,1"], "3 axes are expected, each once"),
         (["x.zarr", "y.zarr", "--flip", "3"], "the array has 3 axes"),
         (["x.zarr", "y.zarr", "--slice", "a:b"], "is not a slice"),
@@ -101,6 +104,12 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.zarr", "y.zarr", "--codec", "zstd:23"], "level from -131072 to 22"),
         (["x.zarr", "y.zarr", "--slice", "1,:", "--flip", "0"], "leave it out of flip"),
         (["x.zarr", "y.zarr", "--slice", ":,:,:,:"], "the array has 3 axes"),
+        (
+            ["x.npy", "y.zarr", "--slice", "time=0:1"],
+            'has no axis "time": its axes have no names; write a slice per axis',
+        ),
+        (["x.zarr", "y.zarr", "--slice", "place=0:1"], 'has no axis "place": its axes are "time", "lat", "lon"'),
+        (["x.zarr", "y.zarr", "--chunks", "1,0,1"], "chunks is (1, 0, 1): each size must be 1 or more"),
         (["x.zarr", "y.zarr", "--memory", "10B"], "not enough"),
         (["x.zarr", "y.zarr", "--codec", "rot13"], "rot13"),
         *[

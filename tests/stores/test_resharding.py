@@ -322,7 +322,7 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
         ('[[rules]]\njoin = ["a", "b"]\nto = "c"\naxis = 0', "joins \"a\""),
         ('[[rules]]\njoin = ["a", "q"]\nto = "c"\naxis = 0', 'needs "q"'),
         ('[[rules]]\njoin = ["a", "a"]\nto = "c"\naxis = 0', 'takes "a" twice'),
-        ('[[rules]]\nstack = "{n}"\nto = "all"', 'which is "a"'),
+        ('[[rules]]\nstack = "{n}"\nto = "all"', 'must be a number, but is "a"'),
         ('[[rules]]\nmatch = "{"\ndrop = true', "is not a pattern"),
         ('[[rules]]\nmatch = "*"\ndrop = true', "would have no tensor"),
         ('[[rules]]\nmatch = "a"\ndrop = false', "but must be true"),

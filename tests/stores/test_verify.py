@@ -127,7 +127,7 @@ def test_refusals(whole, tmp_path):
         stores.verify(path, path, layout=path, to="original")
     with pytest.raises(BindingError, match="give at least"):
         stores.verify(path, path, memory="1kB")
-    with pytest.raises(ModelError, match="does not exist"):
+    with pytest.raises(ModelError, match="there is no such file or folder"):
         stores.verify(path, tmp_path / "none.safetensors")
 
 

@@ -118,7 +118,7 @@ WRONG = {
     "a norm": (lambda x: F.embedding(torch.tensor([0]), x[0], max_norm=1.0), "max_norm"),
     "out": (lambda x: torch.cat([x[:1], x[1:]], out=x), "use the result instead"),
     "a mode": (lambda x: F.pad(x, (1, 1), "other"), "mode 'other'"),
-    "shapes": (lambda x: torch.stack([x, x[0]]), "the same shape"),
+    "shapes": (lambda x: torch.stack([x, x[0]]), "shapes must be equal"),
     "a size": (lambda x: x.view(5, -1), "cannot reshape"),
     "an index": (lambda x: torch.index_select(x, 1, torch.tensor([3])), "index 3 is out of range"),
     "a negative index": (lambda x: torch.index_select(x, 1, torch.tensor([-1])), "index -1 is out of range"),

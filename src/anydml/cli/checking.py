@@ -63,7 +63,9 @@ def check(
     exclude(*forms)
     size_values = read_sizes(sizes)
     if models.count(STANDARD_INPUT) > 1:
-        raise click.UsageError("standard input, -, is read once", click.get_current_context())
+        raise click.UsageError(
+            "standard input (-) can be read only once: name files for the other models", click.get_current_context()
+        )
     if not any(is_onnx(model) or model == STANDARD_INPUT for model in models):
         refuse_options(click.get_current_context(), ["sizes"], "ONNX models")
     codes, reports = set[int](), list[Report]()

@@ -99,7 +99,7 @@ def check_dry_run() -> None:
     exclude("dry_run", "scheduler", why="nothing is written, here or on a cluster")
     exclude("verbose", "quiet")
     if context.params.get("verbose") and not context.params["dry_run"]:
-        raise click.UsageError("--verbose lists tensors of --dry-run: give it, too", context)
+        raise click.UsageError("--verbose lists the tensors of a plan: add --dry-run", context)
 
 
 def tensor_selection_options(command: Callable[..., Any]) -> Callable[..., Any]:

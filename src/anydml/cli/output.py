@@ -13,6 +13,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
+from anydml.errors import NO_FILE
 from anydml.paths import address
 from anydml.text import escape_controls
 
@@ -65,11 +66,11 @@ def check_readable(path: str) -> None:
             return
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        raise click.ClickException(f"{path}: there is no such file or folder") from None
+        raise click.ClickException(f"{path}: {NO_FILE}") from None
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
     if Path(path).exists() and not os.access(path, os.R_OK):
-        raise click.ClickException(f"{path}: this user may not read it")
+        raise click.ClickException(f"{path}: cannot be read: permission denied")
 
 
 class LocalPath(_Named):
@@ -194,7 +195,7 @@ def check_target(option: str, path: str | None, suffix: str, sources: Iterable[s
     if Path(path).suffix.lower() != suffix:
         raise click.ClickException(f"{named}: its name must end in {suffix}")
     if not Path(path).parent.is_dir():
-        raise click.ClickException(f"{named}: there is no folder {Path(path).parent}")
+        raise click.ClickException(f"{named}: there is no folder {Path(path).parent}: create it, or name another place")
     check_replaceable(Path(path), map(Path, sources), overwrite, JsonPath(named))
 
 

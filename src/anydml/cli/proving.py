@@ -63,7 +63,9 @@ def prove(
     """
     exclude("as_json", "as_junit")
     if first == second == STANDARD_INPUT:
-        raise click.UsageError("standard input, -, is read once", click.get_current_context())
+        raise click.UsageError(
+            "standard input (-) can be read only once: name a file for the other model", click.get_current_context()
+        )
     check_target("--input", shown, ".npz", [first, second], overwrite)
     size_values = read_sizes(sizes)
 

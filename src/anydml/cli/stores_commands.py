@@ -277,7 +277,8 @@ def _sizes(text: str) -> list[Any]:
         return [[int(size) for size in part.split("+")] if "+" in part else int(part) for part in text.split(",")]
     except ValueError:
         raise click.BadParameter(
-            f"{text[:40]!r} is not a list of comma-separated sizes, such as 1,0 or 10+10+5,20", param_hint="--chunks"
+            f"{text[:40]!r} must be one size per axis, separated by commas, such as 256,-1 or 10+10+5,20",
+            param_hint="--chunks",
         ) from None
 
 

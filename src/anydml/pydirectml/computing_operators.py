@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from anydml.errors import DescError
-from anydml.pydirectml.expressions import COMPUTES
+from anydml.pydirectml.expressions import BIND_RESULT, COMPUTES
 
 DOCSTRING = """PyDirectML's `{name}`, which computes.
 
@@ -24,7 +24,7 @@ Examples:
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
     def function(*arguments: Any, **named: Any) -> NoReturn:
-        message = f"{name} computes: {COMPUTES}: compute it elsewhere, and bind the result as an input"
+        message = f"{name} computes: {COMPUTES}: {BIND_RESULT}"
         raise DescError(message, name, None, COMPUTES)
 
     function.__name__ = function.__qualname__ = name

@@ -11,8 +11,12 @@ import numpy as np
 from anydml.errors import BindingError, DescError, DescTypeError
 from anydml.pydirectml.tensor_descs import TensorDesc
 from anydml.tensor import TensorDesc as BufferTensor
+from anydml.text import MOVES_ONLY, operator_text
 
-COMPUTES = "anydml moves elements and does not compute"
+COMPUTES = MOVES_ONLY
+
+BIND_RESULT = "compute it elsewhere, and bind the result as an input"
+"""What to do instead of an operation that computes."""
 
 
 class Source(NamedTuple):
@@ -30,12 +34,14 @@ class Expression:
 
     Examples:
         >>> import anydml.pydirectml as pydml
+        >>> from anydml import DescError
         >>> builder = pydml.GraphBuilder(pydml.Device())
         >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
-        >>> x + x
-        Traceback (most recent call last):
-          ...
-        anydml.errors.DescError: __add__ of expressions: anydml moves elements and does not compute
+        >>> try:
+        ...     x + x
+        ... except DescError as error:
+        ...     print(error.rule)
+        anydml moves elements and does not compute
     """
 
     def __init__(self) -> None:
@@ -90,7 +96,7 @@ class Expression:
 
 def _refuse_computing(name: str) -> Any:
     def method(self: Expression, *others: Any) -> NoReturn:
-        raise DescError(f"{name} of expressions: {COMPUTES}", name, None, COMPUTES)
+        raise DescError(f"{operator_text(name)} of expressions: {COMPUTES}: {BIND_RESULT}", name, None, COMPUTES)
 
     return method
 

@@ -128,7 +128,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         dtype, shape, known = said["dtype"], said["shape"], said["sha256"]
         kind = _dtype(dtype)
         if kind is None:
-            raise (tensor_place / "dtype").error(f"is {show(dtype)}, which is not known")
+            raise (tensor_place / "dtype").error(f"is {show(dtype)}, but must be a dtype that this version knows")
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
             raise (tensor_place / "shape").error(f"is {show(shape)}, where sizes from 0 are expected")
         if not isinstance(known, str) or not _SUM.fullmatch(known):

@@ -206,8 +206,10 @@ def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> s
     named = _named(slices, place)
     axes = axes_of(store.metadata) if isinstance(store, ZarrStore) else []
     if unknown := [name for name in named if axes.count(name) != 1]:
-        has = f"it has {names(map(str, axes))}" if any(axes) else "its axes have no names: write one slice per axis"
-        raise place.error(f"has no axis {show(unknown[0])}, or several; {has}")
+        has = f"its axes are {names(map(str, axes))}" if any(axes) else "its axes have no names; write a slice per axis"
+        count = axes.count(unknown[0])
+        what = "no axis" if not count else f"{count} axes called"
+        raise place.error(f"has {what} {show(unknown[0])}: {has}")
     texts = {name: ":".join("" if part is None else str(part) for part in (entry.start, entry.stop, entry.step))
              for name, entry in named.items()}  # fmt: skip
     return ",".join(texts.get(axis, ":") for axis in axes)

@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from anydml.errors import FuseIndexError
 from anydml.moves.accesses import strided
 from anydml.moves.open_numbers import is_clamped, larger
+from anydml.text import count_noun
 from anydml.tracing import verbs
 from anydml.tracing.constants import wholes
 from anydml.tracing.refusing import broken, refused
@@ -27,10 +28,21 @@ def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, 
     wanted = shape if shape is not None else newshape
     sizes = _completed(wanted, x.count)
     if sizes is None:
-        raise broken(f"cannot reshape {x!r} into shape {wanted}")
+        raise broken(f"cannot reshape {x!r} into shape {wanted}: {_unfit(wanted, x.count)}")
     if copy is not None and not copy and not _is_view(x, sizes, order):
         raise broken(f"{x!r} cannot be reshaped into {wanted} without a copy: leave copy=False out")
     return transpose(verbs.reshape(transpose(x), sizes[::-1])) if order == "F" else verbs.reshape(x, sizes)
+
+
+def _unfit(shape: Any, count: int) -> str:
+    """Return why elements do not fill a shape of which one size may be −1."""
+    sizes = wholes(shape)
+    if sizes.count(-1) > 1:
+        return "only one size may be -1"
+    filled = math.prod(size for size in sizes if size != -1)
+    if -1 in sizes:
+        return f"its {count_noun(count, 'element')} do not divide by {filled}"
+    return f"it has {count_noun(count, 'element')}, and that shape {filled}"
 
 
 def _completed(given: Any, count: int) -> list[int] | None:

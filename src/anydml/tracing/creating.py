@@ -73,7 +73,7 @@ def _of_torch(trace: Trace, name: str) -> Any:
         elif sizes and is_list(sizes[0]):
             sizes = sizes[0]
         if any(more.values()):
-            raise refused(f"torch.{name} with {', '.join(more)}")
+            raise refused(f"torch.{name} with {', '.join(more)}", "leave these arguments out")
         if device is not None and str(torch.device(device)) != str(trace.device):
             raise refused(f"torch.{name} on {device}", f"the arguments are on {trace.device}")
         with named(f"torch.{name}"):

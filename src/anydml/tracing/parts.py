@@ -50,8 +50,9 @@ def cat(tensors: Sequence[TracedArray], dim: int = 0) -> TracedArray:
 
 def stack(arrays: Sequence[TracedArray], axis: int = 0, dtype: Any = None) -> TracedArray:
     """Join arrays along a new axis."""
-    if any(array.shape != arrays[0].shape for array in arrays):
-        raise broken("all arrays to stack must have the same shape")
+    for k, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise broken(f"array {k} has shape {array.shape}, but array 0 has {arrays[0].shape}: shapes must be equal")
     place = normalize_axis_index(axis, arrays[0].ndim + 1) if arrays else 0
     return concatenate([expand_dims(array, place) for array in arrays], place, dtype)
 
@@ -145,7 +146,7 @@ def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = l
         count, size = operator.index(indices_or_sections), x.shape[axis]
         if 0 < count <= MOST_ITEMS:
             if size % count:
-                raise broken("array split does not result in an equal division")
+                raise broken(f"axis {axis} has size {size}, which {count} equal parts do not divide: use array_split")
             return kind(parts_of(x, axis, [size // count] * count))
     return array_split(x, indices_or_sections, axis, kind)
 
@@ -224,7 +225,7 @@ def repeat_each(x: TracedArray, count: Any, axis: int) -> TracedArray:
     """Repeat every element along an axis `count` times."""
     count, size = whole(count), x.shape[axis]
     if count < 0:
-        raise broken("repeats may not contain negative values.")
+        raise broken(f"repeats is {count}: it must be 0 or more")
     apart = broadcast(reshape(x, resized(x, axis, size, 1)), resized(x, axis, size, count))
     return reshape(apart, resized(x, axis, size * count))
 

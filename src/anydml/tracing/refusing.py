@@ -11,8 +11,12 @@ import numpy as np
 
 from anydml.elsewhere import NAMES
 from anydml.errors import AnydmlError, FuseError, FuseIndexError
+from anydml.text import MOVES_ONLY
 
-RULE = "anydml moves elements and does not compute"
+RULE = MOVES_ONLY
+
+OUTSIDE = "compute outside the fused function, on its arguments or its results"
+"""What to do instead of an operation that computes."""
 
 CLAMPING = f'{NAMES["take"]} with out_of_range="clamp"'
 """The call that takes any traced indices, since none is out of range."""
@@ -34,9 +38,9 @@ def place() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def refused(what: str, hint: str = "") -> FuseError:
-    """Return the error for an operation that computes, or depends on elements."""
-    return _error(FuseError, f"{what}: {RULE}{': ' if hint else ''}{hint}", RULE)
+def refused(what: str, hint: str = OUTSIDE) -> FuseError:
+    """Return the error for an operation that computes, or depends on elements, with a reason or a remedy."""
+    return _error(FuseError, f"{what}: {RULE}: {hint}", RULE)
 
 
 def broken(what: str, kind: type[FuseError] = FuseError) -> FuseError:

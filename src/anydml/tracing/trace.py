@@ -16,7 +16,8 @@ from anydml.moves.compose import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.strides import each_once
-from anydml.tracing.refusing import CLAMPING, RULE, broken, place, refused
+from anydml.text import operator_text
+from anydml.tracing.refusing import CLAMPING, OUTSIDE, RULE, broken, place, refused
 from anydml.tracing.scope import Scope
 from anydml.tracing.traced_fields import TracedFields
 
@@ -131,16 +132,25 @@ def needing(error: FuseError, x: Any) -> FuseError:
     return error
 
 
+UNKNOWN_ELEMENTS = (
+    "its elements are not known while the function is traced: decide outside the fused function, "
+    "and pass the result as an argument"
+)
+"""Why Python gets no number of a traced array, and what to do instead."""
+
+
 def _computing(name: str) -> Any:
     def method(self: TracedArray, *arguments: Any, **named: Any) -> NoReturn:
-        raise needing(refused(f"{name} of {self!r}"), self)
+        raise needing(refused(f"{operator_text(name)} of {self!r}"), self)
 
     return method
 
 
 def _deciding(name: str) -> Any:
+    text = "in" if name == "contains" else f"{name}()"
+
     def method(self: TracedArray, *arguments: Any) -> NoReturn:
-        raise needing(refused(f"{name}() of {self!r}", "its elements are not known while the function is traced"), self)
+        raise needing(refused(f"{text} of {self!r}", UNKNOWN_ELEMENTS), self)
 
     return method
 
@@ -210,7 +220,7 @@ class TracedArray(TracedFields):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        message = f"{place()}: .{name} of {self!r} is unknown: {RULE}"
+        message = f"{place()}: .{name} of {self!r} is not supported: {RULE}: {OUTSIDE}"
         error = FuseAttributeError(message, "fuse", None, RULE)
         raise needing(error, self) if name in READING else error
 

@@ -110,7 +110,7 @@ def spread(x: TracedArray, sizes: tuple[int, ...]) -> TracedArray:
     """
     new = len(sizes) - x.ndim
     if new < 0 or not all(_is_wide(size, n) for size, n in zip(x.shape, sizes[new:], strict=True)):
-        raise broken(f"{x!r} does not broadcast to {sizes}")
+        raise broken(f"{x!r} does not broadcast to {sizes}: from the last axis on, sizes must be equal, or 1")
     return x.made(x.trace.composer.broadcast(x.value, sizes))
 
 
@@ -158,7 +158,10 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
         if array.element is not first.element and array.element != first.element:
             raise refused(f"arrays of {first.element} and {array.element} in one", "convert them to one dtype first")
         if array.ndim != first.ndim or resized(array, axis) != rest:
-            raise broken(f"array {k} has shape {array.shape}, which does not fit {first.shape} along axis {axis}")
+            raise broken(
+                f"array {k} has shape {array.shape}, but array 0 has {first.shape}: "
+                f"sizes must be equal except along axis {axis}"
+            )
     like = next((array.like for array in arrays if array.like is not None), None)
     value = first.trace.composer.join([array.value for array in arrays], axis)
     return first.trace.made(value, first.element, like)

@@ -139,9 +139,12 @@ class Undecided(Word):
         Raises:
             FuseError: always.
         """
-        error = refused(self.name, "its result or its shape would depend on elements")
+        error = refused(self.name, "its result or shape would depend on elements: call it outside the fused function")
         raise needing(error, arguments[0]) if self.name in READING and arguments else error
 
+
+UNSUPPORTED = "it is not one of the supported functions, which only move elements: call it outside the fused function"
+"""What is said of a function that no table has."""
 
 Table = Mapping[str, Word]
 
@@ -169,7 +172,7 @@ def call_word(
     """
     word = table.get(key)
     if word is None:
-        raise refused(f"{name} of a traced array", "it is not a supported function that only moves elements")
+        raise refused(f"{name} of a traced array", UNSUPPORTED)
     if not trace.is_naming:
         for value in (*arguments, *keywords.values()):
             trace.is_naming = trace.is_naming or _is_name(value)

@@ -114,7 +114,9 @@ def _cuts_blocks(name: str, tensor: ComposedTensor, rule: Rule) -> bool:
 def _axis(axis: int, tensor: ComposedTensor, name: str, place: JsonPath) -> int:
     rank = len(tensor.shape)
     if not -rank <= axis < rank:
-        raise place.error(f"says axis {axis}, but {show(name)} has shape {list(tensor.shape)}")
+        raise place.error(
+            f"says axis {axis}, but {show(name)} has shape {list(tensor.shape)}: axes are {-rank} to {rank - 1}"
+        )
     return axis % rank
 
 
@@ -122,7 +124,7 @@ def _slice_of(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule)
     axis = _axis(rule.value, tensor, name, rule.place / "slice")
     step = rule.fields.get("step", 1)
     if not step:
-        raise (rule.place / "step").error("is 0")
+        raise (rule.place / "step").error("is 0: a step must be 1 or more, or negative")
     covered = range(tensor.shape[axis])[slice(rule.fields.get("start"), rule.fields.get("stop"), step)]
     if not covered and tensor.shape[axis]:
         raise (rule.place / "slice").error(
@@ -135,7 +137,9 @@ def _slice_of(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule)
 
 def _permuted(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
     if sorted(rule.value) != [*range(len(tensor.shape))]:
-        raise (rule.place / "permute").error(f"is {rule.value[:8]}, but {show(name)} has shape {list(tensor.shape)}")
+        raise (rule.place / "permute").error(
+            f"is {rule.value[:8]}, but {show(name)} has shape {list(tensor.shape)}: name each axis once"
+        )
     return tensor.value.permute(rule.value)
 
 
@@ -192,7 +196,9 @@ def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
         if parts is not None:
             new = Pattern(rule.fields["to"]).filled(parts)
             if new in groups:
-                raise rule.place.error(f"makes a second tensor of the name {show(new)}")
+                raise rule.place.error(
+                    f"makes a second tensor of the name {show(new)}: give it another name, or drop one"
+                )
             groups[new] = [pattern.filled(parts) for pattern in names]
     return _merged(composer, tensors, rule, groups, composer.join)
 
@@ -209,14 +215,16 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
             continue
         number = parts[counted]
         if not (number.isascii() and number.isdigit() and len(number) < 10):
-            raise rule.place.error(f"counts {{{counted}}}, which is {show(number)} in {show(name)}")
+            raise rule.place.error(
+                f"stacks by {{{counted}}}, which must be a number, but is {show(number)} in {show(name)}"
+            )
         order[name] = int(number)
         groups.setdefault(to.filled(parts), []).append(name)
     for new, old_names in groups.items():
         old_names.sort(key=lambda name: order[name])
         if [order[name] for name in old_names] != [*range(len(old_names))]:
             raise rule.place.error(
-                f"finds {len(old_names)} tensors for {show(new)}, whose numbers are not 0 to {len(old_names) - 1}"
+                f"finds {len(old_names)} tensors for {show(new)}, whose numbers must be 0 to {len(old_names) - 1}"
             )
 
     def stacked(values: Sequence[Value], axis: int) -> Value:
@@ -229,7 +237,7 @@ def _counted(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
     """The part of a name that is a number, which stacking removes and unstacking adds."""
     left = [name for name in more if name not in fewer]
     if len(left) != 1:
-        raise rule.place.error(f"has {len(left)} parts in {{}} that count, where one is expected")
+        raise rule.place.error(f"must have exactly one part in {{}} that numbers the tensors, but has {len(left)}")
     return left[0]
 
 
@@ -250,7 +258,7 @@ def _merged(
             if name not in tensors:
                 raise rule.place.error(f"needs {show(name)} for {show(new)}, but there is no such tensor by then")
             if name in gone:
-                raise rule.place.error(f"takes {show(name)} twice")
+                raise rule.place.error(f"takes {show(name)} twice: name each tensor once")
             gone.add(name)
         members = [tensors[name] for name in group]
         key = tuple(id(member.value) for member in members)

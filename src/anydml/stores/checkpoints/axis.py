@@ -10,6 +10,9 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.text import count_noun
 
+MAX_RANKS = 4096
+"""Maximum number of ranks of a placement."""
+
 AxisIntervals = tuple[tuple[int, int], ...]
 """Intervals of an axis, in order: first element and size of each."""
 
@@ -76,13 +79,21 @@ class Axis:
             if whole % (ranks // copies):
                 raise ModelError(
                     f"{show(name)} has shape {[*shape]}, and {count_noun(ranks // copies, 'rank')} cannot share evenly "
-                    f"its axis {self.axis}: in a layout, slice it to a multiple of the ranks, or give all of it "
-                    "to each by replicate = true"
+                    f"its axis {self.axis}: use {near_divisors(whole, ranks // copies)} "
+                    "ranks; or in a layout, slice it to a multiple of the ranks, or give all of it to each by "
+                    "replicate = true"
                 )
             rank_size = whole // (ranks // copies)
             intervals.append((start + rank // copies * rank_size, rank_size))
             start += whole
         return tuple(intervals)
+
+
+def near_divisors(size: int, ranks: int) -> str:
+    """Return the numbers next to `ranks` that divide a size, as a text such as "2 or 4"."""
+    less = next(count for count in range(min(ranks, size), 0, -1) if size % count == 0)
+    more = next((count for count in range(ranks, min(size, MAX_RANKS) + 1) if size % count == 0), None)
+    return f"{less} or {more}" if more is not None else f"{less}"
 
 
 def _copies(heads: int | None, ranks: int, name: str) -> int:
@@ -96,7 +107,7 @@ def _copies(heads: int | None, ranks: int, name: str) -> int:
     if ranks % heads:
         raise ModelError(
             f"{show(name)} has {heads} heads, which {count_noun(ranks, 'rank')} cannot share evenly: "
-            "choose another number of ranks, or set heads in [[axes]] of a layout"
+            f"use a number of ranks that divides {heads} or is a multiple of it, or set heads in [[axes]] of a layout"
         )
     return ranks // heads
 

@@ -247,7 +247,7 @@ def put(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: Json
         ModelError: another one has this name.
     """
     if name in tensors:
-        raise place.error(f"makes a second tensor of the name {show(name)}")
+        raise place.error(f"makes a second tensor of the name {show(name)}: give it another name, or drop one")
     tensors[name] = tensor
 
 

@@ -190,7 +190,7 @@ def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
         return Axis(0, wrong)
     said = f"whose {count_noun(wrong, 'head')}, as {config.path} tells, {count_noun(ranks, 'rank')} cannot share evenly"
     if ranks % wrong:
-        return Unknown(f"{said}; other numbers of ranks can")
+        return Unknown(f"{said}; a number of ranks that divides {wrong} or is a multiple of it can")
     return Unknown(f"{said}, but with copies of heads", f"axis = 0, heads = {wrong}")
 
 

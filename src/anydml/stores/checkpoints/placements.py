@@ -15,7 +15,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import names, show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.axis import AxisIntervals
+from anydml.stores.checkpoints.axis import MAX_RANKS, AxisIntervals, near_divisors
 from anydml.stores.checkpoints.companions import Looks, depends_on
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, MadeTensors, Parts, sliced
 from anydml.stores.checkpoints.known_axes import Model, weight_of
@@ -23,9 +23,6 @@ from anydml.stores.checkpoints.model_config import ModelConfig
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.formats.store import Numbers
 from anydml.text import count_noun
-
-MAX_RANKS = 4096
-"""Maximum number of ranks of a placement."""
 
 _LAYER = re.compile(r"(?:(.*?)\.)?([0-9]+)\.", re.DOTALL)
 _EXPERT = re.compile(r".*(?:\b|_)experts\.([0-9]+)\.", re.DOTALL)
@@ -114,7 +111,10 @@ class Placed:
         numbers = [int(match[1]) for name in all_names if (match := _EXPERT.match(name))] if placement.ep > 1 else []
         self._experts = 1 + max(numbers, default=-1)
         if self._experts % placement.ep:
-            raise ModelError(f"{where} has {self._experts} experts, which {placement.ep} ranks cannot share evenly")
+            raise ModelError(
+                f"{where} has {self._experts} experts, which {placement.ep} ranks cannot share evenly: "
+                f"use {near_divisors(self._experts, placement.ep)} ranks"
+            )
         wanted = config.experts if config is not None and placement.ep > 1 else None
         if config is not None and wanted and numbers and self._experts != wanted:
             raise ModelError(f"{where} has {self._experts} experts, where {config.path} tells {wanted}")
@@ -234,10 +234,15 @@ class Placed:
                     f"{show(name)} has shape {[*shape]}, whose axis 0 is not that of the {config.experts} experts that "
                     f"{config.path} tells"
                 )
-            if shape[0] % counts.ep or intervals[0] != ((0, shape[0]),):
+            if shape[0] % counts.ep:
                 raise ModelError(
                     f"{show(name)} has shape {[*shape]}, whose axis 0 {count_noun(counts.ep, 'rank')} "
-                    "cannot share evenly"
+                    f"cannot share evenly: use {near_divisors(shape[0], counts.ep)} ranks"
+                )
+            if intervals[0] != ((0, shape[0]),):
+                raise ModelError(
+                    f"{show(name)} has shape {[*shape]}, whose axis 0 tensor-parallel ranks share already, "
+                    "so expert-parallel ranks cannot: leave one of --ep (ep=) and --tp (tp=) out"
                 )
             intervals[0] = ((shape[0] // counts.ep * at.ep, shape[0] // counts.ep),)
         if counts.fsdp > 1 and shape:

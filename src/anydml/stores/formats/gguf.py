@@ -128,7 +128,9 @@ class _Reader:
                     self.value(inner, depth + 1)
             return None
         if kind not in _VALUES:
-            raise self._place.error(f"has a value of type {kind}, which is not known")
+            raise self._place.error(
+                f"has a value of the unknown type {kind}: the file is damaged, or newer than this version of anydml"
+            )
         return self.number(_VALUES[kind])
 
     def skip(self, size: int) -> None:
@@ -232,7 +234,7 @@ def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int
     if kind in TYPES:
         return shape, TYPES[kind]
     if kind not in QUANTISED:
-        raise place.error(f"is of the type {kind}, which is not known")
+        raise place.error(f"is of the unknown type {kind}")
     return in_blocks(QUANTISED[kind], shape, place), DTYPES_OF_BLOCKS[QUANTISED[kind]]
 
 

@@ -31,7 +31,7 @@ class JoinedMetadata(Mapping[str, str]):
                 last = [file.name for file, metadata in self._by_file.items() if key in metadata][-1]
                 raise ModelError(
                     f"{self._folder}: files differ in their metadata {show(key)}: {path.name} says {show(said[key])}, "
-                    f"{last} {show(value)}; file_metadata has what each says"
+                    f"{last} {show(value)}; file_metadata has those of each file"
                 )
         return value
 

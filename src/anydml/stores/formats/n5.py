@@ -118,7 +118,10 @@ def _array(path: Path, said: Json) -> Iterator[tuple[str, bytes | Range]]:
     """
     shape, block, kind = (said[key] for key in OF_ARRAYS)
     if not _are_sizes(shape, 0) or not _are_sizes(block, 1) or len(shape) != len(block):
-        raise ValueError(f"has dimensions {show(str(shape))} and blockSize {show(str(block))}, which are none")
+        raise ValueError(
+            f"has dimensions {show(str(shape))} and blockSize {show(str(block))}: "
+            "both must be lists of as many sizes, and those of blocks 1 or more"
+        )
     if kind not in DTYPES:
         raise ValueError(f"has dataType {show(str(kind))}, whose elements are not numbers of 1 to 8 bytes")
     dtype = np.dtype(str(kind))

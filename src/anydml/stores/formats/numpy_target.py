@@ -53,7 +53,7 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
         ModelError: the format has no such dtype.
     """
     if is_text(dtype):
-        raise place.error("has no place for texts of any length: name a folder such as x.zarr")
+        raise place.error("cannot hold texts of variable length: name a folder such as x.zarr")
     if not is_own_dtype(dtype):
         can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, texts or plain bytes"
         said = not_of_format(dtype, "NumPy", ()) if is_of_blocks(dtype) else f"cannot say dtype {dtype}: {can}"

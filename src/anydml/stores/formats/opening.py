@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from anydml.errors import ModelError
+from anydml.errors import NO_FILE, ModelError
 from anydml.files import npy
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
@@ -21,6 +21,7 @@ from anydml.stores.formats.completeness import (
     set_of,
 )
 from anydml.stores.formats.gguf import read_gguf
+from anydml.stores.formats.hdf5 import SUFFIXES as HDF5_SUFFIXES
 from anydml.stores.formats.inside_files import Inside, placed
 from anydml.stores.formats.joined_metadata import JoinedMetadata
 from anydml.stores.formats.n5 import is_n5
@@ -82,7 +83,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     if is_folder:
         return open_zarr(located_path) if is_zarr(located_path) else _folder(located_path, place, follow)
     if not is_file:
-        raise place.error("is not a file" if located_path.exists() else "does not exist")
+        raise place.error("is not a file" if located_path.exists() else NO_FILE)
     if located_path.name.lower().endswith(".npy"):
         with place.reading():
             seen = seen_at(located_path)
@@ -92,8 +93,19 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         return opened_file(located_path)
     if located_path.name.endswith((INDEX, BIN_INDEX)):
         return _indexed(located_path, place)
-    raise place.error(
-        f"is not a file that anydml reads: expected .npy, {', '.join(READERS)} or {INDEX[1:]}; write it as one of these"
+    raise place.error(_unreadable(located_path))
+
+
+def _unreadable(path: Path) -> str:
+    """Return what is wrong with a file of an unknown format."""
+    if path.suffix.lower() in HDF5_SUFFIXES:
+        return (
+            "is not a file of HDF5, although its name ends like one: it does not begin with HDF5's signature; "
+            "it may be damaged, or of NetCDF-3 or an old version of MATLAB, which are not read"
+        )
+    return (
+        f"is not a file that anydml reads: expected .npy, {', '.join(READERS)} or {INDEX[1:]}, or a Zarr array or "
+        f"group, also in .zip, .json (kerchunk), {', '.join(HDF5_SUFFIXES)}; write it as one of these"
     )
 
 
@@ -117,12 +129,9 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
         if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
             raise place.error(f"cannot be read: it {why}")
         if path.is_file():
-            raise place.error(
-                f"is not a file that anydml reads: expected .npy, {', '.join(READERS)} or {INDEX[1:]}; "
-                "write it as one of these"
-            )
+            raise place.error(_unreadable(path))
         if not path.exists():
-            raise place.error("does not exist")
+            raise place.error(NO_FILE)
         if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
             raise place.error("is a repository of Icechunk, which is read on this machine's disks alone: copy it there")
         if (path / "attributes.json").is_file():

@@ -23,6 +23,7 @@ from anydml.stores.formats.zarr_rectilinear import edges_given, readable, with_e
 from anydml.stores.formats.zarr_texts import is_text, texts_of
 from anydml.stores.formats.zarr_versions import in_version
 from anydml.stores.formats.zarr_warnings import unwarned
+from anydml.text import count_noun
 
 ChunkSizes = Sequence[int | Sequence[int]]
 """Sizes of a chunk, one per axis; or all sizes along an axis."""
@@ -104,6 +105,25 @@ def new_zarr(
     return replace(found, layout=found.layout.of_several(edges), metadata=with_edges(found.metadata, edges))
 
 
+def _check_sizes(
+    name: str, requested: Sequence[Any], shape: Sequence[int], whole: Sequence[int], place: JsonPath
+) -> None:
+    """Check the sizes of chunks or shards, of which those in `whole` stand for a whole axis.
+
+    Raises:
+        ModelError: they are not one positive integer per axis.
+    """
+    if len(requested) != len(shape):
+        raise place.error(
+            f"{name} has {count_noun(len(requested), 'size')}, {tuple(requested)}, but the array has "
+            f"{count_noun(len(shape), 'axis')}, {tuple(shape)}: give one size per axis"
+        )
+    if any(not isinstance(n, (int, np.integer)) or not (1 <= n < MAX_BYTES or n in whole) for n in requested):
+        raise place.error(
+            f"{name} is {tuple(requested)}: each size must be 1 or more, and below 2⁶², or −1 for the whole axis"
+        )
+
+
 def _regular(
     path: Path,
     shape: Sequence[int],
@@ -122,14 +142,8 @@ def _regular(
     if version not in (None, 2, 3):
         raise place.error(f"has version {version!r:.40} of the format, where 2 or 3 is expected")
     for name, requested, whole in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
-        if requested is not None and (
-            len(requested) != len(shape)
-            or any(not isinstance(n, (int, np.integer)) or not (1 <= n < MAX_BYTES or n in whole) for n in requested)
-        ):
-            raise place.error(
-                f"{name} are {tuple(requested)}, but the array has shape {tuple(shape)}: "
-                "give one size from 1 and below 2⁶² for each axis"
-            )
+        if requested is not None:
+            _check_sizes(name, requested, shape, whole, place)
     if chunks is not None and not shards:
         # A chunk is no larger than the array.
         chunks = [max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True)]
