@@ -5,7 +5,7 @@ import pytest
 
 import anydml
 from anydml import stores
-from anydml.stores.planning import grid_blocking
+from anydml.stores.planning import grid_blocking, shares
 from anydml.stores.running import chunk_reader, grid_blocks, kept_chunks
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
@@ -55,16 +55,16 @@ def test_blocks_read_kept_chunks_by_long_requests(tmp_path, kept, monkeypatch, c
     assert plan.verify() is None
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], X)
     # The first block that needs a chunk takes its part when it is decoded.
-    most = max(plan.blocking.span, min(most, 2 * plan.inputs[0].layout.chunk_bytes))
+    most = max(plan.blocking.shares.span, min(most, 2 * plan.inputs[0].layout.chunk_bytes))
     assert 0 < sum(sizes) <= X.nbytes
     assert max(sizes) <= most
-    # Two requests that follow each other are more than one may be.
-    assert len(sizes) <= 2 * sum(sizes) / most + len(plan.blocks)
+    # Two requests that follow each other are more than one may be; what waits in memory is left out of them.
+    assert len(sizes) <= 2 * X.nbytes / most + 2 * len(plan.blocks)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_blocks_in_any_order_find_what_they_need(tmp_path, kept, seed):
-    zarr.create_array(str(tmp_path / "x"), data=X, chunks=(7, 20, 56))
+    zarr.create_array(str(tmp_path / "x"), data=X, chunks=(7, 48, 56))
     plan = stores.rechunk(tmp_path / "x", tmp_path / "y", (40, 5, 9), memory="450kB", codec="none")
     assert plan.blocking.kept
     order = np.random.default_rng(seed).permutation(len(plan.blocks)).tolist()
@@ -106,3 +106,84 @@ def test_where_too_many_boxes_would_be_kept_chunks_are_decoded_again(tmp_path, m
     assert not plan.blocking.kept
     plan.run()
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], X)
+
+
+def traced(monkeypatch):
+    """Bytes of each request that writes kept chunks, and the largest file."""
+    written, ends = [], [0]
+
+    class Counted(kept_chunks.PlainFile):
+        def write_several(self, views, at):
+            written.append(sum(map(len, views)))
+            ends[0] = max(ends[0], at + written[-1])
+            super().write_several(views, at)
+
+    monkeypatch.setattr(kept_chunks, "PlainFile", Counted)
+    return written, ends
+
+
+def test_kept_chunks_are_written_by_long_requests(tmp_path, monkeypatch):
+    written, ends = traced(monkeypatch)
+    x = np.random.default_rng(0).integers(0, 99, (128, 256, 256), np.int32)
+    zarr.create_array(str(tmp_path / "x"), data=x, chunks=(2, 256, 256))
+    plan = stores.rechunk(tmp_path / "x", tmp_path / "y", (128, 32, 32), memory="32MB", codec="none")
+    assert plan.blocking.kept
+    plan.run()
+    assert plan.verify() is None
+    assert sum(written) > x.nbytes // 4
+    assert sum(written) / len(written) >= 4 << 20
+    assert ends[0] <= x.nbytes
+
+
+@pytest.mark.parametrize("memory", [0, 3000, 20_000])
+def test_what_waits_stays_within_its_memory(tmp_path, monkeypatch, memory):
+    most = [0]
+    add = kept_chunks.KeptChunks._add
+
+    def watched(self, *arguments):
+        add(self, *arguments)
+        most[0] = max(most[0], sum(piece.nbytes for pieces in [*self._pieces.values()] for piece in [*pieces.values()]))
+
+    monkeypatch.setattr(kept_chunks.KeptChunks, "_add", watched)
+    monkeypatch.setattr(grid_blocking.GridBlocking, "gathered", memory)
+    monkeypatch.setattr(shares, "THREADS", 1)
+    zarr.create_array(str(tmp_path / "x"), data=X, chunks=(7, 48, 56))
+    plan = stores.rechunk(tmp_path / "x", tmp_path / "y", (40, 5, 9), memory="450kB", codec="none")
+    assert plan.blocking.kept
+    plan.run()
+    assert most[0] <= memory
+    np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], X)
+
+
+def test_the_file_has_only_what_later_blocks_need(tmp_path, monkeypatch):
+    _, ends = traced(monkeypatch)
+    monkeypatch.setattr(shares, "GATHERED", 1 << 16)
+    x = np.arange(16 * 64 * 64 * 8, dtype="i4").reshape(16, 64, 64, 8)
+    zarr.create_array(str(tmp_path / "x"), data=x, chunks=(1, 4, 64, 8))
+    plan = stores.rechunk(tmp_path / "x", tmp_path / "y", (1, 64, 8, 8), memory="80kB", codec="none")
+    assert plan.blocking.kept
+    plan.run()
+    np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], x)
+    # Chunks are shared only by blocks of one of sixteen parts.
+    assert 0 < ends[0] <= x.nbytes // 16
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_places_never_overlap_and_are_used_again(seed):
+    random = np.random.default_rng(seed)
+    sizes = random.integers(1, 50, 200)
+    places, alive, most = kept_chunks.Places(sizes), {}, 0
+    for number in range(200):
+        start = places.start(number)
+        assert places.start(number) == start
+        assert all(start >= low + sizes[k] or start + sizes[number] <= low for k, low in alive.items())
+        alive[number] = start
+        most = max(most, sum(sizes[k] for k in alive))
+        for k in [k for k in alive if random.random() < 0.3]:
+            places.release(k)
+            del alive[k]
+    # What is free between others is at most a few times what is alive.
+    assert places._end <= 3 * most
+    for k in alive:
+        places.release(k)
+    assert places._free in ([], [(0, places._end)])

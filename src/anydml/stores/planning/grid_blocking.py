@@ -5,26 +5,25 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from anydml.errors import BindingError
-from anydml.files.addresses import RESPONSE_CHUNK, Address
-from anydml.files.located import MAX_REQUESTS, real_path
+from anydml.files.located import real_path
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.formats.zarr_texts import is_text
 from anydml.stores.planning import block_shapes
 from anydml.stores.planning.block_list import MAX_BLOCKS, MORE_MEMORY, Block, BlockList, check_count
 from anydml.stores.planning.block_shapes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
-from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, THREADS, Blocking, Summary, Totals
+from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, Blocking, Summary, Totals
 from anydml.stores.planning.covered import ChunkCount
 from anydml.stores.planning.known_lookups import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
+from anydml.stores.planning.shares import Shares, are_near
 from anydml.tensor import Layout
 from anydml.text import bytes_text, count_noun
 
@@ -32,17 +31,8 @@ SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
 """Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `boxes` matter."""
 
-MIN_REQUEST = 256 << 10
-"""Bytes of a request to an address for which other requests wait, rather than that it is made shorter."""
-
 MAX_KEPT = 4
 """Times the size of an input that its kept chunks may take on the disk for an output."""
-
-CONNECTIONS = 48 << 20
-"""Bytes for connections to addresses, and for chunks that are read back; at most a quarter of the memory."""
-
-ENOUGH, CODECS = 64 << 20, 16 << 20
-"""Bytes of memory from which some are left to codecs, and to what the allocator keeps of theirs; and how many."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +62,10 @@ class GridBlocking(Blocking):
     Attributes:
         mappings: from each output to the inputs.
         constants: by the numbers of the composer's operands.
-        span: bytes of a request that reads more than a box, at most.
-        need: bytes that each thread needs for a chunk.
+        shares: of the memory.
         kept: numbers of the inputs whose decoded chunks are kept in a file while the plan runs.
         kept_boxes: boxes of inputs that are not plain, each as a `Block` of the number of the block that needs it and
             of its input; empty where nothing is kept.
-        is_near: whether all arrays lie on this machine.
-        text_bytes: that texts of any length may take, beside the buffers.
-        held: blocks that are held at once: where requests take long, each is read while the one before it is written.
 
     Raises:
         BindingError: blocks would be too large or too many, or an input has changed.
@@ -103,24 +89,25 @@ class GridBlocking(Blocking):
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
-        self.is_near = all(cost_at(array.path) is block_shapes.HERE for array in (*inputs, *outputs))
-        free -= 0 if self.is_near else min(free // 4, CONNECTIONS)
-        if any(not array.layout.is_plain for array in (*inputs, *outputs)):
-            free -= min(max(0, free - ENOUGH) // 8, CODECS)
-        self.text_bytes = free // 4 * 3 if any(is_text(array.dtype) for array in (*inputs, *outputs)) else 0
-        self._divide(free - self.text_bytes, 1 if self.is_near else 2)
+        self._divide(free, 1 if are_near([*inputs, *outputs]) else 2)
 
     def _divide(self, free: int, held: int) -> None:
         """Choose the shapes of blocks, of which so many are held at once, or fewer where they are too small so."""
+        constant_bytes = self._program.constant_bytes
         try:
-            self.held = held
-            self.span = self._spanned(free)
-            self.threads, self.most = self._shared(free)
+            self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, held)
+            self.threads = self.shares.threads
             self._choose()
         except BindingError:
             if held == 1:
                 raise
             self._divide(free, 1)
+
+    @property
+    def gathered(self) -> int:
+        """Bytes of kept chunks that wait to be written together."""
+        block_bytes = self.shares.room(True) if self.is_estimate else self.totals.block_bytes
+        return self.shares.gathered(block_bytes) if self.kept else 0
 
     def _choose(self) -> None:
         """Choose the shapes of blocks, and list them."""
@@ -136,7 +123,7 @@ class GridBlocking(Blocking):
         most, smaller = self, self
         while 0 < len(most.blocks) < count:
             smaller = copy.copy(smaller)
-            smaller.most //= 2
+            smaller.shares = replace(smaller.shares, boxes=smaller.shares.boxes // 2)
             try:
                 smaller._choose()
             except BindingError:
@@ -144,28 +131,6 @@ class GridBlocking(Blocking):
             if len(smaller.blocks) > len(most.blocks):
                 most = smaller
         return most
-
-    def _spanned(self, free: int) -> int:
-        """Bytes of a request at most."""
-        few = free // 16
-        if self.is_near:
-            return max(1, min(block_shapes.MAX_SPAN, few))
-        # Beside chunks that are decoded as wholes, what was read of them is held.
-        far = [array.layout for array in self.inputs if isinstance(array.path, Address)]
-        self._is_put = all(array.is_plain and array.shard is None for array in far)
-        share = max(
-            free // (3 * MAX_REQUESTS) - RESPONSE_CHUNK if self._is_put else free // (6 * MAX_REQUESTS),
-            min(few, MIN_REQUEST),
-        )
-        # Where chunks that are written leave fewer requests at once, these are whole chunks.
-        whole = max((array.chunk_bytes for array in far if array.is_plain and array.shard is None), default=0)
-        wide = whole if self._is_put and whole + RESPONSE_CHUNK <= self._written() * 5 // 4 else 0
-        return max(1, wide, min(block_shapes.MAX_SPAN, share))
-
-    def _written(self) -> int:
-        """Bytes that a chunk of an output needs while it is written."""
-        chunked = (array.layout for array in self.outputs if not array.layout.is_one)
-        return max((array.chunk_bytes * (1 if array.is_plain else 2) for array in chunked), default=0)
 
     def _cell_of(self, operand: int, axis: int, at: Array) -> Array:
         """The chunks in which coordinates lie; in a plain file, parts that take as long as a request."""
@@ -175,41 +140,22 @@ class GridBlocking(Blocking):
         cost = cost_at(store.path)
         return at // max(1, int(cost.request / cost.byte) // store.layout.packed.strides[axis])
 
-    def _shared(self, free: int) -> tuple[int, int]:
-        """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
-        need = max(
-            self._written(),
-            self.span if self.is_near else self.span + RESPONSE_CHUNK if self._is_put else 2 * self.span,
-        )
-        for store in self.inputs:
-            if not store.layout.is_plain:
-                need = max(need, 2 * store.layout.chunk_bytes)
-        self.need = need
-        threads = max(1, min(THREADS if self.is_near else MAX_REQUESTS, free // 3 // need))
-        most = (free - threads * need) // self.held
-        if most < need // 2:
-            held = self._program.constant_bytes
-            raise BindingError(
-                f"{self.name}: {bytes_text(free + held)} of memory are not enough: chunks of {bytes_text(need)} need "
-                f"at least {bytes_text(2 * need + held)}"
-            )
-        return threads, most
-
     def _chosen(self, number: int, ways: Sequence[bool] = (False, True)) -> BlockShape:
         """The best shape of blocks of an output, whose chunks are kept or not."""
         target, best = self.outputs[number], None
         for block in shapes(target.shape, _unit(target)):
             box = middle(target.shape, block)
             regions = self.regions(number, box)
-            if self._held(regions) > self.most:
-                continue
+            held = self._held(regions)
             for are_kept in ways:
+                if held > self.shares.room(are_kept):
+                    continue
                 cost = self._seconds(target, box, regions, are_kept)
                 if cost is not None and (best is None or cost < best.seconds):
                     best = BlockShape(block, are_kept, cost)
         if best is None:
             raise BindingError(
-                f"{self.name}: no way was found to move {target!r} by boxes of {bytes_text(self.most)}: "
+                f"{self.name}: no way was found to move {target!r} by boxes of {bytes_text(self.shares.boxes)}: "
                 "give more memory, or smaller chunks"
             )
         return best
@@ -239,7 +185,7 @@ class GridBlocking(Blocking):
             if layout.is_plain:
                 part = tuple((0, min(high - low, c)) for (low, high), c in zip(region, layout.chunk, strict=True))
                 chunk = Layout.packed(layout.chunk, layout.dtype.itemsize)
-                spent += count * block_shapes.seconds(chunk, part, span=self.span, cost=cost)
+                spent += count * block_shapes.seconds(chunk, part, span=self.shares.span, cost=cost)
                 continue
             decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
             decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
@@ -283,7 +229,7 @@ class GridBlocking(Blocking):
         rank = max((len(store.shape) for store in self.inputs), default=0)
         self.kept_boxes, may_be_kept = BlockList(self.name, rank), any(choice.are_kept for choice in self.choices)
         writes = largest = 0
-        seen = [ChunkCount(self.name, store.layout, self.span, cost_at(store.path)) for store in self.inputs]
+        seen = [ChunkCount(self.name, store.layout, self.shares.span, cost_at(store.path)) for store in self.inputs]
         for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
             whole = looked = block_count(target.shape, choice.block)
             if few is not None and whole > few:
@@ -311,7 +257,7 @@ class GridBlocking(Blocking):
     def _fitting(self, number: int, box: Box) -> Iterator[Box]:
         """A block, or its parts where it needs more memory than the one that was chosen by."""
         held = self._held(self.regions(number, box))
-        if held <= self.most:
+        if held <= self.shares.room(self.choices[number].are_kept):
             yield box
             return
         smaller = halves(box, _unit(self.outputs[number]))
@@ -358,16 +304,17 @@ class GridBlocking(Blocking):
             ", decoded chunks are kept in a file meanwhile" if any(choice.are_kept for choice in self.choices) else ""
         )
         sizes, threads = self.totals.block_bytes, count_noun(self.threads, "thread")
-        held = min(self.held, self.count)
+        held = min(self.shares.held, self.count)
         each = " for each of 2 blocks" if held > 1 else ""
-        texts = f"; texts may take {bytes_text(self.text_bytes)}" if self.text_bytes else ""
+        waiting = f"{bytes_text(self.gathered)} of chunks that are kept, " if self.gathered else ""
+        texts = f"; texts may take {bytes_text(self.shares.texts)}" if self.shares.texts else ""
         return Summary(
             f"{count_noun(len(self.inputs), 'array')} to {count_noun(len(self.outputs), 'array')}, "
             f"in {about}{count_noun(self.count, 'block')} of up to "
             f"{' and '.join(str([*choice.block]) for choice in self.choices)}",
             f"of it decoded more than once{note}",
-            held * sizes + self.threads * self.need,
-            f"{bytes_text(sizes)}{each}, and {bytes_text(self.need)} for each of {threads}{texts}",
+            held * sizes + self.threads * self.shares.need + self.gathered,
+            f"{bytes_text(sizes)}{each}, {waiting}and {bytes_text(self.shares.need)} for each of {threads}{texts}",
         )
 
 

@@ -76,7 +76,7 @@ class ChunkReader:
             before: boxes of the array that this block needs before.
         """
         if self._kept is not None:
-            yield from self._kept_reads(self._kept, self._kept.first(block) + before, box, out)
+            yield from self._kept_reads(self._kept, self._kept.boxes_of(block)[before], box, out)
             return
         if self._file is not None:
             for part in parts(box, out.itemsize, self.span if self._is_elsewhere else max(self.span, 1 << 20)):
@@ -139,13 +139,18 @@ class ChunkReader:
             for part in parts(common_box(box, self.layout.box(chunk)), out.itemsize, most):
                 size = size_of(part) * out.itemsize
                 if run and (at != end or end + size - start > most):
-                    yield partial(self._read_kept, kept, start, end, run, box, out)
+                    yield partial(self._read_kept, kept, number, start, end, run, box, out)
                     run = []
                 start, end = start if run else at, at + size
                 run.append(part)
                 at = end
         if run:
-            yield partial(self._read_kept, kept, start, end, run, box, out)
+            yield partial(self._read_kept, kept, number, start, end, run, box, out)
+
+    def release(self, block: int) -> None:
+        """Forget what was kept for a block that has been read."""
+        if self._kept is not None:
+            self._kept.release(block)
 
     def _keep(self, kept: KeptChunks, number: int, chunk: tuple[int, ...], box: Box, out: Array) -> None:
         """Decode a chunk, take what a box needs of it, and keep it for later ones."""
@@ -156,26 +161,28 @@ class ChunkReader:
             if not kept.has(number, chunk):
                 with self._lent() as flat:
                     whole = self._decoded(chunk, flat) if self._is_whole else self._elements(chunk_box)
-                    kept.keep(number, chunk, whole, self.span)
+                    kept.keep(number, chunk, whole)
                     out[inside_box(common, box)] = whole[inside_box(common, chunk_box)]
                 return
         at = kept.place(number, chunk)
         for part in parts(common, out.itemsize, self.span):
             size = size_of(part) * out.itemsize
-            self._read_kept(kept, at, at + size, [part], box, out)
+            self._read_kept(kept, number, at, at + size, [part], box, out)
             at += size
 
-    def _read_kept(self, kept: KeptChunks, start: int, end: int, run: Sequence[Box], box: Box, out: Array) -> None:
-        """Read parts of a box that lie one after the other in the file of kept chunks."""
+    def _read_kept(
+        self, kept: KeptChunks, number: int, start: int, end: int, run: Sequence[Box], box: Box, out: Array
+    ) -> None:
+        """Read parts of a box that lie one after the other where chunks are kept."""
         places = [out[inside_box(part, box)] for part in run]
         at = [address_of(place) for place in places]
         ends = [first + place.nbytes for first, place in zip(at, places, strict=True)]
         if all(place.flags.c_contiguous for place in places) and at[1:] == ends[:-1] and out.flags.c_contiguous:
             first = at[0] - address_of(out)
-            kept.file.read(as_bytes(out)[first : first + end - start], start)
+            kept.read(number, as_bytes(out)[first : first + end - start], start)
             return
         with self._buffers.lent(end - start) as buffer:
-            kept.file.read(buffer.data, start)
+            kept.read(number, buffer.data, start)
             flat, done = buffer.view(out.dtype), 0
             for part, place in zip(run, places, strict=True):
                 place[...] = flat[done : done + size_of(part)].reshape(sizes_of(part))

@@ -116,7 +116,9 @@ class _ComparedBlocks(GridBlocks):
         super().__init__(plan, folder, lambda path: path)
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> Any:
-        comparer = _Comparer(*self._stores[target.path], target.layout, self._blocking.span, self._unit, self._opened)
+        comparer = _Comparer(
+            *self._stores[target.path], target.layout, self._blocking.shares.span, self._unit, self._opened
+        )
         self.comparers.append(comparer)
         return comparer
 

@@ -74,11 +74,11 @@ class GridBlocks(BlocksWriter):
         if not isinstance(plan.blocking, GridBlocking):
             raise AssertionError("the plan is between plain files")
         self._blocking = plan.blocking
-        self._rooms = [np.empty(plan.totals.block_bytes, np.uint8) for _ in range(self._blocking.held)]
+        self._rooms = [np.empty(plan.totals.block_bytes, np.uint8) for _ in range(self._blocking.shares.held)]
         with ExitStack() as undone:
             undone.enter_context(self._opened)
-            if self._blocking.text_bytes:
-                self._opened.more.enter_context(texts_within(self._blocking.text_bytes))
+            if self._blocking.shares.texts:
+                self._opened.more.enter_context(texts_within(self._blocking.shares.texts))
                 for array in (*plan.inputs, *plan.outputs):
                     if is_text(array.dtype):
                         # Another process may have planned this, which alone knows the texts of fill values.
@@ -90,13 +90,15 @@ class GridBlocks(BlocksWriter):
     def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> ChunkReader:
         kept = None
         if number in self._blocking.kept:
-            kept = KeptChunks(folder, store.layout, *self._blocking.kept_boxes.areas(number, len(store.shape)))
+            areas, blocks = self._blocking.kept_boxes.areas(number, len(store.shape))
+            memory = self._blocking.gathered // len(self._blocking.kept)
+            kept = KeptChunks(folder, store.layout, areas, blocks, memory)
             self._opened.more.callback(kept.close)
         file: Any = self._opened.file(store.path) if isinstance(store, Store) else None
         if isinstance(store, Store) and store.stored is not None:
             cast = Cast.of(store)
             file, store = CastFile(file, cast), replace(store, offset=cast.place(store.offset))
-        return ChunkReader(store, self._blocking.span, kept, self._opened.buffers, file)
+        return ChunkReader(store, self._blocking.shares.span, kept, self._opened.buffers, file)
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
         if isinstance(target, ZarrTarget):
@@ -108,7 +110,7 @@ class GridBlocks(BlocksWriter):
     @property
     def _unit(self) -> int:
         """Maximum size in bytes of a part that is written to a plain file."""
-        return min(UNIT, max(self._blocking.need, 1))
+        return min(UNIT, max(self._blocking.shares.need, 1))
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """See `BlocksWriter.write`."""
@@ -118,7 +120,7 @@ class GridBlocks(BlocksWriter):
 
     def _reads(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Boxes]]:
         """Blocks, and the boxes that they need: where two blocks are held, the next is read while one is written."""
-        if self._blocking.held == 1:
+        if self._blocking.shares.held == 1:
             yield from ((number, self._read(number, self._rooms[0], None)) for number in numbers)
             return
         with ThreadPoolExecutor(1, "anydml-ahead") as ahead:
@@ -146,6 +148,8 @@ class GridBlocks(BlocksWriter):
             for task in self._readers[region.operand].reads(region.box, out, number, count)
         )
         self._opened.together(tasks, most)
+        for operand in counts:
+            self._readers[operand].release(number)
         return regions, held
 
     def _parts(self, number: int, regions: Sequence[InputBox], held: Sequence[Array]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import tempfile
 import threading
 from pathlib import Path
@@ -10,58 +11,70 @@ import numpy as np
 
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Array, Numbers
-from anydml.stores.planning.block_shapes import common_box, inside_box, parts
+from anydml.stores.planning.block_shapes import common_box, inside_box
 from anydml.stores.running.files import PlainFile
 from anydml.stores.running.plain_arrays import as_bytes
+from anydml.stores.running.scattered_io import MAX_RUNS_AT_ONCE
 
 LOCKS = 64
 """Maximum number of chunks that are decoded at once, each by one thread."""
+
+WRITE = 8 << 20
+"""Bytes of a box that wait before the longest part of them is written."""
+
+BYTES_A_PIECE = 256
+"""Memory of a piece that waits to be written, besides its elements."""
 
 
 class KeptChunks:
     """Decoded chunks of an array.
 
-    The file has room for every box, one after the other, and in it for what each chunk has of it, in the order of the
-    chunks: so what a box needs is read from end to end. A chunk is decoded for the first box that needs it, and its
-    parts of all later ones are written.
+    Every box has a place in the file until it was read, and in it one for what each chunk has of it, in the order of
+    the chunks: so what a box needs is read from end to end. A chunk is decoded for the first box that needs it, and its
+    pieces for all later ones are written, after they have waited for those that lie beside them.
 
     Args:
         folder: in which the file is made.
         layout: of the array.
         boxes: that are read: first coordinates and those after the last, of shape (boxes, axes, 2).
         blocks: the number of the block that needs each, in order.
+        memory: bytes of the pieces that wait.
 
     Attributes:
         file: the file.
     """
 
-    def __init__(self, folder: Path, layout: ChunkGrid, boxes: Numbers, blocks: Numbers) -> None:
-        self._layout, self._boxes, self._blocks = layout, boxes, blocks
-        sizes = (boxes[:, :, 1] - boxes[:, :, 0]).prod(1) * layout.dtype.itemsize
-        self._starts = np.cumsum(sizes) - sizes
+    def __init__(self, folder: Path, layout: ChunkGrid, boxes: Numbers, blocks: Numbers, memory: int) -> None:
+        self._layout, self._boxes, self._blocks, self._memory = layout, boxes, blocks, memory
+        self._places = Places((boxes[:, :, 1] - boxes[:, :, 0]).prod(1) * layout.dtype.itemsize)
         self._held = tempfile.TemporaryFile(prefix=".anydml-", dir=folder)  # noqa: SIM115  # closed by `close`
         self.file = PlainFile(folder, True, False, self._held.fileno())
         self._after: dict[tuple[int, ...], int] = {}
         self._locks = [threading.Lock() for _ in range(LOCKS)]
+        self._is_read = np.zeros(len(boxes), bool)
+        self._pieces: dict[int, dict[int, Array]] = {}
+        self._bytes: dict[int, int] = {}
+        self._waiting = 0
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """Delete the file."""
         self._held.close()
 
-    def first(self, block: int) -> int:
-        """The number of the first box that a block needs."""
-        return int(np.searchsorted(self._blocks, block))
+    def boxes_of(self, block: int) -> range:
+        """The numbers of the boxes that a block needs."""
+        return range(*(int(end) for end in np.searchsorted(self._blocks, (block, block + 1))))
 
     def lock(self, chunk: tuple[int, ...]) -> threading.Lock:
         """The lock of a chunk, for decoding and keeping it."""
         return self._locks[hash(chunk) % LOCKS]
 
     def has(self, number: int, chunk: tuple[int, ...]) -> bool:
-        """Whether the part of a box that is in a chunk was written."""
+        """Whether the part of a box that is in a chunk is kept."""
         return number > self._after.get(chunk, len(self._boxes))
 
     def place(self, number: int, chunk: tuple[int, ...]) -> int:
-        """The offset of the part of a box that is in a chunk."""
+        """The offset, in a box, of its part that is in a chunk."""
         box = self._box(number)
         at, extent, rest = 0, 1, [1]
         for low, high in reversed(box[1:]):
@@ -70,27 +83,119 @@ class KeptChunks:
         for (low, high), (first, _), behind in zip(common, box, reversed(rest), strict=False):
             at += extent * (low - first) * behind
             extent *= high - low
-        return int(self._starts[number]) + at * self._layout.dtype.itemsize
+        return at * self._layout.dtype.itemsize
 
-    def keep(self, number: int, chunk: tuple[int, ...], whole: Array, max_bytes: int) -> None:
-        """Write the parts of a chunk that boxes after one need.
+    def keep(self, number: int, chunk: tuple[int, ...], whole: Array) -> None:
+        """Keep the parts of a chunk that boxes after one need.
 
         Args:
             number: of the box for which the chunk was decoded.
             chunk: its number along each axis.
             whole: its elements.
-            max_bytes: of a write.
         """
         chunk_box, last = self._layout.box(chunk), self._after.get(chunk, len(self._boxes) - 1)
         lows, highs = np.array(chunk_box, np.int64).reshape(-1, 2).T
         later = self._boxes[number + 1 : last + 1]
-        for k in np.flatnonzero(((later[:, :, 0] < highs) & (later[:, :, 1] > lows)).all(1)).tolist():
-            at = self.place(number + 1 + k, chunk)
-            for part in parts(common_box(self._box(number + 1 + k), chunk_box), whole.itemsize, max_bytes):
-                piece = np.ascontiguousarray(whole[inside_box(part, chunk_box)])
-                self.file.write(as_bytes(piece), at)
-                at += piece.nbytes
+        is_needed = ((later[:, :, 0] < highs) & (later[:, :, 1] > lows)).all(1) & ~self._is_read[number + 1 : last + 1]
+        for k in (np.flatnonzero(is_needed) + number + 1).tolist():
+            inside = inside_box(common_box(self._box(k), chunk_box), chunk_box)
+            # A view would hold the chunk.
+            self._add(k, self.place(k, chunk), np.array(whole[inside], order="C"))
         self._after[chunk] = min(number, last)
+
+    def read(self, number: int, view: memoryview, at: int) -> None:
+        """Fill a view with bytes of a box that are kept, from an offset in it on."""
+        end, done = at + len(view), at
+        with self._lock:
+            start = self._places.start(number)
+            pieces = sorted(self._pieces.get(number, {}).items())
+        for place, piece in pieces:
+            low, high = max(place, at), min(place + piece.nbytes, end)
+            if low < high:
+                if done < low:
+                    self.file.read(view[done - at : low - at], start + done)
+                view[low - at : high - at] = as_bytes(piece)[low - place : high - place]
+                done = high
+        if done < end:
+            self.file.read(view[done - at :], start + done)
+
+    def release(self, block: int) -> None:
+        """Forget the boxes of a block that has been read."""
+        with self._lock:
+            for number in self.boxes_of(block):
+                self._is_read[number] = True
+                self._pieces.pop(number, None)
+                self._waiting -= self._bytes.pop(number, 0)
+                self._places.release(number)
+
+    def _add(self, number: int, at: int, piece: Array) -> None:
+        with self._lock:
+            self._pieces.setdefault(number, {})[at] = piece
+            size = piece.nbytes + BYTES_A_PIECE
+            self._bytes[number] = self._bytes.get(number, 0) + size
+            self._waiting += size
+            if self._bytes[number] > WRITE:
+                self._write_longest(number)
+            while self._waiting > self._memory:
+                self._write_longest(max(self._bytes, key=self._bytes.__getitem__))
+
+    def _write_longest(self, number: int) -> None:
+        """Write the most pieces of a box that lie one after the other, by one request."""
+        pieces = self._pieces[number]
+        runs: list[list[int]] = []
+        end = -1
+        for at in sorted(pieces):
+            if at != end or len(runs[-1]) == MAX_RUNS_AT_ONCE:
+                runs.append([])
+            runs[-1].append(at)
+            end = at + pieces[at].nbytes
+        longest = max(runs, key=lambda run: run[-1] + pieces[run[-1]].nbytes - run[0])
+        several = [as_bytes(pieces.pop(at)) for at in longest]
+        size = sum(map(len, several)) + BYTES_A_PIECE * len(several)
+        self._bytes[number] -= size
+        self._waiting -= size
+        self.file.write_several(several, self._places.start(number) + longest[0])
 
     def _box(self, number: int) -> Box:
         return tuple((low, high) for low, high in self._boxes[number].tolist())
+
+
+class Places:
+    """Places in a file for boxes, of which each has one from its first byte on until it is released.
+
+    Args:
+        sizes: of the boxes, in bytes.
+    """
+
+    def __init__(self, sizes: Numbers) -> None:
+        self._sizes, self._starts, self._end = sizes, dict[int, int](), 0
+        self._free: list[tuple[int, int]] = []
+
+    def start(self, number: int) -> int:
+        """Where a box begins."""
+        if number not in self._starts:
+            self._starts[number] = self._take(int(self._sizes[number]))
+        return self._starts[number]
+
+    def _take(self, size: int) -> int:
+        for k, (low, high) in enumerate(self._free):
+            if high - low >= size:
+                self._free[k : k + 1] = [(low + size, high)] if high - low > size else []
+                return low
+        low = self._end
+        if self._free and self._free[-1][1] == low:
+            low = self._free.pop()[0]
+        self._end = low + size
+        return low
+
+    def release(self, number: int) -> None:
+        """Give the place of a box to others."""
+        if (low := self._starts.pop(number, None)) is None:
+            return
+        high = low + int(self._sizes[number])
+        k = bisect.bisect(self._free, (low, high))
+        if k < len(self._free) and self._free[k][0] == high:
+            high = self._free.pop(k)[1]
+        if k and self._free[k - 1][1] == low:
+            k, low = k - 1, self._free.pop(k - 1)[0]
+        self._free.insert(k, (low, high))

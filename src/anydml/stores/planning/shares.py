@@ -1,0 +1,133 @@
+"""The memory of a plan of arrays in chunks: shared among texts, threads, requests and the boxes of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from anydml.errors import BindingError
+from anydml.files.addresses import RESPONSE_CHUNK, Address
+from anydml.files.located import MAX_REQUESTS
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.target import Target
+from anydml.stores.formats.zarr_array import ZarrStore
+from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.formats.zarr_texts import is_text
+from anydml.stores.planning import block_shapes
+from anydml.stores.planning.block_shapes import cost_at
+from anydml.stores.planning.blocking import THREADS
+from anydml.text import bytes_text
+
+MIN_REQUEST = 256 << 10
+"""Bytes of a request to an address for which other requests wait, rather than that it is made shorter."""
+
+GATHERED = 64 << 20
+"""Maximum size in bytes of kept chunks that wait to be written together; they take at most a quarter of the boxes."""
+
+CONNECTIONS = 48 << 20
+"""Bytes for connections to addresses, and for chunks that are read back; at most a quarter of the memory."""
+
+ENOUGH, CODECS = 64 << 20, 16 << 20
+"""Bytes of memory from which some are left to codecs, and to what the allocator keeps of theirs; and how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Bytes of memory, by what they are for.
+
+    Attributes:
+        texts: what texts of any length may take.
+        span: maximum size of a request that reads more than a box.
+        need: what each thread needs for a chunk.
+        threads: their number.
+        held: blocks that are held at once.
+        boxes: of the boxes that a block reads, with those of kept chunks that wait to be written.
+    """
+
+    texts: int
+    span: int
+    need: int
+    threads: int
+    held: int
+    boxes: int
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        inputs: Sequence[Store | ZarrStore],
+        outputs: Sequence[Target | ZarrTarget],
+        free: int,
+        constant_bytes: int,
+        held: int,
+    ) -> Self:
+        """The shares of memory, when each thread has what one chunk needs.
+
+        Args:
+            name: of the program, for errors.
+            inputs: stores.
+            outputs: targets.
+            free: bytes of all buffers.
+            constant_bytes: of the program, for errors.
+            held: blocks that are held at once.
+
+        Raises:
+            BindingError: the memory is too small.
+        """
+        arrays = [*inputs, *outputs]
+        is_near = are_near(arrays)
+        free -= 0 if is_near else min(free // 4, CONNECTIONS)
+        if any(not array.layout.is_plain for array in arrays):
+            free -= min(max(0, free - ENOUGH) // 8, CODECS)
+        texts = free // 4 * 3 if any(is_text(array.dtype) for array in arrays) else 0
+        free -= texts
+        chunked = [array.layout for array in outputs if not array.layout.is_one]
+        written = max((layout.chunk_bytes * (1 if layout.is_plain else 2) for layout in chunked), default=0)
+        if is_near:
+            span = request = max(1, min(block_shapes.MAX_SPAN, free // 16))
+        else:
+            span, request = _of_requests(inputs, written, free)
+        decoded = [2 * store.layout.chunk_bytes for store in inputs if not store.layout.is_plain]
+        need = max(written, request, *decoded)
+        threads = max(1, min(THREADS if is_near else MAX_REQUESTS, free // 3 // need))
+        boxes = (free - threads * need) // held
+        if boxes < need // 2:
+            raise BindingError(
+                f"{name}: {bytes_text(free + constant_bytes)} of memory are not enough: chunks of {bytes_text(need)} "
+                f"need at least {bytes_text(2 * need + constant_bytes)}"
+            )
+        return cls(texts, span, need, threads, held, boxes)
+
+    def room(self, are_kept: bool) -> int:
+        """Bytes that the boxes of a block may have, whose chunks are kept or not."""
+        return self.boxes - min(self.boxes // 4, GATHERED) if are_kept else self.boxes
+
+    def gathered(self, block_bytes: int) -> int:
+        """Bytes of kept chunks that wait to be written together, where the boxes of a block have so many."""
+        return min(GATHERED, self.boxes - block_bytes)
+
+
+def are_near(arrays: Sequence[Store | ZarrStore | Target | ZarrTarget]) -> bool:
+    """Whether requests for all arrays cost no more than those of files of this machine."""
+    return all(cost_at(array.path) is block_shapes.HERE for array in arrays)
+
+
+def _of_requests(inputs: Sequence[Store | ZarrStore], written: int, free: int) -> tuple[int, int]:
+    """Bytes of a request to an address, and of what a thread holds for one.
+
+    Args:
+        inputs: stores, some of them at addresses.
+        written: bytes that a chunk of an output needs while it is written.
+        free: bytes of all buffers.
+    """
+    # Beside chunks that are decoded as wholes, what was read of them is held.
+    far = [array.layout for array in inputs if isinstance(array.path, Address)]
+    is_put = all(layout.is_plain and layout.shard is None for layout in far)
+    share = free // (3 * MAX_REQUESTS) - RESPONSE_CHUNK if is_put else free // (6 * MAX_REQUESTS)
+    share = max(share, min(free // 16, MIN_REQUEST))
+    # Where chunks that are written leave fewer requests at once, these are whole chunks.
+    whole = max((layout.chunk_bytes for layout in far if layout.is_plain and layout.shard is None), default=0)
+    wide = whole if is_put and whole + RESPONSE_CHUNK <= written * 5 // 4 else 0
+    span = max(1, wide, min(block_shapes.MAX_SPAN, share))
+    return span, span + RESPONSE_CHUNK if is_put else 2 * span
