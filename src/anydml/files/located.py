@@ -12,8 +12,9 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from anydml.errors import ModelError
-from anydml.files.addresses import ADDRESS_START, Address
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
+from anydml.files.object_paths import ADDRESS_START
 from anydml.files.object_stores import hub
 from anydml.paths import address, path_text
 

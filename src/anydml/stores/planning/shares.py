@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from anydml.errors import BindingError
-from anydml.files.addresses import RESPONSE_CHUNK, Address
+from anydml.files.addresses import Address
 from anydml.files.located import MAX_REQUESTS
+from anydml.files.object_paths import RESPONSE_CHUNK
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore

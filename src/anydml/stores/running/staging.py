@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
 import re
 import shutil
-import sys
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 
 from anydml.files.addresses import Address
@@ -22,24 +17,18 @@ from anydml.files.located import at_once, size_at
 from anydml.files.modes import allowed_by, folder_permissions, narrow
 from anydml.stores.formats.columns import made
 from anydml.stores.formats.packing import check_replaced, is_packed, pack
-from anydml.stores.formats.store import Numbers
 from anydml.stores.formats.target import Content, NewFile
 from anydml.stores.formats.zarr_metadata import is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.identities import is_marked, mark, mark_named
 from anydml.stores.running.files import open_file
 from anydml.stores.running.journal import Journal, locked, sync_folder
+from anydml.stores.running.on_disk import allocate, names_inside, sync_disk, sync_file, sync_inside, write_checksums
 
 PART = ".anydml-part"
 JOURNAL = ".anydml-journal"
 OLD = ".anydml-old"
 PACKED = ".anydml-packed"
-
-MANY_FILES = 1000
-"""Files of a folder from which the whole file system is synced at once, which is faster than one file at a time."""
-
-CHECKED = 1 << 20
-"""Bytes that are read at a time for a checksum."""
 
 OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\d+)*")
 """Names of the files of a Zarr array, relative to its folder."""
@@ -204,7 +193,7 @@ class Staging:
             self.part(file.path).unlink(missing_ok=True)
             descriptor = open_file(self.part(file.path), True, allowed & 0o666)
             try:
-                _allocate(descriptor, file.size)
+                allocate(descriptor, file.size)
                 for at, first in ((0, file.start), *file.others):
                     os.lseek(descriptor, at, os.SEEK_SET)
                     os.write(descriptor, first)
@@ -228,20 +217,20 @@ class Staging:
         """Write the checksums of elements, and sync all files to the disk."""
         for file in self.files:
             if file.checksums is not None:
-                _write_checksums(self.part(file.path), file.checksums)
+                write_checksums(self.part(file.path), file.checksums)
         for folder in self._folders:
             narrow(beside(folder, PART), self._allowed)
-            _sync_inside(beside(folder, PART))
+            sync_inside(beside(folder, PART))
         for path in (*(file.path for file in self.files), *self.others):
             if self._folder_of(path) is None:
-                _sync_file(self.part(path))
+                sync_file(self.part(path))
 
     def secure(self) -> None:
         """Sync what is there to the disk, while others write, too."""
         for folder in self._folders:
             part = beside(folder, PART)
-            if not _sync_disk(part):
-                _sync_inside(part)
+            if not sync_disk(part):
+                sync_inside(part)
 
     def is_of(self, digest: str) -> bool:
         """Whether the plan with a digest has written all outputs that exist."""
@@ -325,78 +314,8 @@ def _check_array(folder: Path, place: JsonPath) -> None:
     """Refuse to replace a folder that is not a Zarr array, or has files that no Zarr array has."""
     if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
         raise place.error("is not a Zarr array, and is not replaced: name another, or remove it first")
-    other = next((name for name in _inside(folder) if not OF_ARRAY.fullmatch(name)), None)
+    other = next((name for name in names_inside(folder) if not OF_ARRAY.fullmatch(name)), None)
     if other is not None:
         raise place.error(
             f"has {names([other])} beside its chunks, so the array is not replaced: move that, or name another folder"
         )
-
-
-def _allocate(descriptor: int, size: int) -> None:
-    """Give a new file its size, so that a full disk is noticed at once."""
-    if hasattr(os, "posix_fallocate") and size:
-        try:
-            os.posix_fallocate(descriptor, 0, size)
-        except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
-                raise
-    os.ftruncate(descriptor, size)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-
-
-def _inside(folder: Path) -> Iterator[str]:
-    """The relative path of every file in a folder and its subfolders."""
-    waiting = [""]
-    while waiting:
-        inside = waiting.pop()
-        with os.scandir(folder / inside) as entries:
-            for entry in entries:
-                name = f"{inside}{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(f"{name}/")
-                else:
-                    yield name
-
-
-def _write_checksums(path: Path, checksums: Numbers) -> None:
-    with path.open("r+b") as file:
-        for start, size, *places in checksums.tolist():
-            checksum = 0
-            file.seek(start)
-            for done in range(0, size, CHECKED):
-                checksum = zlib.crc32(file.read(min(CHECKED, size - done)), checksum)
-            for at in places:
-                file.seek(at)
-                file.write(checksum.to_bytes(4, "little"))
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = open_file(path)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_inside(folder: Path) -> None:
-    """Sync a folder and all that is in it."""
-    are_many = next(islice(_inside(folder), MANY_FILES, None), None) is not None
-    if are_many and _sync_disk(folder):
-        return
-    for name in _inside(folder):
-        _sync_file(folder / name)
-    for inside, _, _ in os.walk(folder):
-        sync_folder(Path(inside))
-
-
-def _sync_disk(folder: Path) -> bool:
-    """Sync the file system of a folder; False where the system cannot."""
-    if sys.platform != "linux":
-        return False
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(AttributeError, OSError):
-            return bool(ctypes.CDLL(None, use_errno=True).syncfs(descriptor) == 0)
-        return False
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,294 @@
+"""Paths of objects such as ``s3://bucket/x.npy``, read and written by obstore as files are."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from anydml.files.object_stores import first_line, store_of
+
+ADDRESS_START = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNORECASE)
+"""Beginnings of the addresses that obstore is asked for; `pathlib.Path` makes one slash of two."""
+
+
+MIN_MULTIPART, PART_BYTES = 64 << 20, 8 << 20
+"""Bytes of an object from which it is written in parts, and of a part."""
+
+READ = 256 << 10
+"""Bytes of a request for a part of a header."""
+
+AT_A_TIME = 1000
+"""Objects that are removed by one request."""
+
+if TYPE_CHECKING:
+    _LocalPath = Path
+else:
+    _LocalPath = type(Path())
+
+RESPONSE_CHUNK = 64 << 10
+"""Bytes in which an object comes that is put where it belongs; larger ones are joined, and held twice."""
+
+
+class ObjectPath(_LocalPath):
+    """The path of an object, with those methods of `pathlib.Path` that readers and writers of one use.
+
+    Names are joined and taken apart as those of local paths. All other methods raise TypeError, for there is no file of
+    this name on this machine.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ADDRESS_START.sub(lambda match: f"{match[1].lower()}://", super().__str__().replace("\\", "/"), count=1)
+
+    def __fspath__(self) -> str:
+        raise TypeError(f"{self} is an address, and no file on this machine")
+
+    @property
+    def scheme(self) -> str:
+        """The kind of store, such as ``s3``."""
+        return str(self).partition("://")[0]
+
+    @property
+    def store(self) -> Any:
+        """The store of obstore that holds all objects of this bucket, container or server."""
+        scheme, _, rest = str(self).partition("://")
+        return store_of(scheme, rest.partition("/")[0])
+
+    @property
+    def key(self) -> str:
+        """The name of the object, or of the folder, in its store."""
+        rest = str(self).partition("://")[2].partition("/")[2]
+        return unquote(rest) if self.scheme.startswith("http") else rest
+
+    def read_bytes(self) -> bytes:
+        """The whole object.
+
+        Raises:
+            OSError: there is none, or it cannot be read.
+        """
+        return bytes(self._get(None)[0])
+
+    def open(self, mode: str = "rb", **_: Any) -> Any:  # type: ignore[override]
+        """The object as a file, which is read by requests of 256 KiB.
+
+        Raises:
+            OSError: there is no such object, or it cannot be read.
+        """
+        if mode != "rb":
+            raise TypeError(f"{self} is an address: nothing is written as a file there")
+        return io.BufferedReader(_Read(self), READ)
+
+    def stat(self, **_: Any) -> AddressStat:  # type: ignore[override]
+        """The size of the object.
+
+        Raises:
+            OSError: there is no such object.
+        """
+        if (metadata := self.head()) is None:
+            raise FileNotFoundError(2, "there is no such object", str(self))
+        return AddressStat(int(metadata["size"]))
+
+    def read_range(self, start: int, stop: int) -> tuple[memoryview, int]:
+        """Bytes of the object, and the size of all of it.
+
+        Raises:
+            OSError: there is no such object, or it cannot be read.
+        """
+        return self._get((start, stop))
+
+    def read_into(self, view: memoryview, start: int) -> tuple[int, int]:
+        """Fill a view with bytes of the object as they come, so that they are not held twice.
+
+        Returns:
+            The number of bytes that came, and the size of the object.
+
+        Raises:
+            OSError: there is no such object, or it cannot be read.
+        """
+        import obstore
+
+        at = 0
+        try:
+            response = obstore.get(self.store, self.key, options={"range": (start, start + len(view))})
+            parts = iter(response.stream(min_chunk_size=RESPONSE_CHUNK))
+            while (part := next(parts, None)) is not None:
+                view[at : at + len(part)] = memoryview(part)
+                at += len(part)
+            return at, int(response.meta["size"])
+        except Exception as error:
+            raise self._error(error) from None
+
+    def read_end(self, count: int) -> bytes:
+        """The last bytes of the object.
+
+        Raises:
+            OSError: there is no such object, or it cannot be read.
+        """
+        return bytes(self._get({"suffix": count})[0])
+
+    def _get(self, span: tuple[int, int] | dict[str, int] | None) -> tuple[memoryview, int]:
+        import obstore
+
+        try:
+            response = obstore.get(self.store, self.key, options=None if span is None else {"range": span})
+            return memoryview(response.bytes()), int(response.meta["size"])
+        except Exception as error:
+            raise self._error(error) from None
+
+    def copy_to(self, path: Path) -> None:
+        """Write the object to a file of this machine, in parts.
+
+        Raises:
+            OSError: it cannot be read, or the file cannot be written.
+        """
+        import obstore
+
+        with path.open("wb") as file:
+            try:
+                parts = iter(obstore.get(self.store, self.key).stream(min_chunk_size=1 << 20))
+                while (part := next(parts, None)) is not None:
+                    file.write(part)
+            except OSError as error:
+                raise self._error(error) if isinstance(error, FileNotFoundError) else error from None
+            except Exception as error:
+                raise self._error(error) from None
+
+    def write_bytes(self, data: Any) -> Any:
+        """Write the object, which has its name only when it is whole; returns its new properties.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        import obstore
+
+        try:
+            # Parts of a large object are held beside it.
+            is_large = memoryview(data).nbytes > MIN_MULTIPART
+            return obstore.put(
+                self.store, self.key, data, use_multipart=is_large, chunk_size=PART_BYTES, max_concurrency=4
+            )
+        except Exception as error:
+            raise self._error(error) from None
+
+    def copy_from(self, path: Path | IO[bytes]) -> None:
+        """Write the object as a file of this machine, which may be open, or another object, has it.
+
+        Raises:
+            OSError: that cannot be read, or the object cannot be written.
+        """
+        import obstore
+
+        try:
+            if not isinstance(path, ObjectPath):
+                obstore.put(self.store, self.key, path, chunk_size=PART_BYTES, max_concurrency=2)
+            elif type(path) is type(self) and path.store is self.store:
+                obstore.copy(self.store, path.key, self.key)
+            else:
+                obstore.put(self.store, self.key, path.parts_of(PART_BYTES), chunk_size=PART_BYTES, max_concurrency=2)
+        except Exception as error:
+            raise self._error(error) from None
+
+    def parts_of(self, size: int) -> Iterator[bytes]:
+        """The object in parts of about so many bytes.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        import obstore
+
+        yield from map(bytes, obstore.get(self.store, self.key).stream(min_chunk_size=size))
+
+    def unlink(self, missing_ok: bool = True) -> None:
+        """Remove the object, if there is one.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        self.remove([self])
+
+    def remove(self, paths: Iterable[ObjectPath]) -> None:
+        """Remove objects of the same store, in turn.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        import obstore
+
+        remaining = iter(paths)
+        try:
+            while several := [path.key for path in islice(remaining, AT_A_TIME)]:
+                with suppress(FileNotFoundError):
+                    obstore.delete(self.store, several)
+        except OSError:
+            raise
+        except Exception as error:
+            raise self._error(error) from None
+
+    def head(self) -> Any:
+        """Size and other properties of the object, by name; None if there is none.
+
+        Raises:
+            OSError: it cannot be looked for.
+        """
+        import obstore
+
+        try:
+            return obstore.head(self.store, self.key) if self.key else None
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._error(error) from None
+
+    def _error(self, error: Exception) -> OSError:
+        if isinstance(error, FileNotFoundError):
+            return FileNotFoundError(2, "there is no such object", str(self))
+        return OSError(0, first_line(error), str(self))
+
+
+class AddressStat(NamedTuple):
+    """The properties of an object.
+
+    Attributes:
+        st_size: bytes.
+    """
+
+    st_size: int
+
+
+class _Read(io.RawIOBase):
+    """An object as a file that is read."""
+
+    def __init__(self, path: ObjectPath) -> None:
+        self.name = str(path)
+        self._path, self._size, self._at = path, path.stat().st_size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = (0, self._at, self._size)[whence] + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        stop = min(self._size, self._at + len(buffer))
+        if stop <= self._at:
+            return 0
+        data, _ = self._path.read_range(self._at, stop)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def state_of(metadata: Any) -> tuple[Any, ...]:
+    """Return what changes with an object, by its properties."""
+    return metadata["size"], metadata["e_tag"], str(metadata["last_modified"])
