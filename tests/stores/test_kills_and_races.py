@@ -87,6 +87,19 @@ def test_killed_at_random_moments_it_goes_on(tmp_path, case):
     assert sorted(os.listdir(tmp_path)) == sorted(CASES[case][:2])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and killed")
+@pytest.mark.parametrize("seed", [0, 10])
+def test_random_arrays_are_rechunked_after_kills_interrupts_and_full_disks(tmp_path, seed):
+    pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
+    child = Path(__file__).with_name("killing_arrays_child.py")
+    command = [sys.executable, "-W", "ignore", str(child), str(tmp_path), str(seed), "10"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert result.returncode == 0, result.stderr
+    ends = json.loads(result.stdout)
+    assert min(ends["killed"], ends["refused"], ends["interrupted"]) > 0
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_an_input_that_changes_meanwhile_is_refused_and_nothing_is_kept(tmp_path, case, monkeypatch):
     source = write_input(tmp_path, case)
