@@ -62,6 +62,7 @@ class Runtime:
 
         Raises:
             RefusedError: the model or the inputs are refused, or the process ended.
+            ModelError: a model is too large to be sent.
         """
         try:
             process = self._started()
@@ -79,12 +80,13 @@ class Runtime:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
+            models = [(serialize(model), folder) for model, folder in self._sources]
             # -P, because the current folder must not be searched for modules.
             command, pipe = [sys.executable, "-P", "-c", START], subprocess.PIPE
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
             assert self._process.stdin is not None, "it is a pipe"
             pickle.dump(sys.path, self._process.stdin)
-            pickle.dump([(serialize(model), folder) for model, folder in self._sources], self._process.stdin)
+            pickle.dump(models, self._process.stdin)
         return self._process
 
     def _end(self) -> str:
