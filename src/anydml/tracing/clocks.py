@@ -12,6 +12,7 @@ import threading
 import time
 import types
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -66,12 +67,22 @@ def differs_by_time(each: Any) -> bool:
 
 
 def differs_by_process(each: Any) -> bool:
-    """Whether an object is a function whose results differ by process or thread."""
-    return (
-        each is os.getpid
-        or each is threading.get_ident
-        or (type(each) is types.FunctionType and each.__name__ == "get_worker_info")
-    )
+    """Whether an object is a function whose results differ by process or thread, or by settings of these."""
+    kind = type(each)
+    if kind is types.FunctionType:
+        return each.__name__ == "get_worker_info" or each in _SETTINGS
+    if kind is types.BuiltinFunctionType and each in _SETTINGS:
+        return True
+    torch = sys.modules.get("torch")
+    return kind is types.BuiltinFunctionType and torch is not None and each in _settings_of(torch)
+
+
+_SETTINGS = {os.getpid, os.getcwd, threading.get_ident, threading.get_native_id, threading.active_count}
+
+
+@lru_cache(maxsize=1)
+def _settings_of(torch: Any) -> set[Any]:
+    return {torch.get_default_dtype, torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_num_threads}
 
 
 _MODULES = (time, os, datetime)

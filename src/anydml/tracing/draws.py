@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from anydml.tracing.clocks import INSTEAD
-from anydml.tracing.reading import package_of, sort_of
 from anydml.tracing.refusing import broken
+from anydml.tracing.sorts import package_of, sort_of
 from anydml.tracing.surroundings import Surroundings
 
 

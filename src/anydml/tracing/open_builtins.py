@@ -18,9 +18,10 @@ from anydml.tracing import own_arrays
 from anydml.tracing.clocks import watched
 from anydml.tracing.creating import CREATED, NAMES, creating
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.reading import is_of_a_library, opcodes_of, package_of
+from anydml.tracing.reading import opcodes_of
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
+from anydml.tracing.sorts import is_of_a_library, package_of
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, TracedArray
 

@@ -1,26 +1,14 @@
-"""The names in code, which say what it can read, and the sorts of objects that it reaches."""
+"""The names in code, which say what it can read."""
 
 from __future__ import annotations
 
-import array
-import collections
-import contextvars
 import dis
-import functools
-import io
-import random
 import sys
-import threading
 import types
-import weakref
 from collections.abc import Iterable, Iterator
-from functools import cached_property, lru_cache, partial
 from typing import Any
 
-import numpy as np
-
-_LIBRARIES = {"anydml", "numpy", "torch", "jax", "jaxlib", "einops", "dask", "cupy", *sys.stdlib_module_names}
-"""Packages whose functions and classes are not searched."""
+from anydml.tracing.sorts import MAKERS
 
 _BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__", "__getattribute__",
             "__getattr__", "getattr_static"}  # fmt: skip
@@ -29,13 +17,8 @@ _BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals
 ANY = "*"
 """Stands for all names among those of code that reads attributes whose names are not in it."""
 
-_MAKERS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
-"""Names of what makes a generator of random numbers, from chance of the system if it is called without a seed."""
-
-_SEEDED = {*_MAKERS, "seed"}
+_SEEDED = {*MAKERS, "seed"}
 """Names of what takes chance from the system if it is called without a seed."""
-
-_PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.dtype, np.generic)
 
 
 def names_of(code: types.CodeType) -> frozenset[str]:
@@ -53,11 +36,9 @@ def unsteady_call(code: types.CodeType) -> str | None:
     return _named(code)[2]
 
 
-def asked_for_by_text(code: types.CodeType) -> frozenset[str]:
-    """Return the names of attributes in texts of code and of functions inside it, which need not be there."""
-    inner = [asked_for_by_text(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    texts = [each for each in _texts(code) if each.isidentifier()] if reads_by_text(code.co_names) else []
-    return frozenset(texts).union(*inner)
+def asked_for(code: types.CodeType) -> frozenset[str]:
+    """Return the names in code that need not be there: in texts, assigned, or where errors are handled."""
+    return _named(code)[4]
 
 
 def reads_by_text(names: Iterable[str]) -> bool:
@@ -75,7 +56,7 @@ def opcodes_of(code: types.CodeType) -> frozenset[int]:
     return _named(code)[3]
 
 
-_Read = tuple[frozenset[str], tuple[str, ...], str | None, frozenset[int]]
+_Read = tuple[frozenset[str], tuple[str, ...], str | None, frozenset[int], frozenset[str]]
 
 _SEEN: dict[int, tuple[types.CodeType, _Read]] = {}
 """Results of `_named` by the identity of their code, since hashing code would take long."""
@@ -117,7 +98,25 @@ def _names_in(code: types.CodeType) -> _Read:
         unsteady = next((step.argval for step in _steps(code) if _is_run(step)), unsteady)
     if "datetime64" in code.co_names and not {"now", "today"}.isdisjoint(_texts(code)):
         unsteady = "numpy.datetime64"
-    return frozenset(names), tuple(imported), unsteady, used.union(*[each[3] for each in inner])
+    asked = frozenset(_asked_in(code, used)).union(*[each[4] for each in inner])
+    return frozenset(names), tuple(imported), unsteady, used.union(*[each[3] for each in inner]), asked
+
+
+def _asked_in(code: types.CodeType, used: frozenset[int]) -> Iterator[str]:
+    if reads_by_text(code.co_names):
+        yield from (each for each in _texts(code) if each.isidentifier())
+    is_handling = _HANDLING in used and _LEAVING not in used
+    if is_handling or not _MISSING.isdisjoint(code.co_names):
+        yield from code.co_names
+    elif _STORING in used:
+        yield from (step.argval for step in dis.get_instructions(code) if step.opcode == _STORING)
+
+
+_MISSING = {"AttributeError", "NameError", "Exception"}
+"""Errors that tell that a name is not there."""
+
+_HANDLING, _LEAVING = dis.opmap["PUSH_EXC_INFO"], dis.opmap["WITH_EXCEPT_START"]
+_STORING = dis.opmap["STORE_ATTR"]
 
 
 _RUN = {"eval", "exec"}
@@ -160,7 +159,7 @@ def _unseeded(code: types.CodeType) -> Iterator[str]:
         if step.argval == "seed":
             if is_call and not after[0].arg:
                 yield step.argval
-        elif step.argval in _MAKERS and not step.opname.startswith(("STORE", "LOAD_CONST", "RETURN_CONST")):
+        elif step.argval in MAKERS and not step.opname.startswith(("STORE", "LOAD_CONST", "RETURN_CONST")):
             is_check = is_call and after[0].arg == 2 and "isinstance" in code.co_names
             is_import = step.opname == "IMPORT_FROM" and after[0].argval == step.argval
             if not (is_check or is_import or _calls_with_a_constant(after)):
@@ -176,118 +175,3 @@ def _calls_with_a_constant(steps: list[dis.Instruction]) -> bool:
     # A keyword's name is an instruction of its own.
     calls = [each for each in others if each.opname not in ("KW_NAMES", "LOAD_CONST")][:1]
     return is_constant and any(call.opname in ("CALL", "CALL_KW") and call.arg == 1 for call in calls)
-
-
-def is_maker(each: Any, name: str) -> bool:
-    """Whether an object makes generators of random numbers, under a name that code does not show.
-
-    Args:
-        each: the object.
-        name: what code calls it.
-    """
-    if name.rpartition(".")[2] in _MAKERS:
-        return False
-    numpys = sys.modules.get("numpy.random")
-    if isinstance(each, type):
-        kinds = () if numpys is None else (numpys.RandomState, numpys.BitGenerator, numpys.SeedSequence)
-        return issubclass(each, (random.Random, *kinds))
-    return numpys is not None and each is numpys.default_rng
-
-
-def sort_of(kind: type) -> str:
-    """Return of which sort objects of a type are: what can be read of them."""
-    return _sort_of(kind)
-
-
-@lru_cache(maxsize=4096)
-def _sort_of(kind: Any) -> str:
-    if issubclass(kind, _PLAIN):
-        return "plain"
-    if issubclass(kind, np.ndarray):
-        return "array"
-    if issubclass(kind, (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType)):
-        return "container"
-    if issubclass(kind, (bytearray, array.array)):
-        return "buffer"
-    if issubclass(kind, (types.FunctionType, types.BuiltinFunctionType)):
-        return "function"
-    if issubclass(kind, types.ModuleType):
-        return "module"
-    if issubclass(kind, type):
-        return "class"
-    if _is_generator(kind):
-        return "generator"
-    if issubclass(kind, _WRAPPERS) or kind.__name__ == "cython_function_or_method":
-        return "wrapper"
-    queues = sys.modules.get("queue")
-    unsteady = _UNSTEADY if queues is None else (*_UNSTEADY, queues.Queue, queues.SimpleQueue)
-    if issubclass(kind, unsteady) or (hasattr(kind, "__next__") and not issubclass(kind, io.IOBase)):
-        return "unsteady"
-    return _sort_of_a_librarys(kind)
-
-
-def _sort_of_a_librarys(kind: type) -> str:
-    torch = sys.modules.get("torch")
-    if torch is not None and issubclass(kind, torch.Tensor):
-        return "tensor"
-    if torch is not None and issubclass(kind, torch.nn.Module):
-        return "object"
-    package = package_of(kind)
-    if package in sys.stdlib_module_names or package not in _LIBRARIES:
-        # Users set attributes of the standard library's objects, too, such as those of SimpleNamespace.
-        return "object"
-    return "library"
-
-
-def _is_generator(kind: type) -> bool:
-    numpys, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
-    kinds = (numpys.Generator, numpys.RandomState, numpys.BitGenerator) if numpys is not None else ()
-    return issubclass(kind, (random.Random, *kinds, *((torch.Generator,) if torch is not None else ())))
-
-
-_WRAPPERS = (types.MethodType, types.MethodWrapperType, partial, functools._lru_cache_wrapper, property,
-             cached_property, classmethod, staticmethod)  # fmt: skip
-
-_UNSTEADY = (contextvars.ContextVar, threading.local, weakref.ref)
-
-_PARTS = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget")
-
-
-def parts_of(each: Any) -> list[Any]:
-    """Return what a wrapper, such as a method, is made of."""
-    return [part for name in _PARTS if (part := getattr(each, name, None)) is not None]
-
-
-def classes_of(kind: type) -> list[type]:
-    """Return a class and its bases, except those of libraries."""
-    return [each for each in kind.__mro__ if not is_of_a_library(each)]
-
-
-def called_by_syntax(kind: type, is_new: bool) -> list[Any]:
-    """Return the methods that calls, operators, `len` and so on use of objects of a class, or of new ones."""
-    others = _OF_TEXT if is_new else _OF_TEXT | _OF_NEW
-    methods = [(name, each) for name, each in vars(kind).items() if type(each) is types.FunctionType]
-    return [each for name, each in methods if name.startswith("__") and name not in others]
-
-
-_OF_NEW = {"__init__", "__new__", "__post_init__"}
-_OF_TEXT = {"__del__", "__repr__", "__str__", "__reduce__"}
-"""Methods of which results seldom depend."""
-
-
-def is_of_a_library(each: Any) -> bool:
-    """Whether a function, class or module is of a library, whose code is not searched."""
-    if isinstance(each, type) and each.__module__ == "builtins":
-        # Classes that code without a module defines have this module, too.
-        return not each.__flags__ & _DEFINED_LATER
-    return package_of(each) in _LIBRARIES
-
-
-_DEFINED_LATER = 1 << 9
-"""Flag of classes that are not part of the interpreter's memory (Py_TPFLAGS_HEAPTYPE)."""
-
-
-def package_of(each: Any) -> str:
-    """Return the name of the package that has a function or class, or a module."""
-    name = each.__name__ if isinstance(each, types.ModuleType) else getattr(each, "__module__", None)
-    return str(name or "").partition(".")[0]

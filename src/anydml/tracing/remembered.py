@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from operator import is_
+from operator import eq, is_
 from typing import Any, NamedTuple
 
-from anydml.tracing.reading import sort_of
+from anydml.tracing.sorts import sort_of
 
 
 class Remembered:
@@ -15,6 +15,7 @@ class Remembered:
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
+        self._noted: set[tuple[int, str]] = set()
 
     @property
     def is_empty(self) -> bool:
@@ -49,7 +50,30 @@ class Remembered:
             whole: a container that must keep its length.
         """
         expected = (*read(),)
-        self._entries.append(_Entry(read, expected, whole, 0 if whole is None else len(whole), label, names))
+        self._entries.append(_Entry(read, expected, whole, 0 if whole is None else len(whole), label, names, is_))
+
+    def note_names(self, mapping: Mapping[str, Any], names: Iterable[str], label: str) -> None:
+        """Note the items of a mapping with some names, or that there are none; what was noted before is left out.
+
+        Args:
+            mapping: variables or attributes.
+            names: their names.
+            label: whose attributes they are; an empty text for variables.
+        """
+        others = [name for name in names if (id(mapping), name) not in self._noted]
+        self._noted.update([(id(mapping), name) for name in others])
+        if others:
+            self.note(partial(map, mapping.get, others), f"{label}." if label else "", others)
+
+    def note_content(self, read: Callable[[], Any], label: str) -> None:
+        """Note the content of an array, a buffer or the like, which is compared by ``==``.
+
+        Args:
+            read: returns it.
+            label: its name.
+        """
+        each = partial(_content, read)
+        self._entries.append(_Entry(each, (*each(),), None, 0, label, (), eq))
 
 
 class _Entry(NamedTuple):
@@ -61,13 +85,14 @@ class _Entry(NamedTuple):
     length: int
     label: str
     names: Sequence[str]
+    is_alike: Callable[[Any, Any], bool]
 
     def changed(self) -> str:
         """Return the name of the first thing that differs; an empty text if none does."""
-        read, expected, whole, length, label, names = self
+        read, expected, whole, length, label, names, is_alike = self
         try:
             if whole is None or len(whole) == length:
-                if expected and all(map(is_, read(), expected)):
+                if expected and all(map(is_alike, read(), expected)):
                     return ""
                 differ = [not _is_same(*pair) for pair in zip(read(), expected, strict=True)]
                 if True not in differ:
@@ -76,6 +101,10 @@ class _Entry(NamedTuple):
         except (ValueError, RuntimeError):  # a variable without a value, or another thread's change
             pass
         return label
+
+
+def _content(read: Callable[[], Any]) -> tuple[Any]:
+    return (read(),)
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -10,40 +10,39 @@ import functools
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from anydml.tracing.clocks import differs_by_process, differs_by_time, watched
-from anydml.tracing.reading import (
-    ANY,
-    asked_for_by_text,
+from anydml.tracing.holders import MOST_ITEMS, Holders
+from anydml.tracing.reading import asked_for, makes_generators, modules_of, names_of, reads_by_text, unsteady_call
+from anydml.tracing.remembered import Remembered
+from anydml.tracing.sorts import (
     called_by_syntax,
     classes_of,
+    is_array_like,
     is_maker,
     is_of_a_library,
-    makes_generators,
-    modules_of,
-    names_of,
     package_of,
     parts_of,
-    reads_by_text,
     sort_of,
-    unsteady_call,
 )
-from anydml.tracing.remembered import Remembered
 from anydml.tracing.writing import is_only_written
 
 MOST_VISITED = 2000
 """Maximum number of objects that are visited."""
 
-MOST_ITEMS, MOST_BYTES = 256, 1024
-"""Maximum numbers of a container's items, and of an array's bytes, that are compared."""
+MOST_BYTES = 1024
+"""Maximum number of bytes of an array that are compared."""
 
+
+_OF_DEFAULT_DTYPE = ("zeros", "ones", "empty", "full", "tensor")
+"""Functions of PyTorch whose results may have the default dtype."""
 
 _SKIPPED = frozenset((int, float, bool, str, type(None), slice, np.ndarray))
 
@@ -68,9 +67,6 @@ class Surroundings:
         self.is_doubted = False
         self.remembered = Remembered()
         self._note = self.remembered.note
-        # Arrays keep the elements that they had when the function was traced.
-        self._constants = Remembered()
-        self._noted: set[tuple[int, str]] = set()
         self._names: set[str] = set()
         self._asked: set[str] = set()
         self._codes: list[types.CodeType] = []
@@ -78,8 +74,8 @@ class Surroundings:
         # Names of containers by identity, and of those that have other names, too.
         self._containers: dict[int, str] = {}
         self._again: set[str] = set()
-        self._holders: list[_Holder] = []
         self._waiting: list[tuple[Any, str]] = []
+        self._holders = Holders(self.remembered, self._waiting)
         self._visit_function(function)
         self._visit_arguments(arguments)
         self._visit_all()
@@ -87,6 +83,10 @@ class Surroundings:
             # Notebooks that reload a module replace the code of its functions.
             names = [each.__name__ for each in self._functions]
             self._note(partial(map, attrgetter("__code__"), self._functions), "the code of ", names)
+        with_defaults = [each for each in self._functions if each.__defaults__]
+        if with_defaults:
+            names = [each.__name__ for each in with_defaults]
+            self._note(partial(map, attrgetter("__defaults__"), with_defaults), "the defaults of ", names)
 
     def change(self) -> str | None:
         """Return the name of something that is not what it was, or need not be; None if there is none.
@@ -97,7 +97,7 @@ class Surroundings:
             if changed in self._again or not is_only_written(changed.rpartition(".")[2], self._codes):
                 return changed
             self.remembered.forget(changed)
-        return self.unsteady or self._constants.change()
+        return self.unsteady
 
     def _visit_function(self, function: Any) -> None:
         if type(function) is types.MethodType and package_of(type(function.__self__)) == package_of(Surroundings):
@@ -125,7 +125,7 @@ class Surroundings:
                 waiting += each.values() if isinstance(each, dict) else each
                 if kind is not dict:
                     self._hold(each, f"a {kind.__name__} among the arguments", classes_of(kind))
-            elif sort_of(kind) not in ("plain", "array", "tensor", "library"):
+            elif sort_of(kind) not in ("plain", "array", "tensor", "library") and not is_array_like(kind):
                 self._waiting.append((each, f"a {kind.__name__} among the arguments"))
 
     def doubt(self, what: str) -> None:
@@ -143,9 +143,8 @@ class Surroundings:
                 elif sort != "plain":
                     self.objects[id(each)] = each
                     self._visit(each, label, sort)
-            behind = [holder for holder in self._holders if len(holder.names) < len(self._names)]
-            if not behind:
-                self._note_absent()
+            if not self._holders.scan(self._names):
+                self._holders.note_absent(self._asked, self._names)
                 if reads_by_text(self._names):
                     # Any attribute of these, such as what makes a generator from chance.
                     modules = [name for name in ("random", "numpy.random") if id(sys.modules.get(name)) in self.objects]
@@ -154,17 +153,10 @@ class Surroundings:
                     # The class of a generator makes another one, from chance.
                     makers = [each for each in self.objects.values() if sort_of(type(each)) == "generator"]
                     self.unsteady = f"the class of a {type(makers[0]).__name__}" if makers else self.unsteady
+                torch = sys.modules.get("torch")
+                if torch is not None and id(torch) in self.objects and not self._names.isdisjoint(_OF_DEFAULT_DTYPE):
+                    self._note(partial(_result, torch.get_default_dtype), "PyTorch's default dtype")
                 return
-            for holder in behind:
-                fresh = self._names - holder.names
-                holder.names.update(fresh)
-                self._scan(holder, fresh)
-
-    def _note_absent(self) -> None:
-        """Note which attributes that code asks for, as by `hasattr`, objects do not have."""
-        for holder in self._holders:
-            if holder.is_noted and not isinstance(holder.each, types.ModuleType):
-                self._note_names(holder.mapping, sorted(self._asked - holder.mapping.keys()), holder.label)
 
     def _visit(self, each: Any, label: str, sort: str) -> None:
         if sort == "unsteady" or differs_by_time(each) or is_maker(each, label):
@@ -178,13 +170,20 @@ class Surroundings:
 
     def _visit_array(self, each: Any, label: str) -> None:
         if each.nbytes <= MOST_BYTES:
-            self._constants.note(partial(_content, each), label)
+            self.remembered.note_content(each.tobytes, label)
+        if type(each) is not np.ndarray:
+            self._visit_object(each, label)
 
     def _visit_buffer(self, each: Any, label: str) -> None:
-        self._note(partial(_content, memoryview(each)), label)
+        self.remembered.note_content(memoryview(each).tobytes, label)
 
     def _visit_tensor(self, each: Any, label: str) -> None:
-        self._constants.note(partial(_version, each), label)
+        self.remembered.note_content(partial(_version, each), label)
+
+    def _visit_file(self, each: Any, label: str) -> None:
+        # What is only written to, such as a log, says nothing.
+        if not each.closed and each.readable():
+            self.unsteady = label
 
     def _visit_other_function(self, each: Any, label: str) -> None:
         if type(each) is not types.FunctionType:
@@ -195,18 +194,26 @@ class Surroundings:
             self._search(each, is_opened=False)
 
     def _visit_module(self, each: Any, label: str) -> None:
-        self._holders.append(_Holder(each, vars(each), (), label, not is_of_a_library(each), set()))
+        self._holders.add(each, vars(each), (), label, is_noted=not is_of_a_library(each))
 
     def _visit_wrapper(self, each: Any, label: str) -> None:
         if isinstance(each, functools._lru_cache_wrapper) and makes_generators(each.__wrapped__):
             self.unsteady = label
         self._waiting += [(part, label) for part in parts_of(each)]
+        self._hold_attributes(each, label)
 
     def _visit_librarys(self, each: Any, label: str) -> None:
         # Of another fused function, its own function.
         wrapped = getattr(each, "__dict__", {}).get("__wrapped__")
         if wrapped is not None and not is_of_a_library(wrapped):
             self._waiting.append((wrapped, label))
+            self._hold_attributes(each, label)
+
+    def _hold_attributes(self, each: Any, label: str) -> None:
+        """Note what users set as attributes of a function, or of what stands for one."""
+        mapping = getattr(each, "__dict__", None)
+        if mapping or (mapping is not None and not self._asked.isdisjoint(self._names)):
+            self._holders.add(each, mapping, (), label)
 
     def _visit_object(self, each: Any, label: str) -> None:
         kind = type(each)
@@ -218,7 +225,7 @@ class Surroundings:
         self.objects[id(each)] = each
         is_class = isinstance(each, type)
         mapping = {} if is_class else getattr(each, "__dict__", {})
-        self._holders.append(_Holder(each, mapping, classes, label, True, set()))
+        self._holders.add(each, mapping, classes, label)
         self._waiting += [(method, label) for kind in classes for method in called_by_syntax(kind, is_class)]
         # PyTorch's modules have attributes that are items of these.
         self._waiting += [(mapping[name], label) for name in ("_modules", "_buffers") if name in mapping]
@@ -235,13 +242,14 @@ class Surroundings:
         self._functions.append(function)
         names = names_of(code)
         self._names |= names
-        self._asked |= asked_for_by_text(code)
+        self._asked |= asked_for(code)
         self._codes.append(code)
         self.unsteady = unsteady_call(code) or self.unsteady
         if "open" in names and "open" not in variables:
             self.unsteady = "open"
         reached = {name: variables[name] for name in names if name in variables}
-        self._note_names(variables, [name for name, each in reached.items() if not _is_fixed(each)], "")
+        self.remembered.note_names(variables, [name for name, each in reached.items() if not _is_fixed(each)], "")
+        self.remembered.note_names(variables, sorted((names & asked_for(code)) - variables.keys()), "")
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             self._note(partial(_contents, cell), name)
             reached.update(zip([name], _contents(cell), strict=False))
@@ -259,10 +267,13 @@ class Surroundings:
         self._waiting += zip(
             defaults, code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], strict=True
         )
-        self._waiting += [(each, name) for name, each in (function.__kwdefaults__ or {}).items()]
+        if function.__kwdefaults__:
+            self._visit_container(function.__kwdefaults__, f"the defaults of {function.__name__}")
         self._waiting += [(each, each.__name__) for each in modules_of(code)]
-        if function.__dict__:
-            self._holders.append(_Holder(function, function.__dict__, (), function.__name__, True, set()))
+        self._hold_attributes(function, function.__name__)
+        if type(registry := function.__dict__.get("registry")) is types.MappingProxyType:
+            # The implementations that `singledispatch` chooses from.
+            self._visit_container(registry, function.__name__)
 
     def _visit_container(self, each: Any, label: str) -> None:
         is_dict = isinstance(each, (dict, types.MappingProxyType))
@@ -273,39 +284,10 @@ class Surroundings:
         if not isinstance(each, (tuple, frozenset)):
             read = partial(chain, each, items) if is_dict else partial(iter, each)
             self._note(read if len(each) <= MOST_ITEMS else partial(iter, ()), label, whole=each)
-        if getattr(each, "__dict__", None):
+        if isinstance(each, collections.defaultdict):
+            self._waiting.append((each.default_factory, label))
+        if getattr(each, "__dict__", None) or classes_of(type(each)):
             self._hold(each, label, classes_of(type(each)))
-
-    def _note_names(self, mapping: Mapping[str, Any], names: Iterable[str], label: str) -> None:
-        names = [name for name in names if (id(mapping), name) not in self._noted]
-        self._noted.update([(id(mapping), name) for name in names])
-        if names:
-            read = partial(map, mapping.get, names)
-            self._note(read, f"{label}." if label else "", names)
-
-    def _scan(self, holder: _Holder, names: set[str]) -> None:
-        """Note and visit the attributes of an object, or the variables of a module, with such names."""
-        mapping, label = holder.mapping, holder.label
-        is_any = ANY in names and len(mapping) <= MOST_ITEMS and not isinstance(holder.each, types.ModuleType)
-        reached = [*mapping] if is_any else [*(mapping.keys() & names)]
-        if is_any and holder.is_noted:
-            self._note(partial(iter, ()), label, whole=mapping)
-        self._waiting += [(mapping[name], f"{label}.{name}") for name in reached]
-        for kind in holder.classes:
-            attributes = vars(kind)
-            for name in attributes.keys() if is_any else attributes.keys() & names:
-                value = attributes[name]
-                if type(value) is types.MemberDescriptorType:
-                    if not isinstance(holder.each, type):
-                        self._note(partial(_of_slot, value, holder.each), f"{label}.{name}")
-                        self._waiting += [(each, f"{label}.{name}") for each in _of_slot(value, holder.each)]
-                    continue
-                self._waiting.append((value, f"{label}.{name}"))
-                if not isinstance(value, (types.FunctionType, property, classmethod, staticmethod)):
-                    self._note(partial(_of_class, kind, name), f"{label}.{name}")
-                    reached += [name] if name not in mapping else []
-        if holder.is_noted:
-            self._note_names(mapping, reached, label)
 
 
 _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
@@ -313,6 +295,7 @@ _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
     "buffer": Surroundings._visit_buffer,
     "class": Surroundings._visit_object,
     "container": Surroundings._visit_container,
+    "file": Surroundings._visit_file,
     "function": Surroundings._visit_other_function,
     "library": Surroundings._visit_librarys,
     "module": Surroundings._visit_module,
@@ -320,26 +303,6 @@ _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
     "tensor": Surroundings._visit_tensor,
     "wrapper": Surroundings._visit_wrapper,
 }
-
-
-class _Holder(NamedTuple):
-    """Something with attributes.
-
-    Attributes:
-        each: the object.
-        mapping: its attributes by name.
-        classes: the classes whose attributes it has, too.
-        label: its name in messages.
-        is_noted: whether changes of its attributes are noticed.
-        names: the names that were looked for.
-    """
-
-    each: Any
-    mapping: Mapping[str, Any]
-    classes: Sequence[type]
-    label: str
-    is_noted: bool
-    names: set[str]
 
 
 def _is_fixed(each: Any) -> bool:
@@ -358,17 +321,5 @@ def _result(function: Callable[[], Any]) -> tuple[Any, ...]:
     return (function(),)
 
 
-def _of_slot(slot: Any, each: Any) -> tuple[Any, ...]:
-    return (slot.__get__(each),) if hasattr(each, slot.__name__) else ()
-
-
-def _of_class(kind: type, name: str) -> tuple[Any, ...]:
-    return (vars(kind).get(name),)
-
-
-def _content(array: Any) -> tuple[bytes]:
-    return (array.tobytes(),)
-
-
-def _version(tensor: Any) -> tuple[int]:
-    return (-1 if tensor.is_inference() else tensor._version,)
+def _version(tensor: Any) -> int:
+    return -1 if tensor.is_inference() else tensor._version

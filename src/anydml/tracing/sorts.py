@@ -1,0 +1,170 @@
+"""The sorts of objects that functions reach: what can be read of them, and what cannot be known."""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextvars
+import functools
+import io
+import mmap
+import random
+import sys
+import threading
+import types
+import weakref
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+_LIBRARIES = {"anydml", "numpy", "torch", "jax", "jaxlib", "einops", "dask", "cupy", *sys.stdlib_module_names}
+"""Packages whose functions and classes are not searched."""
+
+MAKERS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
+"""Names of what makes a generator of random numbers, from chance of the system if it is called without a seed."""
+
+_PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.dtype, np.generic)
+
+
+def is_maker(each: Any, name: str) -> bool:
+    """Whether an object makes generators of random numbers, under a name that code does not show.
+
+    Args:
+        each: the object.
+        name: what code calls it.
+    """
+    if name.rpartition(".")[2] in MAKERS:
+        return False
+    numpys = sys.modules.get("numpy.random")
+    if isinstance(each, type):
+        kinds = () if numpys is None else (numpys.RandomState, numpys.BitGenerator, numpys.SeedSequence)
+        return issubclass(each, (random.Random, *kinds))
+    return numpys is not None and each is numpys.default_rng
+
+
+def sort_of(kind: type) -> str:
+    """Return of which sort objects of a type are: what can be read of them."""
+    return _sort_of(kind)
+
+
+@lru_cache(maxsize=4096)
+def _sort_of(kind: Any) -> str:
+    if issubclass(kind, _PLAIN):
+        # Objects of users' classes have attributes.
+        return "plain" if kind in _PLAIN or is_of_a_library(kind) else "object"
+    if issubclass(kind, np.ndarray):
+        return "array"
+    if issubclass(kind, _CONTAINERS):
+        return "container"
+    if issubclass(kind, (bytearray, array.array, memoryview, mmap.mmap)):
+        return "buffer"
+    if issubclass(kind, (types.FunctionType, types.BuiltinFunctionType)):
+        return "function"
+    if issubclass(kind, types.ModuleType):
+        return "module"
+    if issubclass(kind, type):
+        return "class"
+    if _is_generator(kind):
+        return "generator"
+    if issubclass(kind, _WRAPPERS) or kind.__name__ == "cython_function_or_method":
+        return "wrapper"
+    queues = sys.modules.get("queue")
+    unsteady = _UNSTEADY if queues is None else (*_UNSTEADY, queues.Queue, queues.SimpleQueue)
+    if issubclass(kind, unsteady) or (hasattr(kind, "__next__") and not issubclass(kind, io.IOBase)):
+        return "unsteady"
+    return "file" if issubclass(kind, io.IOBase) else _sort_of_a_librarys(kind)
+
+
+def _sort_of_a_librarys(kind: type) -> str:
+    torch = sys.modules.get("torch")
+    if torch is not None and issubclass(kind, torch.Tensor):
+        return "tensor"
+    if torch is not None and issubclass(kind, torch.nn.Module):
+        return "object"
+    package = package_of(kind)
+    if package in _LIBRARIES and package not in sys.stdlib_module_names:
+        return "library"
+    # Users set attributes of the standard library's objects, too, such as those of SimpleNamespace.
+    return "unsteady" if any(map(_is_opaque, kind.__mro__)) else "object"
+
+
+def _is_opaque(kind: type) -> bool:
+    """Whether objects of a class may hold what cannot be compared: its methods are not Python's, or are not read."""
+    package = package_of(kind)
+    if kind is object or package in _STEADY:
+        return False
+    if package in sys.stdlib_module_names:
+        return not issubclass(kind, BaseException)
+    return any(type(each) in _COMPILED for name, each in vars(kind).items() if name not in _OF_ALL)
+
+
+_COMPILED = (types.MethodDescriptorType, types.GetSetDescriptorType)
+_OF_ALL = {"__dict__", "__weakref__"}
+
+_STEADY = {"_abc", "_thread", "abc", "argparse", "builtins", "collections", "contextlib", "dataclasses", "datetime",
+           "decimal", "enum", "fractions", "functools", "inspect", "ipaddress", "logging", "numbers", "operator", "os",
+           "pathlib", "re", "string", "struct", "_struct", "types", "typing", "uuid", "zoneinfo"}  # fmt: skip
+"""Modules of the standard library whose objects do not change, or have attributes that tell."""
+
+
+def is_array_like(kind: type) -> bool:
+    """Whether objects of a class offer elements to libraries of arrays."""
+    return any(hasattr(kind, name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__"))
+
+
+def _is_generator(kind: type) -> bool:
+    numpys, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
+    kinds = (numpys.Generator, numpys.RandomState, numpys.BitGenerator) if numpys is not None else ()
+    return issubclass(kind, (random.Random, *kinds, *((torch.Generator,) if torch is not None else ())))
+
+
+_VIEWS = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
+_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType, *_VIEWS)
+
+_WRAPPERS = (types.MethodType, types.MethodWrapperType, partial, functools._lru_cache_wrapper, property,
+             cached_property, classmethod, staticmethod)  # fmt: skip
+
+_UNSTEADY = (contextvars.ContextVar, threading.local, weakref.ref)
+
+_PARTS = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget")
+
+
+def parts_of(each: Any) -> list[Any]:
+    """Return what a wrapper, such as a method, is made of."""
+    return [part for name in _PARTS if (part := getattr(each, name, None)) is not None]
+
+
+def classes_of(kind: type) -> list[type]:
+    """Return a class and its bases, except those of libraries."""
+    return [each for each in kind.__mro__ if not is_of_a_library(each)]
+
+
+def called_by_syntax(kind: type, is_new: bool) -> list[Any]:
+    """Return the methods that calls, operators, `len` and so on use of objects of a class, or of new ones."""
+    others = _OF_TEXT if is_new else _OF_TEXT | _OF_NEW
+    methods = [(name, each) for name, each in vars(kind).items() if type(each) in (types.FunctionType, staticmethod)]
+    return [each for name, each in methods if name.startswith("__") and name not in others]
+
+
+_OF_NEW = {"__init__", "__new__", "__post_init__"}
+_OF_TEXT = {"__del__", "__repr__", "__str__", "__reduce__"}
+"""Methods of which results seldom depend."""
+
+
+def is_of_a_library(each: Any) -> bool:
+    """Whether a function, class or module is of a library, whose code is not searched."""
+    if isinstance(each, type) and each.__module__ == "builtins":
+        # Classes that code without a module defines have this module, too.
+        return not each.__flags__ & _DEFINED_LATER
+    return package_of(each) in _LIBRARIES
+
+
+_DEFINED_LATER = 1 << 9
+"""Flag of classes that are not part of the interpreter's memory (Py_TPFLAGS_HEAPTYPE)."""
+
+
+def package_of(each: Any) -> str:
+    """Return the name of the package that has a function or class, or a module."""
+    name = each.__name__ if isinstance(each, types.ModuleType) else getattr(each, "__module__", None)
+    return str(name or "").partition(".")[0]
