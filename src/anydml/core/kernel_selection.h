@@ -319,7 +319,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
       s->a1 = -s->a1;
       s->b1 = e;
     }
-    if (streamed && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
+    if (streamed && anydml_choose_streamed_transpose(s, m, near)) return 1;
     s->plane = k->transpose[e];
     /* Blocks of several cache lines in both dimensions. */
     anydml_divide(s, 256 / e & ~15, 256 / e & ~15);

@@ -51,7 +51,6 @@ enum {
   ANYDML_LINES = 128,      /* and of a destination row */
   ANYDML_STREAMED_ROW = 256,   /* bytes of both if tiles are buffered first */
   ANYDML_TRANSPOSED = 8 << 10, /* bytes of the destination rows of a block of few, which are longer */
-  ANYDML_FORESEEN_ROW = 8 << 10, /* bytes of a source row from which the hardware prefetches its lines, except for tiles of 32 rows or more */
   ANYDML_STREAMED_LINE = 1024, /* bytes of a destination row that is divided among blocks */
   ANYDML_STREAMED_LEAST = 512, /* least bytes of a row that is buffered */
   ANYDML_PREFETCHED = 1024,      /* bytes of a row to prefetch; the hardware prefetches the rest */

@@ -15,7 +15,7 @@ static const anydml_kernels K(kernels) = {
     [12] = K(elements12), [16] = K(elements16), [24] = K(elements24), [32] = K(elements32), [64] = K(elements64), [128] = K(elements128)},
   .rows = K(rows), .rows_packed = K(rows_packed), .elements_packed = K(elements_packed),
   .fill = K(fill), .repeat_element = K(repeat_element), .mirror = K(mirror), .mirror_uneven = K(mirror_uneven),
-  .transpose = {[1] = K(transpose), [2] = K(transpose), [3] = K(transpose3), [4] = K(transpose), [8] = K(transpose)},
+  .transpose = {[1] = K(transpose), [2] = K(transpose), [3] = K(transpose), [4] = K(transpose), [8] = K(transpose)},
   .transpose_streamed = K(transpose_streamed),
   .put_numbers = K(put_numbers), .run = K(copy), .side_by_side = K(side_by_side),
   .lookup_plane = K(lookup_plane), .select = K(select_plane), .check = K(check), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,

@@ -76,7 +76,7 @@ static inline void anydml_next(const anydml_task *s, int64_t *c, char **to, cons
  * long if they begin elsewhere. */
 static inline int anydml_has_lines(const anydml_task *s, const char *to) {
   const int64_t e = s->element, head = -(uintptr_t)to & 63, row = s->n0 * e;
-  return !((s->a1 | s->a2) & 63) && head % e == 0 && (!head || row >= ANYDML_LONG_ROW);
+  return !((s->a1 | s->a2 | 64 % e) & 63) && head % e == 0 && (!head || row >= ANYDML_LONG_ROW);
 }
 
 /* Whether elements of a line are further apart at the source than lines are. */

@@ -145,11 +145,14 @@ static inline void K(tile3)(char *to, int64_t column, const char *from, int64_t 
   _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) K(store3)(to + k * column, ANYDML_PICK(r[k], narrow));
 }
 
-/* Loads begin four bytes before a tile, except for the first. */
-static void K(transpose3)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
+/* As `transpose_block1`. Loads begin four bytes before a tile, except for the first. */
+static void K(transpose_block3)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t ahead) {
   enum { R = 4 * ANYDML_LANES };
   /* The last part of a plane may be smaller than the vectors of a tile. */
-  if (n1 < 6 || n0 < R) { K(elements3)(s, to, from, n1, n0); return; }
+  if (n1 < 6 || n0 < R) {
+    for (int64_t i = 0; i < n1; i++) for (int64_t k = 0; k < n0; k++) memcpy(to + i * a1 + k * 3, from + i * 3 + k * b0, 3);
+    return;
+  }
   union { uint8_t byte[K(W)]; K(vec) all; } first, wide, narrow;
   for (int k = 0; k < K(W); k++) {
     const int i = k & 15;
@@ -157,13 +160,13 @@ static void K(transpose3)(const anydml_task *s, char *to, const char *from, int6
     wide.byte[k] = (uint8_t)(first.byte[k] + 4);
     narrow.byte[k] = (uint8_t)(i < 12 ? i / 3 * 4 + i % 3 : 128);
   }
-  const int64_t a1 = s->a1, b0 = s->b0;
   for (int64_t j = 0; j < n0; j += R) {
     const int64_t at = n0 - j >= R ? j : n0 - R;
     char *t = to + at * 3; const char *f = from + at * b0 - 4;
     K(tile3)(t, a1, f + 4, b0, first.all, narrow.all);
     for (int64_t i = 4; i < n1; i += 4) {
       const int64_t k = n1 - i >= 4 ? i : n1 - 4;
+      if (ahead && !(i & 15)) for (int64_t row = 0; row < R; row++) __builtin_prefetch(f + i * 3 + row * b0 + ahead, 0, 3);
       K(tile3)(t + k * a1, a1, f + k * 3, b0, wide.all, narrow.all);
     }
   }
@@ -173,6 +176,7 @@ static void K(transpose_part)(char *to, int64_t a1, const char *from, int64_t b0
   switch (e) {
     case 1: (lines ? K(transpose_lines1) : K(transpose_block1))(to, a1, from, b0, n1, n0, ahead); break;
     case 2: (lines ? K(transpose_lines2) : K(transpose_block2))(to, a1, from, b0, n1, n0, ahead); break;
+    case 3: K(transpose_block3)(to, a1, from, b0, n1, n0, ahead); break;
     case 4: (lines ? K(transpose_lines4) : K(transpose_block4))(to, a1, from, b0, n1, n0, ahead); break;
     default: (lines ? K(transpose_lines8) : K(transpose_block8))(to, a1, from, b0, n1, n0, ahead); break;
   }
@@ -230,7 +234,7 @@ static void K(transpose_streamed)(const anydml_task *s, int64_t first, int64_t l
       for (int64_t k = 0; k < n2; k++) {
         char *t = to + k * s->a2; const char *f = from + k * s->b2;
         if (begin < head) K(transpose_part)(t, s->a1, f, s->b0, n1, head, e, 0, 0);
-        if (head < end) K(transpose_part)(t + head * e, s->a1, f + head * s->b0, s->b0, n1, end - head, e, e < 4 || s->n1 * e < ANYDML_FORESEEN_ROW ? ahead : 0, 1);
+        if (head < end) K(transpose_part)(t + head * e, s->a1, f + head * s->b0, s->b0, n1, end - head, e, ahead, 1);
       }
       continue;
     }
@@ -251,7 +255,7 @@ static void K(transpose_streamed)(const anydml_task *s, int64_t first, int64_t l
         const char *f = data + k * pitch;
         int64_t head = -(uintptr_t)t & 63, tail = (size + more * e - head) & ~(int64_t)63;
         if (!is_last && tail + head - 64 >= size) tail -= 64;
-        if (head % e || tail <= 0) { K(copy)(t, f, size); continue; }
+        if ((e != 3 && head % e) || tail <= 0) { K(copy)(t, f, size); continue; }
         if (is_first) K(copy)(t, f, head);
         K(put_lines)(t + head, f + head, tail, f + head);
         if (head + tail < size) K(copy)(t + head + tail, f + head + tail, size - head - tail);

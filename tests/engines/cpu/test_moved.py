@@ -84,7 +84,7 @@ def test_rows_of_one_element_each(dtype, kernels):
 @pytest.mark.parametrize(
     "shape", [(3, 2112, 320), (2, 131, 8, 40), (5, 48, 700), (2, 4160, 33), (1, 1100, 129)], ids=str
 )
-@pytest.mark.parametrize("dtype", ["u1", "<u2", "<f4", "<f8"])
+@pytest.mark.parametrize("dtype", ["u1", "<u2", "V3", "<f4", "<f8"])
 def test_transposes_wherever_their_rows_begin(dtype, shape, kernels):
     size = np.dtype(dtype).itemsize
     x = random_array(np.random.default_rng(size), shape, dtype)
