@@ -61,8 +61,8 @@ def headline() -> str:
     by_case = ratios(results("checkpoints")).values()
     median, least = f"{statistics.median(by_case):.1f}", f"{min(by_case):.1f}"
     return (
-        f"**Speed:** anydml joins the shards of a checkpoint {median} times as fast as the fastest alternative (median of "
-        f"{len(by_case)} cases; the\nleast is {least}). All grids:\n\n"
+        f"**Speed:** anydml joins the shards of a checkpoint {median} times as fast as the fastest alternative (median "
+        f"of {len(by_case)} cases; the\nleast is {least}). All grids:\n\n"
     )
 
 
