@@ -123,7 +123,7 @@ def torch_indices(given: Any, dtypes: Sequence[str] = INDICES_OF_TORCH) -> Any:
     is_tensor = not isinstance(given, (TracedArray, np.ndarray)) and adapter_of(given) is not None
     dtype = getattr(found, "element", found.dtype)
     if (is_tensor or isinstance(given, TracedArray)) and dtype.name not in dtypes:
-        raise broken(f"a {dtype} tensor as an index: PyTorch takes {', '.join(dtypes)}", FuseIndexError)
+        raise broken(f"indices in a tensor of {dtype}: PyTorch takes {' or '.join(dtypes)}", FuseIndexError)
     return found
 
 

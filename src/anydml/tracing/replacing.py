@@ -18,6 +18,7 @@ from anydml.tracing.constants import (
     is_list,
     known,
     torch_indices,
+    traced_or_known,
     untraced,
     whole,
 )
@@ -43,12 +44,16 @@ from anydml.tracing.verbs import (
 
 
 def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) -> TracedArray:
-    """Replace elements at indices of 0 or more along a dimension; the last of several for one place wins."""
+    """Replace elements at indices of 0 or more along a dimension; the last of several for one place wins.
+
+    As in PyTorch, the dtype of indices is not looked at where there are none.
+    """
     if reduce is not None:
         raise refused(f"scatter with reduce={reduce!r}")
-    by, axis = torch_indices(index), axis_of(x, dim)
-    if 0 in by.shape:
+    axis = axis_of(x, dim)
+    if 0 in traced_or_known(index).shape:
         return x
+    by = torch_indices(index)
     by, total, part = by.reshape(by.shape or (1,)), at_least(x, 1), cast(x, src)
     within(total, by.shape, axis)
     if part.ndim:

@@ -71,11 +71,15 @@ def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray
 
 
 def select_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
-    """Select by an index of 0 or more per element; their other sizes may be smaller than the tensor's."""
-    by, axis = torch_indices(index), axis_of(x, dim)
-    shape = tuple(by.shape)
+    """Select by an index of 0 or more per element; their other sizes may be smaller than the tensor's.
+
+    As in PyTorch, the dtype of indices is not looked at where there are none.
+    """
+    axis = axis_of(x, dim)
+    shape = tuple(traced_or_known(index).shape)
     if 0 in shape:
         return fill(x, shape)
+    by = torch_indices(index)
     if max(x.ndim, 1) != max(by.ndim, 1):
         raise broken(f"indices of {count_noun(by.ndim, 'dimension')} pick from {x.ndim}")
     by, x = by.reshape(shape or (1,)), within(at_least(x, 1), shape or (1,), axis)
