@@ -137,8 +137,8 @@ def test_functions_go_with_their_programs():
     assert gone() is None
 
 
-def test_constants_are_those_of_the_first_call():
-    table, order = np.array([[1, 2], [3, 4], [5, 6]]), [2, 0, 1, 0, 0]
+def test_large_constants_are_those_of_the_first_call():
+    table, order = np.tile([[1, 2], [3, 4], [5, 6]], (100, 1)), [2, 0, 1, 0, 0]
     fused = dml.fuse(lambda i: (dml.gather(table, i), np.array([7, 8]), table[order][:2]))
     indices = np.array([2, -1, 0])
     assert fused(indices)[0].tolist() == [[5, 6], [5, 6], [1, 2]]
@@ -148,6 +148,17 @@ def test_constants_are_those_of_the_first_call():
     assert picked.tolist() == [[5, 6], [1, 2]]
     constant[0] = 9
     assert fused(indices)[1].tolist() == [7, 8]
+
+
+def test_small_constants_that_change_are_traced_again():
+    table, order = np.array([[1, 2], [3, 4], [5, 6]]), [2, 0, 1, 0, 0]
+    fused = dml.fuse(lambda i: (dml.gather(table, i), table[order][:2]))
+    indices = np.array([2, -1, 0])
+    assert fused(indices)[0].tolist() == [[5, 6], [5, 6], [1, 2]]
+    table[2] = 8, 9
+    rows, picked = fused(indices)
+    assert rows.tolist() == [[8, 9], [8, 9], [1, 2]]
+    assert picked.tolist() == [[8, 9], [1, 2]]
 
 
 def test_a_constant_without_dimensions():
