@@ -201,7 +201,7 @@ def test_json_of_checkpoints(tmp_path, capsys):
     assert (planned["written"], (tmp_path / "out").exists()) == (False, False)
     assert [each["count"] for each in planned["files"]] == [len(tensors)] * 2
     assert {each["name"] for each in planned["files"][0]["arrays"]} == {*tensors}
-    assert 'leaves behind "notes.h5"' in planned["remarks"]
+    assert 'leaves out 1 other file in the folder: "notes.h5"' in planned["remarks"]
     written = reported(capsys, "reshard", source, tmp_path / "out", "--tp", 2)
     assert (written["written"], written["was_there"]) == (True, False)
     assert {Path(each["path"]): each["bytes"] for each in written["files"]} == {

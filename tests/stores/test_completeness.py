@@ -199,7 +199,7 @@ def test_what_an_index_leaves_out_is_said(tmp_path, is_there, capsys):
     index.write_text(json.dumps({"weight_map": {"x0": files[0], "x1": files[1]}}))
     expected = ["reads 2 of 3 files that their names count, because the index names no others"]
     if is_there:
-        expected.insert(0, f'leaves out 1 file that the index does not name: "{files[2]}"')
+        expected.insert(0, f'leaves out 1 other file in the folder: "{files[2]}"')
     for path in folder, index:
         assert stores.reshard([path], out).remarks[: len(expected)] == expected
         assert plan_load(path).remarks == json.loads(plan_load(path).to_json())["remarks"] == expected
@@ -583,7 +583,7 @@ def test_the_index_without_a_variant_is_read(tmp_path, capsys):
     assert "has several indexes" in anydml(capsys, "reshard", tmp_path, tmp_path / "out")[2]
     with_index(tmp_path, "diffusion_pytorch_model", 3.0)
     plan = stores.reshard(tmp_path, tmp_path / "out")
-    assert any(each.startswith("leaves out 4 files that the index does not name") for each in plan.remarks)
+    assert any(each.startswith("leaves out 4 other files in the folder") for each in plan.remarks)
     plan.run()
     assert {float(store.read()[0]) for store in stores.open(tmp_path / "out").values()} == {3.0}
     with_index(tmp_path, "consolidated", 4.0)
@@ -599,13 +599,16 @@ def test_safetensors_are_read_before_an_index_of_other_files(tmp_path):
     assert stores.open(tmp_path)["a"].read()[0] == 0
     safetensors.save_file({"lora": torch.ones(3)}, tmp_path / "adapter_model.safetensors")
     assert list(stores.open(tmp_path)) == ["a"]
-    said = 'leaves out 1 file that the index does not name: "adapter_model.safetensors"'
+    said = 'leaves out 1 other file in the folder: "adapter_model.safetensors"'
     assert said in stores.reshard(tmp_path, tmp_path / "out").remarks
     (tmp_path / "adapter_model.safetensors").unlink()
     safetensors.save_file({"a": torch.ones(3)}, tmp_path / "model.safetensors")
     assert stores.open(tmp_path)["a"].read()[0] == 1
     plan = stores.reshard(tmp_path, tmp_path / "out")
-    assert any(each.startswith('leaves behind "pytorch_model-00001-of-00001.bin"') for each in plan.remarks)
+    assert any(
+        each.startswith('leaves out 1 other file in the folder: "pytorch_model-00001-of-00001.bin"')
+        for each in plan.remarks
+    )
     plan.run()
     assert stores.open(tmp_path / "out")["a"].read()[0] == 1
     assert stores.open(index)["a"].read()[0] == 0

@@ -24,7 +24,7 @@ from anydml.progress import progress_bar
 from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Texts
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, in_elements, is_of_blocks, name_of
-from anydml.stores.formats.opening import BIN_INDEX, INDEX
+from anydml.stores.formats.model_files import BIN_INDEX, INDEX
 from anydml.stores.formats.safetensors import DTYPES, MAX_HEADER, is_own_dtype, parse_json
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.ordered_reading import ReadTensors, read_tensors

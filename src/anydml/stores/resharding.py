@@ -23,7 +23,7 @@ from anydml.stores.checkpoints.rules_in_python import apply_python, read_python
 from anydml.stores.checkpoints.selecting import Selection, Texts
 from anydml.stores.checkpoints.shards import OutputFile, index_of
 from anydml.stores.checkpoints.sources import read_sources
-from anydml.stores.formats.opening import INDEX
+from anydml.stores.formats.model_files import INDEX
 from anydml.stores.plans import Plan
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace

@@ -10,8 +10,9 @@ from pathlib import Path
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import locate
 from anydml.stores.checkpoints.extras import extras_beside
-from anydml.stores.formats.opening import INDEX
-from anydml.stores.formats.safetensors import MAX_HEADER, parse_json, read_safetensors
+from anydml.stores.formats.model_files import BIN_INDEX, INDEX, choose_files
+from anydml.stores.formats.opening import open
+from anydml.stores.formats.safetensors import parse_json
 from anydml.text import count_noun
 
 Sums = Mapping[str, str]
@@ -68,15 +69,15 @@ def differences_beside(
 
 def _wrong_sizes(path: Path) -> Iterator[str]:
     """A remark on an index whose total_size is not that of the tensors of its files."""
-    index = path / f"model{INDEX}" if path.is_dir() else path
-    if not index.name.endswith(INDEX) or not index.is_file() or index.stat().st_size > MAX_HEADER:
+    index = choose_files(path, True).index_file if path.is_dir() else path
+    if index is None or not index.name.endswith((INDEX, BIN_INDEX)):
         return
     content = parse_json(index.read_bytes(), JsonPath(str(index)), "text")
     said = content.get("metadata") if isinstance(content, dict) else None
     size = said.get("total_size") if isinstance(said, dict) else None
-    files = {index.parent / name for name in content.get("weight_map", {}).values()}
-    total = sum(
-        tensor.nbytes for file in files for tensor in read_safetensors(file, JsonPath(str(file))).stores.values()
-    )
-    if size != total:
+    tensors = [*open(index).stores.values()]
+    total = sum(tensor.nbytes for tensor in tensors)
+    # Tensors that share elements, as torch.save lets them, may be counted once.
+    shared = sum(size for _, _, size in {(tensor.path, tensor.offset, tensor.nbytes) for tensor in tensors})
+    if size not in (total, shared):
         yield f"{index}: total_size is {size}, where the tensors have {total} bytes"

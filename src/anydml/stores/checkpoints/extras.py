@@ -15,7 +15,7 @@ from anydml.files.located import locate
 from anydml.stores.checkpoints.casting import config_of
 from anydml.stores.checkpoints.megatron import TRACKER
 from anydml.stores.formats.deepspeed import LATEST
-from anydml.stores.formats.opening import INDEX, inside
+from anydml.stores.formats.model_files import BIN_INDEX, INDEX, METADATA, WEIGHTS, inside
 from anydml.stores.formats.target import Content
 from anydml.text import bytes_text
 
@@ -25,40 +25,34 @@ Extras = bool | str | os.PathLike[str]
 MAX_BYTES = 64 << 20
 """Maximum size in bytes of a small file; tokenizers have tens of millions."""
 
-WEIGHTS = (
-    *(".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".gguf", ".ggml", ".onnx", ".onnx_data", ".h5"),
-    *(".msgpack", ".npy", ".npz", ".pkl", ".ot", ".tflite", ".mlpackage", ".zip", ".tar", ".gz", ".index.json"),
-)
-"""Suffixes of files with weights, and of their indexes."""
-
 
 def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
     """The small files of a checkpoint, and the names of other files there.
 
-    Hidden files are neither. Links may lead to files in the folder or in the cache of Hugging Face's hub only, so that
-    a model with a link to a private file does not get that file published.
+    Hidden files and those of `WEIGHTS` are neither. Links may lead to files in the folder or in the cache of Hugging
+    Face's hub only, so that a model with a link to a private file does not get that file published.
 
     Args:
-        path: the folder, or an index in it; a single file has no small files.
+        path: the folder, or an index or ``.metadata`` in it; a single file has no small files.
 
     Raises:
         ModelError: the folder cannot be read.
     """
     folder = locate("extras", path)
-    if folder.name.endswith(INDEX):
+    if folder.name.endswith((INDEX, BIN_INDEX)) or (folder.name == METADATA and folder.is_file()):
         folder = folder.parent
     elif not folder.is_dir():
         return [], []
     copied, left = list[Path](), list[str]()
     with JsonPath(str(folder)).reading():
         for entry in sorted(folder.iterdir()):
-            if entry.name.startswith(".") or entry.name.endswith((".safetensors", INDEX)):
+            if entry.name.startswith("."):
                 continue
             if entry.is_dir():
                 left.append(f"{entry.name}/")
-            elif (
-                entry.name in (TRACKER, LATEST) or entry.name.lower().endswith(WEIGHTS) or not _is_small(folder, entry)
-            ):
+            elif entry.name.lower().endswith(WEIGHTS):
+                continue
+            elif entry.name in (TRACKER, LATEST) or not _is_small(folder, entry):
                 left.append(entry.name)
             else:
                 copied.append(entry)

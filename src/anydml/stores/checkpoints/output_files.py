@@ -31,8 +31,8 @@ from anydml.stores.checkpoints.vocabulary import without_padding
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
 from anydml.stores.formats.gguf import ARCHITECTURE, KeyText, with_file_type
+from anydml.stores.formats.model_files import INDEX
 from anydml.stores.formats.new_header import RankParts
-from anydml.stores.formats.opening import INDEX
 from anydml.stores.formats.store import Numbers, uncollected
 from anydml.stores.formats.target import Content, NewFile, new_file
 from anydml.stores.formats.targets import Targets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names, show
@@ -12,7 +12,7 @@ from anydml.stores.checkpoints.model_config import ModelConfig, config_beside
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, is_one_of, said_of_names
 from anydml.stores.formats.gguf import SPLIT
 from anydml.stores.formats.joined_metadata import is_other
-from anydml.stores.formats.opening import indexes_of
+from anydml.stores.formats.model_files import BIN_INDEX, INDEX, WEIGHTS
 from anydml.stores.formats.store import Checkpoint
 from anydml.text import count_noun
 
@@ -119,17 +119,29 @@ def beside_index(checkpoint: Checkpoint) -> list[str]:
     named, files = {path.name for path in checkpoint.file_metadata}, [*checkpoint.path.iterdir()]
     remarks = list[str]()
     says_itself = any(key in said for said in checkpoint.file_metadata.values() for key in (RANK, SHARDING))
-    if not says_itself and not indexes_of(files):
+    if not says_itself and not any(file.name.endswith((INDEX, BIN_INDEX)) for file in files):
         remarks += said_of_names(checkpoint.file_metadata)
-    others = sorted(file.name for file in files if file.name.endswith(".safetensors") and file.name not in named)
-    if others and (indexes_of(files) or any(listed.endswith(".safetensors") for listed in named)):
-        remarks.append(f"leaves out {count_noun(len(others), 'file')} that the index does not name: {names(others)}")
+    remarks += others_beside(checkpoint.path, named)
     max_files = max(map(is_one_of, checkpoint.file_metadata), default=1)
     if max_files > len(named):
         remarks.append(
             f"reads {len(named)} of {max_files} files that their names count, because the index names no others"
         )
     return remarks
+
+
+def others_beside(folder: Path, read: Collection[str], along: tuple[str, ...] = ()) -> list[str]:
+    """A remark on files of weights or states that are not read.
+
+    Args:
+        folder: that is read.
+        read: names of files in it that are.
+        along: how names of others end that are looked at, although no tensor is taken from them.
+    """
+    along = INDEX, BIN_INDEX, *along
+    all_names = {entry.name for entry in folder.iterdir()} - {*read}
+    others = sorted(name for name in all_names if name.lower().endswith(WEIGHTS) and not name.endswith(along))
+    return [f"leaves out {count_noun(len(others), 'other file')} in the folder: {names(others)}"] if others else []
 
 
 def check_ends(tensors: StoredTensors, folder: Path) -> None:

@@ -8,7 +8,7 @@ pieces in safetensors files, ``DCP_SHARDING_INFO`` in ``__metadata__`` has their
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,16 +21,23 @@ from anydml.stores.checkpoints.joined import joined, parts_of
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.parallel_axes import Axes
-from anydml.stores.checkpoints.remarks import OWN_KEYS, beside_index, check_ends, different_metadata, left_out
+from anydml.stores.checkpoints.remarks import (
+    OWN_KEYS,
+    beside_index,
+    check_ends,
+    different_metadata,
+    left_out,
+    others_beside,
+)
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
-from anydml.stores.checkpoints.trained import is_trained, read_trained, said_of_rank
+from anydml.stores.checkpoints.trained import OF_TRAINING, is_trained, read_trained, said_of_rank
 from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, check_one, is_one_of, ranks_in_order
 from anydml.stores.formats.joined_metadata import last_values
-from anydml.stores.formats.opening import WHOLE_BIN, indexes_of, open, opened_file, safetensors_of, united
+from anydml.stores.formats.model_files import METADATA, Chosen, choose_files
+from anydml.stores.formats.opening import open, opened_file, united
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
-from anydml.stores.formats.torch_distributed import METADATA
 from anydml.text import count_noun
 
 
@@ -76,17 +83,21 @@ def read_sources(
     path = located_paths[0]
     if len(located_paths) > 1:
         return sources_of([file for one in located_paths for file in _files(one, follow)], axes, selection, name)
-    if _is_of_training(path, follow):
-        tensors, others, unread, remarks = read_trained(path, axes)
+    chosen = _chosen(path, follow)
+    if (folder := _folder_of_training(path, chosen)) is not None:
+        tensors, others, unread, remarks = read_trained(folder, axes)
+        remarks += others_beside(folder, {file.name for file in _files_of(tensors)}, OF_TRAINING)
         return _selected(Sources(tensors, {}, remarks), others, unread, selection, name)
-    if path.is_dir() and not _is_indexed(path) and (files := safetensors_of(path, follow)):
+    if (files := chosen.files) and files[0].suffix == ".safetensors":
         place = JsonPath(str(path))
         check_numbers(files, place)
         opened = [*map(opened_file, files)]
         is_sharded = any(key in checkpoint.metadata for checkpoint in opened for key in (RANK, SHARDING))
         if not is_sharded:
             check_one(files, place)
-        return sources_of(opened if is_sharded else [united(path, opened, place)], axes, selection, name)
+        sources = sources_of(opened if is_sharded else [united(path, opened, place)], axes, selection, name)
+        left = others_beside(path, {file.name for file in files}) if is_sharded else []
+        return sources._replace(remarks=[*sources.remarks, *left])
     said = said_of_rank(path) if path.is_file() else None
     sources = sources_of([_checkpoint(path, follow)], axes, selection, name)
     return sources if said is None else sources._replace(remarks=[said, *sources.remarks])
@@ -189,12 +200,22 @@ def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
             yield Checkpoint(path, stores[path], said, {path: said})
 
 
-def _is_of_training(path: Path, follow: bool) -> bool:
-    """Whether a path is a folder of a training program, in which there are no whole tensors beside what it has."""
-    if not path.is_dir() or _is_indexed(path):
-        return False
-    is_whole = bool(safetensors_of(path, follow)) or (path / WHOLE_BIN).is_file()
-    return (path / METADATA).is_file() or (not is_whole and is_trained(path))
+def _chosen(path: Path, follow: bool) -> Chosen:
+    """The files of a folder; none of a path that is no folder."""
+    return choose_files(path, follow) if path.is_dir() else Chosen(None, [])
+
+
+def _folder_of_training(path: Path, chosen: Chosen) -> Path | None:
+    """The folder of a training program or of a file ``.metadata``, in which there are no whole tensors beside it."""
+    if path.name == METADATA and path.is_file():
+        return path.parent
+    return path if chosen == (None, []) and path.is_dir() and is_trained(path) else None
+
+
+def _files_of(tensors: StoredTensors) -> Iterable[Path]:
+    """The files with elements of tensors."""
+    # By id, because hashing a path is slow.
+    return {id(piece.store.path): piece.store.path for tensor in tensors.values() for piece in tensor.pieces}.values()
 
 
 def check_apart(paths: Sequence[str | os.PathLike[str]], out: Path) -> None:
@@ -209,9 +230,7 @@ def check_apart(paths: Sequence[str | os.PathLike[str]], out: Path) -> None:
         path = locate("reshard", source)
         if isinstance(path, Address) or not path.is_dir() or real_path(path) != real_path(out.parent):
             continue
-        with JsonPath(str(path)).reading():
-            is_part = not (path / METADATA).is_file() and not _is_indexed(path) and bool(safetensors_of(path, True))
-        if is_part:
+        if any(file.suffix == ".safetensors" for file in choose_files(path, True).files):
             raise JsonPath(str(out)).error(
                 f"would be one of the files of {path}, which is an input: name another place"
             )
@@ -223,15 +242,10 @@ def is_in_pieces(path: Path, follow: bool = True) -> bool:
     Raises:
         ModelError: a file is broken.
     """
-    if _is_of_training(path, follow):
+    if _folder_of_training(path, chosen := _chosen(path, follow)) is not None:
         return True
-    files = safetensors_of(path, follow) if path.is_dir() and not _is_indexed(path) else []
-    said = (opened_file(file).metadata for file in files[:1])
+    said = (opened_file(file).metadata for file in chosen.files[:1])
     return any(key in metadata for metadata in said for key in (RANK, SHARDING))
-
-
-def _is_indexed(folder: Path) -> bool:
-    return bool(indexes_of(folder.iterdir()))
 
 
 def _checkpoint(path: Path, follow: bool) -> Checkpoint:
@@ -243,11 +257,10 @@ def _checkpoint(path: Path, follow: bool) -> Checkpoint:
 
 def _files(folder: Path, follow: bool) -> list[Checkpoint]:
     """One of several inputs: the files of a folder that says which ranks they are of, otherwise all of it."""
-    if folder.is_dir() and not _is_indexed(folder):
-        files = safetensors_of(folder, follow)
-        if files and RANK in opened_file(files[0]).metadata:
-            # Whether all are there is known once all inputs are read.
-            return [*map(opened_file, files)]
+    files = _chosen(folder, follow).files
+    if files and RANK in opened_file(files[0]).metadata:
+        # Whether all are there is known once all inputs are read.
+        return [*map(opened_file, files)]
     return [_checkpoint(folder, follow)]
 
 

@@ -18,10 +18,14 @@ from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.formats.deepspeed import is_model_file, of_one_rank, read_zero, zero_folder
+from anydml.stores.formats.model_files import METADATA
 from anydml.stores.formats.opening import opened_file
 from anydml.stores.formats.store import StoredPiece
-from anydml.stores.formats.torch_distributed import METADATA, Distributed, read_distributed
+from anydml.stores.formats.torch_distributed import Distributed, read_distributed
 from anydml.text import count_noun
+
+OF_TRAINING = (".distcp", "_model_states.pt", "_optim_states.pt")
+"""How names of files end that are read together, although some may have no tensor of the model."""
 
 _CONSOLIDATED = re.compile(r"consolidated\.(\d{1,9})\.pth")
 """Names of Meta's files of Llama, one for each rank."""

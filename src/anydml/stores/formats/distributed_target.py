@@ -19,10 +19,10 @@ import numpy as np
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.block_types import not_of_format
 from anydml.stores.formats.columns import ShapeAndDtype, TensorNames, bytes_of
+from anydml.stores.formats.model_files import METADATA
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.formats.target import Content, KnownBytes, NewFile
 from anydml.stores.formats.targets import Targets
-from anydml.stores.formats.torch_distributed import METADATA
 from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 from anydml.stores.formats.zip_headers import directory_end, entry_header
 from anydml.tensor import Layout

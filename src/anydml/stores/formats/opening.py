@@ -24,6 +24,7 @@ from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.hdf5 import SUFFIXES as HDF5_SUFFIXES
 from anydml.stores.formats.inside_files import Inside, placed
 from anydml.stores.formats.joined_metadata import JoinedMetadata
+from anydml.stores.formats.model_files import BIN_INDEX, INDEX, METADATA, choose_files, inside
 from anydml.stores.formats.n5 import is_n5
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MAX_HEADER, parse_json, read_safetensors
@@ -33,17 +34,11 @@ from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_metadata import is_zarr
 from anydml.stores.formats.zip_store import is_zip_store
 
-INDEX = ".safetensors.index.json"
-"""Suffix of the names of indexes; those of Hugging Face are called model.safetensors.index.json."""
-
 N5 = (
     "has attributes.json, as folders of N5 have, but not those of an array, or of a container on this machine, which "
     "are read: name one of these"
 )
 """The error's text for other folders."""
-
-BIN_INDEX, WHOLE_BIN = ".bin.index.json", "pytorch_model.bin"
-"""The same for files of ``torch.save``, and the name of a single one."""
 
 
 @uncollected()
@@ -93,6 +88,8 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         return opened_file(located_path)
     if located_path.name.endswith((INDEX, BIN_INDEX)):
         return _indexed(located_path, place)
+    if located_path.name == METADATA:
+        raise place.error(_DISTRIBUTED)
     raise place.error(_unreadable(located_path))
 
 
@@ -123,7 +120,7 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
         if is_zarr(path):
             return open_zarr(path)
         if not isinstance(path, Inside) and path.is_dir():
-            known = (".metadata", INDEX, BIN_INDEX, *READERS)
+            known = (METADATA, INDEX, BIN_INDEX, *READERS)
             if any(entry.name.lower().endswith(known) for entry in path.iterdir()):
                 return _folder(path, place, True)
         if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
@@ -140,10 +137,8 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
 
 
 def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
-    with place.reading():
-        entries = sorted(path.iterdir())
-    if indexes := indexes_of(entries):
-        index = _usual(indexes, place)
+    index, files = choose_files(path, follow)
+    if index is not None:
         checkpoint = _indexed(index, JsonPath(str(index)))
         # transformers and diffusers read a file of such a name first.
         for name in ("model.safetensors", index.name.removesuffix(".index.json")):
@@ -152,15 +147,14 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
                     f"has {show(name)} beside {show(index.name)}, which does not name it: name one of the two"
                 )
         return checkpoint
-    files = safetensors_of(path, follow)
-    if not files and (path / WHOLE_BIN).is_file():
-        files = [inside(path, WHOLE_BIN, place)]
+    with place.reading():
+        entries = sorted(path.iterdir())
     if not files:
         files = [entry for entry in entries if entry.suffix.lower() == ".gguf" and is_one_of(entry) > 1]
         # Those of two models, such as of two quantisations, are none.
         files = files if len({set_of(file) for file in files}) == 1 else []
-    if not files and (path / ".metadata").is_file():
-        raise place.error("is a distributed checkpoint of PyTorch's: anydml reshard makes whole tensors of it")
+    if not files and (path / METADATA).is_file():
+        raise place.error(_DISTRIBUTED)
     if not files:
         raise place.error(_what_is_in(entries))
     check_numbers(files, place)
@@ -173,31 +167,7 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     return merged
 
 
-def indexes_of(entries: Iterable[Path]) -> list[Path]:
-    """The indexes among the files of a folder; those of .bin files only where no .safetensors file is a model's."""
-    by_suffix: dict[str, list[Path]] = {INDEX: [], BIN_INDEX: [], ".safetensors": []}
-    for entry in entries:
-        if suffix := next(filter(entry.name.endswith, by_suffix), None):
-            by_suffix[suffix].append(entry)
-    are_models = any(file.name.startswith(_MODELS) for file in by_suffix[".safetensors"])
-    return by_suffix[INDEX] or ([] if are_models else by_suffix[BIN_INDEX])
-
-
-_MODELS = ("model", "diffusion_pytorch_model", "pytorch_model", "consolidated")
-"""Prefixes of the file names of whole models; other files, such as those of adapters, may lie beside them."""
-
-
-def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:
-    """The index of a folder: that of model, or else the only one without a variant such as fp16 in its name.
-
-    Raises:
-        ModelError: there are several.
-    """
-    plain = [index for index in indexes if index.name.partition(".")[2] in (INDEX[1:], BIN_INDEX[1:])]
-    for some in ([index for index in plain if index.name == f"model{INDEX}"], plain, indexes):
-        if len(some) == 1:
-            return some[0]
-    raise place.error(f"has several indexes, {names(index.name for index in indexes)}: name one of them")
+_DISTRIBUTED = "is a distributed checkpoint of PyTorch's: anydml reshard makes whole tensors of it"
 
 
 def _what_is_in(entries: Sequence[Path]) -> str:
@@ -219,16 +189,6 @@ def _what_is_in(entries: Sequence[Path]) -> str:
         f"has {names(entry.name for entry in entries)}, but a Zarr array, an index, .npy or "
         f"one of {', '.join(READERS)} is expected: name a file, or a folder that has some"
     )
-
-
-def safetensors_of(folder: Path, follow: bool) -> list[Path]:
-    """The .safetensors files of a folder, by name.
-
-    Raises:
-        ModelError: one is a link that leads out of the folder, which `follow` forbids.
-    """
-    files = sorted(entry for entry in folder.iterdir() if entry.name.endswith(".safetensors") and entry.is_file())
-    return files if follow else [inside(folder, file.name, JsonPath(str(file))) for file in files]
 
 
 def opened_file(path: Path) -> Checkpoint:
@@ -313,25 +273,3 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
         missing = [name for name in held if name not in weight_map]
         raise (place / "weight_map").error(f"does not have {names(missing)}, which the files have")
     return merged
-
-
-def inside(folder: Path, written: str, place: JsonPath) -> Path:
-    """A file of a folder; only links into the cache of Hugging Face's hub may lead out of the folder."""
-    if isinstance(folder, Address):
-        if any(part in ("", ".", "..") for part in written.split("/")) or not (folder / written).is_file():
-            raise place.error(f"is {show(written)}, which is not a file of {folder}")
-        return folder / written
-    try:
-        root, path = folder.resolve(), folder / written
-        real = path.resolve()
-        cache = root.parents[1] / "blobs" if len(root.parents) > 1 else root
-        is_cached = Path(written).name == written and path.is_symlink() and real.parent == cache
-        if not is_cached and not real.is_relative_to(root):
-            raise place.error(f"is {show(written)}, which leaves the folder {root}")
-        if not real.is_file():
-            raise place.error(f"is {show(written)}, which is not a file")
-    except ModelError:
-        raise
-    except (OSError, ValueError, RuntimeError) as error:
-        raise place.error(f"is {show(written)}, which is not a path: {error}") from None
-    return path

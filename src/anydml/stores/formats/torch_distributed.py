@@ -15,7 +15,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.alike_pieces import AlikePieces
-from anydml.stores.formats.opening import inside
+from anydml.stores.formats.model_files import METADATA, inside
 from anydml.stores.formats.pickle_reader import (
     PickledCall,
     PickledDict,
@@ -26,8 +26,6 @@ from anydml.stores.formats.pickle_reader import (
 )
 from anydml.stores.formats.store import Store, seen_at
 from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
-
-METADATA = ".metadata"
 
 MAX_METADATA = 512 << 20
 """Maximum size in bytes of it; a million pieces have 100 million."""

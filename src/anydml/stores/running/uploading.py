@@ -10,9 +10,8 @@ from pathlib import Path
 
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.opening import INDEX
+from anydml.stores.formats.model_files import INDEX, METADATA
 from anydml.stores.formats.store import state_of
-from anydml.stores.formats.torch_distributed import METADATA
 
 
 class Upload:

@@ -1,0 +1,183 @@
+"""Which files of a folder are read as one checkpoint, where several programs have left theirs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from anydml.errors import ModelError
+from anydml.files.addresses import Address
+from anydml.files.json_path import JsonPath, names, show
+
+INDEX, BIN_INDEX = ".safetensors.index.json", ".bin.index.json"
+"""Suffixes of the names of indexes; those of Hugging Face are called model.safetensors.index.json."""
+
+METADATA = ".metadata"
+"""The file that describes a checkpoint of torch.distributed.checkpoint, in its folder."""
+
+PIPELINE = "model_index.json"
+"""The file that describes a pipeline of diffusers, whose models lie in folders beside it."""
+
+_FIRST = re.compile(r"(diffusion_pytorch_)?model\.safetensors(\.index\.json)?")
+"""File names for which transformers and diffusers look first."""
+
+_SECOND = re.compile(r"(diffusion_)?pytorch_model\.bin(\.index\.json)?")
+"""File names for which they look next."""
+
+_OF_MODELS = ("model", "diffusion_pytorch_model", "pytorch_model", "consolidated")
+"""Prefixes of the file names of models, also where a variant, a number or a rank follows."""
+
+_OF_TORCH = re.compile(r"(diffusion_)?(pytorch_)?model\b.*\.bin(\.index\.json)?")
+"""Names of files of ``torch.save`` that have models, and of their indexes."""
+
+_WHOLE = ("pytorch_model.bin", "diffusion_pytorch_model.bin")
+"""Files of ``torch.save`` that have a whole model."""
+
+_OF_ADAPTERS = ("adapter_model", "pytorch_lora_weights")
+"""Prefixes of the file names for which PEFT and diffusers look."""
+
+_ADAPTERS = ("adapter_model.bin", "pytorch_lora_weights.bin")
+"""File names of these that ``torch.save`` writes."""
+
+_OF_TRAINING = re.compile(r"consolidated\.\d{1,9}\.pth|.*_model_states\.pt")
+"""Names of files of Meta's Llama and of DeepSpeed."""
+
+
+WEIGHTS = (
+    *(".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".gguf", ".ggml", ".onnx", ".onnx_data", ".h5"),
+    *(".msgpack", ".npy", ".npz", ".pkl", ".ot", ".tflite", ".mlpackage", ".zip", ".tar", ".gz", ".index.json"),
+)
+"""Suffixes of files with weights or states, and of their indexes."""
+
+
+class Chosen(NamedTuple):
+    """The files of a folder that are read as one checkpoint.
+
+    Attributes:
+        index_file: which names them; None without one.
+        files: all of them, by name, without an index. None are those of torch.distributed.checkpoint, of training
+            programs and of GGUF.
+    """
+
+    index_file: Path | None
+    files: list[Path]
+
+
+def choose_files(folder: Path, follow: bool) -> Chosen:
+    """Choose as transformers, diffusers and PEFT do: models before adapters, and safetensors files before others.
+
+    Args:
+        folder: of the files.
+        follow: whether .safetensors files may be links that lead out of the folder.
+
+    Raises:
+        ModelError: other programs would read other files of the folder; one is a link that leads out of it; or it is a
+            pipeline of several models.
+    """
+    place = JsonPath(str(folder))
+    with place.reading():
+        entries = sorted(folder.iterdir())
+        _check_not_pipeline(entries, place)
+        # A link to nothing is a file that cannot be read.
+        files = [entry for entry in entries if entry.name.endswith(".safetensors") and _is_no_folder(entry)]
+        indexes = [entry for entry in entries if entry.name.endswith(INDEX)]
+        if not indexes and not any(file.name.startswith(_OF_MODELS) for file in files):
+            indexes = [entry for entry in entries if entry.name.endswith(BIN_INDEX)]
+            whole, adapters = (
+                [inside(folder, entry.name, place) for entry in entries if entry.name in usual]
+                for usual in (_WHOLE, _ADAPTERS)
+            )
+            files = whole or files or adapters
+    index = _usual(indexes, place) if indexes else None
+    if index is not None:
+        files = []
+    elif not follow:
+        files = [inside(folder, file.name, JsonPath(str(file))) for file in files]
+    first = index or min(files, key=lambda file: not file.name.startswith(_OF_MODELS), default=None)
+    _check_alone(None if first is None else first.name, [entry.name for entry in entries], place)
+    return Chosen(index, files)
+
+
+def _check_alone(chosen: str | None, beside: Sequence[str], place: JsonPath) -> None:
+    """Refuse files of another checkpoint, which some programs would read rather than that of a file or an index.
+
+    Args:
+        chosen: name of the file or index; None if those of a training program are read, where there are some.
+        beside: names of all entries of the folder.
+        place: of the folder.
+
+    Raises:
+        ModelError: there are some.
+    """
+    rivals = [name for name in beside if name == METADATA]
+    if chosen is None or not (_FIRST.fullmatch(chosen) or _SECOND.fullmatch(chosen)):
+        rivals += [name for name in beside if _OF_TRAINING.fullmatch(name)][:1]
+        # Beside an index of such files, others may be its own.
+        is_rival = _SECOND.fullmatch if chosen is not None and chosen.endswith(BIN_INDEX) else _OF_TORCH.fullmatch
+        if chosen is not None or rivals:
+            rivals += [name for name in beside if is_rival(name)]
+        if chosen is not None and not chosen.startswith(_OF_ADAPTERS):
+            rivals += [name for name in beside if name in _ADAPTERS]
+    all_names = [*([] if chosen is None else [chosen]), *rivals]
+    if len(all_names) > 1:
+        raise place.error(
+            f"has {show(all_names[0])} beside {names(all_names[1:])}, which may be several checkpoints: name the files "
+            "of one"
+        )
+
+
+def _is_no_folder(path: Path) -> bool:
+    # At addresses, the first is one request, and the second may be several.
+    return path.is_file() or not path.is_dir()
+
+
+def _check_not_pipeline(entries: Sequence[Path], place: JsonPath) -> None:
+    if not any(entry.name == PIPELINE for entry in entries):
+        return
+    models = [entry for entry in entries if entry.is_dir() and any(map(_is_of_model, entry.iterdir()))]
+    if models:
+        raise place.error(
+            f"has {PIPELINE} of a pipeline of several models: name one of "
+            f"{names(f'{model.name}/' for model in models)}, or a file"
+        )
+
+
+def _is_of_model(file: Path) -> bool:
+    return file.name.startswith(_OF_MODELS) and file.suffix in (".safetensors", ".bin")
+
+
+def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:
+    """The index of a folder: that of model, or else the only one without a variant such as fp16 in its name.
+
+    Raises:
+        ModelError: there are several.
+    """
+    plain = [index for index in indexes if index.name.partition(".")[2] in (INDEX[1:], BIN_INDEX[1:])]
+    for some in ([index for index in plain if index.name == f"model{INDEX}"], plain, indexes):
+        if len(some) == 1:
+            return some[0]
+    raise place.error(f"has several indexes, {names(index.name for index in indexes)}: name one of them")
+
+
+def inside(folder: Path, written: str, place: JsonPath) -> Path:
+    """A file of a folder; only links into the cache of Hugging Face's hub may lead out of the folder."""
+    if isinstance(folder, Address):
+        if any(part in ("", ".", "..") for part in written.split("/")) or not (folder / written).is_file():
+            raise place.error(f"is {show(written)}, which is not a file of {folder}")
+        return folder / written
+    try:
+        root, path = folder.resolve(), folder / written
+        real = path.resolve()
+        cache = root.parents[1] / "blobs" if len(root.parents) > 1 else root
+        is_cached = Path(written).name == written and path.is_symlink() and real.parent == cache
+        if not is_cached and not real.is_relative_to(root):
+            raise place.error(f"is {show(written)}, which leaves the folder {root}")
+        if not real.is_file():
+            raise place.error(f"is {show(written)}, which is not a file")
+    except ModelError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        raise place.error(f"is {show(written)}, which is not a path: {error}") from None
+    return path
