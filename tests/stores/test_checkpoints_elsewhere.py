@@ -6,7 +6,11 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -194,6 +198,59 @@ def test_what_was_interrupted_while_it_was_sent_goes_on(bucket, model, tmp_path,
     assert not {*before} & {*sent}, "what was sent is not sent again"
     assert sent[-1] == "model.safetensors.index.json"
     assert stores.verify(model, bucket) is None
+    assert os.listdir(tmp_path / "scratch") == []
+
+
+KILLED = """
+import os, signal, sys
+import obstore
+from anydml import stores
+from anydml.files.addresses import Address
+
+model, url, scratch, files = *sys.argv[1:4], int(sys.argv[4])
+sent, copy_from = [], Address.copy_from
+
+def copy(self, path):
+    sent.append(self)
+    if len(sent) <= files:
+        return copy_from(self, path)
+    def parts():
+        yield bytes(6 << 20)
+        yield bytes(6 << 20)
+        os.kill(os.getpid(), signal.SIGKILL)
+    obstore.put(self.store, self.key, parts(), chunk_size=5 << 20, max_concurrency=1)
+
+Address.copy_from = copy
+stores.reshard(model, url, scratch=scratch, shards=3).run()
+"""
+"""A program that is killed when some files have been sent, and two parts of another."""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+@pytest.mark.parametrize("files", [0, 2])
+def test_after_a_kill_on_the_way_what_has_arrived_is_not_sent_again(s3, model, tmp_path, files):
+    import boto3
+
+    command = [sys.executable, "-c", KILLED, model, s3, tmp_path / "scratch", files]
+    assert subprocess.run([*map(str, command)], check=False).returncode == -signal.SIGKILL
+    client, prefix = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]), s3.removeprefix("s3://bucket/")
+
+    def arrived():
+        """Names and versions of the objects, of which one that is written again gets another."""
+        return {
+            one["Key"]: client.head_object(Bucket="bucket", Key=one["Key"])["LastModified"]
+            for one in client.list_objects_v2(Bucket="bucket", Prefix=f"{prefix}/").get("Contents", [])
+        }
+
+    before = arrived()
+    # What is on its way has no name yet.
+    assert len(before) == files
+    time.sleep(1.1)
+    stores.reshard(model, s3, scratch=tmp_path / "scratch", shards=3).run()
+    after = arrived()
+    assert {name: after[name] for name in before} == before
+    assert all(after[name] > max(before.values()) for name in after.keys() - before.keys() if before)
+    assert stores.verify(model, s3) is None
     assert os.listdir(tmp_path / "scratch") == []
 
 
