@@ -213,3 +213,22 @@ def test_planning_ten_thousands_of_tensors_for_ranks_takes_few_moves(tmp_path):
     assert sum(len(kind.moves) for kind in plan.blocking.kinds) <= 8
     assert plan.totals.reads <= MOST_A_GIB * at / (1 << 30)
     assert plan.totals.bytes_read_again == 0
+
+
+@pytest.mark.parametrize("options", [{"ranks": {"fsdp": 4}, "dcp": True}, {"ranks": 4, "dcp": True}], ids=str)
+def test_many_pieces_of_experts_and_other_tensors_are_written(tmp_path, options):
+    """Whose moves are too many to tell whether they write the same bytes."""
+    rng, own = np.random.default_rng(0), {}
+    for layer in range(12):
+        name = f"model.layers.{layer}"
+        for which in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            own[f"{name}.self_attn.{which}.weight"] = rng.integers(0, 1 << 15, (512, 256)).astype("i2").view("f2")
+        for k in range(24):
+            for which in ("gate_proj", "up_proj", "down_proj"):
+                shape = (256, 512) if which == "down_proj" else (512, 256)
+                own[f"{name}.mlp.experts.{k}.{which}.weight"] = rng.integers(0, 99, shape).astype("i2").view("f2")
+        own[f"{name}.mlp.gate.weight"] = rng.integers(0, 99, (24, 256)).astype("i2").view("f2")
+        own[f"{name}.input_layernorm.weight"] = rng.integers(0, 99, 256).astype("f4")
+    save_file(own, tmp_path / "x.safetensors")
+    stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", **options).run()
+    assert stores.verify(tmp_path / "x.safetensors", tmp_path / "out") is None

@@ -106,8 +106,8 @@ class MoveGroup:
 
     @cached_property
     def is_ordered(self) -> bool:
-        """Whether a move may overwrite the result of another."""
-        return len(stages(self.moves)) > 1
+        """Whether a move may overwrite the result of another; what is divided writes each output once."""
+        return not self.is_divided and len(stages(self.moves)) > 1
 
     @cached_property
     def sides(self) -> tuple[Side, ...]:

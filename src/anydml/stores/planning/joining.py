@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anydml.moves import Move, extent, simplify
+from anydml.moves.order import stages
 from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.alike import AlikeMoves
 from anydml.stores.planning.copies import MAX_SINGLE_COPIES, RunCopies
@@ -61,7 +62,10 @@ def joined(
     by_file: dict[int, list[Writers]] = {}
     intervals, moves, read = dict[int, Interval](), list[Move](), set[int]()
     all_writers = [*writers_of(alike, places)]
-    copying = [writers for writers, is_sound in all_writers if is_sound and writers.are_copies and max_divided]
+    copying = [
+        writers for writers, is_sound in all_writers
+        if is_sound and writers.are_copies and max_divided and len(stages(writers.moves)) < 2
+    ]  # fmt: skip
     are_divided = np.zeros(places.size.size, bool)
     for source, of_source in divided(copying, are_alone, places, max_divided):
         if more := [*divide(of_source, source, places, first, intervals)]:
