@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,23 +73,60 @@ class Cells(NamedTuple):
             needed_numbers: the chunks that count, if not all.
         """
         numbers = None if needed_numbers is None or isinstance(part, Move) else self._near(part, needed_numbers)
-        yield from self._inside(part, numbers, needed_numbers)
+        return self._cut(part, numbers, needed_numbers, _is_one)
 
-    def _inside(
-        self, part: Move | Pick, numbers: Array | None, needed_numbers: Collection[Number] | None
+    def read(self, part: Move | Pick) -> Iterator[CellPart]:
+        """Cut a part into those that read from every chunk between their first and last one."""
+        return self._cut(part, None, None, self._reads_all)
+
+    def _cut(
+        self,
+        part: Move | Pick,
+        numbers: Array | None,
+        needed_numbers: Collection[Number] | None,
+        is_done: Callable[[CellPart], bool],
     ) -> Iterator[CellPart]:
-        for cell_part in self.spans(part, numbers):
+        for cell_part in self._spans(part, numbers):
             low, high = cell_part.low, cell_part.high
             if needed_numbers is None or any(
                 all(a <= k <= b for a, k, b in zip(low, number, high, strict=True)) for number in needed_numbers
             ):
-                if low == high:
+                if is_done(cell_part):
                     yield cell_part
                     continue
                 for half in self._halves(cell_part):
-                    yield from self._inside(half, cell_part.picked and cell_part.picked.numbers, needed_numbers)
+                    yield from self._cut(half, cell_part.picked and cell_part.picked.numbers, needed_numbers, is_done)
 
-    def spans(self, part: Move | Pick, numbers: Array | None = None) -> list[CellPart]:
+    def _reads_all(self, cell_part: CellPart) -> bool:
+        """Whether it is certain that all chunks from the first to the last are read."""
+        part, move = cell_part.part, cell_part.move
+        several = [k for k, (a, b) in enumerate(zip(cell_part.low, cell_part.high, strict=True)) if a != b]
+        if not several:
+            return True
+        first, ways = located(move.reads, move.sizes, self.layout)
+        at = cell_part.picked.at if cell_part.picked else [*map(np.asarray, first)]
+        below, above = reach(move.sizes, ways, len(first))
+        ends = zip(at, below, above, self.layout.sizes, strict=True)
+        if any(start.min() + low < 0 or start.max() + high >= size for start, low, high, size in ends):
+            return False
+        by = part.by if isinstance(part, Pick) else ()
+        steps: dict[int, list[tuple[int, int]]] = {axis: [] for axis in several}
+        for k, (size, way) in enumerate(zip(move.sizes, ways, strict=True)):
+            axes = [axis for axis in several if way[axis]] if k not in by and size > 1 else []
+            if len(axes) > 1:
+                return False
+            for axis in axes:
+                steps[axis].append((abs(way[axis]), size))
+        for axis, along in steps.items():
+            bounds, gap, reached = self.bounds[axis][cell_part.low[axis] : cell_part.high[axis] + 2], 0, 0
+            for step, size in sorted(along):
+                gap = max(gap, step - reached)
+                reached += (size - 1) * step
+            if any(0 < b - a < gap for a, b in itertools.pairwise(bounds)):
+                return False
+        return True
+
+    def _spans(self, part: Move | Pick, numbers: Array | None = None) -> list[CellPart]:
         """The part with the chunks that it may read; of a pick, a part for all elements that read the same.
 
         Args:
@@ -170,3 +208,7 @@ class Cells(NamedTuple):
         for span in ((0, at), (at, size - at)):
             box[k] = span
             yield part.part(box) if isinstance(part, Pick) else part_of(part, box)
+
+
+def _is_one(cell_part: CellPart) -> bool:
+    return cell_part.low == cell_part.high

@@ -110,8 +110,8 @@ def _spans(mapping: RegionMap, box: Box, inputs: Sequence[Cells]) -> Iterator[tu
         operand = operand_of(part, len(inputs))
         if operand is not None:
             cells = inputs[operand]
-            for span in cells.spans(part):
-                yield operand, [*map(_Range.between, cells.bounds, span.low, span.high)]
+            for cell_part in cells.read(part):
+                yield operand, [*map(_Range.between, cells.bounds, cell_part.low, cell_part.high)]
 
 
 def _spans_by_axis(by_axes: Sequence[Any], number: Number) -> Iterator[tuple[int, Sequence[_Range]]]:
@@ -143,7 +143,8 @@ def _by_axis(
         run = runs.get(axis)
         count = 1 if run is None else run.size
         moving = [] if run is None else [(s, step) for s, step in enumerate(run.ways) if step]
-        if used_strides & {s for s, _ in moving}:
+        are_several = len([s for s, _ in moving if len(bounds[s]) > 2]) > 1
+        if are_several or used_strides & {s for s, _ in moving}:
             return None
         used_strides |= {s for s, _ in moving}
         start = part.start[axis]
