@@ -19,7 +19,6 @@ from anydml.dask.natural_chunks import (
     CoordinateMove,
     InputChunks,
     PickChunks,
-    chunk_of,
     natural_bounds,
 )
 from anydml.errors import BindingError
@@ -72,7 +71,7 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     cells = [Cells(layout, tuple(map(_bounds, array.chunks))) for layout, array in zip(layouts, inputs, strict=True)]
     packed = Layout.packed(value.sizes, value.element_size)
     hint = "convert the Dask arrays by .compute(), and pass the results"
-    mapping = RegionMap(program, len(inputs), packed, layouts, indices, partial(_cell_of, cells), hint)
+    mapping = RegionMap(program, len(inputs), packed, layouts, indices, hint)
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
     needs, groups, output_bounds = _within_memory(name, mapping, cells, limit)
     declared = [(composer.operand(INPUT + k).name, array.dtype) for k, array in enumerate(inputs)]
@@ -113,10 +112,6 @@ def _piece(builder: ChunkBuilder, number: Number, chunks: tuple[Chunk, ...], *ar
 
 def _assembled(builder: ChunkBuilder, number: Number, groups: tuple[tuple[Chunk, ...], ...], *pieces: Any) -> Any:
     return builder.assembled(number, groups, pieces)
-
-
-def _cell_of(cells: Sequence[Cells], operand: int, axis: int, at: np.ndarray[Any, Any]) -> Any:
-    return chunk_of(cells[operand].bounds[axis], at)
 
 
 def _bounds(sizes: Sequence[int]) -> Bounds:

@@ -188,7 +188,7 @@ def _pick_cuts(pick: Pick, coordinates: CoordinateMove, chunks: InputChunks) -> 
     at, _ = pick._replace(is_kept=np.ones_like(pick.is_kept)).places(chunks.layout)
     numbers = np.zeros(pick.shift.size, np.int64)
     for coordinate, starts in zip(at, chunks.bounds, strict=True):
-        numbers = numbers * len(starts) + chunk_of(starts, coordinate)
+        numbers = numbers * len(starts) + _chunk_of(starts, coordinate)
     table = numbers.reshape(pick.shift.shape)
     axis_cuts = {}
     # Of the dimensions of an axis the outermost counts, which comes last.
@@ -201,7 +201,7 @@ def _pick_cuts(pick: Pick, coordinates: CoordinateMove, chunks: InputChunks) -> 
     return axis_cuts
 
 
-def chunk_of(bounds: Bounds, at: Array) -> Array:
+def _chunk_of(bounds: Bounds, at: Array) -> Array:
     """The numbers of the chunks that coordinates lie in."""
     return np.searchsorted(bounds, at, "right") - 1
 

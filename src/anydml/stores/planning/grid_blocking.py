@@ -83,8 +83,7 @@ class GridBlocking(Blocking):
         read = reader_of(self.name, inputs, self.constants, free)
         packed = [array.layout.packed for array in (*inputs, *outputs)]
         self.mappings = [
-            RegionMap(program, k, packed[k], packed[: len(inputs)], read, self._cell_of)
-            for k in range(len(inputs), len(packed))
+            RegionMap(program, k, packed[k], packed[: len(inputs)], read) for k in range(len(inputs), len(packed))
         ]
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
@@ -132,7 +131,7 @@ class GridBlocking(Blocking):
                 most = smaller
         return most
 
-    def _cell_of(self, operand: int, axis: int, at: Array) -> Array:
+    def cell_of(self, operand: int, axis: int, at: Array) -> Array:
         """The chunks in which coordinates lie; in a plain file, parts that take as long as a request."""
         store = self.inputs[operand]
         if not store.layout.is_plain:
@@ -163,7 +162,7 @@ class GridBlocking(Blocking):
     def regions(self, output: int, box: Box) -> list[InputBox]:
         """Boxes of inputs that a box of an output needs."""
         mapping = self.mappings[output]
-        return mapping.regions(mapping.within(box))
+        return mapping.regions(mapping.within(box), self.cell_of)
 
     def _held(self, regions: Sequence[InputBox]) -> int:
         """Bytes of boxes of inputs."""

@@ -118,7 +118,6 @@ class RegionMap:
         output: its layout.
         inputs: layouts of all inputs, which are packed.
         read: returns the bytes of a constant, or of an input that holds indices.
-        cell_of: returns the numbers of the cells, such as chunks, in which coordinates of inputs lie.
         hint: what to do if the output needs scratch.
 
     Attributes:
@@ -140,10 +139,9 @@ class RegionMap:
         output: Layout,
         inputs: Sequence[Layout],
         read: ReadOperand,
-        cell_of: CellOf,
         hint: str = BY_FILE,
     ) -> None:
-        self.output, self.inputs, self._cell_of = output, tuple(inputs), cell_of
+        self.output, self.inputs = output, tuple(inputs)
         moves = [move for move in program.moves if move.destination.operand == number and 0 not in move.sizes]
         for move in moves:
             if isinstance(move.source, Access) and program.operands[move.source.operand].role == "scratch":
@@ -197,10 +195,15 @@ class RegionMap:
             for spans in boxes_in(_move_of(move), "destination", pitches, area)
         ]
 
-    def regions(self, parts: Sequence[Move | Pick]) -> list[InputBox]:
-        """Boxes of inputs that parts read; close ones of one input are merged."""
+    def regions(self, parts: Sequence[Move | Pick], cell_of: CellOf) -> list[InputBox]:
+        """Boxes of inputs that parts read; close ones of one input are merged.
+
+        Args:
+            parts: as `within` returns them.
+            cell_of: returns the numbers of the cells, such as chunks, in which coordinates of inputs lie.
+        """
         boxes: list[InputBox] = []
-        for region in self._regions(parts):
+        for region in self._regions(parts, cell_of):
             last = range(max(0, len(boxes) - NEIGHBOURS), len(boxes))
             merged = next((k for k in last if _is_close(region, boxes[k])), None)
             if merged is None:
@@ -209,20 +212,21 @@ class RegionMap:
                 boxes[merged] = _union(region, boxes[merged])
         return boxes
 
-    def _regions(self, parts: Sequence[Move | Pick]) -> Iterator[InputBox]:
+    def _regions(self, parts: Sequence[Move | Pick], cell_of: CellOf) -> Iterator[InputBox]:
         for part in parts:
             if isinstance(part, Pick):
-                yield from (InputBox(part.operand, inner.box) for inner in self._boxes(part))
+                yield from (InputBox(part.operand, inner.box) for inner in self._boxes(part, cell_of))
             elif isinstance(part.source, Access) and part.source.operand < len(self.inputs):
                 yield InputBox(part.source.operand, box_of(part.source, part, self.inputs[part.source.operand]))
 
-    def _boxes(self, pick: Pick) -> Iterator[PickedBox]:
+    def _boxes(self, pick: Pick, cell_of: CellOf) -> Iterator[PickedBox]:
         layout = self.inputs[pick.operand]
-        return pick.boxes(layout, located(pick.move.reads, pick.move.sizes, layout)[1], self._cell_of)
+        return pick.boxes(layout, located(pick.move.reads, pick.move.sizes, layout)[1], cell_of)
 
     def between(
         self,
         parts: Sequence[Move | Pick],
+        cell_of: CellOf,
         box: Box,
         strides: Sequence[int],
         regions: Sequence[InputBox],
@@ -233,6 +237,7 @@ class RegionMap:
 
         Args:
             parts: as `within` returns them.
+            cell_of: as of `regions`.
             box: of the output.
             strides: of its memory, in bytes, by axis; its operand follows those of the regions.
             regions: boxes that hold the elements; what a part reads lies in one of them.
@@ -256,7 +261,7 @@ class RegionMap:
             to = in_box(move.destination, move.sizes, self.output, box, strides, len(regions))
             if isinstance(part, Pick):
                 layout = self.inputs[part.operand]
-                for inner in self._boxes(part):
+                for inner in self._boxes(part, cell_of):
                     place = held_in(part.operand, inner.box)
                     held_box, pitches = regions[place].box, held[place].strides
                     source = in_box(move.reads, move.sizes, layout, held_box, pitches, place)._replace(offset=0)

@@ -186,9 +186,12 @@ class GridBlocks(BlocksWriter):
         """Move the elements of a part of a block from boxes of inputs in memory, and write it."""
         writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
         with self._opened.buffers.lent(math.prod(shape) * kind.itemsize) as flat:
-            mapping, strides = self._blocking.mappings[output], Layout.packed(shape, kind.itemsize).strides
+            blocking, strides = self._blocking, Layout.packed(shape, kind.itemsize).strides
+            mapping = blocking.mappings[output]
             parts = mapping.within(output_box)
-            found, more = mapping.between(parts, output_box, strides, regions, held, self._blocking.constants)
+            found, more = mapping.between(
+                parts, blocking.cell_of, output_box, strides, regions, held, blocking.constants
+            )
             if sizes_of(output_box) != shape:
                 flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
             elif sum(part.bytes_written for part in parts) < flat.size:
