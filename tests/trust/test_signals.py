@@ -106,6 +106,31 @@ def interrupt_each_step(call, *files):
         step += 1
 
 
+@needs_core
+@needs_alarms
+def test_what_a_handler_raises_ends_a_call_of_many_results():
+    x, fired, raised = np.zeros((1024, 1 << 16), np.uint8), 0, 0
+
+    def interrupt(*_):
+        nonlocal fired
+        fired += 1
+        raise Interruption
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for k in range(1, 40):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, k * 1e-3)
+                dml.split(x, 1024)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interruption:
+                raised += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert raised == fired > 0
+
+
 def test_every_step_of_a_first_dispatch_and_of_a_fused_call():
     x = np.arange(300_000, dtype=np.int32)
     tensor = dml.TensorDesc("INT32", x.shape)

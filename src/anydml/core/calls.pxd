@@ -15,7 +15,7 @@ cdef struct Call:
     bint is_in_place # whether the result is x itself
     bint is_unfit    # whether Python must handle the call
     int32_t refused  # whether an index that must be in range is not
-    int count        # pending moves
+    int count        # pending moves; -1 while they run
     int64_t total    # bytes that a call of several batches writes, or 0
     int lookup_count        # of all moves
     Move moves[32]

@@ -40,8 +40,14 @@ def keep_move(c, simplified):
 
 
 def run_moves(c):
-    """Run the pending moves and clear them."""
+    """Run the pending moves and clear them.
+
+    Raises:
+        KeyboardInterrupt: or another exception that a signal handler raises; `count` is then −1.
+    """
+    count = c.count
+    c.count = -1
     if not c.is_unfit:
-        run(c.moves, c.count, c.total)
+        run(c.moves, count, c.total)
     c.count = 0
     return 0

@@ -1,3 +1,4 @@
+from anydml.core.calls cimport Call, run_moves
 from anydml.core.verbs cimport ROOM, Box, Item, Maker, Numbers, _refuse
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
@@ -23,6 +24,16 @@ cdef inline void begin_call(Maker *make, object out, list parts, bint may_update
     make.inputs.count = 1
     make.is_trial = False
     make.may_update = may_update
+
+cdef extern from *:
+    """
+    static int anydml_raise_pending(void) { return -1; }
+    """
+    int raise_pending "anydml_raise_pending"() except -1  # an error that is set already
+
+# Run the pending moves; what that raises stays set.
+cdef inline void finish_moves(Call *c) noexcept:
+    (<int (*)(Call *) noexcept>run_moves)(c)
 
 cdef list held(object arrays)
 cdef int again(Maker *make) except -1

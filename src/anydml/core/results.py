@@ -16,7 +16,7 @@ from cython.cimports.anydml.core.arrays import (
     numpy_dtype,
     read_output,
 )
-from cython.cimports.anydml.core.calls import Call, add_fill, add_move, run_moves
+from cython.cimports.anydml.core.calls import Call, add_fill, add_move
 from cython.cimports.anydml.core.looking import copy_looked_up
 from cython.cimports.anydml.core.moving import put_numbers, run_plan
 from cython.cimports.anydml.core.ranges import Range, are_all_disjoint, are_disjoint
@@ -62,9 +62,11 @@ def again(make):
 
 
 def end_call(make, done):
-    """Run the pending moves and return the results; None to fall back to Python, if not `done` or after an error."""
-    if done < 0:
-        PyErr_Clear()
+    """Run the pending moves and return the results; None to fall back to Python, if not `done` or after an error.
+
+    Raises:
+        KeyboardInterrupt: or another exception that a signal handler raised while moves ran.
+    """
     result: object = None
     if make.parts != cython.NULL:
         result = cython.cast(object, make.parts)
@@ -74,12 +76,16 @@ def end_call(make, done):
     if done > 0:
         if make.call.has_out:
             notify_written(result, make.call.kind)
-        run_moves(make.call)
+        finish_moves(make.call)
         done = not (make.call.is_unfit or make.call.refused)
     while make.blocks != cython.NULL:
         before = cython.cast(cython.pointer(int64_t), make.blocks[0])
         free(make.blocks)
         make.blocks = before
+    if make.call.count < 0:
+        raise_pending()
+    if done < 0:
+        PyErr_Clear()
     return result if done > 0 else None
 
 
