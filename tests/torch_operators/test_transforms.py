@@ -168,6 +168,20 @@ def test_gradients_of_tangents():
     assert torch.allclose(x.grad, (x.cos() - x.sin()).detach() * torch.tensor([1, 0, 0, 2]))
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_of_a_batch(case):
+    ours, _, data = both(case)
+    data = [tensor.clone().requires_grad_() for tensor in data]
+    for result in filter(lambda result: result.requires_grad, ours(*data)):
+        incoming = torch.stack([torch.ones_like(result), result.detach() + 1, torch.zeros_like(result)])
+        gradients = partial(torch.autograd.grad, result, data, allow_unused=True, retain_graph=True)
+        batched = gradients(incoming, is_grads_batched=True)
+        for k, one in enumerate(incoming):
+            for whole, wanted in zip(batched, gradients(one), strict=True):
+                assert (whole is None) == (wanted is None)
+                assert whole is None or torch.equal(whole[k], wanted)
+
+
 def test_functions_on_arrays_refuse_tangents():
     x, out = torch.rand(4, 6), torch.zeros(6, 4)
     flip_twice = dml.fuse(lambda x: x.flip(0).flip(1))

@@ -31,7 +31,7 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     """Accumulate the gradient at the elements that were read."""
     (indices,) = ctx.saved_tensors
     axis, size = ctx.axis, ctx.shape[ctx.axis]
-    flat = grad.flatten(axis, axis + indices.ndim - 1) if indices.ndim else grad.unsqueeze(axis)
+    flat = grad.reshape(*ctx.shape[:axis], indices.numel(), *ctx.shape[axis + 1 :])
     zeros = grad.new_zeros(ctx.shape)
     return first_gradient(ctx, zeros.index_add(axis, _coordinates(indices, size).reshape(-1), flat))
 
@@ -79,12 +79,8 @@ def _sample_shape(x: Any, batch_dim: int | None) -> tuple[int, ...]:
 
 
 def _coordinates(indices: Any, size: int) -> Any:
-    """Return indices as INT64 coordinates: negative ones of a signed type count from the end, then all are clamped."""
-    wide = indices.to(torch.int64)
-    if indices.dtype is torch.uint64:
-        # Indices of 2^63 and above have wrapped to negative numbers.
-        return torch.where(wide < 0, size - 1, wide.clamp(max=size - 1))
-    return torch.where(wide < 0, wide + size, wide).clamp(0, torch.sym_max(size - 1, 0))
+    """Return the coordinates that are read, as INT64."""
+    return call(NAME, torch.arange(size, device=indices.device), indices, 0, "clamp")
 
 
 RULES = Rules(_setup, _backward, _batch)

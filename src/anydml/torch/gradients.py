@@ -1,9 +1,14 @@
-"""Gradients of the operators, composed of operators that are differentiable themselves."""
+"""Gradients of the operators, composed of operators that are differentiable themselves.
+
+Those of lists are PyTorch's own, which also take the batches of ``torch.autograd.grad(…, is_grads_batched=True)``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import torch
 
 from anydml.infer import axis_of
 from anydml.operators.slice1 import copy_start
@@ -47,7 +52,7 @@ SETUP: dict[str, Callable[..., None]] = {
 
 def split_backward(ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:
     """Join the gradients of the parts."""
-    return first_gradient(ctx, call("join", grads, ctx.axis))
+    return first_gradient(ctx, torch.cat([*grads], ctx.axis))
 
 
 split_training_backward = split_backward
@@ -55,15 +60,13 @@ split_training_backward = split_backward
 
 def join_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     """Split the gradient by the inputs' lengths."""
-    parts = call("split", grad, ctx.lengths, ctx.axis or 0)
-    if ctx.axis is None:
-        parts = [part.reshape(shape) for part, shape in zip(parts, ctx.shapes, strict=True)]
-    return first_gradient(ctx, parts)
+    parts = torch.split(grad, ctx.lengths, ctx.axis or 0)
+    return first_gradient(ctx, [part.reshape(shape) for part, shape in zip(parts, ctx.shapes, strict=True)])
 
 
 def concat_training_backward(ctx: Any, grad: Any, _: Any) -> tuple[Any, ...]:
     """Split the gradient by the inputs' lengths; the lengths have no gradient."""
-    return first_gradient(ctx, call("split", grad, ctx.lengths, ctx.axis))
+    return join_backward(ctx, grad)
 
 
 def slice_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
