@@ -138,11 +138,11 @@ def check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> tuple[Sizes, b
     if len(shifts) != 1 and len(shifts) != len(axes):
         message = f"{name}: shift has {count_noun(len(shifts), 'entry')}, but axis has {len(axes)}"
         raise DescError(message, name, "shift", "one entry per axis, or one for all")
-    by: Sizes = tuple([_shifted(shifts, axes, d) for d in range(rank)])
+    by: Sizes = tuple([shift_along(shifts, axes, d) for d in range(rank)])
     return by, False
 
 
-def _shifted(shifts: Sizes, axes: Sizes, axis: int) -> int:
+def shift_along(shifts: Sizes, axes: Sizes, axis: int) -> int:
     """Return by how much an axis is shifted in all."""
     shift: int = 0
     for k in range(len(axes)):

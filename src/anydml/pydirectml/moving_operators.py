@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from anydml import infer
 from anydml.errors import DescTypeError
 from anydml.fields import integer, integers
+from anydml.moves.sizing import Numbers
+from anydml.moves.verbs import Maker
 from anydml.operators.element_wise_identity import ElementWiseIdentityOperatorDesc
 from anydml.operators.enums import InterpolationMode, PaddingMode
 from anydml.operators.enums import Size2D as Scale
@@ -15,6 +17,7 @@ from anydml.operators.gather import GatherOperatorDesc
 from anydml.operators.join import JoinOperatorDesc
 from anydml.operators.padding import PaddingOperatorDesc
 from anydml.operators.slice1 import Slice1OperatorDesc
+from anydml.operators.split import split_rule
 from anydml.operators.upsample_2d import Upsample2dOperatorDesc
 from anydml.pydirectml.builder import GraphBuilder
 from anydml.pydirectml.enums import TensorDataType
@@ -59,6 +62,25 @@ def slice(
     return _scope(input).add(desc, input)
 
 
+class _Windows(Maker):
+    """Makes results that are windows of a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.results: list[Expression] = []
+
+    def cut(self, x: Expression, axis: int, start: int, size: int, step: int) -> Expression:
+        """A window of all other axes."""
+        sizes = x.tensor.sizes
+        offsets, windows, steps = [0] * len(sizes), [*sizes], [1] * len(sizes)
+        offsets[axis], windows[axis], steps[axis] = start, size, step
+        return slice(x, offsets, windows, steps)
+
+    def store(self, x: Expression) -> None:
+        """The next result is a window."""
+        self.results.append(x)
+
+
 def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> list[Expression]:
     """Split a tensor along an axis, like DirectMLX's Split; parts may stay unused.
 
@@ -76,13 +98,9 @@ def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> lis
     sizes = input.tensor.sizes
     axis = infer.axis_of("split", len(sizes), integer("split", "axis", axis))
     lengths = integers("split", "output_axis_sizes", output_axis_sizes)
-    parts, start = [], 0
-    for length in infer.part_sizes("split", lengths, sizes[axis], axis):
-        offsets = [start if d == axis else 0 for d in range(len(sizes))]
-        window = [length if d == axis else size for d, size in enumerate(sizes)]
-        parts.append(slice(input, offsets, window, [1] * len(sizes)))
-        start += length
-    return parts
+    make = _Windows()
+    split_rule(make, input, Numbers(infer.part_sizes("split", lengths, sizes[axis], axis)), axis)
+    return make.results
 
 
 def join(input: Sequence[Expression], axis: int) -> Expression:

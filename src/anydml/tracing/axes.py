@@ -12,13 +12,14 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from anydml.errors import FuseIndexError
 from anydml.moves.accesses import strided
-from anydml.moves.open_numbers import is_clamped, larger
+from anydml.moves.sizing import Numbers
+from anydml.operators.axis_functions import roll_rule, shift_along
 from anydml.text import count_noun
 from anydml.tracing import verbs
 from anydml.tracing.constants import wholes
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import axes_of, axis_of, cut, join, permute, resized
+from anydml.tracing.verbs import axes_of, axis_of, by_rule, cut, permute, resized
 
 
 def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, copy: Any = None) -> TracedArray:
@@ -216,26 +217,12 @@ def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
     """Roll elements along axes with wrap-around; a flattened array by default."""
     by = wholes(shift)
     if axis is None:
-        return verbs.reshape(roll(ravel(x), sum(by), 0), x.shape)
+        return by_rule(roll_rule, x, Numbers((sum(by),)), True)[0]
     axes = axes_of(x, axis, are_distinct=False)
     if len({1, len(by), len(axes)}) > 2:
         raise broken(f"{len(by)} shifts along {len(axes)} axes")
-    shifts: dict[int, Any] = {}
-    for k in range(max(len(by), len(axes))):
-        one = axes[k if len(axes) > 1 else 0]
-        shifts[one] = shifts.get(one, 0) + by[k if len(by) > 1 else 0]
-    for one, total in shifts.items():
-        if type(total) is int and not total:
-            continue
-        size = x.shape[one]
-        if is_clamped(total, size):
-            turn = total % larger(1, size)
-            x = join([cut(x, one, size - turn, turn), cut(x, one, 0, size - turn)], one)
-            continue
-        turn = total if 0 <= total < size else total + size if -size <= total < 0 else total % size if size else 0
-        if turn:
-            x = join([cut(x, one, size - turn, turn), cut(x, one, 0, size - turn)], one)
-    return x
+    along = axes * len(by) if len(axes) == 1 else axes
+    return by_rule(roll_rule, x, Numbers([shift_along(tuple(by), along, d) for d in range(x.ndim)]), False)[0]
 
 
 def roll_dims(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:

@@ -11,6 +11,7 @@ import numpy as np
 from anydml.arrays import read_argument
 from anydml.arrays.receive import adapter_of
 from anydml.errors import FuseIndexError
+from anydml.moves.wrapped_indices import wrapped
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
@@ -95,8 +96,7 @@ def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]
     if array.size and (int(array.min()) < -size or int(array.max()) >= size):
         outside = int(array.min()) if int(array.min()) < -size else int(array.max())
         raise broken(f"index {outside} is out of range for an axis of size {size}", FuseIndexError)
-    wide = array.astype(np.int64)
-    return np.where(wide < 0, wide + size, wide)
+    return wrapped(array, size)
 
 
 def traced_or_known(given: Any) -> Any:

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.fields import MOST_ITEMS
+from anydml.moves.sizing import Numbers
+from anydml.operators.repeating import repeat_rule
+from anydml.operators.tile import tile_rule
 from anydml.tracing.axes import at_least, expand_dims, ravel, swapaxes, transpose
 from anydml.tracing.constants import arrays_of, dtype_of, is_list, known, trace_of, whole, wholes
 from anydml.tracing.indexing import at
@@ -22,6 +25,7 @@ from anydml.tracing.verbs import (
     astype,
     axis_of,
     broadcast,
+    by_rule,
     cut,
     fill,
     join,
@@ -191,12 +195,8 @@ def split_sizes(x: TracedArray, sizes: Any, dim: int = 0) -> tuple[TracedArray, 
 def tile(x: TracedArray, reps: Any) -> TracedArray:
     """Repeat an array along its axes."""
     counts = wholes(reps)
-    rank = max(len(counts), x.ndim)
-    counts = [1] * (rank - len(counts)) + counts
-    sizes = [1] * (rank - x.ndim) + [*x.shape]
-    apart = reshape(x, [n for size in sizes for n in (1, size)])
-    repeated = broadcast(apart, [n for pair in zip(counts, sizes, strict=True) for n in pair])
-    return reshape(repeated, [count * size for count, size in zip(counts, sizes, strict=True)])
+    counts = [1] * (x.ndim - len(counts)) + counts
+    return by_rule(tile_rule, x, Numbers(counts))[0]
 
 
 def tile_dims(x: TracedArray, repeats: Sequence[int]) -> TracedArray:
@@ -223,11 +223,10 @@ def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
 
 def repeat_each(x: TracedArray, count: Any, axis: int) -> TracedArray:
     """Repeat every element along an axis `count` times."""
-    count, size = whole(count), x.shape[axis]
+    count = whole(count)
     if count < 0:
         raise broken(f"repeats is {count}: it must be 0 or more")
-    apart = broadcast(reshape(x, resized(x, axis, size, 1)), resized(x, axis, size, count))
-    return reshape(apart, resized(x, axis, size * count))
+    return by_rule(repeat_rule, x, Numbers((count,)), axis)[0]
 
 
 def expand(x: TracedArray, size: Sequence[int]) -> TracedArray:

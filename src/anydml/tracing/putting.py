@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import FuseIndexError
-from anydml.functions.calling import check_size
 from anydml.moves.accesses import strided
 from anydml.moves.compose import SCRATCH
 from anydml.moves.move import Outside
 from anydml.moves.sizing import Numbers
-from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.moves.value_maker import Lazy
 from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_rule
 from anydml.operators.element import Element
 from anydml.operators.element_wise_if import where_rule
@@ -22,9 +21,7 @@ from anydml.tracing.constants import whole
 from anydml.tracing.picking import check_dtype_of, index_array
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import broadcast, common_shape, native, reshape
-
-REASON = "elements are written over others"
+from anydml.tracing.verbs import broadcast, by_rule, common_shape, maker, native, reshape
 
 _MASKS = frozenset(map(np.dtype, ("bool", "int8", "uint8")))
 
@@ -82,12 +79,6 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
     return x.made(*make.values())
 
 
-def maker(x: TracedArray) -> ValueMaker:
-    """Return what makes values of x's elements by operators' rules."""
-    composer, name, dtype = x.trace.composer, x.trace.name, x.element
-    return ValueMaker(composer, x.itemsize, lambda sizes: check_size(name, sizes, dtype), REASON)
-
-
 def check_same(x: TracedArray, part: TracedArray) -> None:
     """Check that elements can replace others.
 
@@ -138,9 +129,8 @@ def choose(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedArray:
         raise refused(f"{mask!r} as a mask", "pass the result of comparing it with 0")
     if x.element != y.element:
         raise refused(f"{x!r} and {y!r} in one array", "convert them to one dtype first")
-    make, sizes = maker(x), common_shape([mask.shape, x.shape, y.shape])
-    where_rule(make, Lazy(x.value), Lazy(y.value), Lazy(mask.value), Numbers(sizes))
-    return x.made(*make.values())
+    sizes = common_shape([mask.shape, x.shape, y.shape])
+    return by_rule(where_rule, x, Lazy(y.value), Lazy(mask.value), Numbers(sizes))[0]
 
 
 def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
@@ -152,12 +142,10 @@ def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
         raise broken(f"a triangle of {x!r}: it must have at least two dimensions")
     if not x.count:
         return x
-    make = maker(x)
     # Comparing an open diagonal makes a guard.
     k = max(min(whole(k), BEYOND_DIAGONALS - 1), -BEYOND_DIAGONALS)
     zero, begin, end = (check_triu if is_upper else check_tril)("triangle", x.shape, k)
     if x.element.hasobject:
         # Strings are moved by their positions: the bytes of zero are those of the first one.
         zero = Element(x.trace.pattern(np.zeros((), x.element)))
-    diagonal_matrix_rule(make, Lazy(x.value), zero, begin, end)
-    return x.made(*make.values())
+    return by_rule(diagonal_matrix_rule, x, zero, begin, end)[0]

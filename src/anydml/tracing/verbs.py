@@ -6,7 +6,7 @@ Those that select by indices are in `picking`, and those that replace elements i
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,16 @@ from anydml.arrays.receive import adapter_of
 from anydml.functions.calling import check_size
 from anydml.moves.new_axes import in_parts
 from anydml.moves.open_numbers import are_same, is_one
+from anydml.moves.sizing import Numbers
 from anydml.moves.value import Value
+from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.operators.split import split_rule
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.short_integers import exact
 from anydml.tracing.trace import TracedArray, needing
+
+REASON = "elements are written over others"
 
 
 def axis_of(x: TracedArray, axis: Any) -> int:
@@ -80,13 +85,22 @@ def cut(x: TracedArray, axis: int, start: int, size: int, step: int = 1) -> Trac
     return window(x, starts, resized(x, axis, size), steps)
 
 
+def maker(x: TracedArray) -> ValueMaker:
+    """Return what makes values of x's elements by operators' rules."""
+    composer, name, dtype = x.trace.composer, x.trace.name, x.element
+    return ValueMaker(composer, x.itemsize, lambda sizes: check_size(name, sizes, dtype), REASON)
+
+
+def by_rule(rule: Callable[..., None], x: TracedArray, *arguments: Any) -> list[TracedArray]:
+    """Return the results of an operator's rule on an array."""
+    make = maker(x)
+    rule(make, Lazy(x.value), *arguments)
+    return [x.made(value) for value in make.values()]
+
+
 def parts_of(x: TracedArray, axis: int, sizes: Sequence[int]) -> list[TracedArray]:
     """Cut an axis into parts of these sizes."""
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(cut(x, axis, start, size))
-        start += size
-    return parts
+    return by_rule(split_rule, x, Numbers(sizes), axis)
 
 
 def broadcast(x: TracedArray, shape: Any) -> TracedArray:

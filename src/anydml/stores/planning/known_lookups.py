@@ -11,6 +11,7 @@ from anydml.engines.common import index_error
 from anydml.errors import BindingError
 from anydml.moves import Access, Fill, Lookup, Move, Program
 from anydml.moves.simplify import simplify
+from anydml.moves.wrapped_indices import wrapped
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.copies import MAX_COPIES, MAX_SINGLE_COPIES, RunCopies, copies_of
 from anydml.stores.planning.picks import Pick, distances
@@ -138,7 +139,7 @@ def _rows(program: Program, pick: Pick) -> RunCopies | None:
 def _indices(
     program: Program, lookup: Lookup, by: list[int], sizes: tuple[int, ...], read: ReadOperand
 ) -> tuple[Array, Array]:
-    """The indices at each coordinate of some dimensions, and which of them lie inside; as `wrapped`."""
+    """The indices at each coordinate of some dimensions, and which of them lie inside; as `_checked`."""
     dtype = np.dtype(lookup.dtype)
     flat = read(lookup.operand)[lookup.offset :]
     strides = tuple(lookup.strides[k] for k in by)
@@ -149,20 +150,16 @@ def _indices(
         raise AssertionError("indices lie within their operand")
     raw = np.lib.stride_tricks.as_strided(flat[: dtype.itemsize].view(dtype), (*sizes, 1), (*strides, dtype.itemsize))
     numbers = raw[..., 0]
-    return wrapped(program, lookup, numbers)
+    return _checked(program, lookup, numbers)
 
 
-def wrapped(program: Program, lookup: Lookup, indices: Array) -> tuple[Array, Array]:
+def _checked(program: Program, lookup: Lookup, indices: Array) -> tuple[Array, Array]:
     """Indices, of which negative ones count from the end, and which of them lie inside.
 
     Raises:
         IndexError: one lies outside, where that is refused.
     """
-    if indices.dtype.kind == "u":
-        index = np.minimum(indices, np.uint64(1 << 62)).astype(np.int64)
-    else:
-        index = indices.astype(np.int64)
-        index = np.where(index < 0, index + lookup.size, index)
+    index = wrapped(indices, lookup.size)
     inside = (index >= 0) & (index < lookup.size)
     if lookup.outside == "refuse" and not inside.all():
         raise index_error(program, lookup, int(indices[~inside].reshape(-1)[0]))
