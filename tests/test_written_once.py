@@ -22,6 +22,9 @@ MOVING = (
 MADE = {"Move", "Access", "Lookup"}
 AGAIN = {"moves", "lower", "by_numpy", "in_place", "_updated", "_pick", "chosen", "surrounded", "scattered"}
 """Names of functions that spell an operator beside its rule."""
+CUTS = {"cut", "slice", "window", "windows", "narrow", "split"}
+INDEPENDENT = ("proving/", "referee/", "engines/reference/", "engines/cuda/")
+"""What checks the rules, or runs where they cannot."""
 
 
 def made(call):
@@ -30,6 +33,32 @@ def made(call):
     if names[-1] == "new" and call.args:
         names = ast.unparse(call.args[0]).split(".")
     return names[-1] if names[-1] in MADE else None
+
+
+def names(*nodes):
+    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def running_starts(loop):
+    """Yield the cuts in a loop that begin where the one before ends, as SPLIT's and JOIN's rules do."""
+    added = [
+        each for each in ast.walk(loop) if isinstance(each, ast.AugAssign) and not isinstance(each.value, ast.Call)
+    ]
+    sums = {each.target.id for each in added if isinstance(each.target, ast.Name)}
+    for each in ast.walk(loop):
+        if isinstance(each, ast.Assign) and sums & names(each.value):
+            sums |= names(each.targets[0])
+    for call in ast.walk(loop):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in CUTS and sums & names(*call.args):
+            yield call
+
+
+def wraps(node):
+    """Whether an expression counts negative indices from the end, as `moves.wrapped_indices` does."""
+    if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("where") and len(node.args) == 3):
+        return False
+    test, wrapped, index = map(ast.unparse, node.args)
+    return test == f"{index} < 0" and index in wrapped.split(" + ")
 
 
 def problems():
@@ -48,6 +77,10 @@ def problems():
                     stubs |= {name} if marks.startswith("function(") else set()
                     if name in AGAIN or "_lower" in name or "compose" in name or name.endswith("_moves"):
                         yield f"{at} spells an operator again: {name}"
+            if isinstance(node, ast.For | ast.While) and not place.startswith(("operators/", *INDEPENDENT)):
+                yield from (f"{place}:{call.lineno} cuts where the part before ends" for call in running_starts(node))
+            if wraps(node) and not place.startswith(("moves/", *INDEPENDENT)):
+                yield f"{at} wraps indices"
             if isinstance(node, ast.Call) and made(node) and not place.startswith(MOVING):
                 yield f"{at} makes a {made(node)} by hand"
     yield from (f"{twins[name]} is a twin of operators' {name}" for name in sorted(stubs & twins.keys()))
@@ -56,3 +89,9 @@ def problems():
 
 def test_operators_are_written_once():
     assert [*problems()] == []
+
+
+def test_other_spellings_are_noticed():
+    loop = "for n in sizes:\n    parts.append(x.narrow(axis, at, n))\n    at += n"
+    assert [*running_starts(ast.parse(loop))]
+    assert wraps(ast.parse("np.where(i < 0, n + i, i)").body[0].value)
