@@ -232,3 +232,34 @@ def test_many_pieces_of_experts_and_other_tensors_are_written(tmp_path, options)
     save_file(own, tmp_path / "x.safetensors")
     stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", **options).run()
     assert stores.verify(tmp_path / "x.safetensors", tmp_path / "out") is None
+
+
+def sparse(path, entries):
+    """A file of tensors of float16, by names and shapes, of which no byte is on the disk."""
+    header, at = {}, 0
+    for name, shape in entries:
+        size = 2 * int(np.prod(shape))
+        header[name] = {"dtype": "F16", "shape": [*shape], "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + at)
+    return at
+
+
+@pytest.mark.parametrize("sizes", [(8, 32), (32, 64), (128, 256), (512, 1024), (1024, 1024), (2048, 2048)], ids=str)
+@pytest.mark.parametrize("options", [{"ranks": 4}, {"ranks": {"fsdp": 4}}, {"ranks": {"tp": 2, "ep": 2}}], ids=str)
+def test_experts_of_any_size_are_read_and_written_by_few_requests(tmp_path, options, sizes):
+    entries = []
+    for layer in range(8):
+        for k in range(max(8, (24 << 20) // (2 * sizes[0] * sizes[1]) // 8)):
+            own = f"model.layers.{layer}.mlp.experts.{k}"
+            entries += [(f"{own}.{name}_proj.weight", sizes) for name in ("gate", "up")]
+            entries.append((f"{own}.down_proj.weight", sizes[::-1]))
+        entries.append((f"model.layers.{layer}.input_layernorm.weight", sizes[1:]))
+    total = sparse(tmp_path / "x.safetensors", entries)
+    totals = stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", **options).totals
+    assert totals.bytes_read_again == 0
+    assert totals.reads <= MOST_A_GIB * total / (1 << 30) + 8
+    assert totals.writes <= MOST_A_GIB * totals.bytes_written / (1 << 30) + 8

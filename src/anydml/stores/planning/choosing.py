@@ -22,8 +22,8 @@ GOOD, NEAR = 8 << 20, 4 << 20
 """Bytes of a block from which longer requests gain little, also on slow mounts; and of one that is moved in a cache, or
 of a read that is long enough on such mounts."""
 
-MAX_LONG_BLOCK, MIN_LENGTHENING = 32 << 20, 1.2
-"""Maximum size in bytes of a block that is larger for longer reads, and how much longer these must be."""
+MAX_LONG_BLOCK, MIN_LENGTHENING = 40 << 20, 1.2
+"""Maximum size in bytes of a block that is larger for longer requests, and how much longer these must be."""
 
 CACHED = 8 << 20
 """Bytes of a block that still fits in a cache when it is written."""
@@ -65,11 +65,14 @@ def chosen(group: MoveGroup, max_bytes: int) -> Cut | None:
 
 
 def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
-    """A cut into larger blocks, where that makes short requests longer and nothing is moved in a cache."""
+    """A cut into larger blocks, where that makes short requests longer: nothing moves in a cache, or to many files."""
     operand = group.operands(cut.side)[0]
-    io, more = _middle_io(group, cut, operand), cut
-    while not io.moves and _mean(io) < NEAR:
-        more = more._replace(height=2 * more.height) if cut.pitch else more._replace(width=2 * more.width)
+    io, more, step = _middle_io(group, cut, operand), cut, cut.width
+    while (not io.moves or group.is_divided) and _mean(io) < NEAR:
+        if cut.pitch:
+            more = more._replace(height=2 * more.height)
+        else:
+            more = more._replace(width=more.width + (step if group.is_divided else more.width))
         if more.height * more.width > MAX_LONG_BLOCK:
             break
         try:
@@ -95,7 +98,9 @@ def _mean(io: BlockIO) -> float:
 
 def _candidates(group: MoveGroup, max_bytes: int) -> Iterator[tuple[Cut, int]]:
     """Candidate cuts, the simplest first, and the numbers of the rounds in which they are tried."""
-    sizes = dict.fromkeys((min(GOOD, max_bytes), min(GOOD, NEAR, max_bytes), max_bytes))
+    # What is divided is lengthened after that, as far as its requests gain by it.
+    largest = min(GOOD, max_bytes) if group.is_divided else max_bytes
+    sizes = dict.fromkeys((min(GOOD, max_bytes), min(GOOD, NEAR, max_bytes), largest))
     for number, size in enumerate(sizes):
         for side in group.sides:
             for gap in _gaps(side):
@@ -115,7 +120,8 @@ def _gaps(side: Side) -> Sequence[int]:
 
 def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
     """The pitches by which every operand can be cut."""
-    if group.copies:
+    # What is divided is read as it lies in its file, by long requests.
+    if group.copies or group.is_divided:
         return
     operands = group.operands(side)
     steps = {stride for move in group.moves for stride in end_of(move, side).strides}

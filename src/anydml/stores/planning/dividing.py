@@ -14,7 +14,8 @@ from anydml.stores.planning.spaced_moves import GroupAndFile, spaced_moves
 from anydml.stores.planning.writers import Writers
 
 MIN_MEAN = 64 << 10
-"""Minimum mean size in bytes of outputs that are written as their sources are read."""
+"""Minimum mean size in bytes of outputs that are written as their sources are read, where known bytes lie
+between them."""
 
 MAX_UNEVEN = 8
 """Outputs for a move, at least, where outputs are written as their sources are read."""
@@ -36,7 +37,10 @@ def divided(
             by_source.setdefault(number, []).append(writers.some(fits & (sources[:, 0] == number)))
     for source, of_source in by_source.items():
         outputs = np.concatenate([writers.outputs for writers in of_source])
-        if np.unique(places.file[outputs]).size > 1 and places.size[outputs].mean() >= MIN_MEAN:
+        files = np.unique(places.file[outputs])
+        # Known bytes between outputs, as in distributed checkpoints, make each a request.
+        are_apart = not places.between.keys().isdisjoint(files.tolist())
+        if files.size > 1 and (not are_apart or places.size[outputs].mean() >= MIN_MEAN):
             yield source, of_source
 
 

@@ -67,6 +67,15 @@ class Transfer(NamedTuple):
         return sizes
 
     @property
+    def run_offsets(self) -> Numbers:
+        """Offset of each run in the file."""
+        if self.counts is None:
+            return self.file
+        before = np.cumsum(self.lengths) - self.lengths
+        offsets: Numbers = before + np.repeat(self.file - before[np.cumsum(self.counts) - self.counts], self.counts)
+        return offsets
+
+    @property
     def bytes(self) -> int:
         """Total bytes."""
         return int(self.lengths.sum())
@@ -106,10 +115,11 @@ def adjacent(writes: Iterable[Transfer]) -> Iterator[Transfer]:
     for write in writes:
         by_operand.setdefault(write.operand, []).append(write)
     for operand, several in by_operand.items():
-        if len(several) == 1 or not can_scatter() or any(write.counts is not None for write in several):
+        if len(several) == 1 or not can_scatter():
             yield from several
             continue
-        file, buffer, lengths = (np.concatenate([write[k] for write in several]) for k in (1, 2, 3))
+        file = np.concatenate([write.run_offsets for write in several])
+        buffer, lengths = (np.concatenate([write[k] for write in several]) for k in (2, 3))
         order = np.argsort(file, kind="stable")
         file, buffer, lengths = file[order], buffer[order], lengths[order]
         begins = np.flatnonzero(np.concatenate([[True], file[1:] != (file + lengths)[:-1]]))

@@ -172,13 +172,12 @@ class PlainFile:
 
     def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> None:
         view, one = buffer.data, self.read if is_read else self.write
-        longest = int(np.max(lengths, initial=1))
-        max_runs = MAX_RUNS_AT_ONCE if is_read else max(1, min(MAX_RUNS_AT_ONCE, MAX_WRITE // longest))
         while starts.size:
             whole = done = rest = 0
-            if min(max_runs, starts.size) > 1 and can_scatter():
-                done = request(self.descriptor, buffer, starts[:max_runs], lengths[:max_runs], at, is_read)
-                ends = np.cumsum(lengths[:max_runs])
+            ends = np.cumsum(lengths[:MAX_RUNS_AT_ONCE])
+            count = ends.size if is_read else int(np.searchsorted(ends, MAX_WRITE, "right"))
+            if count > 1 and can_scatter():
+                done = request(self.descriptor, buffer, starts[:count], lengths[:count], at, is_read)
                 whole = int(np.searchsorted(ends, done, "right"))
                 rest = done - int(ends[whole - 1]) if whole else done
             if rest or not done:
