@@ -108,7 +108,10 @@ def interrupt_each_step(call, *files):
 
 @needs_core
 @needs_alarms
-def test_what_a_handler_raises_ends_a_call_of_many_results():
+@pytest.mark.parametrize(
+    "call", [lambda x: dml.split(x, 1024), lambda x: dml.sequence(x, 0, 1)], ids=["split", "sequence"]
+)
+def test_what_a_handler_raises_ends_a_call(call):
     x, fired, raised = np.zeros((1024, 1 << 16), np.uint8), 0, 0
 
     def interrupt(*_):
@@ -121,7 +124,7 @@ def test_what_a_handler_raises_ends_a_call_of_many_results():
         for k in range(1, 40):
             try:
                 signal.setitimer(signal.ITIMER_REAL, k * 1e-3)
-                dml.split(x, 1024)
+                call(x)
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except Interruption:
                 raised += 1

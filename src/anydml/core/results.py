@@ -221,5 +221,8 @@ def count_up(make, to, start, delta):
         raise REFUSED
     plan.to, plan.start, plan.delta, plan.type = to.data, start, delta, -element if is_float else element
     count = element_count(c.to.rank, c.to.n)
+    pending = c.count
+    c.count = -1
     run_plan(put_numbers, cython.address(plan), count, count * max(element, NUMBER_EFFORT))
+    c.count = pending
     return 0
