@@ -21,7 +21,7 @@ from benchmarks.report import Result
 CYCLES = 2_000_000_000
 """Clock cycles a second, of the fastest GPUs."""
 
-LEAST_AHEAD, MOST_AHEAD = 0.0005, 0.03
+MIN_AHEAD, MAX_AHEAD = 0.0005, 0.03
 """Seconds that the GPU idles before a run, so that the host is ahead of it and no launch is waited for."""
 
 
@@ -94,7 +94,7 @@ def _ahead(run: Run) -> float:
         run(0)
         times.append(time.perf_counter() - start)
     torch.cuda.synchronize()
-    return min(MOST_AHEAD, max(LEAST_AHEAD, 2 * statistics.median(times)))
+    return min(MAX_AHEAD, max(MIN_AHEAD, 2 * statistics.median(times)))
 
 
 class CopyLimit:

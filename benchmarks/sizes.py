@@ -31,7 +31,7 @@ from benchmarks.measure import machine
 from benchmarks.size_cases import CASES, SIZES, WAYS, Run, SizeWork
 from benchmarks.size_cells import ALONE, STATES, Cell, Kept, key_of, size_text, summary, table
 
-ROUNDS, QUICK_ROUNDS, LEAST_ROUNDS = 31, 5, 7
+ROUNDS, QUICK_ROUNDS, MIN_ROUNDS = 31, 5, 7
 LONG = 2.0
 """Seconds that a cell may take before it has fewer rounds."""
 
@@ -39,7 +39,7 @@ TURN = 2e-4
 """Seconds that a run's turn in a round takes, about: calls that take less are repeated."""
 
 WARM = 0.05
-MOST_WARM_CALLS = 2000
+MAX_WARM_CALLS = 2000
 """Seconds, and calls, by which a run gets into its stride before it is timed."""
 
 PATIENCE = 60.0
@@ -86,7 +86,7 @@ def measured(runs: Mapping[str, Run], rounds: int, state: str) -> dict[str, list
     counts, whole = {}, 0.0
     for name, run in runs.items():
         end, calls = time.perf_counter() + WARM, 0
-        while calls < 64 or (time.perf_counter() < end and calls < MOST_WARM_CALLS):
+        while calls < 64 or (time.perf_counter() < end and calls < MAX_WARM_CALLS):
             run()
             calls += 1
             if calls >= 3 and time.perf_counter() > end + WARM:
@@ -99,7 +99,7 @@ def measured(runs: Mapping[str, Run], rounds: int, state: str) -> dict[str, list
     times: dict[str, list[float]] = {name: [] for name in runs}
     names, order = [*runs], random.Random(7)
     threads = dml.get_num_threads()
-    for _ in range(min(rounds, max(LEAST_ROUNDS, int(LONG / whole)))):
+    for _ in range(min(rounds, max(MIN_ROUNDS, int(LONG / whole)))):
         order.shuffle(names)
         for name in names:
             if ALONE in runs and name.startswith("anydml"):

@@ -38,8 +38,8 @@ from anydml.referee.no_cases import reason_of
 from anydml.referee.operators import OPERATORS
 from anydml.referee.schema_texts import first_versions
 from anydml.referee.takers import takers
-from anydml.tracing.numpy_words import NUMPY
-from anydml.tracing.torch_words import TORCH
+from anydml.tracing.numpy_table import NUMPY
+from anydml.tracing.torch_table import TORCH
 from anydml.tracing.words import Undecided, Word
 
 ROOT = Path(__file__).parents[1]

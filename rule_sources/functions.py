@@ -29,7 +29,7 @@ ITEMS = {"Sizes": "int", "Sequence[Sizes]": "Sizes", "Views": "View"}
 
 FIELDS = {("Listed", "shape"): "Sizes"}
 
-MOST_INTS = 6
+MAX_INTS = 6
 """Maximum number of sizes of ``make.ints(…)``."""
 
 
@@ -116,8 +116,8 @@ class Compiling(ast.NodeTransformer):
             word(each.value) if is_it else self.visit(each) for each, is_it in zip(given, is_word, strict=True)
         ]  # type: ignore[attr-defined]
         if name == "ints":
-            assert len(arguments) <= MOST_INTS
-            none = [ast.Constant(0)] * (MOST_INTS - len(arguments))
+            assert len(arguments) <= MAX_INTS
+            none = [ast.Constant(0)] * (MAX_INTS - len(arguments))
             arguments = [ast.Constant(len(arguments)), *arguments, *none]
         elif name == "fill":
             arguments[1] = or_null(arguments[1])

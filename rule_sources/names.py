@@ -62,7 +62,7 @@ def type_of(annotation: ast.expr | None) -> str:
 @cache
 def module_of(verb: str) -> str:
     """Return the module of the core that has a verb."""
-    for name in ("verbs", "results", "looking", "sizing"):
+    for name in ("verbs", "results", "lookup_verbs", "sizing"):
         if re.search(rf"^cdef .*\b{verb}\(Maker", (SOURCES / f"core/{name}.pxd").read_text(encoding="utf-8"), re.M):
             return name
     raise LookupError(f"the core has no verb {verb}")

@@ -21,7 +21,7 @@ class Kept:
         pass
 
 
-MOST_NUMBERS = 4096
+MAX_NUMBERS = 4096
 """Tensors of numbers that are kept, some of them as large as a tile."""
 
 
@@ -42,7 +42,7 @@ def aligning(align, tensor):
                 key = rhs, lhs.dtype.name, *shape, None, args, *kwargs.items()
                 number = numbers.get(key)
                 if number is None:
-                    if len(numbers) == MOST_NUMBERS:
+                    if len(numbers) == MAX_NUMBERS:
                         numbers.clear()
                     number = numbers[key] = align(semantic, lhs, rhs, *args, **kwargs)[1]
                 if number.dtype == lhs.dtype:

@@ -11,7 +11,7 @@ SPACE = 480
 """Bytes of an operand that moves read and write; there is as much around it, which must stay as it is."""
 
 INDEX_DTYPES = ("int32", "int64", "uint32", "uint64")
-MOST_LOOKUPS = 3
+MAX_LOOKUPS = 3
 
 
 def index_values(rng, dtype, count, size, is_inside):

@@ -19,7 +19,7 @@ COLOURS = 32
 FAR = 48
 """Levels, of 256, by which a pixel differs that is another one: more than smoothing and the palette make."""
 
-MOST_FAR = 0.02
+MAX_FAR = 0.02
 """Share of such pixels that may be: letters of another font, and lines that they move by a pixel."""
 
 
@@ -50,4 +50,4 @@ def check(shown: Any, name: str) -> None:
         now.quantize(COLOURS).save(path, optimize=True)
         return
     share = far(Image.open(path), now)
-    assert share <= MOST_FAR, f"{name}: {share:.1%} of the picture differs: look, then ANYDML_RENEW=1 keeps the new one"
+    assert share <= MAX_FAR, f"{name}: {share:.1%} of the picture differs: look, then ANYDML_RENEW=1 keeps the new one"

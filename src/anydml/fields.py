@@ -19,7 +19,7 @@ SHORT_INTEGERS = frozenset(
 )
 """NumPy's types of integers of fewer than 64 bits, which wrap."""
 
-MOST_ITEMS = 1 << 24
+MAX_ITEMS = 1 << 24
 """Maximum number of items of a range or broadcast array that becomes a list: huge ones are cheap to write only."""
 
 
@@ -102,7 +102,7 @@ def check_length(name: str, field: str, values: Any) -> None:
         count = (values.stop - values.start) // values.step
     else:
         return
-    if count > MOST_ITEMS:
+    if count > MAX_ITEMS:
         message = f"{name}: {field} has {count} items that are not stored in memory"
         raise DescError(message, name, field, "a range or broadcast array must have at most 2²⁴ items")
 

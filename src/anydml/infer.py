@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import DescError
-from anydml.fields import MOST_ITEMS, ONE_OR_LIST, check_dimensions, integer
+from anydml.fields import MAX_ITEMS, ONE_OR_LIST, check_dimensions, integer
 from anydml.symbols import are_at_least, holds, integers_or_symbols, is_one, is_symbol
 from anydml.text import count_noun
 
@@ -99,7 +99,7 @@ def equal_parts(name: str, count: int, axis_size: int, axis: int, field: str) ->
     Raises:
         DescError: the axis does not divide, or there are more than 2²⁴ parts.
     """
-    if count > MOST_ITEMS:
+    if count > MAX_ITEMS:
         message = f"{name}: {field} is {count}, and each part is an array"
         raise DescError(message, name, field, "there must be at most 2²⁴ parts")
     if count < 1 or not holds(axis_size % count == 0):

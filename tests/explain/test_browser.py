@@ -209,6 +209,6 @@ def test_another_look_is_noticed(show):
     before = screenshots.small(page)
     assert screenshots.far(before, screenshots.small(page)) == 0
     page.evaluate("document.querySelectorAll('.cell.f1').forEach(cell => cell.remove())")
-    assert screenshots.far(before, screenshots.small(page)) > screenshots.MOST_FAR / 10
+    assert screenshots.far(before, screenshots.small(page)) > screenshots.MAX_FAR / 10
     page.emulate_media(color_scheme="dark")
     assert screenshots.far(before, screenshots.small(page)) > 0.5

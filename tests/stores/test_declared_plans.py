@@ -16,7 +16,7 @@ from anydml.stores.planning import choosing, file_blocking, grid_blocking, regio
 MAX_BYTES = 64 << 20
 """That a plan may take beside its buffers: one that lists the blocks of an array of 2⁴⁰ elements takes more."""
 
-MOST_LOOKS = 20_000
+MAX_LOOKS = 20_000
 """Blocks that may be looked at: hundreds to choose their shape, and a few thousand to count what they come to."""
 
 PLANS = {
@@ -77,7 +77,7 @@ def bounded(make):
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
     assert peak < MAX_BYTES
-    assert next(looks) < MOST_LOOKS
+    assert next(looks) < MAX_LOOKS
     return found
 
 

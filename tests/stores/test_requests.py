@@ -14,7 +14,7 @@ from stores.test_opening import written
 from anydml import stores
 from anydml.stores.running import files
 
-MOST_A_GIB = 300
+MAX_A_GIB = 300
 LAYERS, ROWS, COLUMNS = 3, 4096, 2048
 
 OPENED = Counter()
@@ -87,7 +87,7 @@ def ranks(whole, tmp_path_factory):
 )
 def test_a_plan_reads_by_long_requests_and_opens_each_file_twice(whole, tmp_path, requests, options):
     reads, opened = requests(whole, lambda: stores.reshard(whole, tmp_path / "out", **options).run())
-    assert 0 < reads <= MOST_A_GIB * 96 / 1024 + 1
+    assert 0 < reads <= MAX_A_GIB * 96 / 1024 + 1
     # Once for its header, and once for its elements.
     assert [*opened.values()] == [2] * LAYERS
 
@@ -95,7 +95,7 @@ def test_a_plan_reads_by_long_requests_and_opens_each_file_twice(whole, tmp_path
 def test_ranks_are_joined_by_long_requests_and_their_copies_compared_in_open_files(ranks, tmp_path, requests):
     reads, opened = requests(ranks, lambda: stores.reshard(ranks, tmp_path / "out").run())
     # Of each norm, the copies of four ranks are compared.
-    assert 0 < reads <= MOST_A_GIB * 96 / 1024 + 2 * LAYERS * 4
+    assert 0 < reads <= MAX_A_GIB * 96 / 1024 + 2 * LAYERS * 4
     assert [*opened.values()] == [3] * 4
 
 
@@ -110,7 +110,7 @@ def test_pieces_that_follow_each_other_in_files_are_read_together(tmp_path, requ
     reads, _ = requests(
         tmp_path / "in", lambda: stores.reshard(tmp_path / "in", tmp_path / "out.safetensors", **options).run()
     )
-    assert 0 < reads <= MOST_A_GIB * 96 / 1024
+    assert 0 < reads <= MAX_A_GIB * 96 / 1024
     if not options:
         assert stores.verify(tmp_path / "x.safetensors", tmp_path / "out.safetensors") is None
 
@@ -122,12 +122,12 @@ def test_verify_opens_each_file_twice(whole, ranks, requests, other):
     reads, opened = requests(whole, lambda: found.append(stores.verify(whole, other)))
     assert found == [None]
     assert [*opened.values()] == ([4] if other is whole else [2]) * LAYERS
-    assert reads <= 2 * MOST_A_GIB * 96 / 1024
+    assert reads <= 2 * MAX_A_GIB * 96 / 1024
 
 
 def test_a_manifest_opens_each_file_twice(whole, requests):
     reads, opened = requests(whole, lambda: stores.manifest(whole))
-    assert 0 < reads <= MOST_A_GIB * 96 / 1024
+    assert 0 < reads <= MAX_A_GIB * 96 / 1024
     assert [*opened.values()] == [2] * LAYERS
 
 
@@ -211,7 +211,7 @@ def test_planning_ten_thousands_of_tensors_for_ranks_takes_few_moves(tmp_path):
     plan = stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", ranks=4)
     assert len(plan.blocking.groups) == 1
     assert sum(len(kind.moves) for kind in plan.blocking.kinds) <= 8
-    assert plan.totals.reads <= MOST_A_GIB * at / (1 << 30)
+    assert plan.totals.reads <= MAX_A_GIB * at / (1 << 30)
     assert plan.totals.bytes_read_again == 0
 
 

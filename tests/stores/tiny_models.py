@@ -10,7 +10,7 @@ import torch
 import transformers
 from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
-MOST_ELEMENTS = 70_000_000
+MAX_ELEMENTS = 70_000_000
 FACTORS = (16, 8, 4, 2, 1)
 """What widths are divided by; the first one counts that makes a model."""
 
@@ -97,7 +97,7 @@ def tiny_model(kind):
                 config = kind.config_class.from_dict(config.to_dict())
                 with torch.device("meta"):
                     count = sum(each.numel() for each in kind(config).state_dict().values())
-                if count > MOST_ELEMENTS:
+                if count > MAX_ELEMENTS:
                     raise ValueError(f"{count} elements are too many")
                 return filled(kind(config))
             except Exception as error:

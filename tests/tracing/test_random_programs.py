@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from how_many import how_many
 from tracing.random_numpy import Program
-from tracing.random_numpy_words import NumpyProgram
+from tracing.random_numpy_programs import NumpyProgram
 
 import anydml as dml
 

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402  # where there is PyTorch
 from tracing.random_torch import Program  # noqa: E402
-from tracing.random_torch_words import TorchProgram  # noqa: E402
+from tracing.random_torch_programs import TorchProgram  # noqa: E402
 
 CHUNKS, PROGRAMS = 8, how_many(400) // 8
 X = torch.arange(24.0).reshape(2, 3, 4)

@@ -23,12 +23,26 @@ def _compiled(name: str) -> Any:
         return None
 
 
-finding, forms, fusing, memory, pool, program, rules, slots, tapes, tensors, watching = map(
-    _compiled,
-    ("finding", "forms", "fusing", "memory", "pool", "program", "rules", "slots", "tapes", "tensors", "watching"),
+finding, forms, fusing, instruction_watch, memory, pool, program, rules, slots, tapes, tensors = _MODULES = tuple(
+    map(
+        _compiled,
+        (
+            "finding",
+            "forms",
+            "fusing",
+            "instruction_watch",
+            "memory",
+            "pool",
+            "program",
+            "rules",
+            "slots",
+            "tapes",
+            "tensors",
+        ),
+    )
 )
 
-IS_COMPILED = None not in (finding, forms, fusing, memory, pool, program, rules, slots, tapes, tensors, watching)
+IS_COMPILED = None not in _MODULES
 """Whether all modules are compiled for this Python and this machine."""
 
 

@@ -48,7 +48,7 @@ cdef inline char *offset_by(const char *at, int64_t by) noexcept nogil:
 cdef bint has_invalid_index(const Move *m, int which) noexcept nogil
 cdef list describe(const Move *m, int64_t count)
 
-cdef int64_t SHARED_EFFORT, ELEMENT_EFFORT, LOOKUP_EFFORT, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM
+cdef int64_t SHARED_EFFORT, ELEMENT_EFFORT, LOOKUP_EFFORT, ROUND_EFFORT, CLAIMS, MIN_CLAIM, MAX_CLAIM
 
 cdef int64_t effort(const Move *m, int64_t count) noexcept nogil
 cdef int run(const Move *m, int64_t count, int64_t total) except -1

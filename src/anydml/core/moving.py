@@ -25,8 +25,8 @@ ROUND_EFFORT = 64 << 20
 """Effort between two checks for signals."""
 
 CLAIMS = 16
-LEAST_CLAIM = 16 << 10
-MOST_CLAIM = 512 << 10
+MIN_CLAIM = 16 << 10
+MAX_CLAIM = 512 << 10
 """Number of claims that medium work is divided into; the least and the most effort of one: small enough for threads
 that come late to find some, and for callers not to wait long for another thread's last one."""
 
@@ -74,7 +74,7 @@ def run_units(work, plan, units, total):
         work(plan, 0, units)
         return 0
     unit_bytes: int64_t = total // max(units, 1) + 1
-    step: int64_t = max(1, min(max(total // CLAIMS, LEAST_CLAIM), MOST_CLAIM) // unit_bytes)
+    step: int64_t = max(1, min(max(total // CLAIMS, MIN_CLAIM), MAX_CLAIM) // unit_bytes)
     # Enough for all threads, however large the units are.
     max_units: int64_t = max(CLAIMS, ROUND_EFFORT // unit_bytes)
     first: int64_t = 0

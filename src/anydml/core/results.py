@@ -17,7 +17,7 @@ from cython.cimports.anydml.core.arrays import (
     read_output,
 )
 from cython.cimports.anydml.core.calls import Call, add_fill, add_move
-from cython.cimports.anydml.core.looking import copy_looked_up
+from cython.cimports.anydml.core.lookup_verbs import copy_looked_up
 from cython.cimports.anydml.core.moving import put_numbers, run_plan
 from cython.cimports.anydml.core.ranges import Range, are_all_disjoint, are_disjoint
 from cython.cimports.anydml.core.signatures import is_packed

@@ -99,7 +99,7 @@ def lazily(
         size = leaf.dtype.itemsize
         value = trace.composer.input(path, shape, Layout.packed(shape, size).strides, size)
         inputs.append(leaf)
-        return trace.made(value, leaf.dtype, len(inputs) - 1)
+        return trace.new_array(value, leaf.dtype, len(inputs) - 1)
 
     places = argument_names(stub or function, len(arguments))
     traced_arguments = [rebuilt(argument, traced, place) for argument, place in zip(arguments, places, strict=True)]

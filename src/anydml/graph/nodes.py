@@ -13,7 +13,7 @@ from anydml.moves.move import Access
 from anydml.moves.numbers import renumbered
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
 from anydml.moves.sizing import Sizes
-from anydml.moves.value import MOST_PIECES, Value
+from anydml.moves.value import MAX_PIECES, Value
 from anydml.moves.value_maker import Lazy, ValueMaker
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
@@ -85,7 +85,7 @@ class NodeMaker(ValueMaker):
                 raise NotComposableError(f"{name} is written where indices say")
             raise NotComposableError(f"{name} is written in part more than once")
         value = self._composed(result)
-        if len(value.pieces) > MOST_PIECES:
+        if len(value.pieces) > MAX_PIECES:
             raise NotComposableError(f"{name} would be {len(value.pieces)} pieces")
         return value
 

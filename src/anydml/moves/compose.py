@@ -20,7 +20,7 @@ from anydml.moves.open_numbers import are_none
 from anydml.moves.pieces import Factor, NotComposableError, Piece
 from anydml.moves.program import Operand, Program
 from anydml.moves.simplify import simplify
-from anydml.moves.value import MOST_PIECES, Value, join, pad
+from anydml.moves.value import MAX_PIECES, Value, join, pad
 from anydml.moves.windows import windows
 from anydml.tensor import Layout
 
@@ -163,8 +163,8 @@ class Composer:
 
     def join(self, values: Sequence[Value], axis: int) -> Value:
         """Concatenate values along an axis."""
-        if len(values) > MOST_PIECES:
-            groups = [values[k : k + MOST_PIECES] for k in range(0, len(values), MOST_PIECES)]
+        if len(values) > MAX_PIECES:
+            groups = [values[k : k + MAX_PIECES] for k in range(0, len(values), MAX_PIECES)]
             values = [self.join(group, axis) for group in groups]
         try:
             return join(values, axis)

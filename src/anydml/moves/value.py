@@ -35,7 +35,7 @@ from anydml.moves.pieces import (
     with_zero_strides,
 )
 
-MOST_PIECES = 4096
+MAX_PIECES = 4096
 """Maximum number of pieces of a value."""
 
 
@@ -373,6 +373,6 @@ def _whole(sizes: Sequence[int], source: Access | Fill, axis: int = 0, place: in
 
 
 def _value(sizes: Sequence[int], element_size: int, pieces: Sequence[Piece]) -> Value:
-    if len(pieces) > MOST_PIECES:
+    if len(pieces) > MAX_PIECES:
         raise NotComposableError(f"it would be {len(pieces)} pieces")
     return Value(tuple(sizes), element_size, tuple(pieces))

@@ -14,7 +14,7 @@ from anydml.moves.new_axes import expand
 from anydml.moves.open_numbers import are_none, is_none
 from anydml.moves.pieces import Factor, NotComposableError, Piece
 from anydml.moves.sizing import Numbers, Sizes
-from anydml.moves.value import MOST_PIECES, Value
+from anydml.moves.value import MAX_PIECES, Value
 from anydml.moves.verbs import Maker, View
 
 
@@ -281,7 +281,7 @@ class ValueMaker(Maker):
             self.write_again(result, operand, strides)
             return Value.stored(operand, result.write_sizes, strides, self._element_size)
         value = self._composed(result)
-        if len(value.pieces) > MOST_PIECES:
+        if len(value.pieces) > MAX_PIECES:
             value = self._composer.stored(value, f"it would be {len(value.pieces)} pieces")
         return value if result.sizes is result.write_sizes else self._composer.reshape(value, result.sizes)
 

@@ -156,7 +156,7 @@ class LoweringContext(abc.ABC):
             times: approximate number of uses of each array.
         """
         values, trace = self.values(*tensors, times=times), self.trace
-        return [trace.made(value, tensor.dtype) for value, tensor in zip(values, tensors, strict=True)]
+        return [trace.new_array(value, tensor.dtype) for value, tensor in zip(values, tensors, strict=True)]
 
     def array(self, tensor: Tensor, times: int = 1) -> TracedArray:
         """Return the only input that a node composes (see `arrays`)."""
@@ -164,11 +164,11 @@ class LoweringContext(abc.ABC):
 
     def constant(self, array: Array) -> TracedArray:
         """Return an array that the node has created as a traced one; must be called after `arrays`."""
-        return self.trace.made(self.source(array), array.dtype)
+        return self.trace.new_array(self.source(array), array.dtype)
 
     def filled(self, shape: Sizes, element: Array) -> TracedArray:
         """Return a traced array whose elements are that of a one-element array; must be called after `arrays`."""
-        return self.trace.made(Value.filled(shape, self.pattern(element)), element.dtype)
+        return self.trace.new_array(Value.filled(shape, self.pattern(element)), element.dtype)
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """Return the values of inputs (see `arrays`)."""
@@ -264,7 +264,7 @@ class LoweringContext(abc.ABC):
         Raises:
             ModelError: it has too many dimensions or bytes.
         """
-        return self.result(node, self.trace.made(Value(shape, dtype.itemsize, ()), dtype))
+        return self.result(node, self.trace.new_array(Value(shape, dtype.itemsize, ()), dtype))
 
 
 def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:

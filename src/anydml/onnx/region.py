@@ -15,7 +15,7 @@ from anydml.moves.program import Program
 from anydml.moves.value import Value
 from anydml.onnx.graph_values import Array, Held, Tensor
 from anydml.onnx.lowering import POSITION
-from anydml.tracing.donating import without_last_copies
+from anydml.tracing.results_in_arguments import without_last_copies
 
 MOVE_WEIGHT = 1024
 """Approximate memory in bytes of a move in a program's key."""

@@ -52,7 +52,7 @@ class TracingContext(LoweringContext):
             return [self.traced_output(tensor) for tensor in value]
         composed = self._value_of(value)
         self._count(composed)
-        return self.trace.made(self.composer.without_counting(composed), value.dtype)
+        return self.trace.new_array(self.composer.without_counting(composed), value.dtype)
 
     def check_memory(self, results: Sequence[TracedArray]) -> None:
         """Check that there is memory for the results and scratch; the comparison becomes a guard of the trace.

@@ -39,7 +39,7 @@ from anydml.text import count_noun
 SECONDS, MEMORY = 20.0, 4 << 30
 """Limits of a case: seconds, and bytes beyond what the engine holds when it is loaded."""
 
-LEAST_MEMORY = 64 << 20
+MIN_MEMORY = 64 << 20
 """Bytes below which threads of an engine, rather than a case, find no memory."""
 
 STARTING = 120.0
@@ -122,10 +122,10 @@ def judge(
             ``memory`` is less than any case takes.
     """
     check_engine(engine)
-    if 0 < memory < LEAST_MEMORY:
+    if 0 < memory < MIN_MEMORY:
         raise ModelError(
             f"--memory is {memory} bytes",
-            rule=f"give at least {LEAST_MEMORY >> 20} MiB, which an engine takes for its threads, or 0 for no limit",
+            rule=f"give at least {MIN_MEMORY >> 20} MiB, which an engine takes for its threads, or 0 for no limit",
         )
     cases = find_cases(Path(folder))
     todo: queue.SimpleQueue[tuple[int, Stored]] = queue.SimpleQueue()

@@ -64,7 +64,7 @@ def plan_function(
         check_dtype(leaf.dtype, path)
         stores.append(leaf)
         value = trace.composer.input(path, leaf.shape, leaf.strides, leaf.dtype.itemsize)
-        return trace.made(value, leaf.dtype, len(stores) - 1)
+        return trace.new_array(value, leaf.dtype, len(stores) - 1)
 
     arguments = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     traced_arguments = [rebuilt(argument, traced, f"inputs[{k}]") for k, argument in enumerate(arguments)]

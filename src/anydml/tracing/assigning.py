@@ -8,7 +8,7 @@ from typing import Any
 from anydml.moves.open_numbers import are_same, is_none, is_one
 from anydml.moves.value import Value
 from anydml.tracing.constants import arrays_of, check_mask_of_torch, is_list
-from anydml.tracing.indexing import placed
+from anydml.tracing.indexing import selected_box
 from anydml.tracing.putting import Along, choose, put, put_at
 from anydml.tracing.refusing import refused
 from anydml.tracing.sizes import is_open
@@ -37,9 +37,9 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
         mask = reshape(key, (*key.shape, *(1,) * (x.ndim - key.ndim)))
         return choose(mask, part, x)
     if x.HAS_KEYS_OF_TORCH and not part.ndim:
-        for each in key if isinstance(key, tuple) else (key,):
-            check_mask_of_torch(each)
-    starts, sizes, steps, shape, arrays = placed(x, key)
+        for bounds in key if isinstance(key, tuple) else (key,):
+            check_mask_of_torch(bounds)
+    starts, sizes, steps, shape, arrays = selected_box(x, key)
     while part.ndim > len(shape) and is_one(part.shape[0]):
         part = reshape(part, part.shape[1:])
     if arrays:
@@ -52,7 +52,7 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
     fitted = reshape(spread(part, tuple(shape)), sizes)
     if all(type(step) is int and step == 1 for step in steps):
         return _boxed(x, fitted, starts, 0)
-    return put(x, fitted, [Along(axis, *each) for axis, each in enumerate(zip(starts, steps, strict=True))])
+    return put(x, fitted, [Along(axis, *bounds) for axis, bounds in enumerate(zip(starts, steps, strict=True))])
 
 
 def _is_all(x: TracedArray, axis: int, starts: Sequence[Any], sizes: Sequence[Any], steps: Sequence[Any]) -> bool:
@@ -61,7 +61,7 @@ def _is_all(x: TracedArray, axis: int, starts: Sequence[Any], sizes: Sequence[An
 
 def _constant(x: TracedArray, value: Any) -> TracedArray:
     """Convert elements that are not one traced array: constants of any dtype, or a list with traced arrays in it."""
-    if is_list(value) and any(isinstance(each, TracedArray) for each in leaves(value)):
+    if is_list(value) and any(isinstance(leaf, TracedArray) for leaf in leaves(value)):
         return array_of(x.trace, value)
     return cast(x, value)
 
@@ -72,7 +72,7 @@ def array_of(trace: Any, source: Any) -> TracedArray:
         return trace.array(source)  # type: ignore[no-any-return]
     from anydml.tracing.parts import stack
 
-    items = [array_of(trace, each) if isinstance(each, (list, tuple)) else each for each in source]
+    items = [array_of(trace, entry) if isinstance(entry, (list, tuple)) else entry for entry in source]
     return stack(arrays_of(trace, items))
 
 
@@ -87,6 +87,6 @@ def _boxed(x: TracedArray, part: TracedArray, starts: Sequence[Any], axis: int) 
     inner = _boxed(cut(x, axis, start, count), part, starts, axis + 1)
     front = [cut(x, axis, 0, start)] if is_open((start,)) or start else []
     back = [cut(x, axis, start + count, rest)] if is_open((rest,)) or rest else []
-    joined = x.trace.composer.join([each.value for each in (*front, inner, *back)], axis)
+    joined = x.trace.composer.join([slab.value for slab in (*front, inner, *back)], axis)
     # The sum of the parts' sizes would be an open size of its own.
-    return x.trace.made(Value(x.shape, x.itemsize, joined.pieces), x.element, x.like)
+    return x.trace.new_array(Value(x.shape, x.itemsize, joined.pieces), x.element, x.like)

@@ -16,7 +16,7 @@ from anydml.moves.sizing import Numbers
 from anydml.operators.axis_functions import roll_rule, shift_along
 from anydml.text import count_noun
 from anydml.tracing import verbs
-from anydml.tracing.constants import wholes
+from anydml.tracing.constants import whole_numbers
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
 from anydml.tracing.verbs import axes_of, axis_of, by_rule, cut, permute, resized
@@ -26,18 +26,18 @@ def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, 
     """Like NumPy's function, in order 'C' or 'F'."""
     if order not in (None, "C", "F"):
         raise broken(f"order {order!r} depends on an argument's memory layout: pass 'C' or 'F'")
-    wanted = shape if shape is not None else newshape
-    sizes = _completed(wanted, x.count)
+    new_shape = shape if shape is not None else newshape
+    sizes = _completed(new_shape, x.count)
     if sizes is None:
-        raise broken(f"cannot reshape {x!r} into shape {wanted}: {_unfit(wanted, x.count)}")
+        raise broken(f"cannot reshape {x!r} into shape {new_shape}: {_unfit(new_shape, x.count)}")
     if copy is not None and not copy and not _is_view(x, sizes, order):
-        raise broken(f"{x!r} cannot be reshaped into {wanted} without a copy: leave copy=False out")
+        raise broken(f"{x!r} cannot be reshaped into {new_shape} without a copy: leave copy=False out")
     return transpose(verbs.reshape(transpose(x), sizes[::-1])) if order == "F" else verbs.reshape(x, sizes)
 
 
 def _unfit(shape: Any, count: int) -> str:
     """Return why elements do not fill a shape of which one size may be −1."""
-    sizes = wholes(shape)
+    sizes = whole_numbers(shape)
     if sizes.count(-1) > 1:
         return "only one size may be -1"
     filled = math.prod(size for size in sizes if size != -1)
@@ -46,9 +46,9 @@ def _unfit(shape: Any, count: int) -> str:
     return f"it has {count_noun(count, 'element')}, and that shape {filled}"
 
 
-def _completed(given: Any, count: int) -> list[int] | None:
+def _completed(shape: Any, count: int) -> list[int] | None:
     """Replace a size of −1 so that the product is `count`; return None if no sizes fit."""
-    sizes = wholes(given)
+    sizes = whole_numbers(shape)
     rest = math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) == 1 and rest > 0 and count % rest == 0:
         sizes[sizes.index(-1)] = count // rest
@@ -57,10 +57,10 @@ def _completed(given: Any, count: int) -> list[int] | None:
 
 def _is_view(x: TracedArray, sizes: Sequence[int], order: Any) -> bool:
     """Whether NumPy would reshape an array without a copy, as far as its layout is known."""
-    if (found := strided(x.value)) is None:
+    if (strided_source := strided(x.value)) is None:
         return not x.count
     # Only the layout matters; no element is read.
-    like = np.lib.stride_tricks.as_strided(np.empty(1, f"V{x.itemsize}"), x.shape, found[1].strides)
+    like = np.lib.stride_tricks.as_strided(np.empty(1, f"V{x.itemsize}"), x.shape, strided_source[1].strides)
     try:
         like.reshape(sizes, order=order, copy=False)
     except ValueError:
@@ -102,8 +102,8 @@ def transpose(x: TracedArray, axes: Any = None) -> TracedArray:
 
 def swapaxes(x: TracedArray, axis1: int, axis2: int) -> TracedArray:
     """Swap two axes."""
-    one, other = axis_of(x, axis1), axis_of(x, axis2)
-    return permute(x, [{one: other, other: one}.get(axis, axis) for axis in range(x.ndim)])
+    first, second = axis_of(x, axis1), axis_of(x, axis2)
+    return permute(x, [{first: second, second: first}.get(axis, axis) for axis in range(x.ndim)])
 
 
 def moveaxis(x: TracedArray, source: Any, destination: Any) -> TracedArray:
@@ -161,16 +161,16 @@ def real(x: TracedArray) -> TracedArray:
 def squeeze(x: TracedArray, axis: Any = None, is_strict: bool = True) -> TracedArray:
     """Remove axes of size 1; if not `is_strict`, axes of other sizes stay, even if they are named."""
     axes = axes_of(x, axis)
-    gone = {k for k in axes if k < x.ndim and x.shape[k] == 1}
-    if is_strict and axis is not None and len(gone) < len(axes):
+    removed = {k for k in axes if k < x.ndim and x.shape[k] == 1}
+    if is_strict and axis is not None and len(removed) < len(axes):
         raise broken(f"cannot squeeze axis {axis} of {x!r}: its size is not 1")
-    return verbs.reshape(x, [n for k, n in enumerate(x.shape) if k not in gone])
+    return verbs.reshape(x, [n for k, n in enumerate(x.shape) if k not in removed])
 
 
 def expand_dims(x: TracedArray, axis: Any) -> TracedArray:
     """Insert axes of size 1."""
     if type(axis) is int and 0 <= axis <= x.ndim:
-        return x.made(x.value.with_axis(axis))
+        return x.new_array(x.value.with_axis(axis))
     rank, sizes = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1), iter(x.shape)
     new = normalize_axis_tuple(axis, rank)
     return verbs.reshape(x, [1 if k in new else next(sizes) for k in range(rank)])
@@ -215,7 +215,7 @@ def rot90(x: TracedArray, k: int = 1, axes: Sequence[int] = (0, 1)) -> TracedArr
 
 def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
     """Roll elements along axes with wrap-around; a flattened array by default."""
-    by = wholes(shift)
+    by = whole_numbers(shift)
     if axis is None:
         return by_rule(roll_rule, x, Numbers((sum(by),)), True)[0]
     axes = axes_of(x, axis, are_distinct=False)
@@ -227,7 +227,7 @@ def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
 
 def roll_dims(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:
     """Like `roll`, with one shift per dimension."""
-    by, along = wholes(shifts), wholes([] if dims is None else dims)
+    by, along = whole_numbers(shifts), whole_numbers([] if dims is None else dims)
     if len(by) != max(len(along), 1):
         raise broken(f"torch.roll by {len(by)} shifts along {len(along)} dims: there must be one shift per dim")
     if along and not x.ndim:
@@ -237,5 +237,5 @@ def roll_dims(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:
 
 def shift(x: TracedArray, axes: Any = None, by: int = 1) -> TracedArray:
     """Move the middle of each axis to its start, or back if `by` is −1."""
-    along = range(x.ndim) if axes is None else wholes(axes)
+    along = range(x.ndim) if axes is None else whole_numbers(axes)
     return roll(x, [by * (x.shape[k] // 2) for k in along], tuple(along))

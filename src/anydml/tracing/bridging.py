@@ -23,16 +23,18 @@ def bridged(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: 
         views = bridge.views(arguments)
         if views is not None:
             return _given(function(*views), like)
-    found = leaves((arguments, keywords))
-    like = next((leaf for leaf in found if type(leaf) in BRIDGES), None)
+    all_leaves = leaves((arguments, keywords))
+    like = next((leaf for leaf in all_leaves if type(leaf) in BRIDGES), None)
     if like is None:
         return MISSED
-    views = BRIDGES[type(like)].views([leaf for leaf in found if isinstance(leaf, np.ndarray) or adapter_of(leaf)])
+    views = BRIDGES[type(like)].views([leaf for leaf in all_leaves if isinstance(leaf, np.ndarray) or adapter_of(leaf)])
     if views is None:
         return MISSED
-    left = iter(views)
-    seen, named = rebuilt((arguments, keywords), lambda leaf, _: next(left) if type(leaf) is type(like) else leaf, "")
-    return _given(function(*seen, **named), like)
+    remaining = iter(views)
+    positional, named = rebuilt(
+        (arguments, keywords), lambda leaf, _: next(remaining) if type(leaf) is type(like) else leaf, ""
+    )
+    return _given(function(*positional, **named), like)
 
 
 def _given(results: Any, like: Any) -> Any:

@@ -22,7 +22,7 @@ from anydml.tracing.trace import TracedArray
 
 Array = np.ndarray[Any, Any]
 
-MOST_OPEN = 4096
+MAX_OPEN = 4096
 """Maximum number of arrays with open sizes in a call: the compiled core supports no more, and guards would be many."""
 
 _STATIC = frozenset((bool, float, complex, str, bytes, type(None), slice))
@@ -52,7 +52,7 @@ class Call:
         key: Hashable = tuple([self._key(item) for item in arguments])
         if keywords:
             key = key, tuple([(name, self._key(item)) for name, item in keywords.items()])
-        if len(self.inputs) > MOST_OPEN:
+        if len(self.inputs) > MAX_OPEN:
             key, self.numbers = (key, tuple(self.numbers)), []
         return key
 
@@ -69,9 +69,9 @@ class Call:
         if kind in _STATIC:
             return static_key(item)
         if isinstance(item, (list, tuple)):
-            return kind, tuple([self._key(each) for each in item]), None
+            return kind, tuple([self._key(part) for part in item]), None
         if isinstance(item, dict):
-            return kind, tuple([(static_key(name), self._key(each)) for name, each in item.items()]), None
+            return kind, tuple([(static_key(name), self._key(part)) for name, part in item.items()]), None
         if isinstance(item, TracedArray):
             self.is_traced = True
             return None

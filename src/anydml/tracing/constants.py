@@ -19,11 +19,11 @@ from anydml.tracing.trace import Trace, TracedArray, needing
 
 Array = np.ndarray[Any, Any]
 
-MOST_KNOWN = 1 << 28
+MAX_KNOWN = 1 << 28
 """Maximum number of elements of constant indices, flags and lengths, which are in memory."""
 
 
-def whole(number: Any) -> Any:
+def whole_number(number: Any) -> Any:
     """Convert an integer of any library to `int`; open sizes stay open.
 
     Raises:
@@ -36,7 +36,7 @@ def whole(number: Any) -> Any:
     return number.size if type(number) is Short else operator.index(number)
 
 
-def wholes(numbers: Any) -> list[Any]:
+def whole_numbers(numbers: Any) -> list[Any]:
     """Convert one integer, or a list of integers, to a list.
 
     Raises:
@@ -44,9 +44,9 @@ def wholes(numbers: Any) -> list[Any]:
         FuseError: there are more than 2²⁸.
     """
     if not is_list(numbers):
-        return [whole(numbers)]
+        return [whole_number(numbers)]
     _check_count(len(numbers))
-    return [*map(whole, numbers)]
+    return [*map(whole_number, numbers)]
 
 
 def is_list(numbers: Any) -> bool:
@@ -54,34 +54,34 @@ def is_list(numbers: Any) -> bool:
     return hasattr(numbers, "__len__") and getattr(numbers, "ndim", 1) != 0
 
 
-def untraced(given: Any) -> Any:
+def untraced(value: Any) -> Any:
     """Return an argument that determines a shape.
 
     Raises:
         FuseError: it is traced.
     """
-    if isinstance(given, TracedArray):
-        raise needing(refused(f"selection by {given!r}", "the result's shape would depend on elements"), given)
-    return given
+    if isinstance(value, TracedArray):
+        raise needing(refused(f"selection by {value!r}", "the result's shape would depend on elements"), value)
+    return value
 
 
-def known(given: Any) -> Array:
+def known_array(value: Any) -> Array:
     """Convert constants of any library to a NumPy array; open numbers are pinned.
 
     Raises:
         FuseError: they are traced, or there are more than 2²⁸.
     """
-    is_array = isinstance(untraced(given), np.ndarray) or adapter_of(given) is not None
-    found: Array = read_argument("a constant", given)[0] if is_array else np.asarray(given)
-    if found.dtype == object and all(type(each) in (int, Size) for each in found.flat):
-        found = np.asarray([int(each) for each in found.flat]).reshape(found.shape)
-    _check_count(found.size)
-    return found
+    is_array = isinstance(untraced(value), np.ndarray) or adapter_of(value) is not None
+    array: Array = read_argument("a constant", value)[0] if is_array else np.asarray(value)
+    if array.dtype == object and all(type(element) in (int, Size) for element in array.flat):
+        array = np.asarray([int(element) for element in array.flat]).reshape(array.shape)
+    _check_count(array.size)
+    return array
 
 
 def _check_count(count: int) -> None:
-    if count > MOST_KNOWN:
-        raise broken(f"a constant of {count} numbers, but at most {MOST_KNOWN} are supported: pass it as an argument")
+    if count > MAX_KNOWN:
+        raise broken(f"a constant of {count} numbers, but at most {MAX_KNOWN} are supported: pass it as an argument")
 
 
 def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -90,7 +90,7 @@ def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]
     Raises:
         FuseError: the indices are not integers, or out of range.
     """
-    array = known(indices)
+    array = known_array(indices)
     if array.dtype.kind not in "iu" and array.size:
         raise broken(f"indices are {array.dtype}, not integers", FuseIndexError)
     if array.size and (int(array.min()) < -size or int(array.max()) >= size):
@@ -99,9 +99,9 @@ def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]
     return wrapped(array, size)
 
 
-def traced_or_known(given: Any) -> Any:
+def traced_or_known(value: Any) -> Any:
     """Return a traced array unchanged, and constants as a NumPy array."""
-    return given if isinstance(given, TracedArray) else known(given)
+    return value if isinstance(value, TracedArray) else known_array(value)
 
 
 INDICES_OF_TORCH = ("int64", "int32")
@@ -109,22 +109,22 @@ KEYS_OF_TORCH = (*INDICES_OF_TORCH, "uint8", "bool")
 """The dtypes of tensors by which PyTorch's functions, and its brackets, select."""
 
 
-def torch_indices(given: Any, dtypes: Sequence[str] = INDICES_OF_TORCH) -> Any:
+def torch_indices(value: Any, dtypes: Sequence[str] = INDICES_OF_TORCH) -> Any:
     """Return what `traced_or_known` does, of indices that PyTorch takes.
 
     Args:
-        given: a traced array, or a constant.
+        value: a traced array, or a constant.
         dtypes: the dtypes that a tensor may have.
 
     Raises:
         FuseError: they are a tensor of another dtype.
     """
-    found = traced_or_known(given)
-    is_tensor = not isinstance(given, (TracedArray, np.ndarray)) and adapter_of(given) is not None
-    dtype = getattr(found, "element", found.dtype)
-    if (is_tensor or isinstance(given, TracedArray)) and dtype.name not in dtypes:
+    indices = traced_or_known(value)
+    is_tensor = not isinstance(value, (TracedArray, np.ndarray)) and adapter_of(value) is not None
+    dtype = getattr(indices, "element", indices.dtype)
+    if (is_tensor or isinstance(value, TracedArray)) and dtype.name not in dtypes:
         raise broken(f"indices in a tensor of {dtype}: PyTorch takes {' or '.join(dtypes)}", FuseIndexError)
-    return found
+    return indices
 
 
 def check_mask_of_torch(mask: Any) -> None:
@@ -150,31 +150,31 @@ def from_zero(indices: Any) -> Any:
             return by
         # Read as unsigned, negative numbers exceed any size.
         by.trace.are_unsigned(by.value, 8 * by.itemsize)
-        return by.trace.made(by.value, np.dtype(f"u{name}"))
+        return by.trace.new_array(by.value, np.dtype(f"u{name}"))
     if by.size and int(by.min()) < 0:
         raise broken(f"index {int(by.min())} is out of range", FuseIndexError)
     return by
 
 
-def trace_of(given: Iterable[Any]) -> Trace:
+def trace_of(values: Iterable[Any]) -> Trace:
     """Return the trace of the first traced array."""
-    for each in given:
-        if isinstance(each, TracedArray):
-            return each.trace
+    for value in values:
+        if isinstance(value, TracedArray):
+            return value.trace
     raise broken("a call of traced arrays without one")
 
 
-def arrays_of(trace: Trace, given: Iterable[Any], is_weak: bool = False) -> list[TracedArray]:
+def arrays_of(trace: Trace, sources: Iterable[Any], is_weak: bool = False) -> list[TracedArray]:
     """Convert to traced arrays; constants get the others' dtype if NumPy's promotion gives this dtype.
 
     Args:
         trace: the trace.
-        given: arrays and constants.
+        sources: arrays and constants.
         is_weak: whether Python's numbers get a dtype that holds them, as NumPy's scalars do in arithmetic.
     """
-    values = [*given]
-    dtypes = {each.element for each in values if isinstance(each, TracedArray)}
-    dtypes = dtypes or {each.dtype for each in values if isinstance(each, np.ndarray)}
+    values = [*sources]
+    dtypes = {source.element for source in values if isinstance(source, TracedArray)}
+    dtypes = dtypes or {source.dtype for source in values if isinstance(source, np.ndarray)}
 
     def alike(value: Any) -> Any:
         if (
@@ -183,12 +183,12 @@ def arrays_of(trace: Trace, given: Iterable[Any], is_weak: bool = False) -> list
             or not isinstance(value, (bool, int, float, complex, list, np.ndarray, np.generic))
         ):
             return value
-        (dtype,), found = dtypes, np.asarray(value)
-        own = value if is_weak and type(value) in (bool, int, float, complex) else found
-        is_held = found.dtype != dtype and found.dtype.kind in "biufc" and np.result_type(own, dtype) == dtype
-        return found.astype(dtype) if is_held else found
+        (dtype,), array = dtypes, np.asarray(value)
+        promoting = value if is_weak and type(value) in (bool, int, float, complex) else array
+        is_held = array.dtype != dtype and array.dtype.kind in "biufc" and np.result_type(promoting, dtype) == dtype
+        return array.astype(dtype) if is_held else array
 
-    return [trace.array(alike(each)) for each in values]
+    return [trace.array(alike(source)) for source in values]
 
 
 def dtype_of(x: TracedArray | None, dtype: Any) -> np.dtype[Any]:

@@ -87,9 +87,9 @@ def _leaves_of(function: Callable[..., Any], selected: Selecting) -> dict[str, s
     return texts
 
 
-def difference(function: Callable[..., Any], one: Selecting, other: Selecting) -> str | None:
+def difference(function: Callable[..., Any], first: Selecting, second: Selecting) -> str | None:
     """Return the first thing in which a later call differs that selects its traces; None if there is none."""
-    before, now = _leaves_of(function, one), _leaves_of(function, other)
+    before, now = _leaves_of(function, first), _leaves_of(function, second)
     for path, value in now.items():
         if path not in before:
             return f"there is {path}"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anydml.tracing.constants import dtype_of, is_list
-from anydml.tracing.numpy_words import called
+from anydml.tracing.numpy_table import called
 from anydml.tracing.own_arrays import created
 from anydml.tracing.refusing import named, refused
 from anydml.tracing.short_integers import exact
@@ -25,7 +25,7 @@ CONVERTING = frozenset((np.array, np.asarray, np.asanyarray, np.ascontiguousarra
 
 def _converted(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords: Any) -> Any:
     """Convert traced arrays and lists of them; anything else is left to NumPy."""
-    traced = [each for each in leaves(a) if isinstance(each, TracedArray)]
+    traced = [leaf for leaf in leaves(a) if isinstance(leaf, TracedArray)]
     if not traced or isinstance(traced[0], TracedTensor):
         return function(a, *arguments, **keywords)
     keywords.pop("like", None)
@@ -53,9 +53,9 @@ def _full(
 
 
 CREATING: dict[Any, Callable[..., Any]] = {
-    np.zeros: lambda trace, *given, **more: _filled(trace, None, *given, **more),
-    np.empty: lambda trace, *given, **more: _filled(trace, None, *given, **more),
-    np.ones: lambda trace, *given, **more: _filled(trace, 1, *given, **more),
+    np.zeros: lambda trace, *arguments, **keywords: _filled(trace, None, *arguments, **keywords),
+    np.empty: lambda trace, *arguments, **keywords: _filled(trace, None, *arguments, **keywords),
+    np.ones: lambda trace, *arguments, **keywords: _filled(trace, 1, *arguments, **keywords),
     np.full: _full,
 }
 """Functions that create arrays of a shape, which a traced function may assign into."""
@@ -64,16 +64,16 @@ CREATING: dict[Any, Callable[..., Any]] = {
 def _of_torch(trace: Trace, name: str) -> Any:
     import torch
 
-    def make(*size: Any, dtype: Any = None, device: Any = None, **more: Any) -> Any:
-        sizes, number = (more.pop("size", size), {"ones": 1}.get(name))
+    def make(*size: Any, dtype: Any = None, device: Any = None, **keywords: Any) -> Any:
+        sizes, number = (keywords.pop("size", size), {"ones": 1}.get(name))
         if name == "full":
-            number = more.pop("fill_value") if "fill_value" in more else sizes[1]
+            number = keywords.pop("fill_value") if "fill_value" in keywords else sizes[1]
             sizes = sizes[0] if sizes is size else sizes
             dtype = torch.tensor(exact(number)).dtype if dtype is None else dtype
         elif sizes and is_list(sizes[0]):
             sizes = sizes[0]
-        if any(more.values()):
-            raise refused(f"torch.{name} with {', '.join(more)}", "leave these arguments out")
+        if any(keywords.values()):
+            raise refused(f"torch.{name} with {', '.join(keywords)}", "leave these arguments out")
         if device is not None and str(torch.device(device)) != str(trace.device):
             raise refused(f"torch.{name} on {device}", f"the arguments are on {trace.device}")
         with named(f"torch.{name}"):
@@ -82,8 +82,8 @@ def _of_torch(trace: Trace, name: str) -> Any:
     return make
 
 
-CREATED = frozenset(each.__name__ for each in CREATING)
-NAMES = frozenset(each.__name__ for each in CONVERTING) | CREATED
+CREATED = frozenset(function.__name__ for function in CREATING)
+NAMES = frozenset(function.__name__ for function in CONVERTING) | CREATED
 
 
 def creating(trace: Trace, value: Any, is_creating: bool) -> Any:

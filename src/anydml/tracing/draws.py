@@ -45,8 +45,8 @@ def none_drawn(name: str, surroundings: Surroundings) -> Iterator[None]:
     Raises:
         FuseError: the state of a generator differs afterwards.
     """
-    seen = surroundings.objects
-    before = [(source, source.state()) for source in (*_own(seen.values()), *_shared(seen))]
+    objects = surroundings.objects
+    before = [(source, source.state()) for source in (*_own(objects.values()), *_shared(objects))]
     yield
     for source, state in before:
         if source.state() == state:
@@ -61,35 +61,35 @@ def libraries_that_draw() -> list[str]:
     return [name for name in ("numpy.random", "torch") if name in sys.modules]
 
 
-def _own(seen: Iterable[Any]) -> Iterator[_Source]:
+def _own(objects: Iterable[Any]) -> Iterator[_Source]:
     """Yield the generators among objects."""
     torch = sys.modules.get("torch")
-    for each in [each for each in seen if sort_of(type(each)) == "generator"]:
-        if isinstance(each, random.Random):
-            if not isinstance(each, random.SystemRandom):
-                yield _Source(_name(each), each.getstate)
-        elif torch is not None and isinstance(each, torch.Generator):
-            yield _Source(_name(each), partial(_torchs, each))
+    for generator in [generator for generator in objects if sort_of(type(generator)) == "generator"]:
+        if isinstance(generator, random.Random):
+            if not isinstance(generator, random.SystemRandom):
+                yield _Source(_name(generator), generator.getstate)
+        elif torch is not None and isinstance(generator, torch.Generator):
+            yield _Source(_name(generator), partial(_torchs, generator))
         else:
-            yield _Source(_name(each), partial(_numpys, getattr(each, "bit_generator", each)))
+            yield _Source(_name(generator), partial(_numpys, getattr(generator, "bit_generator", generator)))
 
 
-def _shared(known: Container[int]) -> Iterator[_Source]:
+def _shared(visited: Container[int]) -> Iterator[_Source]:
     """Yield the generators that all functions share, except those that were seen already.
 
     Another thread may draw from them at any time: then they are the function's own only if it reaches them by name.
     """
     is_alone = threading.active_count() == 1
     # Tests may put a function of their own in the place of one that draws.
-    if id(getattr(random.getstate, "__self__", None)) not in known:
-        yield _Source("random", random.getstate, is_alone or id(random) in known)
+    if id(getattr(random.getstate, "__self__", None)) not in visited:
+        yield _Source("random", random.getstate, is_alone or id(random) in visited)
     if (numpys := sys.modules.get("numpy.random")) is not None:
         generator = getattr(numpys.get_state, "__self__", None)
-        if generator is not None and (id(numpys) in known or id(generator) not in known):
-            yield _Source("numpy.random", partial(_numpys, generator), is_alone or id(numpys) in known)
+        if generator is not None and (id(numpys) in visited or id(generator) not in visited):
+            yield _Source("numpy.random", partial(_numpys, generator), is_alone or id(numpys) in visited)
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "default_generator"):
-        is_its_own = is_alone or id(torch) in known
+        is_its_own = is_alone or id(torch) in visited
         yield _Source("torch", partial(_torchs, torch.default_generator), is_its_own)
         for number, generator in enumerate(torch.cuda.default_generators if torch.cuda.is_initialized() else ()):
             yield _Source(f"torch.cuda, device {number}", partial(_torchs, generator), is_its_own)

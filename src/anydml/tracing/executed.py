@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from anydml.core import watching
+from anydml.core import instruction_watch
 
 _LIBRARIES = ("numpy", "torch", "jax", "einops")
 _GENERATING = frozenset(("anydml", *_LIBRARIES))
@@ -67,13 +67,13 @@ class Executed:
         return self._asks_classes
 
     def _is_executed(self, code: types.CodeType) -> bool:
-        needed, seen = _needed(code), self.seen[id(code)]
-        return needed is not None and all(seen[offset // 2] for offset in needed)
+        required, marks = _needed(code), self.seen[id(code)]
+        return required is not None and all(marks[offset // 2] for offset in required)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Record instructions inside the context."""
-        if watching is None or self._is_complete or sys.gettrace() is not None:
+        if instruction_watch is None or self._is_complete or sys.gettrace() is not None:
             yield
             return
         with self._watching(None):
@@ -119,7 +119,7 @@ class Executed:
             self.seen[id(code)], self.codes[id(code)] = bytearray(len(code.co_code) // 2), code
             return True
 
-        watch = watching.Watch(self.seen, enter, refuse)
+        watch = instruction_watch.Watch(self.seen, enter, refuse)
         watch.begin()
         try:
             yield
@@ -134,7 +134,7 @@ def _called(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-unwatched: Callable[..., Any] = _called if watching is None else watching.unwatched
+unwatched: Callable[..., Any] = _called if instruction_watch is None else instruction_watch.unwatched
 """Calls a function of this package from code that may be watched, which would slow it down."""
 
 
@@ -145,9 +145,9 @@ def _is_interrupting(frame: types.FrameType | None) -> bool:
         if dis.opname[back.f_code.co_code[back.f_lasti]].startswith(_CALLING_NOTHING):
             # What it removed had a weak reference with a callback.
             return True
-    codes = {getattr(each, "__code__", None) for each in gc.callbacks} | {weakref.finalize.__call__.__code__}
+    codes = {getattr(callback, "__code__", None) for callback in gc.callbacks} | {weakref.finalize.__call__.__code__}
     if threading.current_thread() is threading.main_thread():
-        codes.update([getattr(_handler(each), "__code__", None) for each in range(1, signal.NSIG)])
+        codes.update([getattr(_handler(signal_number), "__code__", None) for signal_number in range(1, signal.NSIG)])
     while frame is not None:
         if frame.f_code in codes or frame.f_code.co_name == "__del__":
             return True
@@ -168,10 +168,12 @@ def _is_users(path: str, module: str) -> bool:
     if path == "<string>" and (module.partition(".")[0] in _GENERATING or module.startswith("namedtuple_")):
         return False
     folders = [os.path.dirname(os.path.dirname(__file__))]
-    folders += [os.path.dirname(sys.modules[each].__file__ or "") for each in _LIBRARIES if each in sys.modules]
+    folders += [
+        os.path.dirname(sys.modules[library].__file__ or "") for library in _LIBRARIES if library in sys.modules
+    ]
     if "site-packages" not in path:
         folders.append(os.path.dirname(os.__file__))
-    return not path.startswith("<frozen") and not any(path.startswith(each + os.sep) for each in folders if each)
+    return not path.startswith("<frozen") and not any(path.startswith(folder + os.sep) for folder in folders if folder)
 
 
 @lru_cache(maxsize=4096)
@@ -192,8 +194,8 @@ def _needed(code: types.CodeType) -> frozenset[int] | None:
         after.append(following)
     before: list[list[int]] = [[] for _ in steps]
     for k, following in enumerate(after):
-        for each in following:
-            before[each].append(k)
+        for successor in following:
+            before[successor].append(k)
     reached = _closure([0], after)
     returning = _closure([k for k, step in enumerate(steps) if step.opname.startswith("RETURN_")], before)
     return frozenset(steps[k].offset for k in reached & returning if steps[k].opname not in _SILENT)
@@ -202,7 +204,9 @@ def _needed(code: types.CodeType) -> frozenset[int] | None:
 @lru_cache(maxsize=4096)
 def _asks_classes(code: types.CodeType) -> bool:
     """Whether code names what tells classes or objects apart, or compares objects, other than with None, by `is`."""
-    if not _ASKING.isdisjoint(code.co_names) or any(type(each) is str and each in _ASKING for each in code.co_consts):
+    if not _ASKING.isdisjoint(code.co_names) or any(
+        type(constant) is str and constant in _ASKING for constant in code.co_consts
+    ):
         return True
     steps = [*dis.get_instructions(code)]
     nothing = [step.opname == "LOAD_CONST" and step.argval is None for step in steps]
@@ -230,8 +234,8 @@ def _place(places: dict[int, int], offset: int) -> int:
 def _closure(roots: list[int], following: list[list[int]]) -> set[int]:
     reached, waiting = set(roots), [*roots]
     while waiting:
-        for each in following[waiting.pop()]:
-            if each not in reached:
-                reached.add(each)
-                waiting.append(each)
+        for successor in following[waiting.pop()]:
+            if successor not in reached:
+                reached.add(successor)
+                waiting.append(successor)
     return reached

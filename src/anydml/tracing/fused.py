@@ -23,13 +23,13 @@ from anydml.higher import HIGHER
 from anydml.moves import Program
 from anydml.tracing.as_numbers import Place, has_others, with_numbers
 from anydml.tracing.bridging import MISSED, bridged
+from anydml.tracing.cached_traces import CachedTraces, Latest
 from anydml.tracing.call import Call
 from anydml.tracing.calls import Calls
 from anydml.tracing.counts import Counts
-from anydml.tracing.donating import Pairs
 from anydml.tracing.draws import libraries_that_draw
-from anydml.tracing.kept_traces import KeptTraces, Latest
 from anydml.tracing.refusing import broken
+from anydml.tracing.results_in_arguments import Pairs
 from anydml.tracing.specialized import SpecializedProgram
 from anydml.tracing.surroundings import Surroundings
 from anydml.tracing.traced_call import traced_call
@@ -116,7 +116,7 @@ class Fused(Calls, Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
-        self._kept = KeptTraces()
+        self._cached = CachedTraces()
         self._latest = Latest(function)
         self._specializations = ProgramCache()
         self._unfused = Unfused(function)
@@ -130,14 +130,14 @@ class Fused(Calls, Generic[P, R]):
 
     def slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """Do a call that compiled code does not support: the first of its kind, and unusual ones."""
-        if self._numbers and (given := with_numbers(arguments, keywords, self._numbers)):
-            arguments, keywords = given
-            if (found := self.take(arguments, keywords, out)) is not None:
-                return found
+        if self._numbers and (converted := with_numbers(arguments, keywords, self._numbers)):
+            arguments, keywords = converted
+            if (result := self.take(arguments, keywords, out)) is not None:
+                return result
         if BRIDGES and out is None:
-            found = bridged(self, arguments, keywords)
-            if found is not MISSED:
-                return found
+            result = bridged(self, arguments, keywords)
+            if result is not MISSED:
+                return result
         done = UNTRACED if out is not None else self._without_trace(arguments, keywords)
         if done is not UNTRACED:
             self._warn_of_unsteady()
@@ -156,8 +156,8 @@ class Fused(Calls, Generic[P, R]):
             self._note_number(arguments, keywords, error)
             return self.slowly(arguments, keywords, out)
         self._warn_of_unsteady()
-        if is_new and (found := self.take(arguments, keywords, out)) is not None:
-            return found
+        if is_new and (result := self.take(arguments, keywords, out)) is not None:
+            return result
         fixed = self._specialized(plan, registers)
         if out is None:
             return fixed.run(call.inputs, call.adapters)
@@ -294,12 +294,12 @@ class Fused(Calls, Generic[P, R]):
     ) -> tuple[TracedProgram, Sequence[int], bool]:
         """Return the traced program whose guards a call passes, the call's registers, and whether it is new."""
         with self._lock:
-            if (passed := self._kept.passed(key, call)) is not None:
+            if (passed := self._cached.passed(key, call)) is not None:
                 self.hits += 1
                 return *passed, False
             start = perf_counter()
             self._latest.note_reason(arguments, keywords, call)
-            watched, is_clamped = libraries_that_draw(), key in self._kept
+            watched, is_clamped = libraries_that_draw(), key in self._cached
             plan, surroundings = self._plan(arguments, keywords, call, is_clamped)
             if libraries_that_draw() != watched:
                 # Nothing noticed what was drawn from a library that the function was the first to load.
@@ -328,19 +328,19 @@ class Fused(Calls, Generic[P, R]):
         """Trace a call, and return what the function can reach, too."""
         surroundings = Surroundings(self._function, (arguments, keywords))
         watched = self._unfused.executed.watched
-        given = self._function, self._name, arguments, keywords, call, surroundings
+        traced_arguments = self._function, self._name, arguments, keywords, call, surroundings
         try:
-            return traced_call(*given, is_open=True, is_clamped=is_clamped, watched=watched), surroundings
+            return traced_call(*traced_arguments, is_open=True, is_clamped=is_clamped, watched=watched), surroundings
         except Exception:
             # Functions written in C accept only integers; and errors should show numbers.
             if surroundings.change():
                 raise
-            return traced_call(*given, is_open=False, is_clamped=False, watched=watched), surroundings
+            return traced_call(*traced_arguments, is_open=False, is_clamped=False, watched=watched), surroundings
 
     def _keep_trace(
         self, key: Hashable, plan: TracedProgram, call: Call, arguments: Any, keywords: dict[str, Any]
     ) -> None:
-        self._kept.add(key, plan)
+        self._cached.add(key, plan)
         if call.adapters[0] is not None:
             # Compiled code reads PyTorch's tensors from the first such call on.
             is_native(call.adapters[0].array)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from anydml.tracing.reading import ANY
 from anydml.tracing.remembered import Remembered
 
-MOST_ITEMS = 256
+MAX_ITEMS = 256
 """Maximum number of items of a container, or attributes of an object, that are compared."""
 
 
@@ -73,7 +73,7 @@ class Holders:
     def _scan(self, holder: _Holder, names: set[str]) -> None:
         """Note and add the attributes of an object, or the variables of a module, with such names."""
         mapping, label = holder.mapping, holder.label
-        is_any = ANY in names and len(mapping) <= MOST_ITEMS and not isinstance(holder.each, types.ModuleType)
+        is_any = ANY in names and len(mapping) <= MAX_ITEMS and not isinstance(holder.each, types.ModuleType)
         reached = [*mapping] if is_any else [*(mapping.keys() & names)]
         if is_any and holder.is_noted:
             self._remembered.note(partial(iter, ()), label, whole=mapping)

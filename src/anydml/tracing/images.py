@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.tracing.axes import swapaxes
-from anydml.tracing.constants import from_zero, wholes
+from anydml.tracing.constants import from_zero, whole_numbers
 from anydml.tracing.padding import pad_last
 from anydml.tracing.parts import repeat_each
 from anydml.tracing.picking import pick
@@ -103,12 +103,12 @@ def interpolate(
     for axis in range(2, x.ndim):
         # PyTorch itself resizes an array of positions along one axis.
         positions = torch.arange(x.shape[axis], dtype=torch.float64).reshape(1, 1, *_alone(x, axis, x.shape[axis]))
-        wanted = None if size is None else _alone(x, axis, _each(size, axis - 2))
+        output_sizes = None if size is None else _alone(x, axis, _each(size, axis - 2))
         scales = None if scale_factor is None else [float(n) for n in _alone(x, axis, _each(scale_factor, axis - 2))]
         if scales and recompute_scale_factor:
-            wanted, scales = [math.floor(n * by) for n, by in zip(positions.shape[2:], scales, strict=True)], None
+            output_sizes, scales = [math.floor(n * by) for n, by in zip(positions.shape[2:], scales, strict=True)], None
         try:
-            chosen = torch.nn.functional.interpolate(positions, wanted, scales, mode)
+            chosen = torch.nn.functional.interpolate(positions, output_sizes, scales, mode)
         except RuntimeError as error:
             raise broken(f"interpolate: {error}") from None
         table = chosen.reshape(-1).numpy().astype(np.int64)
@@ -144,7 +144,7 @@ def max_unpool(
         for k, n in enumerate(x.shape[-rank:])
     ]
     if output_size is not None:
-        sizes = wholes(output_size)[-rank:]
+        sizes = whole_numbers(output_size)[-rank:]
     lead = x.shape[:-rank]
     places = [*map(Along, range(len(lead))), At(from_zero(x.trace.array(indices)))]
     return reshape(put(fill(x, (*lead, math.prod(sizes))), x, places), (*lead, *sizes))

@@ -4,8 +4,8 @@ from anydml.tracing.verbs cimport permute, reshape, window
 
 cpdef indexed(x, key)
 cdef list _items(TracedFields x, key)
-cpdef tuple placed(x, key)
-cdef tuple _placed(TracedFields x, list items)
+cpdef tuple selected_box(x, key)
+cdef tuple _selected_box(TracedFields x, list items)
 cdef _taken(TracedFields x, list items)
 cpdef tuple bounds(item, size)
-cdef _place(given, size, low, high, bint are_clamped)
+cdef _place(bound, size, low, high, bint are_clamped)

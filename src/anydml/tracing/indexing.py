@@ -11,7 +11,7 @@ import numpy as np
 from anydml.errors import FuseIndexError
 from anydml.moves.open_numbers import larger, smaller
 from anydml.text import count_noun
-from anydml.tracing.constants import KEYS_OF_TORCH, Array, known, torch_indices, whole
+from anydml.tracing.constants import KEYS_OF_TORCH, Array, known_array, torch_indices, whole_number
 from anydml.tracing.refusing import broken, named, refused
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
@@ -55,13 +55,13 @@ def _items(x: TracedArray, key: Any) -> list[Any]:
         if isinstance(item, TracedArray):
             if item.element.kind == "b":
                 raise refused("a mask as an index", "the number of selected elements is unknown")
-            found = [x.trace.array(item)]
+            item_arrays = [x.trace.array(item)]
         else:
             if item is key and x.HAS_KEYS_OF_TORCH:
                 _check_list(item)
-            found = _known_items(x, item)
-        items += found
-        consumed += len(found)
+            item_arrays = _known_items(x, item)
+        items += item_arrays
+        consumed += len(item_arrays)
     rank = len(x.value.sizes)
     if consumed > rank:
         raise broken(
@@ -88,7 +88,7 @@ def _check_list(key: Any) -> None:
     Raises:
         FuseError: it is one.
     """
-    if isinstance(key, Sequence) and not all(isinstance(each, _NUMBERS) for each in key):
+    if isinstance(key, Sequence) and not all(isinstance(entry, _NUMBERS) for entry in key):
         raise broken("a list as an index with more than numbers in it: pass a tuple, or a tensor")
 
 
@@ -97,7 +97,7 @@ _NUMBERS = (bool, int, float, Size, Short, np.generic)
 
 def _known_items(x: TracedArray, item: Any) -> list[Any]:
     """Convert a constant index to an int, an array of ints, or, for a mask, one array of ints per axis."""
-    array = known(item)
+    array = known_array(item)
     if x.HAS_KEYS_OF_TORCH and array.ndim:
         torch_indices(item, KEYS_OF_TORCH)
     # PyTorch reads bytes as a mask.
@@ -111,24 +111,27 @@ def _known_items(x: TracedArray, item: Any) -> list[Any]:
     return [array.astype(np.int64) if not array.size and not isinstance(item, np.ndarray) else array]
 
 
-def placed(x: TracedArray, key: Any) -> tuple[list[Any], list[Any], list[Any], list[Any], list[tuple[int, Any]]]:
+def selected_box(x: TracedArray, key: Any) -> tuple[list[Any], list[Any], list[Any], list[Any], list[tuple[int, Any]]]:
     """Return what a key selects: the starts, sizes and steps of a box, its shape, and arrays by axes of that shape."""
-    starts, sizes, steps, shape, arrays, _ = _placed(x, _items(x, key))
+    starts, sizes, steps, shape, arrays, _ = _selected_box(x, _items(x, key))
     return starts, sizes, steps, shape, arrays
 
 
 def is_basic(key: Any) -> bool:
     """Whether a key consists of integers, slices, ``...`` and None, so that the result shares the array's memory."""
     return all(
-        each is None or each is Ellipsis or type(each) in _BASIC or (isinstance(each, np.integer) and not each.ndim)
-        for each in (key if isinstance(key, tuple) else (key,))
+        entry is None
+        or entry is Ellipsis
+        or type(entry) in _BASIC
+        or (isinstance(entry, np.integer) and not entry.ndim)
+        for entry in (key if isinstance(key, tuple) else (key,))
     )
 
 
 _BASIC = frozenset((int, Size, Short, slice))
 
 
-def _placed(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
+def _selected_box(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
     starts, sizes, steps = [], [], []
     shape: list[int] = []
     arrays: list[tuple[int, Any]] = []
@@ -163,7 +166,7 @@ def _placed(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
 
 
 def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
-    starts, sizes, steps, shape, arrays, advanced = _placed(x, items)
+    starts, sizes, steps, shape, arrays, advanced = _selected_box(x, items)
     result = window(x, starts, sizes, steps)
     if len(shape) != len(starts) or advanced:
         result = reshape(result, shape)
@@ -184,16 +187,16 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
     first, last, by = item.start, item.stop, item.step
     if first is None and last is None and by is None:
         return 0, size, 1
-    first, last, by = [each.size if type(each) is Short else each for each in (first, last, by)]
-    given: Any = size
-    for each in (first, last, by):
-        given = given if type(given) is Size else each
-    if type(given) is not Size:
+    first, last, by = [end.size if type(end) is Short else end for end in (first, last, by)]
+    open_end: Any = size
+    for end in (first, last, by):
+        open_end = open_end if type(open_end) is Size else end
+    if type(open_end) is not Size:
         start, stop, step = item.indices(size)
         count = len(range(start, stop, step))
         return (start, count, step) if count else (0, 0, 1)
-    are_clamped = given.is_clamped
-    step = 1 if by is None else whole(by)
+    are_clamped = open_end.is_clamped
+    step = 1 if by is None else whole_number(by)
     if not step:
         raise ValueError("slice step cannot be zero")
     if are_clamped and type(step) is Size and first is None and last is None:
@@ -211,13 +214,13 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
     return (start, count, step) if reach > 0 else (0, 0, 1)
 
 
-def _place(given: Any, size: Any, low: Any, high: Any, are_clamped: bool) -> Any:
+def _place(bound: Any, size: Any, low: Any, high: Any, are_clamped: bool) -> Any:
     """Return where a slice begins or ends, from `low` to `high`."""
-    found: Any = whole(given)
-    if found < 0:
-        found = found + size
-        return larger(found, low) if are_clamped else low if found < 0 else found
-    return smaller(found, high) if are_clamped else high if found > high else found
+    index: Any = whole_number(bound)
+    if index < 0:
+        index = index + size
+        return larger(index, low) if are_clamped else low if index < 0 else index
+    return smaller(index, high) if are_clamped else high if index > high else index
 
 
 def _picked(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> TracedArray:
@@ -229,9 +232,9 @@ def _picked(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> Traced
         count, result = arrays[0][1].ndim, pick(x, arrays[0][1], first)
     else:
         sizes = common_shape([indices.shape for _, indices in arrays])
-        found = [(axis, *index_array(x, indices, x.shape[axis])) for axis, indices in arrays]
-        picks = [(axis, broadcast(indices, sizes)) for axis, indices, _ in found]
-        are_checked = all(is_checked for _, _, is_checked in found)
+        index_arrays = [(axis, *index_array(x, indices, x.shape[axis])) for axis, indices in arrays]
+        picks = [(axis, broadcast(indices, sizes)) for axis, indices, _ in index_arrays]
+        are_checked = all(is_checked for _, _, is_checked in index_arrays)
         count, result = len(sizes), pick_points(x, picks, "clamp" if are_checked else "refuse")
     axes = [axis for axis in range(result.ndim) if not first <= axis < first + count]
     axes[place:place] = range(first, first + count)

@@ -59,10 +59,10 @@ def joinable(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
     if kind is np.ndarray:
         return _viewed(tree, is_joined, is_writeable)
     if kind is list or kind is tuple:
-        least = JOINED_FROM if is_writeable else 0
+        min_bytes = JOINED_FROM if is_writeable else 0
         items = [
             item
-            if type(item) in _NUMBERS or (type(item) is np.ndarray and item.nbytes < least)
+            if type(item) in _NUMBERS or (type(item) is np.ndarray and item.nbytes < min_bytes)
             else joinable(item, is_joined, is_writeable)
             for item in tree
         ]

@@ -47,12 +47,11 @@ def retype(x: TracedArray, dtype: Any) -> TracedArray:
     Raises:
         FuseError: the dtype has another size.
     """
-    found = dtype_of(x, dtype)
-    if found.itemsize != x.itemsize:
-        raise broken(
-            f"{x!r} viewed as {found}: a fused function cannot change the size of elements: pass a view of the argument"
-        )
-    return x.trace.made(x.value, found, x.like if found == x.element else None)
+    new_dtype = dtype_of(x, dtype)
+    if new_dtype.itemsize != x.itemsize:
+        message = "a fused function cannot change the size of elements: pass a view of the argument"
+        raise broken(f"{x!r} viewed as {new_dtype}: {message}")
+    return x.trace.new_array(x.value, new_dtype, x.like if new_dtype == x.element else None)
 
 
 def view(x: TracedArray, shape: Sequence[Any]) -> TracedArray:
@@ -61,15 +60,17 @@ def view(x: TracedArray, shape: Sequence[Any]) -> TracedArray:
     return retype(x, shape[0]) if is_dtype else reshape(x, shape)
 
 
-def to(x: TracedArray, given: Sequence[Any], dtype: Any = None, device: Any = None, other: Any = None) -> TracedArray:
+def to(
+    x: TracedArray, positional: Sequence[Any], dtype: Any = None, device: Any = None, other: Any = None
+) -> TracedArray:
     """Return a tensor that has this dtype and device already."""
-    for each in (*given, dtype, device, other):
-        wanted = getattr(each, "dtype", each)
-        kind = type(wanted).__name__
-        if kind == "dtype" and wanted != x.dtype:
-            raise refused(f"{x!r} as {wanted}")
-        if (kind == "device" or isinstance(wanted, str)) and str(wanted) != str(x.trace.device):
-            raise refused(f"{x!r} on {wanted}", "call the function with tensors on that device")
+    for argument in (*positional, dtype, device, other):
+        target = getattr(argument, "dtype", argument)
+        kind = type(target).__name__
+        if kind == "dtype" and target != x.dtype:
+            raise refused(f"{x!r} as {target}")
+        if (kind == "device" or isinstance(target, str)) and str(target) != str(x.trace.device):
+            raise refused(f"{x!r} on {target}", "call the function with tensors on that device")
     return x
 
 

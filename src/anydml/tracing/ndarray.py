@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.tracing.executed import unwatched
 from anydml.tracing.indexing import indexed
-from anydml.tracing.numpy_words import METHODS, called
+from anydml.tracing.numpy_table import METHODS, called
 from anydml.tracing.refusing import broken
 from anydml.tracing.trace import TracedArray
 from anydml.tracing.words import attribute

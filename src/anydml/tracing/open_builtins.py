@@ -26,8 +26,8 @@ from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, TracedArray
 
 
-def _len(each: Any, /) -> Any:
-    return each.shape[0] if isinstance(each, TracedArray) and each.ndim else len(each)
+def _len(value: Any, /) -> Any:
+    return value.shape[0] if isinstance(value, TracedArray) and value.ndim else len(value)
 
 
 def _max(*arguments: Any, **named: Any) -> Any:
@@ -43,9 +43,9 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
     if named or (len(arguments) == 1 and type(arguments[0]) in (str, bytes)):
         return function(*arguments, **named)
     values = [*arguments[0]] if len(arguments) == 1 else [*arguments]
-    if len(values) > 1 and all(type(value) is Short for value in values) and len({each.kind for each in values}) == 1:
+    if len(values) > 1 and all(type(value) is Short for value in values) and len({short.kind for short in values}) == 1:
         first: Short = values[0]
-        extreme = first.size.scope.extreme([each.size for each in values], is_least=function is min)
+        extreme = first.size.scope.extreme([short.size for short in values], is_least=function is min)
         return Short(extreme, first.kind) if type(extreme) is Size else first
     if len(values) > 1 and all(type(value) in (int, Size) for value in values):
         size = next((value for value in values if type(value) is Size), None)
@@ -54,19 +54,19 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
     return function(values)
 
 
-def _class_of(each: Any) -> type:
+def _class_of(value: Any) -> type:
     """Return the class of an object; of what stands for an argument, the argument's."""
-    if isinstance(each, TracedTensor):
+    if isinstance(value, TracedTensor):
         import torch
 
         return torch.Tensor  # type: ignore[no-any-return]
-    kind = type(each)
-    return each.__class__ if kind in (Size, Short) or issubclass(kind, TracedNdarray) else kind
+    kind = type(value)
+    return value.__class__ if kind in (Size, Short) or issubclass(kind, TracedNdarray) else kind
 
 
-def _isinstance(each: Any, kinds: Any, /) -> bool:
+def _isinstance(value: Any, kinds: Any, /) -> bool:
     # As kinds may decide themselves, only a tensor's are asked otherwise.
-    return isinstance(each, kinds) or (isinstance(each, TracedTensor) and issubclass(_class_of(each), kinds))
+    return isinstance(value, kinds) or (isinstance(value, TracedTensor) and issubclass(_class_of(value), kinds))
 
 
 class _Types(type):
@@ -75,8 +75,8 @@ class _Types(type):
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         return _class_of(arguments[0]) if len(arguments) == 1 and not named else type(*arguments, **named)
 
-    def __instancecheck__(cls, each: Any) -> bool:
-        return isinstance(each, type)
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, type)
 
     def __subclasscheck__(cls, kind: type) -> bool:
         return issubclass(kind, type)
@@ -147,8 +147,8 @@ class Opening:
         if not (_STORING.isdisjoint(used) and _WRITING.isdisjoint(names)):
             self._trace.own_arrays = own_arrays
         helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
-        helpers = {name: self._opened(self._replaced(each, names), package) for name, each in helpers.items()}
-        changed = {name: each for name, each in helpers.items() if each is not function.__globals__[name]}
+        helpers = {name: self._opened(self._replaced(helper, names), package) for name, helper in helpers.items()}
+        changed = {name: helper for name, helper in helpers.items() if helper is not function.__globals__[name]}
         cells = tuple(self._opened_cell(cell, names, package) for cell in function.__closure__ or ())
         if not changed and cells == (function.__closure__ or ()) and _REPLACED.isdisjoint(names):
             return function
@@ -214,5 +214,5 @@ _WRITING = frozenset(("copyto", "fill", "copy_", "fill_", "zero_", *CREATED))
 
 def _names(code: types.CodeType) -> list[str]:
     """Return the global names of a code object and of functions inside it."""
-    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return [*code.co_names, *(name for each in inner for name in _names(each))]
+    inner = [nested for nested in code.co_consts if isinstance(nested, types.CodeType)]
+    return [*code.co_names, *(name for nested in inner for name in _names(nested))]

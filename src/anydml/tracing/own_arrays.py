@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.moves.pieces import Piece
-from anydml.moves.value import MOST_PIECES, Value
+from anydml.moves.value import MAX_PIECES, Value
 from anydml.tracing.assigning import replaced
 from anydml.tracing.executed import unwatched
 from anydml.tracing.indexing import indexed, is_basic
@@ -70,10 +70,10 @@ class _Own:
     slabs: list[_Slab]
 
     def __getitem__(self: Any, key: Any) -> TracedArray:
-        found: TracedArray = unwatched(indexed, self, key)
-        if not _is_view(found, key):
-            return found
-        part = kinds(self.trace)[1](self.trace, found.value, found.element, found.like)
+        result: TracedArray = unwatched(indexed, self, key)
+        if not _is_view(result, key):
+            return result
+        part = kinds(self.trace)[1](self.trace, result.value, result.element, result.like)
         part.base, part.key = self, key
         root(self).parts.append(weakref.ref(part))
         return part  # type: ignore[no-any-return]
@@ -93,8 +93,8 @@ class _Shared:
     roots: list[Any]
 
     def __getitem__(self: Any, key: Any) -> TracedArray:
-        found: TracedArray = unwatched(indexed, self, key)
-        return tracked(self.trace, "indexing", (self,), {}, found) if _is_view(found, key) else found
+        result: TracedArray = unwatched(indexed, self, key)
+        return tracked(self.trace, "indexing", (self,), {}, result) if _is_view(result, key) else result
 
 
 def _kinds_of(base: Any) -> tuple[Any, Any, Any]:
@@ -131,12 +131,12 @@ def kinds(trace: Any) -> tuple[Any, ...]:
 
 def _is_view(result: TracedArray, key: Any) -> bool:
     """Whether what a key selects shares memory with the array: a single element of NumPy's does not."""
-    if result.ndim or result.LEAST_RANK or not is_basic(key):
+    if result.ndim or result.MIN_RANK or not is_basic(key):
         return is_basic(key)
-    return any(each is ... for each in (key if isinstance(key, tuple) else (key,)))
+    return any(index is ... for index in (key if isinstance(key, tuple) else (key,)))
 
 
-def own(x: TracedArray) -> TracedArray:
+def as_own_array(x: TracedArray) -> TracedArray:
     """Return a new array of the same elements, which can be assigned into."""
     array = kinds(x.trace)[0](x.trace, x.value, x.element, x.like)
     array.shared, array.parts, array.slabs = [], [], []
@@ -150,15 +150,15 @@ def root(x: Any) -> Any:
     return x
 
 
-def roots_of(given: Any) -> list[Any]:
+def roots_of(values: Any) -> list[Any]:
     """Return the own arrays whose memory arguments may share."""
     roots: dict[int, Any] = {}
-    for each in leaves(given):
-        if isinstance(each, _Own):
-            whole = root(each)
-            roots[id(whole)] = whole
-        elif isinstance(each, _Shared):
-            roots |= {id(whole): whole for whole in each.roots}
+    for leaf in leaves(values):
+        if isinstance(leaf, _Own):
+            base = root(leaf)
+            roots[id(base)] = base
+        elif isinstance(leaf, _Shared):
+            roots |= {id(base): base for base in leaf.roots}
     return [*roots.values()]
 
 
@@ -175,26 +175,26 @@ def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[s
     if name in COPYING[issubclass(trace.kind, TracedTensor)] or (
         name in ("astype", "array") and keywords.get("copy", len(arguments) < _POSITION_OF_COPY or arguments[-1])
     ):
-        return own(result) if isinstance(result, TracedArray) else result
+        return as_own_array(result) if isinstance(result, TracedArray) else result
     inputs = [*arguments, *keywords.values()]
     roots = roots_of(inputs)
     if not roots:
         return result
     # A view of a whole array is as good as the array itself; of a part, NumPy may make a copy.
     same = (
-        {id(each) for each in leaves(inputs) if name in _SAME or each is root(each)} if name not in _COPIES else set()
+        {id(leaf) for leaf in leaves(inputs) if name in _SAME or leaf is root(leaf)} if name not in _COPIES else set()
     )
 
-    def sharing(each: Any) -> Any:
-        if isinstance(each, (list, tuple)):
-            items = map(sharing, each)
-            return [*items] if isinstance(each, list) else tuple(items)
-        if not isinstance(each, TracedArray) or id(each) in same:
-            return each
-        array = kinds(each.trace)[2](each.trace, each.value, each.element, each.like)
+    def sharing(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            items = map(sharing, value)
+            return [*items] if isinstance(value, list) else tuple(items)
+        if not isinstance(value, TracedArray) or id(value) in same:
+            return value
+        array = kinds(value.trace)[2](value.trace, value.value, value.element, value.like)
         array.roots = roots
-        for whole in roots:
-            whole.shared.append((weakref.ref(array), name))
+        for base in roots:
+            base.shared.append((weakref.ref(array), name))
         return array
 
     return sharing(result)
@@ -218,12 +218,12 @@ def assign(x: Any, key: Any, value: Any) -> None:
         FuseError: the key or the elements do not fit, or a result is left that may share the array's memory.
     """
     with named("an assignment"):
-        whole = root(x)
-        check_unshared(whole)
-        while x is not whole:
+        base = root(x)
+        check_unshared(base)
+        while x is not base:
             key, value, x = x.key, replaced(x, key, value), x.base
-        _write(whole, key, value)
-        _refresh(whole)
+        _write(base, key, value)
+        _refresh(base)
 
 
 def call(word: Any, name: str, trace: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -231,58 +231,58 @@ def call(word: Any, name: str, trace: Any, arguments: Sequence[Any], keywords: M
     out = keywords.get("out")
     if not isinstance(out, _Own):
         return tracked(trace, name, arguments, keywords, word.call(trace, arguments, keywords))
-    assign(out, ..., word.call(trace, arguments, {key: each for key, each in keywords.items() if key != "out"}))
+    assign(out, ..., word.call(trace, arguments, {key: value for key, value in keywords.items() if key != "out"}))
     return out
 
 
-def check_unshared(whole: Any) -> None:
+def check_unshared(base: Any) -> None:
     """Check that nothing is left that may share an own array's memory.
 
     Raises:
         FuseError: something is.
     """
-    whole.shared = [(each, name) for each, name in whole.shared if each() is not None]
-    for _, name in whole.shared:
+    base.shared = [(reference, name) for reference, name in base.shared if reference() is not None]
+    for _, name in base.shared:
         hint = f"assign before {name}, or take {name} of a copy"
-        raise broken(f"an assignment into {whole!r} after {name} of it, which may share its memory: {hint}")
+        raise broken(f"an assignment into {base!r} after {name} of it, which may share its memory: {hint}")
 
 
-def _refresh(whole: Any) -> None:
+def _refresh(base: Any) -> None:
     """Let the parts of an own array show what it holds now."""
-    alive = [(each, part) for each in whole.parts if (part := each()) is not None]
-    whole.parts = [each for each, _ in alive]
+    alive = [(reference, part) for reference in base.parts if (part := reference()) is not None]
+    base.parts = [reference for reference, _ in alive]
     for _, part in alive:
         part.value = indexed(part.base, part.key).value
 
 
-def _write(whole: Any, key: Any, value: Any) -> None:
+def _write(base: Any, key: Any, value: Any) -> None:
     """Assign into an own array, of which only the rows that change are looked at, if it is known which ones do."""
-    rows = _rows_of(whole, key)
+    rows = _rows_of(base, key)
     if rows is None:
-        whole.value, whole.slabs = replaced(whole, key, value).value, []
+        base.value, base.slabs = replaced(base, key, value).value, []
         return
     first, count, rest = rows
-    if not whole.slabs:
-        whole.slabs = [_slab(0, whole.trace.made(whole.value, whole.element, whole.like))]
+    if not base.slabs:
+        base.slabs = [_slab(0, base.trace.new_array(base.value, base.element, base.like))]
     for place in (first, first + count):
-        _split(whole.slabs, place)
-    begins = [slab.start for slab in whole.slabs]
+        _split(base.slabs, place)
+    begins = [slab.start for slab in base.slabs]
     low = bisect_right(begins, first) - 1
     high = bisect_right(begins, first + count - 1)
-    held = [slab.rows for slab in whole.slabs[low:high]]
-    changed = replaced(held[0] if len(held) == 1 else join(held, 0), rest, value)
-    whole.slabs[low:high] = [_slab(first, changed)]
-    pieces = tuple(chain.from_iterable([slab.pieces for slab in whole.slabs]))
-    if len(pieces) <= MOST_PIECES:
-        whole.value = Value(whole.shape, whole.itemsize, pieces)
+    old_rows = [slab.rows for slab in base.slabs[low:high]]
+    changed = replaced(old_rows[0] if len(old_rows) == 1 else join(old_rows, 0), rest, value)
+    base.slabs[low:high] = [_slab(first, changed)]
+    pieces = tuple(chain.from_iterable([slab.pieces for slab in base.slabs]))
+    if len(pieces) <= MAX_PIECES:
+        base.value = Value(base.shape, base.itemsize, pieces)
     else:
-        whole.value, whole.slabs = join([slab.rows for slab in whole.slabs], 0).value, []
+        base.value, base.slabs = join([slab.rows for slab in base.slabs], 0).value, []
 
 
-def _rows_of(whole: Any, key: Any) -> tuple[int, int, Any] | None:
+def _rows_of(base: Any, key: Any) -> tuple[int, int, Any] | None:
     """Return the first row of those that a key selects, their number, and a key for these; None if it is not known."""
     items = key if isinstance(key, tuple) else (key,)
-    size = whole.shape[0] if whole.ndim else None
+    size = base.shape[0] if base.ndim else None
     if type(size) is not int or not items or not is_basic(key):
         return None
     row, rest = items[0], items[1:]
@@ -313,5 +313,5 @@ def _split(slabs: list[_Slab], place: int) -> None:
 def created(trace: Any, shape: Any, dtype: Any, number: Any = None) -> TracedArray:
     """Return a new array of a trace, filled with a number, which can be assigned into."""
     check_dtype(np.dtype(dtype), "an array that the function creates")
-    like = trace.made(Value.filled((), bytes(np.dtype(dtype).itemsize)), np.dtype(dtype))
-    return own(fill(like, shape, number))
+    like = trace.new_array(Value.filled((), bytes(np.dtype(dtype).itemsize)), np.dtype(dtype))
+    return as_own_array(fill(like, shape, number))

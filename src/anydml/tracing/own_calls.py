@@ -21,7 +21,7 @@ from anydml.moves.verbs import View
 from anydml.operators.function import Function
 from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import axes, refusing
-from anydml.tracing.constants import known, trace_of
+from anydml.tracing.constants import known_array, trace_of
 from anydml.tracing.indexing import indexed
 from anydml.tracing.picking import check_dtype_of, pick
 from anydml.tracing.refusing import refused
@@ -47,25 +47,25 @@ def __getattr__(name: str) -> Any:
 
 def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     """Call a function: compose its results."""
-    by_name = {**dict(zip([each.name for each in function.parameters], arguments, strict=False)), **named}
-    values = [by_name.get(each.name, each.default) for each in function.parameters]
+    by_name = {**dict(zip([parameter.name for parameter in function.parameters], arguments, strict=False)), **named}
+    values = [by_name.get(parameter.name, parameter.default) for parameter in function.parameters]
     label = function.label
     trace, arrays, indices = _inputs(function, values)
     rest: list[Any] = []
-    for each, value in zip(function.parameters, values, strict=True):
-        if each.is_array:
+    for parameter, value in zip(function.parameters, values, strict=True):
+        if parameter.is_array:
             continue
         if isinstance(value, TracedArray):
-            raise refused(f"{label} by a traced {each.name}", "shapes would depend on elements: pass numbers")
-        rest.append(own_arguments.converted(label, each, value, arrays[0].element))
-    rest += [np.dtype(each.dtype) for each in indices]
-    shapes = [*[each.shape for each in arrays], *[each.n for each in indices]]
+            raise refused(f"{label} by a traced {parameter.name}", "shapes would depend on elements: pass numbers")
+        rest.append(own_arguments.converted(label, parameter, value, arrays[0].element))
+    rest += [np.dtype(view.dtype) for view in indices]
+    shapes = [*[array.shape for array in arrays], *[view.n for view in indices]]
     dtype = arrays[0].element
     with refusing.named(label):
         parameters = function.checked(label, shapes, tuple(rest))
         make = _TracedMaker(function, trace, dtype)
-        function.apply(make, [Lazy(each.value) for each in arrays] + indices, parameters)
-        results = [_own(trace.made(value, dtype, _like(arrays))) for value in make.values()]
+        function.apply(make, [Lazy(array.value) for array in arrays] + indices, parameters)
+        results = [_own(trace.new_array(value, dtype, _like(arrays))) for value in make.values()]
     if function.lengths is not None:
         return results[0], np.array(function.lengths(label, shapes, *parameters), np.int64)
     return results if function.has_parts else results[0]
@@ -104,7 +104,7 @@ class _TracedMaker(ValueMaker):
         """Pick by constant indices, which are checked now, or by others."""
         if isinstance(x, View) or not isinstance(indices, _Known):
             return super().pick(x, indices, axis, outside)
-        return Lazy(pick(self._trace.made(x.value, self._dtype), indices.numbers, axis, outside).value)
+        return Lazy(pick(self._trace.new_array(x.value, self._dtype), indices.numbers, axis, outside).value)
 
     def check_refused(self, indices: Lazy, is_place: bool) -> None:
         """Check that indices that may be refused are an argument; those that say places to write are always one.
@@ -115,14 +115,14 @@ class _TracedMaker(ValueMaker):
         pieces = indices.value.pieces
         plain = [piece.source for piece in pieces if isinstance(piece.source, Access) and not is_counting(piece.source)]
         read = [source.operand for source in plain]
-        read += [each.operand for source in plain for each in every_lookup(source.lookups)]
+        read += [lookup.operand for source in plain for lookup in every_lookup(source.lookups)]
         is_read_at_once = not plain or not is_place or strided(indices.value) is not None
         if is_read_at_once and all(operand < SCRATCH for operand in read):
             return
         function = self._function
-        field = next(each.name for each in function.arrays if each.is_index)
+        field = next(parameter.name for parameter in function.arrays if parameter.is_index)
         hint = f"pass {field} as an argument"
-        if any(each.name == "out_of_range" for each in function.parameters):
+        if any(parameter.name == "out_of_range" for parameter in function.parameters):
             hint += f", or out_of_range={function.parameter('out_of_range').words[-1]!r}"
         raise refusing.broken(f"{function.label}: indices are checked before anything moves: {hint}")
 
@@ -133,41 +133,41 @@ def _like(arrays: Sequence[TracedArray]) -> int | None:
 
 def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[TracedArray], list[Lazy]]:
     """Return the trace, the data arrays, and the indices and masks of a call."""
-    by_name = {each.name: value for each, value in zip(function.parameters, values, strict=True)}
-    names = [each.name for each in function.arrays]
+    by_name = {x.name: value for x, value in zip(function.parameters, values, strict=True)}
+    names = [x.name for x in function.arrays]
     inputs = [by_name[name] for name in names]
     inputs = [*inputs[0]] if function.is_of_lists else inputs
     trace = trace_of(inputs)
     label, count = function.label, function.data_count(len(inputs))
     with refusing.named(label):
-        arrays = [trace.array(each) for each in inputs[:count]]
+        arrays = [trace.array(x) for x in inputs[:count]]
         indices = [
-            _mask(trace, label, parameter.name, each)
+            _mask(trace, label, parameter.name, x)
             if parameter.kind == "Mask"
-            else _indices(trace, function, parameter.name, each)
-            for parameter, each in zip((p for p in function.arrays if p.is_index), inputs[count:], strict=True)
+            else _indices(trace, function, parameter.name, x)
+            for parameter, x in zip((p for p in function.arrays if p.is_index), inputs[count:], strict=True)
         ]
     fields = [f"{function.arrays[0].name}[{k}]" for k in range(count)] if function.is_of_lists else names
     own_arguments.check_data(label, fields[:count], arrays)
     return trace, arrays, indices
 
 
-def _indices(trace: Trace, function: Function, field: str, given: Any) -> Lazy:
+def _indices(trace: Trace, function: Function, field: str, value: Any) -> Lazy:
     """Return the view of indices, traced or constant."""
-    found: Any = given if isinstance(given, TracedArray) else known(given)
-    if found is not given and not found.size and not isinstance(given, np.ndarray):
-        found = found.astype(np.int64)
-    dtype = found.element if isinstance(found, TracedArray) else found.dtype
+    indices: Any = value if isinstance(value, TracedArray) else known_array(value)
+    if indices is not value and not indices.size and not isinstance(value, np.ndarray):
+        indices = indices.astype(np.int64)
+    dtype = indices.element if isinstance(indices, TracedArray) else indices.dtype
     if dtype.kind not in "iu":
         raise own_arguments.no_indices(function.label, field, dtype)
-    if isinstance(found, TracedArray):
-        check_dtype_of(found)
-        return Lazy(trace.array(found).value, dtype.name)
-    return _Known(trace, found.astype(np.uint64 if dtype.kind == "u" and found.itemsize == 8 else np.int64))
+    if isinstance(indices, TracedArray):
+        check_dtype_of(indices)
+        return Lazy(trace.array(indices).value, dtype.name)
+    return _Known(trace, indices.astype(np.uint64 if dtype.kind == "u" and indices.itemsize == 8 else np.int64))
 
 
-def _mask(trace: Trace, label: str, field: str, given: Any) -> Lazy:
-    mask = trace.array(given)
+def _mask(trace: Trace, label: str, field: str, value: Any) -> Lazy:
+    mask = trace.array(value)
     own_arguments.check_mask(label, field, mask.element)
     return Lazy(mask.value, mask.element.name)
 
@@ -178,7 +178,7 @@ def compress(condition: Any, x: TracedArray, axis: int | None = None) -> TracedA
     Raises:
         FuseError: the condition is traced.
     """
-    flags = known(condition) != 0
+    flags = known_array(condition) != 0
     if axis is None and flags.shape != x.shape:
         x = axes.ravel(x)
     first = 0 if axis is None else axis_of("compress", x.ndim, axis)
@@ -202,9 +202,9 @@ def nonzero_coordinates(x: TracedArray) -> NoReturn:
 def copy(x: TracedArray) -> TracedArray:
     """Return an array of the same elements: results of a fused function are copies anyway."""
     array = x.trace.array(x)
-    return _own(array.made(array.value))
+    return _own(array.new_array(array.value))
 
 
 def _own(x: TracedArray) -> TracedArray:
     """Return a result, into which the function may assign."""
-    return x if x.trace.own_arrays is None else x.trace.own_arrays.own(x)
+    return x if x.trace.own_arrays is None else x.trace.own_arrays.as_own_array(x)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing.constants import is_list, wholes
+from anydml.tracing.constants import is_list, whole_numbers
 from anydml.tracing.parts import tile
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.sizes import is_open
@@ -78,7 +78,7 @@ def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
         pairs = pairs * rank if len(pairs) == 1 else pairs
     counts = []
     for pair in pairs:
-        numbers = wholes(pair)
+        numbers = whole_numbers(pair)
         if not 1 <= len(numbers) <= 2:
             break
         counts.append((numbers[0], numbers[-1]))
@@ -99,18 +99,18 @@ def _check_unused(mode: str, *arguments: Any) -> None:
 
 def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: Any = None) -> TracedArray:
     """Pad by pairs of counts from the last dimension on, in PyTorch's modes; negative counts crop."""
-    counts = wholes(pad)
+    counts = whole_numbers(pad)
     if len(counts) % 2 or len(counts) > 2 * x.ndim:
         raise broken(f"pad has {len(counts)} counts for {x!r}: it must have two per dimension, from the last one on")
     if mode not in ("constant", *_TORCH_MODES):
         raise refused(f"pad in mode {mode!r}")
     for k, (before, after) in enumerate(zip(counts[::2], counts[1::2], strict=True)):
         axis = x.ndim - 1 - k
-        size = left = x.shape[axis] + min(before, 0) + min(after, 0)
-        if left < 0:
+        size = cut_size = x.shape[axis] + min(before, 0) + min(after, 0)
+        if cut_size < 0:
             raise broken(f"pad {counts} crops more than dimension {axis} of {x!r}")
         if mode in ("constant", "circular"):
-            x = cut(x, axis, max(-before, 0), left)
+            x = cut(x, axis, max(-before, 0), cut_size)
             before, after = max(before, 0), max(after, 0)  # noqa: PLW2901
         if mode == "constant":
             x = surround(x, axis, before, after, [value or 0] * 2)

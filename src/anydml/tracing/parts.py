@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from anydml.fields import MOST_ITEMS
+from anydml.fields import MAX_ITEMS
 from anydml.moves.sizing import Numbers
 from anydml.operators.repeating import repeat_rule
 from anydml.operators.tile import tile_rule
 from anydml.tracing.axes import at_least, expand_dims, ravel, swapaxes, transpose
-from anydml.tracing.constants import arrays_of, dtype_of, is_list, known, trace_of, whole, wholes
+from anydml.tracing.constants import arrays_of, dtype_of, is_list, known_array, trace_of, whole_number, whole_numbers
 from anydml.tracing.indexing import at
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.structure import leaves
@@ -80,11 +80,11 @@ def append(arr: Any, values: Any, axis: Any = None) -> TracedArray:
 def block(arrays: Any) -> TracedArray:
     """Join nested lists of arrays: the innermost lists along the last axis."""
     depth, arrays_given = _depth(arrays), leaves(arrays)
-    trace, rank = trace_of(arrays_given), max(depth, *(np.ndim(each) for each in arrays_given))
+    trace, rank = trace_of(arrays_given), max(depth, *(np.ndim(item) for item in arrays_given))
 
     def joined(tree: Any, axis: int) -> TracedArray:
         if isinstance(tree, list):
-            return join_native([joined(each, axis + 1) for each in tree], axis)
+            return join_native([joined(item, axis + 1) for item in tree], axis)
         array = trace.array(tree)
         return reshape(array, (*(1,) * (rank - array.ndim), *array.shape))
 
@@ -94,7 +94,7 @@ def block(arrays: Any) -> TracedArray:
 def _depth(tree: Any) -> int:
     if not isinstance(tree, list):
         return 0
-    depths = {_depth(each) for each in tree}
+    depths = {_depth(item) for item in tree}
     if len(depths) != 1:
         raise broken("the lists of a block must have one depth, and none may be empty")
     return 1 + depths.pop()
@@ -105,11 +105,11 @@ def block_diag(tensors: Sequence[TracedArray]) -> TracedArray:
     if any(tensor.ndim > 2 for tensor in tensors):
         raise broken("block_diag takes tensors of at most 2 dimensions")
     blocks = [at_least(tensor, 2) for tensor in tensors]
-    width, before, rows = sum(each.shape[1] for each in blocks), 0, []
-    for each in blocks:
-        height, own = each.shape
-        rows.append(join([fill(each, (height, before)), each, fill(each, (height, width - before - own))], 1))
-        before += own
+    width, before, rows = sum(matrix.shape[1] for matrix in blocks), 0, []
+    for matrix in blocks:
+        height, columns = matrix.shape
+        rows.append(join([fill(matrix, (height, before)), matrix, fill(matrix, (height, width - before - columns))], 1))
+        before += columns
     return join(rows, 0)
 
 
@@ -132,15 +132,15 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
         raise refused("a split by a traced array", "shapes would depend on elements")
     size = x.shape[axis]
     if is_list(indices_or_sections):
-        ends = [0, *wholes(indices_or_sections), size]
+        ends = [0, *whole_numbers(indices_or_sections), size]
         return kind(at(x, axis, slice(*pair)) for pair in itertools.pairwise(ends))
     count = operator.index(indices_or_sections)
     if count <= 0:
         raise broken("number sections must be larger than 0.")
-    if count > MOST_ITEMS:
-        raise broken(f"{count} parts, but at most {MOST_ITEMS} are supported")
-    each, more = divmod(size, count)
-    return kind(parts_of(x, axis, [each + (k < more) for k in range(count)]))
+    if count > MAX_ITEMS:
+        raise broken(f"{count} parts, but at most {MAX_ITEMS} are supported")
+    part_size, longer_parts = divmod(size, count)
+    return kind(parts_of(x, axis, [part_size + (k < longer_parts) for k in range(count)]))
 
 
 def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
@@ -148,7 +148,7 @@ def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = l
     axis = axis_of(x, axis)
     if not is_list(indices_or_sections):
         count, size = operator.index(indices_or_sections), x.shape[axis]
-        if 0 < count <= MOST_ITEMS:
+        if 0 < count <= MAX_ITEMS:
             if size % count:
                 raise broken(f"axis {axis} has size {size}, which {count} equal parts do not divide: use array_split")
             return kind(parts_of(x, axis, [size // count] * count))
@@ -180,7 +180,7 @@ def chunk(x: TracedArray, chunks: int, dim: int = 0) -> tuple[TracedArray, ...]:
 def split_sizes(x: TracedArray, sizes: Any, dim: int = 0) -> tuple[TracedArray, ...]:
     """Split a dimension into parts of given sizes, or of one size, of which the last part may have less."""
     axis = axis_of(x, dim)
-    total, part_sizes = x.shape[axis], wholes(sizes)
+    total, part_sizes = x.shape[axis], whole_numbers(sizes)
     if not is_list(sizes):
         size = part_sizes[0]
         if size < 0 or (total and size == 0):
@@ -194,7 +194,7 @@ def split_sizes(x: TracedArray, sizes: Any, dim: int = 0) -> tuple[TracedArray, 
 
 def tile(x: TracedArray, reps: Any) -> TracedArray:
     """Repeat an array along its axes."""
-    counts = wholes(reps)
+    counts = whole_numbers(reps)
     counts = [1] * (x.ndim - len(counts)) + counts
     return by_rule(tile_rule, x, Numbers(counts))[0]
 
@@ -213,7 +213,7 @@ def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
     x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, x.ndim))
     if not is_list(repeats):
         return repeat_each(x, repeats, axis)
-    counts = known(repeats)
+    counts = known_array(repeats)
     if counts.size == 1:
         return repeat_each(x, counts.reshape(-1)[0], axis)
     from anydml.tracing.picking import pick
@@ -223,7 +223,7 @@ def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
 
 def repeat_each(x: TracedArray, count: Any, axis: int) -> TracedArray:
     """Repeat every element along an axis `count` times."""
-    count = whole(count)
+    count = whole_number(count)
     if count < 0:
         raise broken(f"repeats is {count}: it must be 0 or more")
     return by_rule(repeat_rule, x, Numbers((count,)), axis)[0]
@@ -231,7 +231,7 @@ def repeat_each(x: TracedArray, count: Any, axis: int) -> TracedArray:
 
 def expand(x: TracedArray, size: Sequence[int]) -> TracedArray:
     """Broadcast to sizes, of which −1 keeps a size."""
-    sizes = wholes(size)
+    sizes = whole_numbers(size)
     new = len(sizes) - x.ndim
     if new < 0 or -1 in sizes[:new]:
         raise broken(f"{x!r} does not expand to {sizes}")

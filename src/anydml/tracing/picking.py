@@ -13,7 +13,7 @@ from anydml.moves.counting import is_counting
 from anydml.moves.move import Fill, Outside, every_lookup
 from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
-from anydml.tracing.constants import known, known_indices
+from anydml.tracing.constants import known_array, known_indices
 from anydml.tracing.refusing import CLAMPING, broken
 from anydml.tracing.trace import TracedArray, needing
 from anydml.tracing.verbs import reshape, resized
@@ -21,7 +21,7 @@ from anydml.tracing.verbs import reshape, resized
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
 FEW_RUNS = 4
-MOST_RUNS = 64
+MAX_RUNS = 64
 """Maximum number of runs of constant indices that become slices, if a lookup is possible, and if not."""
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
@@ -38,7 +38,7 @@ def pick(x: TracedArray, indices: Any, axis: int, outside: Outside = "refuse") -
     """
     if isinstance(indices, TracedArray):
         return pick_points(x, [(axis, x.trace.array(indices))], outside)
-    by, size = known(indices), x.shape[axis]
+    by, size = known_array(indices), x.shape[axis]
     if outside == "clamp" and by.size:
         by = np.clip(by, -size, size - 1) if by.dtype.kind == "i" else np.minimum(by, np.uint64(size - 1))
     by = known_indices(by, size)
@@ -47,10 +47,10 @@ def pick(x: TracedArray, indices: Any, axis: int, outside: Outside = "refuse") -
 
 def _by_runs(x: TracedArray, indices: Indices, axis: int) -> TracedArray:
     """Select elements by constant indices: joined slices if there are few runs, else a lookup."""
-    runs = runs_of(indices, FEW_RUNS if _is_whole(x, axis) else MOST_RUNS)
+    runs = runs_of(indices, FEW_RUNS if _is_whole(x, axis) else MAX_RUNS)
     if runs is None:
         return pick_points(x, [(axis, x.trace.array(indices))], "clamp")
-    return x.made(select_runs(x.trace.composer, x.value, axis, runs))
+    return x.new_array(select_runs(x.trace.composer, x.value, axis, runs))
 
 
 def _is_whole(x: TracedArray, axis: int) -> bool:
@@ -71,19 +71,19 @@ def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outsid
     if not by.count:
         others = {axis for axis, _ in picks[1:]}
         sizes = [n for k, size in enumerate(x.shape) if k not in others for n in (by.shape if k == first else (size,))]
-        return x.made(Value(tuple(sizes), x.itemsize, ()))
+        return x.new_array(Value(tuple(sizes), x.itemsize, ()))
     values = [(axis, indices.value, indices.element.name) for axis, indices in picks]
     if len(values) == 1:
-        return x.made(x.trace.composer.pick(x.value, by.value, by.element.name, first, outside))
-    return x.made(x.trace.composer.pick_points(x.value, values, outside))
+        return x.new_array(x.trace.composer.pick(x.value, by.value, by.element.name, first, outside))
+    return x.new_array(x.trace.composer.pick_points(x.value, values, outside))
 
 
 def pick_along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> TracedArray:
     """Like numpy.take_along_axis, for shapes that are equal except along the axis."""
     _check(x, indices, axis, outside)
     if not indices.count:
-        return x.made(Value(indices.shape, x.itemsize, ()))
-    return x.made(x.trace.composer.pick_along(x.value, indices.value, indices.element.name, axis, outside))
+        return x.new_array(Value(indices.shape, x.itemsize, ()))
+    return x.new_array(x.trace.composer.pick_along(x.value, indices.value, indices.element.name, axis, outside))
 
 
 def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> None:

@@ -17,7 +17,7 @@ from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_r
 from anydml.operators.element import Element
 from anydml.operators.element_wise_if import where_rule
 from anydml.operators.triangles import check_tril, check_triu
-from anydml.tracing.constants import whole
+from anydml.tracing.constants import whole_number
 from anydml.tracing.picking import check_dtype_of, index_array
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
@@ -76,7 +76,7 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
             to = make.diagonal(to, axis, other)
             del dims[other]
     make.copy(make.permute(to, Numbers([*map(dims.index, range(part.ndim))])), Lazy(part.value))
-    return x.made(*make.values())
+    return x.new_array(*make.values())
 
 
 def check_same(x: TracedArray, part: TracedArray) -> None:
@@ -107,7 +107,7 @@ def put_at(x: TracedArray, indices: Mapping[int, Any], values: TracedArray) -> T
         indices: traced or NumPy arrays, by axis in ascending order; they broadcast to each other.
         values: the new elements, which broadcast.
     """
-    shape = common_shape([each.shape for each in indices.values()])
+    shape = common_shape([array.shape for array in indices.values()])
     first, behind = min(indices), x.ndim - max(indices) - 1
     sizes = [*x.shape[:first], *shape, *x.shape[x.ndim - behind :]]
     places: list[Any] = [*map(Along, range(first))]
@@ -143,7 +143,7 @@ def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
     if not x.count:
         return x
     # Comparing an open diagonal makes a guard.
-    k = max(min(whole(k), BEYOND_DIAGONALS - 1), -BEYOND_DIAGONALS)
+    k = max(min(whole_number(k), BEYOND_DIAGONALS - 1), -BEYOND_DIAGONALS)
     zero, begin, end = (check_triu if is_upper else check_tril)("triangle", x.shape, k)
     if x.element.hasobject:
         # Strings are moved by their positions: the bytes of zero are those of the first one.

@@ -38,14 +38,14 @@ def place() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def refused(what: str, hint: str = OUTSIDE) -> FuseError:
+def refused(subject: str, hint: str = OUTSIDE) -> FuseError:
     """Return the error for an operation that computes, or depends on elements, with a reason or a remedy."""
-    return _error(FuseError, f"{what}: {RULE}: {hint}", RULE)
+    return _error(FuseError, f"{subject}: {RULE}: {hint}", RULE)
 
 
-def broken(what: str, kind: type[FuseError] = FuseError) -> FuseError:
+def broken(message: str, kind: type[FuseError] = FuseError) -> FuseError:
     """Return the error for arguments that do not fit."""
-    return _error(kind, what)
+    return _error(kind, message)
 
 
 def _error(kind: type[FuseError], reason: str, rule: str | None = None) -> FuseError:

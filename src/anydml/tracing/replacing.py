@@ -16,11 +16,11 @@ from anydml.tracing.constants import (
     check_mask_of_torch,
     from_zero,
     is_list,
-    known,
+    known_array,
     torch_indices,
     traced_or_known,
     untraced,
-    whole,
+    whole_number,
 )
 from anydml.tracing.padding import again
 from anydml.tracing.picking import index_array, pick
@@ -123,7 +123,7 @@ def masked_scatter(x: TracedArray, mask: Any, source: TracedArray) -> TracedArra
         raise refused("masked_scatter by a traced mask", "the places of elements would depend on elements")
     check_mask_of_torch(mask)
     check_same(x, source)
-    flags = known(mask)
+    flags = known_array(mask)
     shape = common_shape([x.shape, flags.shape])
     total, at = broadcast(x, shape), np.flatnonzero(np.broadcast_to(flags, shape))
     if len(at) > source.count:
@@ -150,7 +150,7 @@ def slice_scatter(
 
 def select_scatter(x: TracedArray, src: TracedArray, dim: int, index: int) -> TracedArray:
     """Replace the slice at an index of a dimension."""
-    axis, at = axis_of(x, dim), whole(index)
+    axis, at = axis_of(x, dim), whole_number(index)
     if not -x.shape[axis] <= at < x.shape[axis]:
         raise broken(f"index {at} is out of range for a dimension of size {x.shape[axis]}", FuseIndexError)
     at = at + x.shape[axis] if at < 0 else at
@@ -176,7 +176,7 @@ def diag_embed(x: TracedArray, offset: int = 0, dim1: int = -2, dim2: int = -1) 
     """Return matrices of zeros with the elements of the last axis along a diagonal."""
     if not x.ndim:
         raise broken(f"diag_embed of {x!r}: it must have at least one dimension")
-    beside = whole(offset)
+    beside = whole_number(offset)
     size = x.shape[-1] + abs(beside)
     return moveaxis(diagonal_scatter(fill(x, (*x.shape[:-1], size, size)), x, beside, -2, -1), (-2, -1), (dim1, dim2))
 

@@ -92,7 +92,7 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
         check_dtype(array.element, path)
         like = array.like
         if like is None:
-            like = next((k for k, each in enumerate(inputs) if each.dtype == array.element), None)
+            like = next((k for k, x in enumerate(inputs) if x.dtype == array.element), None)
         if like is None and adapters[0] is not None and not adapters[0].supports(array.element):
             raise broken(
                 f"{path} is {array.element}, but no argument has this dtype, so its library's array cannot be created"

@@ -6,15 +6,15 @@ cdef class Scope:
     cdef readonly object is_clamped
     cdef readonly dict pins
     cdef dict _low, _high
-    cpdef variable(self, number, value, least=*)
+    cpdef variable(self, number, value, min_value=*)
     cpdef register(self, size)
-    cpdef sum(self, OpenSize one, OpenSize other)
-    cpdef difference(self, OpenSize one, OpenSize other)
+    cpdef sum(self, OpenSize x, OpenSize y)
+    cpdef difference(self, OpenSize x, OpenSize y)
     cpdef times(self, OpenSize size, factor)
     cdef tuple _scaled(self, register)
-    cpdef product(self, one, other)
-    cpdef quotient(self, whole, by)
-    cdef _known_extreme(self, one, other)
+    cpdef product(self, x, y)
+    cpdef quotient(self, dividend, by)
+    cdef _known_extreme(self, x, y)
     cpdef is_zero(self, OpenSize size)
     cpdef is_negative(self, OpenSize size)
     cpdef is_known(self, OpenSize size)

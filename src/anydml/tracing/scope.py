@@ -33,23 +33,23 @@ class Scope:
         pins: descriptions of the pinned sizes and of the lines that needed them.
     """
 
-    def __init__(self, given: int = 0, is_clamped: bool = False) -> None:
-        self.tape = Tape(given)
+    def __init__(self, input_count: int = 0, is_clamped: bool = False) -> None:
+        self.tape = Tape(input_count)
         self.is_clamped = is_clamped
         self.pins: dict[str, None] = {}
         self._low: dict[int, int] = {}
         self._high: dict[int, int] = {}
 
-    def variable(self, number: int, value: int, least: int | None = None) -> Size:
+    def variable(self, number: int, value: int, min_value: int | None = None) -> Size:
         """Return a number that calls provide.
 
         Args:
             number: its place among these numbers.
             value: its value in the traced call.
-            least: its least value in any call, if there is one.
+            min_value: its minimum in all calls, if there is one.
         """
-        if least is not None:
-            self._low[number] = least
+        if min_value is not None:
+            self._low[number] = min_value
         return Size(self, number, 0, value)
 
     def constant(self, number: int) -> Size:
@@ -64,18 +64,18 @@ class Scope:
             self.tape.step(ADD, size.register, self.tape.step(CONSTANT, size.plus, 0)) if size.plus else size.register
         )
 
-    def sum(self, one: Size, other: Size) -> Any:
-        """Add two sizes."""
-        a, b, plus, value = one.register, other.register, one.plus + other.plus, one.value + other.value
+    def sum(self, x: Size, y: Size) -> Any:
+        """Add x and y."""
+        a, b, plus, value = x.register, y.register, x.plus + y.plus, x.value + y.value
         for first, second in ((a, b), (b, a)):
-            kind, whole, less = self.tape.of(first)
-            if kind == SUBTRACT and less == second:
-                return Size(self, whole, plus, value)
+            kind, minuend, subtrahend = self.tape.of(first)
+            if kind == SUBTRACT and subtrahend == second:
+                return Size(self, minuend, plus, value)
         return Size(self, self.tape.step(ADD, min(a, b), max(a, b)), plus, value)
 
-    def difference(self, one: Size, other: Size) -> Any:
-        """Subtract a size from another one."""
-        a, b, plus, value = one.register, other.register, one.plus - other.plus, one.value - other.value
+    def difference(self, x: Size, y: Size) -> Any:
+        """Subtract y from x."""
+        a, b, plus, value = x.register, y.register, x.plus - y.plus, x.value - y.value
         if a == b:
             return plus
         kind, first, second = self.tape.of(a)
@@ -107,51 +107,51 @@ class Scope:
             return first, self.tape.of(second)[1]
         return register, 1
 
-    def product(self, one: Size, other: Size) -> Any:
+    def product(self, x: Size, y: Size) -> Any:
         """Multiply two sizes."""
-        a, b = self.register(one), self.register(other)
+        a, b = self.register(x), self.register(y)
         if a > b:
             a, b = b, a
-        return Size(self, self.tape.step(MULTIPLY, a, b), 0, one.value * other.value)
+        return Size(self, self.tape.step(MULTIPLY, a, b), 0, x.value * y.value)
 
-    def quotient(self, whole: Any, by: Any) -> Any:
+    def quotient(self, dividend: Any, by: Any) -> Any:
         """Divide with rounding down."""
         divisor = by.value if type(by) is Size else by
         if not divisor:
             raise ZeroDivisionError("integer division or modulo by zero")
-        value = (whole.value if type(whole) is Size else whole) // divisor
-        if type(whole) is Size and type(by) is int and by > 0:
-            register, factor = self._scaled(whole.register)
+        value = (dividend.value if type(dividend) is Size else dividend) // divisor
+        if type(dividend) is Size and type(by) is int and by > 0:
+            register, factor = self._scaled(dividend.register)
             if factor % by == 0:
-                inner = Size(self, register, 0, (whole.value - whole.plus) // factor)
-                return self.times(inner, factor // by) + whole.plus // by
-            more, plus = divmod(whole.plus, by)
-            register = self.register(Size(self, whole.register, plus, whole.value - more * by))
-            return Size(self, self.tape.step(FLOOR, register, self.register(by)), more, value)
-        return Size(self, self.tape.step(FLOOR, self.register(whole), self.register(by)), 0, value)
+                inner = Size(self, register, 0, (dividend.value - dividend.plus) // factor)
+                return self.times(inner, factor // by) + dividend.plus // by
+            carried, plus = divmod(dividend.plus, by)
+            register = self.register(Size(self, dividend.register, plus, dividend.value - carried * by))
+            return Size(self, self.tape.step(FLOOR, register, self.register(by)), carried, value)
+        return Size(self, self.tape.step(FLOOR, self.register(dividend), self.register(by)), 0, value)
 
     def extreme(self, sizes: Sequence[Any], is_least: bool = False) -> Any:
         """Return the maximum, or minimum, of sizes and integers, without a guard on which one it is."""
         if is_least:
             return -self.extreme([-size for size in sizes])
-        if len(sizes) == 2 and (found := self._known_extreme(sizes[0], sizes[1])) is not None:
-            return found
+        if len(sizes) == 2 and (extreme := self._known_extreme(sizes[0], sizes[1])) is not None:
+            return extreme
         each_once = sorted({self._place(size): size for size in sizes}.items(), key=lambda item: item[0])
-        found, *others = [size for _, size in each_once]
+        extreme, *others = [size for _, size in each_once]
         for size in others:
-            register = self.tape.step(LARGER, self.register(found), self.register(size))
-            found = Size(self, register, 0, max(_value(found), _value(size)))
-        return found
+            register = self.tape.step(LARGER, self.register(extreme), self.register(size))
+            extreme = Size(self, register, 0, max(_value(extreme), _value(size)))
+        return extreme
 
-    def _known_extreme(self, one: Any, other: Any) -> Any:
+    def _known_extreme(self, x: Any, y: Any) -> Any:
         """Return the larger of two numbers, if it is known; else None."""
-        rest = one - other
+        rest = x - y
         if type(rest) is Size:
-            low, high = (each.get(rest.register) for each in (self._low, self._high))
+            low, high = (bounds.get(rest.register) for bounds in (self._low, self._high))
             if low is not None and low + rest.plus >= 0:
-                return one
-            return other if high is not None and high + rest.plus <= 0 else None
-        return one if rest >= 0 else other
+                return x
+            return y if high is not None and high + rest.plus <= 0 else None
+        return x if rest >= 0 else y
 
     @staticmethod
     def _place(size: Any) -> tuple[int, int]:

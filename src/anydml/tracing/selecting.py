@@ -19,8 +19,8 @@ from anydml.tracing.constants import (
     trace_of,
     traced_or_known,
     untraced,
-    whole,
-    wholes,
+    whole_number,
+    whole_numbers,
 )
 from anydml.tracing.indexing import at
 from anydml.tracing.parts import stack
@@ -59,8 +59,8 @@ def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray
         raise broken(
             f"indices of {count_noun(index.ndim, 'dimension')} for an array of {x.ndim}: they must have as many"
         )
-    sizes = common_shape([resized(each, axis, 1) for each in (x, index)])
-    x, index = (broadcast(each, (*sizes[:axis], each.shape[axis], *sizes[axis + 1 :])) for each in (x, index))
+    sizes = common_shape([resized(array, axis, 1) for array in (x, index)])
+    x, index = (broadcast(array, (*sizes[:axis], array.shape[axis], *sizes[axis + 1 :])) for array in (x, index))
     return pick_along(x, index, axis, "clamp" if is_checked else "refuse")
 
 
@@ -121,7 +121,7 @@ def embedding(input: Any, weight: TracedArray, padding_idx: Any = None, max_norm
 
 def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
     """Cut a dimension; a traced start is 0 or more."""
-    axis, size = axis_of(x, dim), whole(length)
+    axis, size = axis_of(x, dim), whole_number(length)
     total = x.shape[axis]
     if isinstance(start, TracedArray):
         # A traced start indexes the windows of this length.
@@ -133,7 +133,7 @@ def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
         return moveaxis(narrowed, -1, axis)
     if getattr(start, "ndim", 0):
         raise broken("start must be an integer, or a tensor without dimensions")
-    first = whole(start)
+    first = whole_number(start)
     if not -total <= first <= total:
         raise broken(f"start {first} is out of range for a dimension of size {total}", FuseIndexError)
     first = first + total if first < 0 else first
@@ -144,7 +144,7 @@ def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
 
 def select(x: TracedArray, dim: int, index: Any) -> TracedArray:
     """Return the slice at an index of a dimension, without it."""
-    return at(x, axis_of(x, dim), index.reshape(()) if isinstance(index, TracedArray) else whole(index))
+    return at(x, axis_of(x, dim), index.reshape(()) if isinstance(index, TracedArray) else whole_number(index))
 
 
 def slice_dim(x: TracedArray, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> TracedArray:
@@ -154,7 +154,7 @@ def slice_dim(x: TracedArray, dim: int = 0, start: Any = None, end: Any = None, 
 
 def sliding_window_view(x: TracedArray, window_shape: Any, axis: Any = None) -> TracedArray:
     """Return the windows along axes."""
-    lengths, along = wholes(window_shape), axes_of(x, axis, are_distinct=False)
+    lengths, along = whole_numbers(window_shape), axes_of(x, axis, are_distinct=False)
     if len(lengths) != len(along):
         raise broken("Must provide matching length window_shape and axis")
     for place, length in zip(along, lengths, strict=True):
@@ -169,12 +169,12 @@ def diagonal(x: TracedArray, offset: int = 0, axis1: int = 0, axis2: int = 1) ->
         raise broken("axis1 and axis2 cannot be the same")
     row, column, size = diagonal_at(x.shape[first], x.shape[second], offset)
     square = moveaxis(cut(cut(x, first, row, size), second, column, size), (first, second), (-2, -1))
-    return square.made(x.trace.composer.diagonal(square.value, x.ndim - 2, x.ndim - 1))
+    return square.new_array(x.trace.composer.diagonal(square.value, x.ndim - 2, x.ndim - 1))
 
 
 def diagonal_at(rows: int, columns: int, offset: int) -> tuple[int, int, int]:
     """Return the start row and column of a matrix' diagonal, and its length."""
-    below = whole(offset)
+    below = whole_number(offset)
     row, column = max(-below, 0), max(below, 0)
     return row, column, max(min(rows - row, columns - column), 0)
 
@@ -209,11 +209,11 @@ def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: An
     if len(condlist) != len(choicelist) or not condlist:
         raise broken("list of cases must be same length as list of conditions, and not empty")
     trace = trace_of([*condlist, *choicelist, default])
-    conditions = [trace.array(each) for each in condlist]
-    if any(each.element.kind != "b" for each in conditions):
+    conditions = [trace.array(condition) for condition in condlist]
+    if any(condition.element.kind != "b" for condition in conditions):
         raise broken("conditions must be arrays of bools")
     *choices, chosen = map(verbs.native, arrays_of(trace, (*choicelist, default), is_weak=True))
-    shape = common_shape([each.shape for each in (*conditions, *choices, chosen)])
+    shape = common_shape([array.shape for array in (*conditions, *choices, chosen)])
     for condition, choice in [*zip(conditions, choices, strict=True)][::-1]:
         chosen = choose(condition, choice, chosen)
     return broadcast(chosen, shape)
@@ -222,7 +222,7 @@ def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: An
 def choose_from(a: Any, choices: Any, mode: str = "raise") -> TracedArray:
     """Choose each element from the array whose number an index gives."""
     trace = trace_of([a, *choices])
-    arrays = [trace.array(each) for each in choices]
+    arrays = [trace.array(choice) for choice in choices]
     if isinstance(a, TracedArray) and mode != "raise":
         raise broken(f"traced choices in mode {mode!r}: only 'raise' is supported")
     by = from_zero(_bounded(traced_or_known(a), len(arrays), mode))

@@ -15,7 +15,7 @@ import numpy as np
 from anydml.fields import SHORT_INTEGERS
 from anydml.tracing.sizes import OPEN, Size
 
-KINDS = {each: np.dtype(each) for each in SHORT_INTEGERS}
+KINDS = {name: np.dtype(name) for name in SHORT_INTEGERS}
 """Dtypes of such integers by NumPy's types."""
 
 
@@ -111,27 +111,27 @@ class Short:
         return getattr(exact(self), name)
 
 
-def combined(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+def combined(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     """Apply an operator to two numbers, of which one is open, and one a short integer, with NumPy's result.
 
     Raises:
         OverflowError: the result, or a number of Python's, does not fit, so that NumPy wraps or refuses it.
     """
-    numbers = one, other
+    numbers = x, y
     if not all(map(_is_number, numbers)):
-        return function(exact(one), exact(other))
-    kind = np.result_type(*[each.dtype for each in numbers if type(each) not in (int, bool, Size)])
-    for each in numbers:
-        if type(each) in (int, Size):
-            _check(each, kind)
-    result = function(plain(one), plain(other))
+        return function(exact(x), exact(y))
+    kind = np.result_type(*[number.dtype for number in numbers if type(number) not in (int, bool, Size)])
+    for number in numbers:
+        if type(number) in (int, Size):
+            _check(number, kind)
+    result = function(plain(x), plain(y))
     if kind.type not in KINDS:
         if kind != np.int64:
             raise OverflowError(f"a result of {kind}")
         return result
     _check(result, kind)
     if type(result) is not Size:
-        open_one = next(plain(each) for each in numbers if type(each) in (Size, Short))
+        open_one = next(plain(number) for number in numbers if type(number) in (Size, Short))
         result = open_one.scope.constant(result)
     return Short(result, kind.type)
 

@@ -215,9 +215,9 @@ class Size:
             if any(map(_is_short, inputs)):
                 return NotImplemented
             # NumPy wraps others.
-            if all(each.dtype == np.int64 for each in inputs if isinstance(each, np.integer)):
-                return OPEN[ufunc](*(each.item() if isinstance(each, np.integer) else each for each in inputs))
-        return getattr(ufunc, method)(*(int(each) if type(each) is Size else each for each in inputs), **named)
+            if all(x.dtype == np.int64 for x in inputs if isinstance(x, np.integer)):
+                return OPEN[ufunc](*(x.item() if isinstance(x, np.integer) else x for x in inputs))
+        return getattr(ufunc, method)(*(int(x) if type(x) is Size else x for x in inputs), **named)
 
     def item(self) -> Size:
         """Return this number, like NumPy's integers."""

@@ -17,8 +17,8 @@ from anydml.errors import BindingError
 from anydml.functions.calling import check_size
 from anydml.moves import Program
 from anydml.moves.wrapped_indices import as_signed
-from anydml.tracing.donating import Pairs, donated
 from anydml.tracing.results import Known, Result, TracedFunction
+from anydml.tracing.results_in_arguments import Pairs, donated
 from anydml.tracing.structure import paired, rebuilt
 from anydml.tracing.trace import Sizes
 

@@ -64,8 +64,8 @@ def paired(tree: Any, other: Any, kind: type, path: str) -> Iterator[tuple[Any, 
     else:
         if not isinstance(other, (list, tuple)) or len(tree) != len(other):
             raise ValueError(path)
-        for k, (item, each) in enumerate(zip(tree, other, strict=True)):
-            yield from paired(item, each, kind, f"{path}[{k}]")
+        for k, (item, partner) in enumerate(zip(tree, other, strict=True)):
+            yield from paired(item, partner, kind, f"{path}[{k}]")
 
 
 DEEPEST = 8
@@ -77,8 +77,8 @@ class _Same:
 
     __slots__ = ("each",)
 
-    def __init__(self, each: Any) -> None:
-        self.each = each
+    def __init__(self, value: Any) -> None:
+        self.each = value
 
     def __eq__(self, other: Any) -> bool:
         return type(other) is _Same and self.each is other.each
@@ -101,7 +101,7 @@ def static_key(leaf: Any, depth: int = 0) -> Hashable:
     if type(leaf) is slice:
         return slice, static_key(leaf.start), static_key(leaf.stop), static_key(leaf.step)
     if type(leaf) in (tuple, frozenset):
-        return type(leaf), type(leaf)([static_key(each, depth) for each in leaf])
+        return type(leaf), type(leaf)([static_key(entry, depth) for entry in leaf])
     kind = type(leaf)
     hash(leaf)
     if kind in _KNOWN or kind.__eq__ is _BY_IDENTITY:
@@ -116,9 +116,9 @@ _KNOWN = (bool, int, str, bytes, type(None), type)
 def _held(state: Any, depth: int) -> Hashable:
     """Return the key of what an object holds: its attributes by their names."""
     if isinstance(state, dict) and depth <= DEEPEST:
-        return tuple([(name, _held(each, depth)) for name, each in state.items()])
+        return tuple([(name, _held(entry, depth)) for name, entry in state.items()])
     if type(state) in (list, tuple) and depth <= DEEPEST:
-        return type(state), tuple([_held(each, depth + 1) for each in state])
+        return type(state), tuple([_held(entry, depth + 1) for entry in state])
     try:
         return static_key(state, depth) if depth <= DEEPEST else _Same(state)
     except TypeError:
@@ -131,7 +131,7 @@ def _positional(function: Callable[..., Any]) -> list[str]:
     except (TypeError, ValueError):
         return []
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [each.name for each in parameters if each.kind in places]
+    return [parameter.name for parameter in parameters if parameter.kind in places]
 
 
 def argument_names(function: Callable[..., Any], count: int) -> list[str]:

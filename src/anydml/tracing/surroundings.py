@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from anydml.tracing.clocks import differs_by_process, differs_by_time, watched
-from anydml.tracing.holders import MOST_ITEMS, Holders
+from anydml.tracing.holders import MAX_ITEMS, Holders
 from anydml.tracing.reading import asked_for, makes_generators, modules_of, names_of, reads_by_text, unsteady_call
 from anydml.tracing.remembered import Remembered
 from anydml.tracing.sorts import (
@@ -279,11 +279,11 @@ class Surroundings:
         is_dict = isinstance(each, (dict, types.MappingProxyType))
         items = each.values() if is_dict else each
         self._containers[id(each)] = label
-        if len(each) <= MOST_ITEMS:
+        if len(each) <= MAX_ITEMS:
             self._waiting += [(item, f"{label}[…]") for item in items]
         if not isinstance(each, (tuple, frozenset)):
             read = partial(chain, each, items) if is_dict else partial(iter, each)
-            self._note(read if len(each) <= MOST_ITEMS else partial(iter, ()), label, whole=each)
+            self._note(read if len(each) <= MAX_ITEMS else partial(iter, ()), label, whole=each)
         if isinstance(each, collections.defaultdict):
             self._waiting.append((each.default_factory, label))
         if getattr(each, "__dict__", None) or classes_of(type(each)):

@@ -1,5 +1,5 @@
 cdef class Tape:
-    cdef readonly object given
+    cdef readonly object input_count
     cdef readonly list steps
     cdef dict _found
     cpdef step(self, kind, a, b)

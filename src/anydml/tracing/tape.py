@@ -24,8 +24,8 @@ class Tape:
         steps: kind and two register numbers; the first of `CONSTANT` and the second of a guard are numbers themselves.
     """
 
-    def __init__(self, given: int) -> None:
-        self.given = given
+    def __init__(self, input_count: int) -> None:
+        self.input_count = input_count
         self.steps: list[Step] = []
         self._found: dict[Step, int] = {}
 
@@ -34,43 +34,43 @@ class Tape:
         key = kind, a, b
         register = self._found.get(key)
         if register is None:
-            register = self._found[key] = self.given + len(self.steps)
+            register = self._found[key] = self.input_count + len(self.steps)
             self.steps.append(key)
         return register
 
     def of(self, register: int) -> Step:
         """Return the step of a register, which is `GIVEN` for the numbers of a call."""
-        return self.steps[register - self.given] if register >= self.given else (GIVEN, 0, 0)
+        return self.steps[register - self.input_count] if register >= self.input_count else (GIVEN, 0, 0)
 
     def later(self, count: int) -> list[int]:
         """Add registers for numbers that a call provides later, such as its results' strides."""
-        first = self.given + len(self.steps)
+        first = self.input_count + len(self.steps)
         self.steps += [(GIVEN, 0, 0)] * count
         return [*range(first, first + count)]
 
-    def run(self, found: list[int], steps: Sequence[Step]) -> bool:
+    def run(self, registers: list[int], steps: Sequence[Step]) -> bool:
         """Run steps, appending to the registers; return False if a guard fails."""
         for kind, a, b in steps:
             number = 0
             if kind == CONSTANT:
                 number = a
             elif kind == ADD:
-                number = found[a] + found[b]
+                number = registers[a] + registers[b]
             elif kind == SUBTRACT:
-                number = found[a] - found[b]
+                number = registers[a] - registers[b]
             elif kind == MULTIPLY:
-                number = found[a] * found[b]
+                number = registers[a] * registers[b]
             elif kind == FLOOR:
-                if not found[b]:
+                if not registers[b]:
                     return False
-                number = found[a] // found[b]
+                number = registers[a] // registers[b]
             elif kind == LARGER:
-                number = max(found[a], found[b])
+                number = max(registers[a], registers[b])
             elif (
-                (kind == AT_LEAST and found[a] < b)
-                or (kind == AT_MOST and found[a] > b)
-                or (kind == DIFFERS and found[a] == b)
+                (kind == AT_LEAST and registers[a] < b)
+                or (kind == AT_MOST and registers[a] > b)
+                or (kind == DIFFERS and registers[a] == b)
             ):
                 return False
-            found.append(number)
+            registers.append(number)
         return True

@@ -16,7 +16,7 @@ class TracedTensor(TracedNdarray):
     """A traced array whose methods are those of `torch.Tensor`."""
 
     __slots__ = ()
-    LEAST_RANK = 1
+    MIN_RANK = 1
     HAS_KEYS_OF_TORCH = True
 
     @property  # type: ignore[misc]
@@ -44,14 +44,14 @@ class TracedTensor(TracedNdarray):
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Sequence[Any] = (), named: Any = None) -> Any:
-        from anydml.tracing.torch_words import called, name_of
+        from anydml.tracing.torch_table import called, name_of
 
         return called(trace_of(leaves((arguments, named))), name_of(function), arguments, named or {})
 
     def __getattr__(self, name: str) -> Any:
         import torch
 
-        from anydml.tracing.torch_words import TORCH
+        from anydml.tracing.torch_table import TORCH
         from anydml.tracing.words import attribute
 
         is_method = name in TORCH and hasattr(torch.Tensor, name)

@@ -47,7 +47,7 @@ class Trace:
         kind: type[TracedArray],
         device: Any = None,
         composer: Composer | None = None,
-        given: int = 0,
+        input_count: int = 0,
         is_clamped: bool = False,
     ) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class Trace:
         self.unsigned: dict[str, int] = {}
         self.numbers: dict[int, int | str] = {}
         self._constants = 0
-        self._given = given, is_clamped
+        self._given = input_count, is_clamped
 
     @property
     def is_assigning(self) -> bool:
@@ -80,7 +80,7 @@ class Trace:
             return array
         return self._constant(array)
 
-    def made(self, value: Value, dtype: np.dtype[Any], like: int | None = None) -> TracedArray:
+    def new_array(self, value: Value, dtype: np.dtype[Any], like: int | None = None) -> TracedArray:
         """Create an array of this trace (see `TracedArray`)."""
         return self.kind(self, value, dtype, like)
 
@@ -103,10 +103,10 @@ class Trace:
         if view.size > 1:
             rows = packed.reshape(-1).view((np.void, packed.itemsize)).view(np.uint8).reshape(packed.size, -1)
             if packed.itemsize and (rows == rows[0]).all():
-                return self.made(Value.filled(view.shape, rows[0].tobytes()), packed.dtype)
+                return self.new_array(Value.filled(view.shape, rows[0].tobytes()), packed.dtype)
         self._constants += 1
         value = self.composer.constant(f"constant {self._constants}", packed)
-        return self.made(self.composer.broadcast(value, view.shape), packed.dtype)
+        return self.new_array(self.composer.broadcast(value, view.shape), packed.dtype)
 
 
 def check_dtype(dtype: np.dtype[Any], field: str) -> None:
@@ -160,7 +160,7 @@ class TracedArray(TracedFields):
 
     __slots__ = ()
     trace: Trace
-    LEAST_RANK = 0
+    MIN_RANK = 0
     """1 if arrays without dimensions have an axis 0, too, as in PyTorch."""
     HAS_KEYS_OF_TORCH = False
     """Whether bytes as an index are a mask, and lists with parts may be tuples, as in PyTorch."""
@@ -202,9 +202,9 @@ class TracedArray(TracedFields):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
         error = refused(f"numpy.{ufunc.__name__} of {self!r}")
-        for each in inputs:
+        for operand in inputs:
             if error.argument is None:
-                needing(error, each)
+                needing(error, operand)
         raise error
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:

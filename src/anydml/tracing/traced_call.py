@@ -15,7 +15,7 @@ from anydml.arrays.receive import adapter_of, check_place
 from anydml.engines import array_engine
 from anydml.moves.compose import INPUT
 from anydml.tracing.as_numbers import number_of
-from anydml.tracing.call import MOST_OPEN, Call, strides_of
+from anydml.tracing.call import MAX_OPEN, Call, strides_of
 from anydml.tracing.draws import none_drawn
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import Opening, attempting
@@ -66,7 +66,9 @@ def traced_call(
         raise broken(f"{name} was called without arrays: pass at least one")
     first = adapters[0]
     kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
-    trace = Trace(name, kind, None if first is None else first.device, given=len(call.numbers), is_clamped=is_clamped)
+    trace = Trace(
+        name, kind, None if first is None else first.device, input_count=len(call.numbers), is_clamped=is_clamped
+    )
     names, paths = list[str](), list[Path]()
     variable = trace.scope.variable
     argument: int | str = 0
@@ -75,7 +77,7 @@ def traced_call(
 
     def numbers(values: Sequence[int], path: str, rank: int) -> list[Any]:
         nonlocal count
-        if len(inputs) > MOST_OPEN:
+        if len(inputs) > MAX_OPEN:
             return [*values]
         paths.append((count, path, rank))
         # Sizes are 0 or more.
@@ -88,7 +90,7 @@ def traced_call(
     def traced(leaf: Any, path: str) -> Any:
         if (number := kind_of(leaf)) is not None:
             (size,) = numbers([int(leaf)], path, -1)
-            return as_kind(size, number) if is_open and len(inputs) <= MOST_OPEN else leaf
+            return as_kind(size, number) if is_open and len(inputs) <= MAX_OPEN else leaf
         if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
             return leaf
         place = len(names)
@@ -98,11 +100,11 @@ def traced_call(
         names.append(path)
         check_dtype(array.dtype, path)
         rank = array.ndim
-        found = numbers(call.numbers[count : count + 2 * rank] or (*array.shape, *strides_of(array)), path, rank)
-        value = trace.composer.input(path, found[:rank], found[rank:], array.itemsize)
+        extents = numbers(call.numbers[count : count + 2 * rank] or (*array.shape, *strides_of(array)), path, rank)
+        value = trace.composer.input(path, extents[:rank], extents[rank:], array.itemsize)
         if not array.ndim and number_of(leaf) is not None:
             trace.numbers[INPUT + place] = argument
-        return trace.made(value, array.dtype, place)
+        return trace.new_array(value, array.dtype, place)
 
     fields = argument_names(function, len(arguments))
     positional, named = [], {}

@@ -4,4 +4,4 @@ cdef class TracedFields:
     cdef readonly object trace
     cdef public LazyValue value
     cdef readonly object element, like
-    cpdef made(self, LazyValue value)
+    cpdef new_array(self, LazyValue value)

@@ -27,7 +27,7 @@ class TracedFields:
         self.element = dtype
         self.like = like
 
-    def made(self, value: Value) -> Self:
+    def new_array(self, value: Value) -> Self:
         """Create an array of the same trace and dtype."""
         array: Self = self.trace.kind(self.trace, value, self.element, self.like)
         return array

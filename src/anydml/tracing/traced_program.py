@@ -11,9 +11,9 @@ from anydml.core import forms, fusing, slots, tapes
 from anydml.moves import Computed, Fill, Move, Program, simplify
 from anydml.moves.numbers import numbers_of, with_numbers
 from anydml.tensor import Layout
-from anydml.tracing.donating import Pairs, in_place
 from anydml.tracing.remembered import Remembered
 from anydml.tracing.results import Known, Result, TracedFunction
+from anydml.tracing.results_in_arguments import Pairs, in_place
 from anydml.tracing.scope import Scope
 from anydml.tracing.specialized import Guests, SpecializedProgram
 from anydml.tracing.structure import leaves, rebuilt
@@ -25,7 +25,7 @@ WORD = 1 << 63
 WEIGHT = 4096
 """Approximate bytes of a traced program: fixed, and per move."""
 
-MOST_COMPUTED = 1 << 20
+MAX_COMPUTED = 1 << 20
 """Maximum size in bytes of a constant that is computed before a call runs."""
 
 Path = tuple[int, str, int]
@@ -70,7 +70,7 @@ class TracedProgram:
         self.program = trace.composer.program(is_simple=False)
         # Registers are assigned now, so that they do not depend on later calls.
         self._form = _form_of(self.program, scope)
-        self._scratch = [scope.register(each.size) for each in self.program.operands if each.role == "scratch"]
+        self._scratch = [scope.register(operand.size) for operand in self.program.operands if operand.role == "scratch"]
 
     @property
     def weight(self) -> int:
@@ -97,16 +97,16 @@ class TracedProgram:
 
     def _behind(self, register: int) -> int | None:
         """Return a number of the arguments that a register depends on; None if there is none."""
-        if register < self._tape.given:
+        if register < self._tape.input_count:
             return register
-        kind, one, other = self._tape.of(register)
+        kind, x, y = self._tape.of(register)
         if kind in (CONSTANT, GIVEN):
             return None
-        number = self._behind(one)
-        return self._behind(other) if number is None else number
+        number = self._behind(x)
+        return self._behind(y) if number is None else number
 
     def _path(self, number: int) -> str:
-        first, path, rank = next(each for each in reversed(self._paths) if each[0] <= number)
+        first, path, rank = next(entry for entry in reversed(self._paths) if entry[0] <= number)
         place = number - first
         return path if rank < 0 else f"{path}.{'shape' if place < rank else 'strides'}[{place % rank}]"
 
@@ -131,11 +131,11 @@ class TracedProgram:
                 for shape, result in zip(shapes, self.traced.results, strict=True)
             ]
         numbers += [step for steps in strides for step in steps]
-        self._tape.run(numbers, self._tape.steps[len(numbers) - self._tape.given :])
+        self._tape.run(numbers, self._tape.steps[len(numbers) - self._tape.input_count :])
         sizes = iter(self._scratch)
         operands = [
-            each._replace(size=numbers[next(sizes)]) if each.role == "scratch" else each
-            for each in self.program.operands
+            operand._replace(size=numbers[next(sizes)]) if operand.role == "scratch" else operand
+            for operand in self.program.operands
         ]
         moves = [with_numbers(move, lambda size: numbers[self._register(size)]) for move in self.program.moves]
         program = Program(self.traced.name, tuple(operands), simplify(moves))
@@ -160,8 +160,8 @@ class TracedProgram:
             return None
         if adapters[0] is not None and any(result.like is None for result in traced.results):
             return None
-        known = [each.value for each in self.program.operands]
-        if any(isinstance(each, Computed) and each.nbytes > MOST_COMPUTED for each in known):
+        values = [operand.value for operand in self.program.operands]
+        if any(isinstance(value, Computed) and value.nbytes > MAX_COMPUTED for value in values):
             return None
         results = [
             fusing.Result(shape, result.array.element, result.like or 0)
@@ -176,7 +176,7 @@ class TracedProgram:
             steps = [
                 _in_words(step) if step[0] == AT_LEAST or step[0] == AT_MOST else step for step in self._tape.steps
             ]
-            tape = tapes.Tape(self._tape.given, steps, self._first)
+            tape = tapes.Tape(self._tape.input_count, steps, self._first)
         except OverflowError:
             return None
         constants, scratch = tuple(self.program.constants), tuple(self._scratch)
@@ -195,7 +195,7 @@ class TracedProgram:
             for operand in _read(move):
                 readers[operand].append(place)
         operands = self.program.operands
-        outputs = [number for number, each in enumerate(operands) if each.role == "output"]
+        outputs = [number for number, operand in enumerate(operands) if operand.role == "output"]
 
         def result_of(scratch: int) -> int:
             if len(readers[scratch]) != 1 or any(place >= readers[scratch][0] for place in writers[scratch]):
@@ -208,12 +208,12 @@ class TracedProgram:
             register, number = self._register, outputs.index(to.operand)
             packed = Layout.packed(sizes, element).strides
             size = math.prod(sizes) * element
-            wanted = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
+            expected = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
             present = [*map(register, (*sizes, *to.strides, *source.strides, to.offset, source.offset))]
             # Of larger scratch, a result would have room for the beginning alone.
-            return number if present == wanted and register(operands[scratch].size) == register(size) else -1
+            return number if present == expected and register(operands[scratch].size) == register(size) else -1
 
-        return tuple([result_of(number) for number, each in enumerate(operands) if each.role == "scratch"])
+        return tuple([result_of(number) for number, operand in enumerate(operands) if operand.role == "scratch"])
 
 
 def _form_of(program: Program, scope: Scope) -> Any:

@@ -26,7 +26,7 @@ MISSED: Any = object()
 PATIENCE = 8
 """Calls of one form are traced anew once they have taken this many times as long as tracing."""
 
-MOST_FORMS = 4096
+MAX_FORMS = 4096
 
 
 class Unfused:
@@ -100,7 +100,7 @@ class Unfused:
         """
         self._trace_seconds = seconds
         self._patience = PATIENCE if has_paid else 2 * self._patience
-        if len(self._seconds) >= MOST_FORMS:
+        if len(self._seconds) >= MAX_FORMS:
             self._seconds.clear()
         self._seconds.update({form: 0.0 for form in forms if form is not None})
 
@@ -127,14 +127,14 @@ def _own(returned: list[Any], arguments: Any) -> Any:
         else set()
     )
 
-    def own(place: Any, key: Any) -> Any:
+    def with_own_arrays(place: Any, key: Any) -> Any:
         item = place[key]
         kind = type(item)
         if kind is list or isinstance(item, tuple):
-            items = [own(item, k) for k in range(len(item))]
+            items = [with_own_arrays(item, k) for k in range(len(item))]
             return items if kind is list else kind(*items) if hasattr(item, "_fields") else tuple(items)
         if kind is dict:
-            return {name: own(item, name) for name in item}
+            return {name: with_own_arrays(item, name) for name in item}
         if torch is not None and kind is torch.Tensor:
             is_new = not item._is_view() and item.is_contiguous() and sys.getrefcount(item) <= _NAMED
             if item.requires_grad:
@@ -151,7 +151,7 @@ def _own(returned: list[Any], arguments: Any) -> Any:
             return item
         raise broken(f"a function returned a {kind.__name__}: return arrays in tuples, lists or dicts")
 
-    return own(returned, 0)
+    return with_own_arrays(returned, 0)
 
 
 def _first_array(tree: Any) -> Any:

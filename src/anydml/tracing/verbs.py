@@ -20,7 +20,7 @@ from anydml.moves.sizing import Numbers
 from anydml.moves.value import Value
 from anydml.moves.value_maker import Lazy, ValueMaker
 from anydml.operators.split import split_rule
-from anydml.tracing.constants import dtype_of, is_list, whole, wholes
+from anydml.tracing.constants import dtype_of, is_list, whole_number, whole_numbers
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.short_integers import exact
 from anydml.tracing.trace import TracedArray, needing
@@ -30,7 +30,7 @@ REASON = "elements are written over others"
 
 def axis_of(x: TracedArray, axis: Any) -> int:
     """Normalize an axis to 0 … rank − 1; PyTorch's tensors without dimensions have dimension 0, too."""
-    return normalize_axis_index(operator.index(axis), max(x.ndim, x.LEAST_RANK))
+    return normalize_axis_index(operator.index(axis), max(x.ndim, x.MIN_RANK))
 
 
 def axes_of(x: TracedArray, axes: Any, are_distinct: bool = True) -> tuple[int, ...]:
@@ -39,7 +39,7 @@ def axes_of(x: TracedArray, axes: Any, are_distinct: bool = True) -> tuple[int, 
         return (*range(x.ndim),)
     if type(axes) in (tuple, list) and {*map(type, axes)} == {int} and len({*axes} & {*range(x.ndim)}) == len(axes):
         return (*axes,)
-    return normalize_axis_tuple(axes, max(x.ndim, x.LEAST_RANK), allow_duplicate=not are_distinct)
+    return normalize_axis_tuple(axes, max(x.ndim, x.MIN_RANK), allow_duplicate=not are_distinct)
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
@@ -48,7 +48,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     Raises:
         FuseError: a size is negative.
     """
-    sizes = tuple(wholes(shape))
+    sizes = tuple(whole_numbers(shape))
     if any(size < 0 for size in sizes):
         raise broken(f"the shape is {sizes}, but sizes must be 0 or more")
     return sizes
@@ -61,19 +61,19 @@ def resized(x: TracedArray, axis: int, *sizes: int) -> list[int]:
 
 def permute(x: TracedArray, axes: Sequence[int]) -> TracedArray:
     """Axis k of the result is axis ``axes[k]``."""
-    return x.made(x.value.permute(axes))
+    return x.new_array(x.value.permute(axes))
 
 
 def reshape(x: TracedArray, shape: Sequence[int]) -> TracedArray:
     """Reshape in row-major order."""
     sizes = x.value.sizes
     is_same = len(shape) == len(sizes) and tuple(shape) == sizes
-    return x if is_same else x.made(x.trace.composer.reshape(x.value, tuple(shape)))
+    return x if is_same else x.new_array(x.trace.composer.reshape(x.value, tuple(shape)))
 
 
 def window(x: TracedArray, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> TracedArray:
     """``result[c] = x[starts + steps · c]``."""
-    return x.made(x.trace.composer.slice(x.value, starts, sizes, steps))
+    return x.new_array(x.trace.composer.slice(x.value, starts, sizes, steps))
 
 
 def cut(x: TracedArray, axis: int, start: int, size: int, step: int = 1) -> TracedArray:
@@ -95,7 +95,7 @@ def by_rule(rule: Callable[..., None], x: TracedArray, *arguments: Any) -> list[
     """Return the results of an operator's rule on an array."""
     make = maker(x)
     rule(make, Lazy(x.value), *arguments)
-    return [x.made(value) for value in make.values()]
+    return [x.new_array(value) for value in make.values()]
 
 
 def parts_of(x: TracedArray, axis: int, sizes: Sequence[int]) -> list[TracedArray]:
@@ -125,12 +125,12 @@ def spread(x: TracedArray, sizes: tuple[int, ...]) -> TracedArray:
     new = len(sizes) - x.ndim
     if new < 0 or not all(_is_wide(size, n) for size, n in zip(x.shape, sizes[new:], strict=True)):
         raise broken(f"{x!r} does not broadcast to {sizes}: from the last axis on, sizes must be equal, or 1")
-    return x.made(x.trace.composer.broadcast(x.value, sizes))
+    return x.new_array(x.trace.composer.broadcast(x.value, sizes))
 
 
-def _is_wide(size: int, wanted: int) -> bool:
+def _is_wide(size: int, new_size: int) -> bool:
     """Whether a size broadcasts to another one."""
-    return is_one(size) or are_same(size, wanted) or size in (wanted, 1)
+    return is_one(size) or are_same(size, new_size) or size in (new_size, 1)
 
 
 def broadcast_all(arrays: Sequence[TracedArray]) -> tuple[TracedArray, ...]:
@@ -178,7 +178,7 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
             )
     like = next((array.like for array in arrays if array.like is not None), None)
     value = first.trace.composer.join([array.value for array in arrays], axis)
-    return first.trace.made(value, first.element, like)
+    return first.trace.new_array(value, first.element, like)
 
 
 def native(x: TracedArray) -> TracedArray:
@@ -205,7 +205,7 @@ def native(x: TracedArray) -> TracedArray:
         parts = composer.split(in_parts(x.value, 1), rank, (x.itemsize // unit, unit))
         swapped = composer.cut(parts, rank + 1, unit - 1, unit, -1)
         number, strides = composer.begun(swapped, "the bytes of elements are swapped")
-    return x.trace.made(Value.stored(number, x.shape, strides[:rank], dtype.itemsize), dtype)
+    return x.trace.new_array(Value.stored(number, x.shape, strides[:rank], dtype.itemsize), dtype)
 
 
 def join_native(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
@@ -235,7 +235,7 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
     if pattern.size != 1:
         raise broken(f"the fill value must be one number, not {pattern.size}")
     value = Value.filled(sizes, x.trace.pattern(pattern))
-    return x.trace.made(value, element, x.like if element == x.element else None)
+    return x.trace.new_array(value, element, x.like if element == x.element else None)
 
 
 def _element(x: TracedArray, number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -278,8 +278,8 @@ def windows(x: TracedArray, axis: int, size: Any, step: int) -> TracedArray:
         # A scalar is one window of one element.
         rows = windows(reshape(x, (1,)), axis, size, step)
         return reshape(rows, rows.shape[1:])
-    axis, length = axis_of(x, axis), whole(size)
+    axis, length = axis_of(x, axis), whole_number(size)
     if not 0 <= length <= x.shape[axis] or step < 1:
         raise broken(f"windows of {size} by {step} along axis {axis} of {x!r}")
     count = (x.shape[axis] - length) // step + 1
-    return x.made(x.trace.composer.windows(x.value, axis, count, length, step))
+    return x.new_array(x.trace.composer.windows(x.value, axis, count, length, step))

@@ -88,7 +88,7 @@ class Word:
     @property
     def signature(self) -> str:
         """The supported parameters, as Python text."""
-        shown = [each.partition("=") for each in self.parameters.split() if not each.startswith("-")]
+        shown = [parameter.partition("=") for parameter in self.parameters.split() if not parameter.startswith("-")]
         names = ["*" * ("*" in name) + name.lstrip("@*").partition("|")[0] for name, _, _ in shown]
         return ", ".join(name + equals + default for name, (_, equals, default) in zip(names, shown, strict=True))
 

@@ -17,10 +17,10 @@ def is_only_written(name: str, codes: Iterable[types.CodeType]) -> bool:
     """Whether code, and functions inside it, reads nothing of this name but to assign it anew or to add to it."""
     nested = [*codes]
     for code in nested:
-        nested += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+        nested += [step for step in code.co_consts if isinstance(step, types.CodeType)]
     is_mentioned = False
     for code in nested:
-        steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG")]
+        steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "EXTENDED_ARG")]
         places = [k for k, step in enumerate(steps) if _mentions(step, name)]
         if reads_by_text(code.co_names) and name in code.co_consts:
             return False

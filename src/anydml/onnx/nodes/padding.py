@@ -106,10 +106,10 @@ def pad_array(
     """Pad an array with an element at both ends of each axis, after cropping where counts are negative."""
     sizes = tuple(map(sum, zip(array.shape, before, after, strict=True)))
     if 0 in sizes:
-        return array.made(Value(sizes, array.itemsize, ()))
+        return array.new_array(Value(sizes, array.itemsize, ()))
     array = _crop(array, before, after)
     first, last = ([max(0, n) for n in sizes] for sizes in (before, after))
-    return array.made(ctx.composer.pad(array.value, first, last, ctx.pattern(element)))
+    return array.new_array(ctx.composer.pad(array.value, first, last, ctx.pattern(element)))
 
 
 def _crop(array: TracedArray, before: Sequence[int], after: Sequence[int]) -> TracedArray:

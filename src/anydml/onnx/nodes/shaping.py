@@ -156,7 +156,7 @@ def bit_cast(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
         rule = f"to must be a type of numbers of {x.dtype}'s bits"
         raise node.error(f"to is {type_name(kind)}", "to", rule)
     array = ctx.array(x)
-    return ctx.result(node, array.trace.made(array.value, dtype))
+    return ctx.result(node, array.trace.new_array(array.value, dtype))
 
 
 def dropout(

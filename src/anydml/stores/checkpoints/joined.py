@@ -11,7 +11,7 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.moves.value import MOST_PIECES
+from anydml.moves.value import MAX_PIECES
 from anydml.stores.checkpoints.axis import ALL, AxisIntervals, AxisSection
 from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
 from anydml.stores.checkpoints.known_axes import Model
@@ -59,7 +59,7 @@ def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
             return False
         if sum(interval[1] for interval in cut) != size:
             return False
-    return math.prod(map(len, cuts)) <= MOST_PIECES
+    return math.prod(map(len, cuts)) <= MAX_PIECES
 
 
 def _boxes(cuts: Sequence[AxisIntervals]) -> Iterator[_Box]:

@@ -63,7 +63,8 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
     for store in sources:
         trace.composer.input(store.name, store.shape, store.strides, store.dtype.itemsize)
     arguments = {
-        name: trace.made(value, tensor.dtype) for (name, tensor), value in zip(tensors.items(), values, strict=True)
+        name: trace.new_array(value, tensor.dtype)
+        for (name, tensor), value in zip(tensors.items(), values, strict=True)
     }
     try:
         returned = function(arguments)

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
-from anydml.moves.value import MOST_PIECES
+from anydml.moves.value import MAX_PIECES
 from anydml.stores.checkpoints.composed import ShardedTensor
 from anydml.stores.formats.open_files import OpenFiles, read_at
 from anydml.stores.formats.store import Store, StoredPiece
@@ -81,8 +81,8 @@ def _checked(
         raise place.error(f"has pieces up to {[*reached]}, outside its shape {[*shape]}")
     if sum(math.prod(piece.shape) for piece in found) != math.prod(shape) or _overlap(found, ends):
         raise place.error(f"has {count_noun(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
-    if len(found) > MOST_PIECES:
-        raise place.error(f"has {len(found)} pieces, but the maximum is {MOST_PIECES}")
+    if len(found) > MAX_PIECES:
+        raise place.error(f"has {len(found)} pieces, but the maximum is {MAX_PIECES}")
     return shape, groups
 
 

@@ -240,7 +240,7 @@ class Architecture:
         if (known := self._known.get(key)) is None:
             known = Known([], {})
             values, _ = together(members)
-            traced = (trace.made(value, member.dtype) for value, member in zip(values, members, strict=True))
+            traced = (trace.new_array(value, member.dtype) for value, member in zip(values, members, strict=True))
             arguments = {pattern: [*islice(traced, len(names))] for pattern, names in group.members.items()}
             for array in self._traced(group, arguments, known).values():
                 composed = apart(array.value, array.element, range(len(sources)))
@@ -274,7 +274,7 @@ class Architecture:
             trace = self.trace()
             for array, (pattern, shape) in zip(arrays, flat, strict=True):
                 value = trace.composer.input(pattern, shape, array.strides, array.itemsize)
-                traced.setdefault(pattern, []).append(trace.made(value, array.dtype))
+                traced.setdefault(pattern, []).append(trace.new_array(value, array.dtype))
                 real.setdefault(pattern, []).append(self._torch.from_numpy(array))
             try:
                 wanted = {name: tensor.numpy() for name, tensor in self._called(group, real).items()}

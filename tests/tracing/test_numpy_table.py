@@ -11,7 +11,7 @@ from how_many import how_many
 from numpy.lib.stride_tricks import sliding_window_view
 
 import anydml as dml
-from anydml.tracing.numpy_words import NUMPY
+from anydml.tracing.numpy_table import NUMPY
 from anydml.tracing.words import Undecided
 
 CALLS = how_many(40)

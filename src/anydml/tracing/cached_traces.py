@@ -9,14 +9,14 @@ from anydml.tracing.call import Call
 from anydml.tracing.counts import Selecting, difference, selecting
 from anydml.tracing.traced_program import TracedProgram
 
-MOST_TRACES, MOST_BYTES = 64, 32 << 20
+MAX_TRACES, MAX_BYTES = 64, 32 << 20
 """Maximum number of traces per key of a call, and approximate bytes of all traces of a function."""
 
-MOST_REASONS = 4
+MAX_REASONS = 4
 """Maximum number of reasons for tracing that are remembered."""
 
 
-class KeptTraces:
+class CachedTraces:
     """The traces of a function, by the keys of calls; the newest are tried first."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class KeptTraces:
         """Keep a trace, and no others where there would be too many."""
         traces = self._traces.get(key, [])
         self._bytes += trace.weight
-        if len(traces) >= MOST_TRACES or self._bytes > MOST_BYTES:
+        if len(traces) >= MAX_TRACES or self._bytes > MAX_BYTES:
             self._traces.clear()
             self._bytes, traces = trace.weight, []
         self._traces[key] = [trace, *traces]
@@ -68,7 +68,7 @@ class Latest:
     def note_reason(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Call) -> None:
         """Note why a call is traced, unless it is the first."""
         if self._trace is not None:
-            self.reasons = [*self.reasons, self.difference(arguments, keywords, call)][-MOST_REASONS:]
+            self.reasons = [*self.reasons, self.difference(arguments, keywords, call)][-MAX_REASONS:]
 
     def note(self, trace: TracedProgram, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Call) -> None:
         """Note the trace of a call."""

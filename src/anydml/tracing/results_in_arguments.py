@@ -26,7 +26,7 @@ def donated(inputs: Sequence[Array], targets: Sequence[Array]) -> Pairs:
         inputs: the inputs, as engines take them.
         targets: the arrays for the results, as engines take them.
     """
-    places = [_place(each) for each in inputs]
+    places = [_place(array) for array in inputs]
     return tuple(
         (number, output)
         for output, target in enumerate(targets, len(inputs))
@@ -78,16 +78,16 @@ def without_last_copies(program: Program) -> Program:
         is_whole = operands[source.operand].role == "scratch" and operands[source.operand].size == size
         if not is_whole or operands[to.operand].role != "output":
             continue
-        if any(to.operand in _touched(each) for each in moves[:k]):
+        if any(to.operand in _touched(move) for move in moves[:k]):
             continue
-        if any(source.operand in _touched(each) for each in moves[k + 1 :]):
+        if any(source.operand in _touched(move) for move in moves[k + 1 :]):
             continue
-        numbers = {each: to.operand if each == source.operand else each for each in range(len(operands))}
-        moves = [renumbered(each, numbers) for each in (*moves[:k], *moves[k + 1 :])]
+        numbers = {number: to.operand if number == source.operand else number for number in range(len(operands))}
+        moves = [renumbered(move, numbers) for move in (*moves[:k], *moves[k + 1 :])]
     touched = set().union(*map(_touched, moves))
     remaining = [n for n, operand in enumerate(operands) if operand.role != "scratch" or n in touched]
     numbers = {n: new for new, n in enumerate(remaining)}
-    moves = [renumbered(each, numbers) for each in moves]
+    moves = [renumbered(move, numbers) for move in moves]
     return replace(program, operands=tuple(operands[n] for n in remaining), moves=tuple(moves))
 
 
