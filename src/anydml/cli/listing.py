@@ -13,7 +13,7 @@ from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.remarks import about
 from anydml.stores.checkpoints.sources import is_in_pieces, read_sources
 from anydml.stores.formats.block_types import in_elements, name_of
-from anydml.stores.formats.inside_files import placed
+from anydml.stores.formats.inside_files import locate_inside
 from anydml.stores.formats.joined_metadata import last_values
 from anydml.stores.formats.zarr_array import open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
@@ -36,7 +36,7 @@ def list_arrays(model: str, follow: bool) -> dict[str, Any]:
         ModelError: it cannot be read.
     """
     report: dict[str, Any] = {"model": model, "arrays": [], "remarks": [], "metadata": {}}
-    path = placed("stores", model)
+    path = locate_inside("stores", model)
     if not isinstance(path, Address) and is_in_pieces(path, follow):
         tensors, _, report["remarks"] = read_sources([path], Axes(), follow)
         for name, tensor in tensors.items():

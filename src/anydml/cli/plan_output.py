@@ -63,9 +63,9 @@ class PlanOutput:
             has_arrays: whether each array is named.
             is_dry: whether the plan will not be run, so that an output that exists is reported.
         """
-        from anydml.stores.running.run import taken
+        from anydml.stores.running.run import refusal_of_outputs
 
-        refused = taken(plan) if is_dry else None
+        refused = refusal_of_outputs(plan) if is_dry else None
         if self._as_json:
             refusal = {"refused": refused} if is_dry else {}
             say_json({**self._report(plan), "written": False, **refusal, "files": _files(plan, has_arrays)})
@@ -100,9 +100,9 @@ class PlanOutput:
         Raises:
             ModelError: an output exists and may not be replaced; the plan is then not printed.
         """
-        from anydml.stores.running.run import taken
+        from anydml.stores.running.run import refusal_of_outputs
 
-        if (refused := taken(plan)) is not None:
+        if (refused := refusal_of_outputs(plan)) is not None:
             raise ModelError(refused)
         self._describe(plan)
         plan.run(progress=self.shows_progress, scheduler=scheduler)

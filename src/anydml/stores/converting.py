@@ -13,7 +13,7 @@ from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.paths import path_text
 from anydml.stores.checkpoints.composed import ComposedTensors
-from anydml.stores.checkpoints.model_layouts import asked
+from anydml.stores.checkpoints.model_layouts import cached_layout
 from anydml.stores.checkpoints.output_files import Change, plan_checkpoint
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.placements import Placement
@@ -118,12 +118,12 @@ def conversion(
         if (blocks := next((name for name, tensor in tensors.items() if is_of_blocks(tensor.dtype)), None)) is not None:
             raise JsonPath(str(folder)).error(f"has {show(blocks)}, whose elements NumPy does not have: not converted")
         stores = {id(store): store for tensor in tensors.values() for store in tensor.sources}
-        numbers = {known: k for k, known in enumerate(stores)}
+        numbers = {store: k for k, store in enumerate(stores)}
         numbered = {
             name: replace(tensor, sources=tuple(numbers[id(store)] for store in tensor.sources))
             for name, tensor in tensors.items()
         }
-        answer = asked(folder, to, is_shared, numbered)
+        answer = cached_layout(folder, to, is_shared, numbered)
         vars(composer).update(vars(answer.composer))
         vars(axes).update(vars(answer.axes))
         remarks.extend(answer.remarks)

@@ -248,7 +248,7 @@ def _slices(box: Box) -> str:
     return f"[{', '.join(f'{low}:{high}' for low, high in box)}]"
 
 
-def _check_few(count: int, what: str, instead: str) -> None:
+def _check_few(count: int, noun: str, instead: str) -> None:
     """Refuse to list more than `MAX_RUNS` runs.
 
     Raises:
@@ -256,5 +256,5 @@ def _check_few(count: int, what: str, instead: str) -> None:
     """
     if count > MAX_RUNS:
         raise ModelError(
-            f"plan_load: {what} are {count_noun(count, 'run')} of bytes, but the maximum is {MAX_RUNS}: {instead}"
+            f"plan_load: {noun} are {count_noun(count, 'run')} of bytes, but the maximum is {MAX_RUNS}: {instead}"
         )

@@ -75,9 +75,9 @@ def plan_load(
         where, (tensors, _, remarks) = str(paths[0]), read_sources(paths, axes, follow)
     composed = described(tensors) if change is None else change(described(tensors))
     if placement.ranks > 1:
-        placed = Placed(composed, axes, placement, where, config_beside(where))
-        parts, _ = placed.parts(composer, rank)
-        remarks += placed.remarks
+        placed_tensors = Placed(composed, axes, placement, where, config_beside(where))
+        parts, _ = placed_tensors.parts(composer, rank)
+        remarks += placed_tensors.remarks
     else:
         parts = MadeTensors([*composed.items()]).wholes
         remarks += axes.remarks

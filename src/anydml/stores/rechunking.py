@@ -13,13 +13,13 @@ from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import locate
 from anydml.stores.checkpoints.casting import array_as
-from anydml.stores.formats.inside_files import Inside, placed, said_of
+from anydml.stores.formats.inside_files import Inside, locate_inside, remarks_on_reading
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.packing import check_packed
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Target, new_npy
 from anydml.stores.formats.zarr_array import ZarrStore
-from anydml.stores.formats.zarr_metadata import axes_of, is_same, is_zarr_group, said_besides
+from anydml.stores.formats.zarr_metadata import attribute_remarks, axes_of, is_same, is_zarr_group
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.plans import Plan
@@ -92,9 +92,9 @@ def rechunk(
         >>> stores.open("x.zarr").shape
         (2, 3)
     """
-    path, output = placed("rechunk", source), locate("rechunk", target)
+    path, output = locate_inside("rechunk", source), locate("rechunk", target)
     place = JsonPath(str(path))
-    _check_target(output, placed("rechunk", target))
+    _check_target(output, locate_inside("rechunk", target))
     if is_zarr_group(path):
         if dtype is not None:
             raise place.error("is a group: dtype can only change a .npy file, so leave it out")
@@ -188,10 +188,10 @@ def _remarks(
         is_copy = is_as_it_is and store.order is None and isinstance(new, Target)
         return ["changes nothing: this writes the same elements in the same order"] if is_copy else []
     if isinstance(new, Target):
-        lost = said_besides(store.metadata)
+        lost = attribute_remarks(store.metadata)
         return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
                 + f" and {len(lost) - 10} more" * (len(lost) > 10)] if lost else []  # fmt: skip
-    remarks = [*array_remarks(store, new, shards), *said_of(store.path)]
+    remarks = [*array_remarks(store, new, shards), *remarks_on_reading(store.path)]
     if isinstance(store.path, Address) and not store.path.is_listed:
         remarks.append(f"reads {store.path}, which cannot be listed: that a chunk changes meanwhile is not noticed")
     if is_as_it_is and is_same(store.metadata, new.metadata):

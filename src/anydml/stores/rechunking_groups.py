@@ -13,7 +13,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import at_once, real_path, size_at
-from anydml.stores.formats.inside_files import Inside, said_of
+from anydml.stores.formats.inside_files import Inside, remarks_on_reading
 from anydml.stores.formats.n5 import as_plain
 from anydml.stores.formats.packing import is_packed
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
@@ -62,10 +62,10 @@ def rechunk_group(
     is_moved &= chunks is None and shards is None and codec is None
     is_other = version not in (None, group.version) or is_rewritten(source) or is_moved
     if (is_other or sliced) and chunks is None and shards is None and codec is None:
-        asked = dict[str, Sizes | None]()
+        requested = dict[str, Sizes | None]()
     else:
-        asked = _chosen(group, chunks, shards, codec, place)
-    chosen = {name: asked.get(name) for name in group.arrays if is_other or name in asked or name in sliced}
+        requested = _chosen(group, chunks, shards, codec, place)
+    chosen = {name: requested.get(name) for name in group.arrays if is_other or name in requested or name in sliced}
     real = [Path(real_path(path)) for path in (source, target)]
     if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
         raise BindingError(f"rechunk: {target} is an input, too: write to another place")
@@ -77,7 +77,7 @@ def rechunk_group(
         if 0 in shape and 0 not in store.shape:
             raise BindingError(f"rechunk: {place}: slices take nothing of {show(name)}, which has {[*store.shape]}")
         aligned_sizes = None if sizes is None else whole_axes(sizes, shape)
-        options = (codec, None, shards) if name in asked else (None, None, None)
+        options = (codec, None, shards) if name in requested else (None, None, None)
         targets.append(new_zarr(target / name, shape, store.dtype, aligned_sizes, like(store), *options, version))
     changed = {name: target.metadata for name, target in zip(chosen, targets, strict=True)}
     files = group.metadata_in(int(version or group.version), changed) if is_other else group.metadata(changed)
@@ -91,7 +91,7 @@ def rechunk_group(
 
     plan = plan_function(function, "rechunk", tuple(stores), tuple(targets), memory, overwrite, target, others)
     for name, store, new in zip(chosen, stores, targets, strict=True):
-        remarks = array_remarks(store, new, shards if name in asked else None)
+        remarks = array_remarks(store, new, shards if name in requested else None)
         plan.remarks += [f"{name}: {remark}" for remark in remarks]
     same = [name for name, store, new, index in zip(chosen, stores, targets, indices, strict=True)
             if is_same(store.metadata, new.metadata) and _is_whole(index, store.shape)]  # fmt: skip
@@ -102,7 +102,7 @@ def rechunk_group(
         they = "it is" if len(unchanged) == 1 else "they are"
         plan.remarks.append(f"copies {names(unchanged)} as {they}, {size} in {count_noun(len(copied), 'file')}")
     plan.remarks += [f"leaves out {show(name)}, which {why}" for name, why in group.refused.items()]
-    plan.remarks += said_of(source)
+    plan.remarks += remarks_on_reading(source)
     if group.left:
         plan.remarks.append(f"leaves behind {names(group.left)}")
     return plan
@@ -160,8 +160,8 @@ def _chosen(
     ]
     if not selected:
         ranks = names(f"{name} of {count_noun(member.rank, 'axis')}" for name, member in group.arrays.items())
-        what = "" if sizes is None else f" of {count_noun(len(sizes), 'axis')}"
-        raise place.error(f"has no array{what} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…")
+        of_rank = "" if sizes is None else f" of {count_noun(len(sizes), 'axis')}"
+        raise place.error(f"has no array{of_rank} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…")
     return dict.fromkeys(selected, chunks)
 
 

@@ -172,6 +172,6 @@ def consolidate(
     for number in np.unique(file).tolist():
         file_numbers = np.flatnonzero(file == number).astype(np.int32)
         path = out / f"model-{number:05}-of-{count:05}.safetensors"
-        files.append(OutputFile(path, wholes.some(file_numbers), {"format": "pt"}))
+        files.append(OutputFile(path, wholes.subset(file_numbers), {"format": "pt"}))
     program, stores = program_of(Composer("consolidate"), [file.parts for file in files])
     return Plan(program, stores, outputs_of(files), memory, True, None, {out / f"model{INDEX}": index_of(files)})

@@ -18,7 +18,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.paths import path_text
-from anydml.stores.formats.inside_files import Inside, placed, whole
+from anydml.stores.formats.inside_files import Inside, absolute_path, locate_inside
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.zarr_texts import is_text
 from anydml.stores.planning.block_shapes import size_of
@@ -74,7 +74,7 @@ def plan_tasks(
     place = JsonPath(str(written))
     if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
         raise BindingError(f"plan_tasks: tasks is {tasks!r:.40}, where a number from 1 is expected")
-    paths = [str(whole(placed("plan_tasks", path))) for path in (source, target)]
+    paths = [str(absolute_path(locate_inside("plan_tasks", path))) for path in (source, target)]
     plan = rechunk(paths[0], paths[1], **options)
     if not isinstance(plan.blocking, GridBlocking):
         raise BindingError("plan_tasks: tasks are for arrays in chunks: from a .npy file to another one, run rechunk")
@@ -123,12 +123,12 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
         >>> stores.finish_tasks("plan.json").resumed == len(plan.blocks)
         True
     """
-    plan, said, place = _read("run_task", file)
-    tasks = said["tasks"]
+    plan, document, place = _read("run_task", file)
+    tasks = document["tasks"]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
         raise BindingError(f"run_task: {place} has {count_noun(len(tasks), 'task')}, from 0 on, and not {number!r:.20}")
     first, last = tasks[number]["blocks"]
-    write_task(plan, str(said["digest"]), number, range(first, last), progress)
+    write_task(plan, str(document["digest"]), number, range(first, last), progress)
 
 
 def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], None] = False) -> Plan:
@@ -153,10 +153,10 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
         >>> stores.finish_tasks("plan.json").resumed
         0
     """
-    plan, said, _ = _read("finish_tasks", file)
-    blocks = [range(*task["blocks"]) for task in said["tasks"]]
-    done = finished_tasks(plan, str(said["digest"]), len(blocks))
-    finish(plan, str(said["digest"]), [number for task in done for number in blocks[task]], len(blocks), progress)
+    plan, document, _ = _read("finish_tasks", file)
+    blocks = [range(*task["blocks"]) for task in document["tasks"]]
+    done = finished_tasks(plan, str(document["digest"]), len(blocks))
+    finish(plan, str(document["digest"]), [number for task in done for number in blocks[task]], len(blocks), progress)
     return plan
 
 
@@ -170,13 +170,13 @@ def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, A
     path = Path(path_text(name, file))
     place = JsonPath(str(path))
     with place.reading():
-        said = parse_json(path.read_bytes(), place, "text")
+        document = parse_json(path.read_bytes(), place, "text")
     try:
-        source, target, options, work = (said[key] for key in ("source", "target", "options", "work"))
-        ends = [task["blocks"] for task in said["tasks"]]
+        source, target, options, work = (document[key] for key in ("source", "target", "options", "work"))
+        ends = [task["blocks"] for task in document["tasks"]]
         is_plan = all(len(interval) == 2 and all(isinstance(end, int) for end in interval) for interval in ends)
         is_plan = is_plan and {*options} <= {*signature(rechunk).parameters}
-        version = str(said["anydml"])
+        version = str(document["anydml"])
     except (TypeError, LookupError):
         is_plan, version = False, ""
     if not is_plan:
@@ -188,7 +188,7 @@ def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, A
         plan.blocking = plan.blocking.divided(len(ends))
     if _work(plan) != work or any(not 0 <= first <= last <= len(plan.blocks) for first, last in ends):
         raise BindingError(f"{name}: {place}: {source} has changed since the plan was made: plan it again")
-    return plan, said, place
+    return plan, document, place
 
 
 def _text_bytes(plan: Plan) -> int:
@@ -210,9 +210,9 @@ def _bytes_inside(folder: Path) -> int:
 def _begun(file: Path, work: str, groups: Sequence[range]) -> str | None:
     """The digest of the same plan with the same tasks, if the file has it already, some of which may have run."""
     try:
-        said = json.loads(file.read_bytes())
-        is_same = said["work"] == work and [range(*task["blocks"]) for task in said["tasks"]] == groups
-        return str(said["digest"]) if is_same else None
+        document = json.loads(file.read_bytes())
+        is_same = document["work"] == work and [range(*task["blocks"]) for task in document["tasks"]] == groups
+        return str(document["digest"]) if is_same else None
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 

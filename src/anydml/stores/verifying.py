@@ -149,30 +149,32 @@ def _compared(
         return compare_arrays(first, second, memory, progress)
     if layouts[0] is not None and to is not None:
         raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
-    one = _side(first, layouts[0], to, follow, dtype, selection)
-    other = _side(second, layouts[1], None, follow, None, EVERYTHING)
+    first_side = _side(first, layouts[0], to, follow, dtype, selection)
+    second_side = _side(second, layouts[1], None, follow, None, EVERYTHING)
     remarks = [
-        f"{path}: {remark}" for path, checkpoint in ((first, one), (second, other)) for remark in checkpoint.remarks
+        f"{path}: {remark}"
+        for path, checkpoint in ((first, first_side), (second, second_side))
+        for remark in checkpoint.remarks
     ]
-    known = [side.files if isinstance(side, Manifest) else None for side in (one, other)]
-    remarks += differences_beside(first, second, known)
-    differences = [*_described(one.described, other.described)]
+    known_sums = [side.files if isinstance(side, Manifest) else None for side in (first_side, second_side)]
+    remarks += differences_beside(first, second, known_sums)
+    differences = [*_described(first_side.described, second_side.described)]
     if with_metadata:
-        differences += _metadata(one.metadata, other.metadata)
+        differences += _metadata(first_side.metadata, second_side.metadata)
     if differences and not is_whole:
         return Comparison(differences, 0, remarks)
-    alike = {name: kind for name, kind in one.described.items() if other.described.get(name) == kind}
+    alike = {name: kind for name, kind in first_side.described.items() if second_side.described.get(name) == kind}
     total = sum(math.prod(shape) * kind.itemsize for shape, kind in alike.values())
     # Each side has an eighth of the memory for parts that are compared, one for those read ahead, and a quarter for its
     # buffers.
     size = memory_of("verify", memory)
     with progress_bar(total, 0, progress) as advance:
-        if isinstance(one, Manifest) or isinstance(other, Manifest):
+        if isinstance(first_side, Manifest) or isinstance(second_side, Manifest):
             sums = [side.hashes if isinstance(side, Manifest) else hashes_of(side, alike, size, advance)
-                    for side in (one, other)]  # fmt: skip
+                    for side in (first_side, second_side)]  # fmt: skip
             differences += _by_checksums(alike, *sums)
         else:
-            differences += _by_elements(one, other, alike, size, advance, is_whole)
+            differences += _by_elements(first_side, second_side, alike, size, advance, is_whole)
     return Comparison(differences, len(alike), remarks)
 
 
@@ -191,35 +193,37 @@ def _side(
     return read_manifest(path)
 
 
-def _described(wanted: Shapes, other: Shapes) -> Iterator[Difference]:
+def _described(first: Shapes, second: Shapes) -> Iterator[Difference]:
     """Differences of names, dtypes and shapes."""
-    for name in wanted:
-        if name not in other:
+    for name in first:
+        if name not in second:
             yield Difference(name, "missing", f"{show(name)} is in the first alone")
-    for name in other:
-        if name not in wanted:
+    for name in second:
+        if name not in first:
             yield Difference(name, "added", f"{show(name)} is in the second alone")
-    for name, (shape, dtype) in wanted.items():
-        if name in other and other[name] != (shape, dtype):
-            both = (f"{name_of(kind)} {[*in_elements(sizes, kind)]}" for sizes, kind in ((shape, dtype), other[name]))
-            yield Difference(name, "kind", f"{show(name)} differs: {' and '.join(both)}")
+    for name, (shape, dtype) in first.items():
+        if name in second and second[name] != (shape, dtype):
+            kinds_text = (
+                f"{name_of(kind)} {[*in_elements(sizes, kind)]}" for sizes, kind in ((shape, dtype), second[name])
+            )
+            yield Difference(name, "kind", f"{show(name)} differs: {' and '.join(kinds_text)}")
 
 
-def _metadata(wanted: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Difference]:
+def _metadata(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
     """Differences of metadata."""
-    for key in {**wanted, **other}:
-        if wanted.get(key) != other.get(key):
+    for key in {**first, **second}:
+        if first.get(key) != second.get(key):
             texts = " and ".join(
-                "none" if metadata.get(key) is None else show(metadata[key]) for metadata in (wanted, other)
+                "none" if metadata.get(key) is None else show(metadata[key]) for metadata in (first, second)
             )
             yield Difference(key, "metadata", f"metadata {show(key)} differ: {texts}")
 
 
-def _by_checksums(alike: Shapes, one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Difference]:
+def _by_checksums(alike: Shapes, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
     """Differences of checksums."""
     for name in alike:
-        if one[name] != other[name]:
-            yield Difference(name, "checksum", f"{show(name)} differs: SHA-256 {one[name]} and {other[name]}")
+        if first[name] != second[name]:
+            yield Difference(name, "checksum", f"{show(name)} differs: SHA-256 {first[name]} and {second[name]}")
 
 
 MAX_PART = 16 << 20
@@ -227,15 +231,15 @@ MAX_PART = 16 << 20
 
 
 def _by_elements(
-    one: ReadTensors,
-    other: ReadTensors,
+    first: ReadTensors,
+    second: ReadTensors,
     alike: Shapes,
     memory: int,
     advance: Callable[[int], None],
     is_whole: bool,
 ) -> list[Difference]:
     """Differences of elements; the first one, or one of each tensor."""
-    sides = [Streamed(side.composer, side.tensors, memory // 4) for side in (one, other)]
+    sides = [Streamed(side.composer, side.tensors, memory // 4) for side in (first, second)]
     identities = identities_of_stores("verify", [store for side in sides for store in side.sources])
     differences: dict[str, Difference] = {}
     with ExitStack() as opened:
@@ -244,13 +248,13 @@ def _by_elements(
             readings = opened.enter_context(closing(side.read(parts_of(alike, min(memory // 8, MAX_PART)))))
             pairs.append(ahead(readings, opened.enter_context(ThreadPoolExecutor(1))))
         for (parts, ours), (_, theirs) in zip(*pairs, strict=True):
-            for part, here, there in zip(parts, ours, theirs, strict=True):
-                advance(here.size)
-                if _is_equal(here, there):
+            for part, our_bytes, their_bytes in zip(parts, ours, theirs, strict=True):
+                advance(our_bytes.size)
+                if _is_equal(our_bytes, their_bytes):
                     continue
-                where, count = _where(part, alike[part.name], here, there)
-                known = differences.get(part.name, Difference(part.name, "elements", where))
-                differences[part.name] = known._replace(elements=known.elements + count)
+                where, count = _where(part, alike[part.name], our_bytes, their_bytes)
+                difference = differences.get(part.name, Difference(part.name, "elements", where))
+                differences[part.name] = difference._replace(elements=difference.elements + count)
                 if not is_whole:
                     check_unchanged("verify", identities)
                     return [*differences.values()]
@@ -258,24 +262,22 @@ def _by_elements(
     return [*differences.values()]
 
 
-def _is_equal(one: Array, other: Array) -> bool:
+def _is_equal(x: Array, y: Array) -> bool:
     """Whether bytes are equal, compared as words."""
-    end = one.size - one.size % 8
-    return np.array_equal(one[:end].view(np.uint64), other[:end].view(np.uint64)) and np.array_equal(
-        one[end:], other[end:]
-    )
+    end = x.size - x.size % 8
+    return np.array_equal(x[:end].view(np.uint64), y[:end].view(np.uint64)) and np.array_equal(x[end:], y[end:])
 
 
-def _where(part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], here: Array, there: Array) -> tuple[str, int]:
+def _where(part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], ours: Array, theirs: Array) -> tuple[str, int]:
     """Text on the first element that differs, and the number of those that do."""
     shape, dtype = kind
-    differing = (here != there).reshape(-1, dtype.itemsize).any(1)
+    differing = (ours != theirs).reshape(-1, dtype.itemsize).any(1)
     first = int(differing.argmax())
     index = [*map(int, np.unravel_index(part.first + first, shape))]
-    elements = [side[first * dtype.itemsize :][: dtype.itemsize] for side in (here, there)]
+    elements = [side[first * dtype.itemsize :][: dtype.itemsize] for side in (ours, theirs)]
     is_kept = is_of_blocks(dtype)
     values = [] if is_kept else [str(element.view(dtype)[0]) for element in elements]
     if is_kept or values[0] == values[1]:
         values = [element.tobytes().hex()[:80] for element in elements]
-    what = "block " if elements_of(dtype) > 1 else ""
-    return f"{show(part.name)} differs at {what}{index}: {' and '.join(values)}", int(differing.sum())
+    noun = "block " if elements_of(dtype) > 1 else ""
+    return f"{show(part.name)} differs at {noun}{index}: {' and '.join(values)}", int(differing.sum())

@@ -19,8 +19,8 @@ from anydml.moves.compose import Composer
 from anydml.progress import progress_bar
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.block_types import name_of
-from anydml.stores.formats.columns import made
-from anydml.stores.formats.inside_files import Inside, lost_of, placed
+from anydml.stores.formats.columns import content_bytes
+from anydml.stores.formats.inside_files import Inside, locate_inside, lost_of
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
@@ -38,7 +38,7 @@ MAX_ATTRIBUTE_TEXT = 200
 
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a Zarr array or group, or a .npy file."""
-    place = placed("verify", path)
+    place = locate_inside("verify", path)
     return isinstance(place, Inside) or is_zarr(place) or (place.suffix.lower() == ".npy" and place.is_file())
 
 
@@ -63,7 +63,7 @@ def compare_arrays(
         ModelError: one cannot be read, or only one is a group.
         BindingError: the memory is too small.
     """
-    sides = [placed("verify", path) for path in (first, second)]
+    sides = [locate_inside("verify", path) for path in (first, second)]
     for side, other in (sides, sides[::-1]):
         if not is_of_arrays(other):
             raise JsonPath(str(other)).error(
@@ -71,25 +71,34 @@ def compare_arrays(
             )
         if is_zarr_group(side) and not is_zarr_group(other):
             raise JsonPath(str(side)).error(f"is a group of arrays, and {other} is one array: name one of them in it")
-    (one, attributes, remarks, closed), (another, others, more, also) = (_opened(path) for path in sides)
-    differences = [*_described({**one, **closed}, {**another, **also}), *_by_files(sides, closed, also)]
-    differences += [*_metadata(attributes, others), *_kept_with(one, another)]
-    both = [name for name in {**closed, **also} if name in {**one, **closed} and name in {**another, **also}]
+    (arrays, attributes, remarks, closed), (other_arrays, others, other_remarks, other_closed) = (
+        _opened(path) for path in sides
+    )
+    differences = [
+        *_described({**arrays, **closed}, {**other_arrays, **other_closed}),
+        *_by_files(sides, closed, other_closed),
+    ]
+    differences += [*_metadata(attributes, others), *_kept_with(arrays, other_arrays)]
+    in_both = [
+        name
+        for name in {**closed, **other_closed}
+        if name in {**arrays, **closed} and name in {**other_arrays, **other_closed}
+    ]
     remarks += [
         f"{side}: not compared are attributes that JSON cannot hold: {names(lost)}"
         for side in sides
         if (lost := lost_of(side))
     ]
-    remarks += [f"{show(name)} is compared file by file: {closed.get(name) or also[name]}" for name in both]
-    alike = [name for name in one if name in another and _is_alike(one[name], another[name])]
-    total = sum(one[name].nbytes for name in alike)
+    remarks += [f"{show(name)} is compared file by file: {closed.get(name) or other_closed[name]}" for name in in_both]
+    alike = [name for name in arrays if name in other_arrays and _is_alike(arrays[name], other_arrays[name])]
+    total = sum(arrays[name].nbytes for name in alike)
     size = memory_of("verify", memory)
     with progress_bar(total, 0, progress) as advance:
         for name in alike:
-            unequal = _elements(one[name], another[name], size, advance)
+            unequal = _elements(arrays[name], other_arrays[name], size, advance)
             if unequal is not None:
                 differences.append(_difference(name, _subject(name), unequal))
-    return Comparison(differences, len(alike), [*remarks, *more])
+    return Comparison(differences, len(alike), [*remarks, *other_remarks])
 
 
 def _difference(name: str, subject: str, unequal: Unequal) -> Difference:
@@ -136,45 +145,45 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (path for path in folder.rglob("*") if path.is_file())
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
-    if isinstance(one, Address) or isinstance(other, Address):
-        return one.read_bytes() == other.read_bytes()
-    return filecmp.cmp(one, other, False)
+def _is_same_file(first: Path, second: Path) -> bool:
+    if isinstance(first, Address) or isinstance(second, Address):
+        return first.read_bytes() == second.read_bytes()
+    return filecmp.cmp(first, second, False)
 
 
 def _described(
-    one: Mapping[str, Store | ZarrStore | str], other: Mapping[str, Store | ZarrStore | str]
+    first: Mapping[str, Store | ZarrStore | str], second: Mapping[str, Store | ZarrStore | str]
 ) -> list[Difference]:
     """Differences of names, dtypes and shapes."""
     differences = [
-        Difference(name, "missing", f"{show(name)} is in the first alone") for name in one if name not in other
+        Difference(name, "missing", f"{show(name)} is in the first alone") for name in first if name not in second
     ]
     differences += [
-        Difference(name, "added", f"{show(name)} is in the second alone") for name in other if name not in one
+        Difference(name, "added", f"{show(name)} is in the second alone") for name in second if name not in first
     ]
-    for name, store in one.items():
-        another = other.get(name)
+    for name, store in first.items():
+        another = second.get(name)
         if not (isinstance(store, str) or another is None or isinstance(another, str) or _is_alike(store, another)):
-            said = " and ".join(f"{name_of(array.dtype)} {[*array.shape]}" for array in (store, another))
-            differences.append(Difference(name, "kind", f"{_subject(name)} differs: {said}"))
+            kinds = " and ".join(f"{name_of(array.dtype)} {[*array.shape]}" for array in (store, another))
+            differences.append(Difference(name, "kind", f"{_subject(name)} differs: {kinds}"))
     return differences
 
 
-def _is_alike(one: Store | ZarrStore, other: Store | ZarrStore) -> bool:
+def _is_alike(x: Store | ZarrStore, y: Store | ZarrStore) -> bool:
     """Whether dtypes and shapes are equal; the byte order of chunks may differ."""
     # Fields of a record may have one order each.
-    return one.shape == other.shape and one.dtype.newbyteorder("<") == other.dtype.newbyteorder("<")
+    return x.shape == y.shape and x.dtype.newbyteorder("<") == y.dtype.newbyteorder("<")
 
 
 def _subject(name: str) -> str:
     return show(name) if name else "the array"
 
 
-def _kept_with(one: Arrays, other: Arrays) -> list[Difference]:
+def _kept_with(first: Arrays, second: Arrays) -> list[Difference]:
     """Differences of fill values, names of axes and attributes of arrays."""
     differences = list[Difference]()
-    for name, store in one.items():
-        another = other.get(name)
+    for name, store in first.items():
+        another = second.get(name)
         if not (isinstance(store, ZarrStore) and isinstance(another, ZarrStore)):
             continue
         pairs = list[tuple[str, str, str]]()
@@ -186,7 +195,7 @@ def _kept_with(one: Arrays, other: Arrays) -> list[Difference]:
         if axes[0] != axes[1]:
             pairs.append(("names of axes", json.dumps(axes[0]), json.dumps(axes[1])))
         differences += [
-            Difference(name, "metadata", f"{what} of {_subject(name)} differ: {a} and {b}") for what, a, b in pairs
+            Difference(name, "metadata", f"{noun} of {_subject(name)} differ: {a} and {b}") for noun, a, b in pairs
         ]
         differences += _metadata({name: attributes_of(store.metadata)}, {name: attributes_of(another.metadata)}, True)
     return differences
@@ -197,25 +206,25 @@ def _both(first: str, second: str) -> str:
     if max(len(first), len(second)) <= MAX_ATTRIBUTE_TEXT:
         return f": {first} and {second}"
     pairs = enumerate(zip(first, second, strict=False))
-    at = next((k for k, (one, other) in pairs if one != other), min(len(first), len(second)))
+    at = next((k for k, (x, y) in pairs if x != y), min(len(first), len(second)))
     begin = max(0, at - MAX_ATTRIBUTE_TEXT // 4)
     shown = (f"…{text[begin : begin + MAX_ATTRIBUTE_TEXT]}…" for text in (first, second))
     return f" from character {at} on: {' and '.join(shown)}"
 
 
-def _metadata(one: Mapping[str, Any], other: Mapping[str, Any], is_array: bool = False) -> list[Difference]:
+def _metadata(first: Mapping[str, Any], second: Mapping[str, Any], is_array: bool = False) -> list[Difference]:
     """Differences of attributes."""
     differences = list[Difference]()
-    for name in {**one, **other}:
-        if name not in one or name not in other:
-            where = "second" if name not in one else "first"
+    for name in {**first, **second}:
+        if name not in first or name not in second:
+            where = "second" if name not in first else "first"
             differences.append(Difference(name, "metadata", f"group {show(name)} is in the {where} alone"))
             continue
         of = _subject(name) if is_array else f"group {show(name)}" if name else "the group"
-        for key in {**one[name], **other[name]}:
+        for key in {**first[name], **second[name]}:
             texts = [
                 json.dumps(document[name][key], sort_keys=True) if key in document[name] else "none"
-                for document in (one, other)
+                for document in (first, second)
             ]
             if texts[0] != texts[1]:
                 text = f"attribute {show(key)} of {of} differs{_both(*texts)}"
@@ -224,17 +233,21 @@ def _metadata(one: Mapping[str, Any], other: Mapping[str, Any], is_array: bool =
 
 
 def _elements(
-    one: Store | ZarrStore, other: Store | ZarrStore, memory: int, advance: Callable[[int], None]
+    first: Store | ZarrStore, second: Store | ZarrStore, memory: int, advance: Callable[[int], None]
 ) -> Unequal | None:
-    if not one.nbytes:
+    if not first.nbytes:
         return None
-    if isinstance(other, Store) and other.order is not None and not (isinstance(one, Store) and one.order is not None):
-        swapped = _elements(other, one, memory, advance)
+    if (
+        isinstance(second, Store)
+        and second.order is not None
+        and not (isinstance(first, Store) and first.order is not None)
+    ):
+        swapped = _elements(second, first, memory, advance)
         return swapped and replace(swapped, values=(swapped.values[1], swapped.values[0]))
     composer = Composer("verify")
-    value = composer.input("first", one.shape, one.strides, one.dtype.itemsize)
+    value = composer.input("first", first.shape, first.strides, first.dtype.itemsize)
     composer.output("second", value)
-    (unequal,) = compare(composer.program(is_simple=False), [one], [other], [one.dtype], memory, advance)
+    (unequal,) = compare(composer.program(is_simple=False), [first], [second], [first.dtype], memory, advance)
     return unequal
 
 
@@ -249,10 +262,10 @@ def _is_icechunk(path: Path) -> bool:
     return isinstance(path, Inside) and bool(path.references.version)
 
 
-def _is_same_node(one: bytes, other: bytes) -> bool:
+def _is_same_node(first: bytes, second: bytes) -> bool:
     """Whether metadata say the same: Icechunk spells them anew, and consolidates none."""
-    node, known = json.loads(one), json.loads(other)
-    return all(node.get(key) == known.get(key) for key in COMPARED_METADATA)
+    node, other_node = json.loads(first), json.loads(second)
+    return all(node.get(key) == other_node.get(key) for key in COMPARED_METADATA)
 
 
 def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = False) -> list[Difference]:
@@ -273,19 +286,21 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
     differences = list[Difference]()
     described = {target.path / name: text for target in plan.arrays for name, text in target.metadata.items()}
     for path, content in {**plan.others, **described}.items():
-        there = placed(plan.name, path)
-        if isinstance(content, Path) and there.name != "zarr.json":
-            is_same = _is_same_file(content, there)
+        output_path = locate_inside(plan.name, path)
+        if isinstance(content, Path) and output_path.name != "zarr.json":
+            is_same = _is_same_file(content, output_path)
         else:
-            text = content.read_bytes() if isinstance(content, Path) else made(content)
-            is_same = there.read_bytes() == text or (_is_icechunk(there) and _is_same_node(there.read_bytes(), text))
+            text = content.read_bytes() if isinstance(content, Path) else content_bytes(content)
+            is_same = output_path.read_bytes() == text or (
+                _is_icechunk(output_path) and _is_same_node(output_path.read_bytes(), text)
+            )
         if not is_same:
             differences.append(Difference(str(path), "elements", f"{path} has other bytes than were written"))
     stores = [open_store(target.path) for target in plan.outputs]
     for target, store in zip(plan.outputs, stores, strict=True):
         if not _is_alike(target, store):
-            said = " and ".join(f"{name_of(array.dtype)} {[*array.shape]}" for array in (target, store))
-            differences.append(Difference(str(target.path), "kind", f"{target.path} differs: {said}"))
+            kinds = " and ".join(f"{name_of(array.dtype)} {[*array.shape]}" for array in (target, store))
+            differences.append(Difference(str(target.path), "kind", f"{target.path} differs: {kinds}"))
     if differences:
         return differences
     dtypes = [target.dtype for target in plan.outputs]

@@ -71,7 +71,7 @@ def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
     Raises:
         ModelError: tensors are not cast to it.
     """
-    known = {str(DTYPES[key]): DTYPES[key] for key in TO}
+    dtypes = {str(DTYPES[key]): DTYPES[key] for key in TO}
     if isinstance(dtype_name, (type, np.dtype)):
         try:
             dtype_name = str(np.dtype(dtype_name))
@@ -79,16 +79,16 @@ def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
             dtype_name = str(dtype_name)
     text = str(dtype_name).removeprefix("torch.")
     short = text.lower().replace("-", "_")
-    if (dtype := known.get(short) or DTYPES.get(SHORT.get(short, ""))) is not None:
+    if (dtype := dtypes.get(short) or DTYPES.get(SHORT.get(short, ""))) is not None:
         return dtype
-    more = ""
+    hint = ""
     if short in ("fp8", "float8", "f8"):
-        more = ": there are two of 8 bits, fp8_e4m3 for weights, and fp8_e5m2"
+        hint = ": there are two of 8 bits, fp8_e4m3 for weights, and fp8_e5m2"
     elif _QUANTISED.fullmatch(short):
-        more = ": nothing is quantised here: write an unquantised file, and quantise that, as by llama-quantize"
+        hint = ": nothing is quantised here: write an unquantised file, and quantise that, as by llama-quantize"
     elif short == "auto":
-        more = ": without it, dtypes stay as they are"
-    raise ModelError(f"{name}: dtype is {show(str(dtype_name))}, where one of {', '.join(known)} is expected{more}")
+        hint = ": without it, dtypes stay as they are"
+    raise ModelError(f"{name}: dtype is {show(str(dtype_name))}, where one of {', '.join(dtypes)} is expected{hint}")
 
 
 def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
@@ -161,30 +161,32 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
     """
     counts, kinds = Counter[int](), dict[str, np.dtype[Any]]()
-    quantised, kept = _Quantised.of(tensors), list[str]()
+    quantised, uncast = _Quantised.of(tensors), list[str]()
     # By id, because hashing a dtype is slow.
-    known = {id(tensor.dtype): tensor.dtype for tensor in tensors.values()}
-    names = {number: NAMES.get(old.newbyteorder("<"), "") for number, old in known.items() if old != dtype}
+    old_dtypes = {id(tensor.dtype): tensor.dtype for tensor in tensors.values()}
+    names = {number: NAMES.get(old.newbyteorder("<"), "") for number, old in old_dtypes.items() if old != dtype}
     for key, tensor in tensors.items():
-        said = names.get(id(tensor.dtype), "")
-        if said.startswith("F8"):
+        type_name = names.get(id(tensor.dtype), "")
+        if type_name.startswith("F8"):
             raise ModelError(f"{name}: {show(key)} is {tensor.dtype}, whose scales are other tensors: it is not cast")
-        if said in FROM and quantised is not None and quantised.has(key):
-            kept.append(key)
-        elif said in FROM:
+        if type_name in FROM and quantised is not None and quantised.has(key):
+            uncast.append(key)
+        elif type_name in FROM:
             counts[id(tensor.dtype)] += 1
             kinds[key] = dtype
     by = "NumPy" if is_own_dtype(dtype) else "ml_dtypes"
     texts = Counter[np.dtype[Any]]()
     for number, count in counts.items():
-        texts[known[number].newbyteorder("=")] += count
+        texts[old_dtypes[number].newbyteorder("=")] += count
     remarks = [
         f"casts {count_noun(n, 'tensor')} from {old} to {dtype} by {by}{_lost(old, dtype)}"
         for old, n in texts.items()
         if old != dtype
     ]
-    if kept:
-        remarks.append(f"keeps the dtypes of {count_noun(len(kept), 'tensor')} of quantised weights: {names_of(kept)}")
+    if uncast:
+        remarks.append(
+            f"keeps the dtypes of {count_noun(len(uncast), 'tensor')} of quantised weights: {names_of(uncast)}"
+        )
     if swapped := texts[dtype]:
         remarks.append(f"swaps the bytes of {count_noun(swapped, 'big-endian tensor')}")
     return _read_as(tensors, kinds), remarks
@@ -211,11 +213,11 @@ class _Quantised(NamedTuple):
         weights, parts = dict[str, tuple[str, str]](), set[tuple[str, str]]()
         for key in (key for key, tensor in tensors.items() if id(tensor.dtype) in integers) if integers else ():
             state = _STATE.fullmatch(key)
-            whole = match[1] if (match := state or _DATA.fullmatch(key)) else key
-            module, _, last = whole.rpartition(".")
-            weights[whole] = module, (match[1] or "") if (match := _CODES.fullmatch(last)) else last
+            tensor_name = match[1] if (match := state or _DATA.fullmatch(key)) else key
+            module, _, last = tensor_name.rpartition(".")
+            weights[tensor_name] = module, (match[1] or "") if (match := _CODES.fullmatch(last)) else last
             if state or last in _PACKED:
-                parts.add(weights[whole])
+                parts.add(weights[tensor_name])
         if not weights:
             return None
         of_modules = dict[str, set[str]]()
@@ -223,18 +225,22 @@ class _Quantised(NamedTuple):
             of_modules.setdefault(module, set()).add(part)
         for key in tensors:
             module, _, last = key.rpartition(".")
-            own = of_modules.get(module, ())
+            module_parts = of_modules.get(module, ())
             if (owner := _owner(module)) is not None and "" in of_modules.get(owner, ()):
                 parts.add((owner, ""))
-            if "" in own and module and "scal" in last:
+            if "" in module_parts and module and "scal" in last:
                 parts.add((module, ""))
-            elif (own or module in weights) and (match := _BESIDE.fullmatch(last)) and match["scale"]:
-                parts |= {(module, part) for part in _parts(match["of"]) if part in own}
+            elif (module_parts or module in weights) and (match := _BESIDE.fullmatch(last)) and match["scale"]:
+                parts |= {(module, part) for part in _parts(match["of"]) if part in module_parts}
                 if module in weights:
                     parts.add(weights[module])
         # Names without dots are of no module, so that nothing is known of the others.
         modules = {module for module, part in parts if not part} - {""}
-        return cls(modules, parts, {whole for whole, part in weights.items() if part in parts}) if parts else None
+        return (
+            cls(modules, parts, {tensor_name for tensor_name, part in weights.items() if part in parts})
+            if parts
+            else None
+        )
 
     def has(self, name: str) -> bool:
         """Whether a tensor is one of a quantised weight, such as its scales; biases are not, but MLX's ``biases``."""

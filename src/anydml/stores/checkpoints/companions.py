@@ -119,26 +119,26 @@ def _of_packed(match: re.Match[str], model: Model) -> Companion | None:
     shapes = [tensor.shape for tensor in (words, zeros, scales)]
     if any(len(shape) != 2 or 0 in shape for shape in shapes):
         return Companion(weight, Unknown(f"whose shapes {[[*shape] for shape in shapes]} are not those of GPTQ or AWQ"))
-    outputs, groups, held = scales.shape[1], scales.shape[0], scales.shape[1] // zeros.shape[1]
+    outputs, groups, per_integer = scales.shape[1], scales.shape[0], scales.shape[1] // zeros.shape[1]
     is_by_inputs = words.shape[1] == outputs
     if (
-        zeros.shape != (groups, outputs // held)
-        or outputs % held
-        or (not is_by_inputs and words.shape[1] != outputs // held)
+        zeros.shape != (groups, outputs // per_integer)
+        or outputs % per_integer
+        or (not is_by_inputs and words.shape[1] != outputs // per_integer)
     ):
         return Companion(weight, Unknown("which packs another number of elements into a word than GPTQ or AWQ do"))
-    inputs = words.shape[0] * (held if is_by_inputs else 1)
+    inputs = words.shape[0] * (per_integer if is_by_inputs else 1)
     shared = _shared(module, (outputs, inputs), model)
     if isinstance(shared, Unknown) or shared.axis is None:
         return Companion(weight, shared)
     ranks = 1 if model.are_parts else model.ranks
     if shared.axis == 0:
-        if outputs % ranks or outputs // ranks % held:
-            return Companion(weight, _divided(count_noun(held, "output"), outputs, ranks))
+        if outputs % ranks or outputs // ranks % per_integer:
+            return Companion(weight, _divided(count_noun(per_integer, "output"), outputs, ranks))
         return Companion(weight, ALL if part == "g_idx" else Axis(1))
     # With g_idx, inputs name their groups in the whole weight; without it, each group is of inputs in a row.
     has_names, size = f"{module}.g_idx" in model.tensors, inputs // groups
-    unit = held if is_by_inputs else 1
+    unit = per_integer if is_by_inputs else 1
     if inputs % ranks or inputs // ranks % unit:
         return Companion(weight, _divided(count_noun(unit, "input"), inputs, ranks))
     if part in ("qweight", "g_idx") or (not has_names and groups > 1):

@@ -70,7 +70,7 @@ StoredTensors = Mapping[str, ShardedTensor | Store]
 def described(tensors: StoredTensors) -> ComposedTensors:
     """The tensors of a checkpoint; those that are alike share a value."""
     composed: ComposedTensors = {}
-    known: dict[Hashable, Value] = {}
+    values: dict[Hashable, Value] = {}
     for name, tensor in tensors.items():
         shape, dtype = tensor.shape, tensor.dtype
         if isinstance(tensor, Store):
@@ -82,9 +82,9 @@ def described(tensors: StoredTensors) -> ComposedTensors:
             sources = tuple(stores.values())
             key = (shape, dtype, tuple((source.shape, source.order) for source in sources),
                    tuple((numbers[id(piece.store)], *piece[1:]) for piece in tensor.pieces))  # fmt: skip
-        value = known.get(key)
+        value = values.get(key)
         if value is None:
-            value = known[key] = _value_of(tensor, sources)
+            value = values[key] = _value_of(tensor, sources)
         composed[name] = ComposedTensor(value, dtype, sources)
     return composed
 
@@ -199,7 +199,7 @@ class Parts(NamedTuple):
         sizes_in_bytes: Numbers = bytes_of(self.made.kinds)[self.value]
         return sizes_in_bytes
 
-    def some(self, numbers: slice | Numbers) -> Parts:
+    def subset(self, numbers: slice | Numbers) -> Parts:
         """Some of them, in another order perhaps."""
         return Parts(self.made, self.tensor[numbers], self.value[numbers])
 

@@ -88,14 +88,14 @@ def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> Comp
     Raises:
         ModelError: a module of experts does not state how it stores them.
     """
-    known = {projection.name: projection for projection in projections_of(model)}
+    by_name = {projection.name: projection for projection in projections_of(model)}
     changed_tensors: ComposedTensors = {}
     for name, tensor in tensors.items():
-        if name not in known and "experts" in name.split(".") and len(tensor.shape) > 2:
+        if name not in by_name and "experts" in name.split(".") and len(tensor.shape) > 2:
             raise ModelError(
                 f"convert: {show(name)} has all experts of a layer, and transformers does not say how: layout rules do"
             )
-        changed_tensors.update(known[name].apart(composer, tensor) if name in known else {name: tensor})
+        changed_tensors.update(by_name[name].apart(composer, tensor) if name in by_name else {name: tensor})
     return changed_tensors
 
 
@@ -109,10 +109,10 @@ def fused(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedT
     shapes = model.state_dict()
     for projection in projections_of(model):
         names_of_experts = [projection.names(expert) for expert in range(shapes[projection.name].shape[0])]
-        gone = [name for expert_names in names_of_experts for name in expert_names if name not in tensors]
-        if gone and len(gone) < sum(map(len, names_of_experts)):
-            raise refused_for(projection.name, gone)
-        if not gone:
+        missing = [name for expert_names in names_of_experts for name in expert_names if name not in tensors]
+        if missing and len(missing) < sum(map(len, names_of_experts)):
+            raise refused_for(projection.name, missing)
+        if not missing:
             result[projection.name] = projection.fused(
                 composer, [[result.pop(name) for name in expert_names] for expert_names in names_of_experts]
             )

@@ -66,7 +66,7 @@ def _is_small(folder: Path, path: Path) -> bool:
         return False
 
 
-def said_of(what: str, files: list[str], more: str = "") -> list[str]:
+def remark_on_files(what: str, files: list[str], more: str = "") -> list[str]:
     """A remark on files, if there are any."""
     return [f"{what} {names(files)}{more}"] if files else []
 
@@ -109,4 +109,5 @@ def extras_for(
     if dtype is not None:
         contents |= {out / path.name: config_of(path, dtype) for path in changed}
     size = f", {bytes_text(sum(path.stat().st_size for path in copied))}"
-    return contents, changed, said_of("copies", [path.name for path in copied], size) + said_of("leaves behind", left)
+    remarks = remark_on_files("copies", [path.name for path in copied], size)
+    return contents, changed, remarks + remark_on_files("leaves behind", left)

@@ -26,22 +26,24 @@ from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
 def parts_of(ranks: Sequence[Checkpoint]) -> StoredTensors:
     """Tensors of the parts that the metadata of ranks' files describe."""
     pieces: dict[str, list[StoredPiece]] = {}
-    known: dict[tuple[str, tuple[int, ...]], list[_Box]] = {}
+    boxes_by_key: dict[tuple[str, tuple[int, ...]], list[_Box]] = {}
     for rank in ranks:
         place = JsonPath(str(rank.path)) / "__metadata__" / PARTS
-        said = parse_json(rank.metadata.get(PARTS, "").encode("utf-8", "replace"), place, "text")
+        cuts_by_name = parse_json(rank.metadata.get(PARTS, "").encode("utf-8", "replace"), place, "text")
         for name, store in rank.items():
-            cuts = said.get(name) if isinstance(said, dict) else None
+            cuts = cuts_by_name.get(name) if isinstance(cuts_by_name, dict) else None
             # The text is compared, because true and 1 are equal, and only one of them is valid.
             key = repr(cuts), store.shape
-            if (boxes := known.get(key)) is None:
+            if (boxes := boxes_by_key.get(key)) is None:
                 if cuts is None or not _is_cuts(cuts, store.shape):
                     raise (place / name).error(f"is {show(cuts)}, where intervals of {store.ndim} axes are expected")
-                boxes = known[key] = [*_boxes(cuts)]
+                boxes = boxes_by_key[key] = [*_boxes(cuts)]
             pieces.setdefault(name, []).extend(StoredPiece(store, *box) for box in boxes)
     alike = Alike()
     with OpenFiles() as files:
-        return {name: tensor_of(name, own, files=files, alike=alike) for name, own in pieces.items()}
+        return {
+            name: tensor_of(name, tensor_pieces, files=files, alike=alike) for name, tensor_pieces in pieces.items()
+        }
 
 
 _Box = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -76,7 +78,7 @@ def joined(
     axes: Axes,
     model: Model,
     where: Path,
-    more: Mapping[str, Sequence[Sequence[Store]]] = MappingProxyType({}),
+    further: Mapping[str, Sequence[Sequence[Store]]] = MappingProxyType({}),
 ) -> tuple[StoredTensors, dict[str, ModelError]]:
     """Tensors that ranks share along axes, or replicate; and errors of those that they cannot be joined to.
 
@@ -85,7 +87,7 @@ def joined(
         axes: along which tensors are shared.
         model: of the parts.
         where: the checkpoint, for errors.
-        more: further copies of the parts of all ranks, by name, which must be equal.
+        further: further copies of the parts of all ranks, by name, which must be equal.
     """
     tensors, refused, alike = dict[str, ShardedTensor | Store](), dict[str, ModelError](), Alike()
     with OpenFiles() as files:
@@ -93,9 +95,9 @@ def joined(
             try:
                 axis = axes.of(name, model, str(where)) if len(ranks) > 1 else ALL
                 pieces = list[StoredPiece]()
-                for stores in ([rank[name] for rank in ranks], *more.get(name, ())):
+                for stores in ([rank[name] for rank in ranks], *further.get(name, ())):
                     if axis.axis is None or len({store.ndim for store in stores}) > 1:
-                        pieces += [StoredPiece.whole(store) for store in stores]
+                        pieces += [StoredPiece.of_store(store) for store in stores]
                     else:
                         pieces += _shares(stores, axis.axis, axis.sections(len(ranks), name))
                 tensors[name] = tensor_of(name, pieces, files=files, alike=alike)

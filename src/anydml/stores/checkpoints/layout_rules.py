@@ -143,8 +143,8 @@ def parse_layout(text: str, place: JsonPath) -> LayoutRules:
         ) from None
     if unknown := [key for key in content if key not in ("rules", "axes")]:
         raise (place / unknown[0]).error("is not known: a layout has rules and axes")
-    rules = [_rule(said, place_of_table) for said, place_of_table in _tables(content, "rules", place)]
-    axes = [_axis(said, place_of_table) for said, place_of_table in _tables(content, "axes", place)]
+    rules = [_rule(table, place_of_table) for table, place_of_table in _tables(content, "rules", place)]
+    axes = [_axis(table, place_of_table) for table, place_of_table in _tables(content, "axes", place)]
     axes += [(rule.match, Axis(None)) for rule in rules if rule.action is Action.REPLICATE]
     return LayoutRules(tuple(rules), Axes(axes))
 
@@ -165,51 +165,51 @@ def _pattern(text: Any, place: JsonPath) -> Pattern:
         raise place.error(str(error)) from None
 
 
-def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
-    actions = [action for action in Action if action in said]
+def _rule(table: dict[str, Any], place: JsonPath) -> Rule:
+    actions = [action for action in Action if action in table]
     if len(actions) != 1:
-        other = [key for key in said if key not in (*ACTIONS, "match")]
+        other = [key for key in table if key not in (*ACTIONS, "match")]
         rule = (
             f"both {' and '.join(actions)}" if actions else f"no action, but {names(other)}" if other else "no action"
         )
         raise place.error(f"has {rule}: each rule must have exactly one of {', '.join(ACTIONS)}")
     action = actions[0]
-    check, what, fields, needed = ACTIONS[action]
-    if not check(said[action]):
-        raise (place / action).error(f"{_said(said[action])}, but must be {what}")
-    options = {key: value for key, value in said.items() if key not in (action, "match")}
+    check, requirement, fields, required = ACTIONS[action]
+    if not check(table[action]):
+        raise (place / action).error(f"{_said(table[action])}, but must be {requirement}")
+    options = {key: value for key, value in table.items() if key not in (action, "match")}
     for key, value in options.items():
         if key not in fields:
             raise (place / key).error(f"is not a field of {action}: it takes {', '.join(fields) or 'nothing'}")
         if not fields[key][0](value):
             raise (place / key).error(f"{_said(value)}, but must be {fields[key][1]}")
-    if missing := sorted(needed - {*options}):
+    if missing := sorted(required - {*options}):
         raise place.error(f"has no {missing[0]}, which {action} needs")
     if action in WITHOUT_MATCH:
-        if "match" in said:
+        if "match" in table:
             raise (place / "match").error(f"is not allowed with {action}: the names in {action} select the tensors")
-        first = said[action] if isinstance(said[action], str) else said[action][0]
+        first = table[action] if isinstance(table[action], str) else table[action][0]
         match = _pattern(first, place / action)
     else:
-        match = _pattern(said.get("match"), place / "match")
-    texts = [said[action]] if isinstance(said[action], str) else said[action] if _are_texts(said[action]) else []
+        match = _pattern(table.get("match"), place / "match")
+    texts = [table[action]] if isinstance(table[action], str) else table[action] if _are_texts(table[action]) else []
     for text in (*texts, *([options["to"]] if "to" in options else [])):
         _pattern(text, place / action)
-    return Rule(place, match, action, said[action], options)
+    return Rule(place, match, action, table[action], options)
 
 
-def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
-    for key in said:
+def _axis(table: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
+    for key in table:
         if key not in ("match", "axis", "heads", "parts", "replicate"):
             raise (place / key).error("is not known: axes have match, axis, and heads or parts, or match and replicate")
-    match = _pattern(said.get("match"), place / "match")
-    if "replicate" in said:
-        if said != {"match": said["match"], "replicate": True}:
+    match = _pattern(table.get("match"), place / "match")
+    if "replicate" in table:
+        if table != {"match": table["match"], "replicate": True}:
             raise place.error("replicate must be true, and excludes axis, heads and parts")
         return match, Axis(None)
-    heads, parts = said.get("heads"), said.get("parts", 1)
-    if not _is_integer(said.get("axis")):
-        raise (place / "axis").error(f"{_said(said.get('axis'))}, but must be an integer")
+    heads, parts = table.get("heads"), table.get("parts", 1)
+    if not _is_integer(table.get("axis")):
+        raise (place / "axis").error(f"{_said(table.get('axis'))}, but must be an integer")
     counts: list[Any] = heads if isinstance(heads, list) and heads else [heads]
     for count in counts:
         if count is not None and (not _is_integer(count) or count < 1):
@@ -218,7 +218,7 @@ def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
             )
     if not _is_integer(parts) or parts < 1 or (heads is not None and parts > 1):
         raise (place / "parts").error(f"{_said(parts)}, but must be an integer from 1 on, and excludes heads")
-    return match, Axis(said["axis"], tuple(heads) if isinstance(heads, list) else heads, parts)
+    return match, Axis(table["axis"], tuple(heads) if isinstance(heads, list) else heads, parts)
 
 
 def _said(value: Any) -> str:

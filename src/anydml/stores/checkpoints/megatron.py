@@ -52,10 +52,10 @@ def megatron_folder(folder: Path) -> Path | None:
     tracker = folder / TRACKER
     if not tracker.is_file() or tracker.stat().st_size > 4096:
         return None
-    said = tracker.read_text("utf-8", "replace").strip()
-    name = f"iter_{int(said):07}" if said.isdecimal() else said
+    iteration = tracker.read_text("utf-8", "replace").strip()
+    name = f"iter_{int(iteration):07}" if iteration.isdecimal() else iteration
     if Path(name).name != name or not (folder / name).is_dir():
-        raise JsonPath(str(tracker)).error(f"says {show(said)}, but {show(name)} is not a folder beside it")
+        raise JsonPath(str(tracker)).error(f"says {show(iteration)}, but {show(name)} is not a folder beside it")
     return folder / name
 
 
@@ -81,7 +81,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
     _check(files, args, tp, place)
     ranks: list[dict[str, list[Store]]] = [{} for _ in range(tp)]
     numbers = _Numbers(place)
-    left = dict[str, None]()
+    left_out = dict[str, None]()
     for chunk in chunks:
         for stage in range(pp):
             base = numbers.layers
@@ -91,20 +91,20 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
                 for name, store in tensors.items():
                     store.described_by = described_by
                     if name.endswith("_extra_state"):
-                        left[name] = None
+                        left_out[name] = None
                     else:
-                        ranks[at.tp].setdefault(numbers.whole(name, base, at.ep), []).append(store)
+                        ranks[at.tp].setdefault(numbers.whole_name(name, base, at.ep), []).append(store)
             numbers.next()
-    said = args.get("num_layers")
-    if type(said) is int and numbers.layers and said not in numbers.layers.values():
-        raise place.error(f"has {count_noun(max(numbers.layers.values()), 'layer')}, where args tell {said}")
+    layer_count = args.get("num_layers")
+    if type(layer_count) is int and numbers.layers and layer_count not in numbers.layers.values():
+        raise place.error(f"has {count_noun(max(numbers.layers.values()), 'layer')}, where args tell {layer_count}")
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
             raise place.error(f"has {show(different[0])} in some ranks only")
     first = [{name: stores[0] for name, stores in rank.items()} for rank in ranks]
-    more = {name: [*zip(*(rank[name][1:] for rank in ranks), strict=True)] for name in first[0]}
-    changed_tensors, refused = joined(first, axes, Model(first[0], None, tp, True), folder, more)
-    return changed_tensors, refused, _remarks(files, folder, At(tp, pp, ep), [*left], changed_tensors)
+    further = {name: [*zip(*(rank[name][1:] for rank in ranks), strict=True)] for name in first[0]}
+    changed_tensors, refused = joined(first, axes, Model(first[0], None, tp, True), folder, further)
+    return changed_tensors, refused, _remarks(files, folder, At(tp, pp, ep), [*left_out], changed_tensors)
 
 
 def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str, Any]]:
@@ -137,10 +137,12 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
         for (first, second, third), file in files.items()
     }
     counts = [1 + max(numbers) for numbers in zip(*by_rank, strict=True)]
-    wanted = [args.get("tensor_model_parallel_size"), stages, experts]
-    for count, said, what in zip(counts, wanted, ("tensor-parallel ranks", "stages", "ranks of experts"), strict=True):
-        if type(said) is int and said != count:
-            raise place.error(f"has folders of {count} {what}, where args tell {said}: some are missing")
+    expected_counts = [args.get("tensor_model_parallel_size"), stages, experts]
+    for count, expected, noun in zip(
+        counts, expected_counts, ("tensor-parallel ranks", "stages", "ranks of experts"), strict=True
+    ):
+        if type(expected) is int and expected != count:
+            raise place.error(f"has folders of {count} {noun}, where args tell {expected}: some are missing")
     if len(by_rank) != counts[0] * counts[1] * counts[2]:
         raise place.error(
             f"has {len(by_rank)} folders of ranks, where {counts[0]} × {counts[1]} × {counts[2]} are expected"
@@ -200,7 +202,7 @@ class _Numbers:
                         "a stage have the same from 0 on"
                     )
 
-    def whole(self, name: str, before: Mapping[str, int], rank: int) -> str:
+    def whole_name(self, name: str, before: Mapping[str, int], rank: int) -> str:
         """The name of a tensor in the whole model.
 
         Args:
@@ -222,17 +224,17 @@ class _Numbers:
 
 
 def _remarks(
-    files: Mapping[At, TorchDict], folder: Path, counts: At, left: Sequence[str], tensors: StoredTensors
+    files: Mapping[At, TorchDict], folder: Path, counts: At, left_out: Sequence[str], tensors: StoredTensors
 ) -> list[str]:
-    said = [count_noun(counts.tp, "tensor-parallel rank"), count_noun(counts.pp, "stage")]
-    said += [f"{counts.ep} ranks of experts"] if counts.ep > 1 else []
-    remarks = [f"joins {', '.join(said)} of {folder.name}"]
+    counts_text = [count_noun(counts.tp, "tensor-parallel rank"), count_noun(counts.pp, "stage")]
+    counts_text += [f"{counts.ep} ranks of experts"] if counts.ep > 1 else []
+    remarks = [f"joins {', '.join(counts_text)} of {folder.name}"]
     others = sum(not _MODEL.match(name) for file in files.values() for name in file.tensors.stores)
     if others:
         remarks.append(f"leaves out {count_noun(others, 'tensor')} of the optimizer and of random numbers")
-    if left:
+    if left_out:
         remarks.append(
-            f"leaves out {count_noun(len(left), 'tensor')} …_extra_state, which are not weights: {names(left)}"
+            f"leaves out {count_noun(len(left_out), 'tensor')} …_extra_state, which are not weights: {names(left_out)}"
         )
     padded = [name for name in tensors if name.endswith(("word_embeddings.weight", "output_layer.weight"))]
     if padded:

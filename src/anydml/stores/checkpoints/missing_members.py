@@ -31,9 +31,9 @@ def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> lis
         return []
     varying = [k for k in range(lengths.pop()) if len({key[k] for key in all_keys}) > 1]
     if len(varying) == 1:
-        at, some = varying[0], next(iter(all_keys))
+        at, example = varying[0], next(iter(all_keys))
         count = max(count, *(1 + int(key[at]) for key in all_keys))
-        all_keys |= {(*some[:at], str(k), *some[at + 1 :]) for k in range(min(count, MAX_MEMBERS))}
+        all_keys |= {(*example[:at], str(k), *example[at + 1 :]) for k in range(min(count, MAX_MEMBERS))}
     return [
         "".join(part + number for part, number in zip_longest(_NUMBER.split(members[pattern][0]), key, fillvalue=""))
         for pattern, of_pattern in keys.items()
@@ -41,7 +41,7 @@ def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> lis
     ]
 
 
-def refused_for(whole: str, missing: Sequence[str]) -> ModelError:
+def refused_for(composed_name: str, missing: Sequence[str]) -> ModelError:
     """The error of a tensor that cannot be made because others are missing."""
     count = count_noun(len(missing), "tensor")
-    return ModelError(f"convert: there is no {names(missing)}: {count} of those that {show(whole)} is made of")
+    return ModelError(f"convert: there is no {names(missing)}: {count} of those that {show(composed_name)} is made of")

@@ -68,7 +68,7 @@ class ModelConfig(NamedTuple):
 
     def block(self, axis: int) -> int | None:
         """Rows or columns of a weight that one scale is for; None where they are not said."""
-        sizes = {tuple(said) for part in self.parts for said in _blocks_of(part.get("quantization_config"))}
+        sizes = {tuple(sizes) for part in self.parts for sizes in _blocks_of(part.get("quantization_config"))}
         return sizes.pop()[axis] if len(sizes) == 1 else None
 
     @property
@@ -83,11 +83,11 @@ def _blocks_of(quantization: Any) -> Iterator[list[int]]:
     if not isinstance(quantization, dict):
         return
     groups = quantization.get("config_groups")
-    said = [quantization.get("weight_block_size")]
+    candidates = [quantization.get("weight_block_size")]
     for group in groups.values() if isinstance(groups, dict) else ():
         weights = group.get("weights") if isinstance(group, dict) else None
-        said.append(weights.get("block_structure") if isinstance(weights, dict) else None)
-    for sizes in said:
+        candidates.append(weights.get("block_structure") if isinstance(weights, dict) else None)
+    for sizes in candidates:
         if isinstance(sizes, list) and len(sizes) == 2 and all(map(_is_count, sizes)):
             yield sizes
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from anydml.errors import AnydmlError, ModelError
 from anydml.files.json_path import JsonPath, names, show
-from anydml.stores.checkpoints import experts, kept_answers
+from anydml.stores.checkpoints import cached_answers, experts
 from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart
 from anydml.stores.checkpoints.parallel_axes import Axes
@@ -37,25 +37,25 @@ main(question)
 """The code of the process, which imports from the same places, and ends when its standard input does."""
 
 
-def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> Answer:
-    """The answer of `answered`, kept or by another process if this one has not imported transformers.
+def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> Answer:
+    """Return what `converted_layout` does, cached, or from another process if this one has not imported transformers.
 
     Raises:
-        ModelError: as `answered`, or the process was ended.
+        ModelError: as `converted_layout`, or the process was ended.
     """
     if "transformers" in sys.modules:
-        return answered(folder, to, is_shared, tensors)
-    name = kept_answers.name_of(folder, pickle.dumps((to, is_shared, tensors)))
-    if name is not None and (found := kept_answers.kept(name)) is not None:
-        return found
-    left = memoryview(pickle.dumps((sys.path, pickle.dumps((folder, to, is_shared, tensors)))))
+        return converted_layout(folder, to, is_shared, tensors)
+    name = cached_answers.name_of(folder, pickle.dumps((to, is_shared, tensors)))
+    if name is not None and (answer := cached_answers.cached(name)) is not None:
+        return answer
+    unsent = memoryview(pickle.dumps((sys.path, pickle.dumps((folder, to, is_shared, tensors)))))
     # -P, because a model's folder, in which the command may run, must not be searched for modules.
     command, pipe = [sys.executable, "-P", "-c", START], subprocess.PIPE
     child: Any = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe)
     with child:
         with suppress(OSError):  # of a process that has ended
-            while left:
-                left = left[child.stdin.write(left) :]
+            while unsent:
+                unsent = unsent[child.stdin.write(unsent) :]
         output, ended = child.stdout.read(), child.wait()
     if ended:
         raise ModelError(f"convert: the process that reads transformers' mappings ended with {ended}")
@@ -63,8 +63,8 @@ def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> A
     if isinstance(answer, AnydmlError):
         raise answer
     # While it was asked, transformers or config.json may have been replaced.
-    if name is not None and name == kept_answers.name_of(folder, pickle.dumps((to, is_shared, tensors))):
-        kept_answers.keep(name, answer)
+    if name is not None and name == cached_answers.name_of(folder, pickle.dumps((to, is_shared, tensors))):
+        cached_answers.keep(name, answer)
     return answer_of(answer)
 
 
@@ -75,7 +75,7 @@ def main(question: bytes) -> None:
         # Libraries may print.
         os.dup2(2, 1)
         try:
-            answer = text_of(answered(*pickle.loads(question)))
+            answer = text_of(converted_layout(*pickle.loads(question)))
         except AnydmlError as error:
             answer = error
         pickle.dump(answer, out)
@@ -83,8 +83,8 @@ def main(question: bytes) -> None:
     os._exit(0)
 
 
-def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> Answer:
-    """The tensors of a model in another layout.
+def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> Answer:
+    """Convert the tensors of a model to another layout.
 
     Args:
         folder: with config.json.
@@ -105,17 +105,17 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
         )
     composed, unknown = architecture.to_transformers(trace, tensors)
     if each_of_them := {name: tensors[name] for name in unknown}:
-        whole = experts.fused(trace.composer, each_of_them, architecture.model)
-        composed |= {name: whole[name] for name in whole if name in architecture.shapes}
-        unknown = [name for name in unknown if name in whole]
+        fused_tensors = experts.fused(trace.composer, each_of_them, architecture.model)
+        composed |= {name: fused_tensors[name] for name in fused_tensors if name in architecture.shapes}
+        unknown = [name for name in unknown if name in fused_tensors]
     if not composed:
         raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
     others = f"{count_noun(len(unknown), 'tensor')} that {architecture.name} does not have: {names(unknown)}"
     if missing := architecture.missing(composed):
         count = count_noun(len(missing), "tensor")
-        said = f"is without {count} of {architecture.name}, which from_pretrained would fill with random numbers"
+        message = f"is without {count} of {architecture.name}, which from_pretrained would fill with random numbers"
         has = f"; it has {others}" if unknown else ""
-        raise JsonPath(str(folder)).error(f"{said}: {names(missing)}{has}")
+        raise JsonPath(str(folder)).error(f"{message}: {names(missing)}{has}")
     if unknown:
         remarks.append(f"keeps {others}")
     if to == "original":
@@ -136,7 +136,7 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
 
 def _is_same(converted: ComposedTensor, original: ComposedTensor) -> bool:
     """Whether a tensor is the given one; what was merged and taken apart again has the sources of all."""
-    needed = (
+    expected = (
         converted if converted.value is original.value else apart(converted.value, converted.dtype, converted.sources)
     )
-    return needed.sources == original.sources and needed.value == original.value
+    return expected.sources == original.sources and expected.value == original.value

@@ -20,7 +20,7 @@ from anydml.moves.value import Value
 from anydml.paths import path_text
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensors, Parts, described, program_of
-from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for, said_of
+from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for, remark_on_files
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.placements import Placed, Placement
@@ -179,7 +179,7 @@ def _metadata_for(
     if out.suffix.lower() != ".npz":
         remaining = {key: value for key, value in metadata.items() if key not in gone}
         remaining.setdefault("format", "pt")
-    return remaining, said_of("leaves out the keys with arrays", gone)
+    return remaining, remark_on_files("leaves out the keys with arrays", gone)
 
 
 def outputs_of(files: Sequence[OutputFile]) -> Targets:

@@ -45,8 +45,8 @@ class Axes:
         if not self._assumed:
             return []
         which = ", ".join(sorted(self._assumed))
-        said = f"assumes that ranks share the heads of {which} evenly, without copies"
-        return [f"{said}: no config.json tells their number"]
+        message = f"assumes that ranks share the heads of {which} evenly, without copies"
+        return [f"{message}: no config.json tells their number"]
 
     def alike(self, names: Iterable[str]) -> list[str]:
         """A key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""

@@ -112,8 +112,8 @@ def arranged(composer: Composer, tensors: ComposedTensors, to: str, layout: Layo
     for rule in layout.rules:
         if any(rule.match.match(name) is not None for name in tensors):
             tensors = apply_rule(composer, tensors, rule)
-    if to == "megatron" and (left := [name for name in tensors if name.startswith("model.")]):
-        raise ModelError(f"convert: the layout of {to} does not know {show(left[0])}")
+    if to == "megatron" and (unchanged := [name for name in tensors if name.startswith("model.")]):
+        raise ModelError(f"convert: the layout of {to} does not know {show(unchanged[0])}")
     return tensors
 
 

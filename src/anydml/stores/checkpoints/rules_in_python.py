@@ -28,17 +28,17 @@ def read_python(path: Path) -> tuple[LayoutFunction, list[tuple[Pattern, Axis]]]
     """
     place = JsonPath(str(path))
     try:
-        said = runpy.run_path(str(path))
+        namespace = runpy.run_path(str(path))
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror or error}") from None
     except SyntaxError as error:
         raise place.error(f"is not Python: line {error.lineno}: {error.msg}") from None
     except (Exception, SystemExit) as error:
         raise _failed(place, path, error) from None
-    function = said.get("layout")
+    function = namespace.get("layout")
     if not callable(function):
         raise place.error("has no function layout(tensors), which gives the new tensors by name")
-    axes = said.get("axes", {})
+    axes = namespace.get("axes", {})
     if not isinstance(axes, Mapping):
         raise (place / "axes").error(f"is {axes!r:.60}, where a dict of patterns is expected")
     return function, [_axis(pattern, axis, place / "axes") for pattern, axis in axes.items()]

@@ -43,10 +43,12 @@ class Selection(NamedTuple):
         cls, only: Texts, drop: Texts, strip: Texts, rename: Mapping[str, str] | Sequence[tuple[str, str]]
     ) -> Selection:
         """A selection of arguments that may be single texts."""
-        only_texts, left, prefixes = (
+        only_texts, left_prefixes, prefixes = (
             (option,) if isinstance(option, str) else (*option,) for option in (only, drop, strip)
         )
-        return cls(only_texts, left, prefixes, (*rename.items(),) if isinstance(rename, Mapping) else (*rename,))
+        return cls(
+            only_texts, left_prefixes, prefixes, (*rename.items(),) if isinstance(rename, Mapping) else (*rename,)
+        )
 
     def apply(
         self, name: str, tensors: Mapping[str, T], others: Sequence[str]
@@ -61,38 +63,40 @@ class Selection(NamedTuple):
         Raises:
             ModelError: something is for no tensor, nothing is left, or two tensors would have one name.
         """
-        taken, remaining_others, remarks = {**tensors}, [*others], list[str]()
+        selected_tensors, remaining_others, remarks = {**tensors}, [*others], list[str]()
         if self.only:
             selected = self._found(name, "only", self.only, tensors, others)
-            taken = {key: tensor for key, tensor in taken.items() if key in selected}
+            selected_tensors = {key: tensor for key, tensor in selected_tensors.items() if key in selected}
             remaining_others = [key for key in remaining_others if key in selected]
         if self.drop:
-            gone = self._found(name, "drop", self.drop, tensors, others)
-            taken = {key: tensor for key, tensor in taken.items() if key not in gone}
-            remaining_others = [key for key in remaining_others if key not in gone]
-        if not taken and tensors:
+            dropped = self._found(name, "drop", self.drop, tensors, others)
+            selected_tensors = {key: tensor for key, tensor in selected_tensors.items() if key not in dropped}
+            remaining_others = [key for key in remaining_others if key not in dropped]
+        if not selected_tensors and tensors:
             raise ModelError(f"{name}: only and drop leave out all of {count_noun(len(tensors), 'tensor')}: name fewer")
-        left = [key for key in tensors if key not in taken]
-        more = len(others) - len(remaining_others)
-        if left or more:
-            said = [count_noun(len(left), "tensor")] if left else []
-            if more:
-                said.append(
-                    f"{count_noun(more, 'object')} that {'is not a tensor' if more == 1 else 'are not tensors'}"
+        left_out = [key for key in tensors if key not in selected_tensors]
+        objects = len(others) - len(remaining_others)
+        if left_out or objects:
+            counts = [count_noun(len(left_out), "tensor")] if left_out else []
+            if objects:
+                counts.append(
+                    f"{count_noun(objects, 'object')} that {'is not a tensor' if objects == 1 else 'are not tensors'}"
                 )
-            groups = Counter(key.partition(".")[0] for key in left)
-            some = ", ".join(f"{count} of {_told(beginning)}" for beginning, count in groups.most_common(10))
-            some += f" and {len(groups) - 10} more beginnings" if len(groups) > 10 else ""
-            remarks.append(f"leaves out {' and '.join(said)}, as only and drop say{f': {some}' if some else ''}")
+            groups = Counter(key.partition(".")[0] for key in left_out)
+            beginnings = ", ".join(f"{count} of {_told(beginning)}" for beginning, count in groups.most_common(10))
+            beginnings += f" and {len(groups) - 10} more beginnings" if len(groups) > 10 else ""
+            remarks.append(
+                f"leaves out {' and '.join(counts)}, as only and drop say{f': {beginnings}' if beginnings else ''}"
+            )
         for prefix in self.strip:
-            taken, stripped = _stripped(name, prefix, taken)
+            selected_tensors, stripped = _stripped(name, prefix, selected_tensors)
             remarks += stripped
         for old, new in self.rename:
-            taken = _renamed(name, old, new, taken)
-        return taken, remaining_others, remarks
+            selected_tensors = _renamed(name, old, new, selected_tensors)
+        return selected_tensors, remaining_others, remarks
 
     def _found(
-        self, name: str, what: str, texts: Sequence[str], tensors: Iterable[str], others: Iterable[str]
+        self, name: str, option: str, texts: Sequence[str], tensors: Iterable[str], others: Iterable[str]
     ) -> set[str]:
         """The names that any of the texts is for; each must be for one."""
         all_names = [*tensors, *others]
@@ -100,11 +104,11 @@ class Selection(NamedTuple):
         for text in texts:
             matching = [key for key in all_names if _is_for(text, key)] if "*" not in text and "{" not in text else None
             if matching is None:
-                pattern = _pattern(name, what, text)
+                pattern = _pattern(name, option, text)
                 matching = [key for key in all_names if pattern.match(key) is not None]
             if not matching:
                 raise ModelError(
-                    f"{name}: {what} is {show(text)}, but no tensor has this name or beginning"
+                    f"{name}: {option} is {show(text)}, but no tensor has this name or beginning"
                     f"{_nearest(text, all_names)}"
                 )
             selected.update(matching)
@@ -121,11 +125,11 @@ def _is_for(text: str, name: str) -> bool:
     return name == beginning or name.startswith(f"{beginning}.")
 
 
-def _pattern(name: str, what: str, text: str) -> Pattern:
+def _pattern(name: str, option: str, text: str) -> Pattern:
     try:
         return Pattern(text)
     except ModelError as error:
-        raise ModelError(f"{name}: {what}: {error}") from None
+        raise ModelError(f"{name}: {option}: {error}") from None
 
 
 def _nearest(text: str, all_names: Iterable[str]) -> str:
@@ -137,9 +141,9 @@ def _nearest(text: str, all_names: Iterable[str]) -> str:
     return f"; the nearest is {show(near[0])}" if near else f"; names begin with {names(first)}"
 
 
-def _put(name: str, tensors: dict[str, T], new: str, tensor: T, what: str) -> None:
+def _put(name: str, tensors: dict[str, T], new: str, tensor: T, option: str) -> None:
     if new in tensors:
-        raise ModelError(f"{name}: {what} makes a second tensor of the name {show(new)}")
+        raise ModelError(f"{name}: {option} makes a second tensor of the name {show(new)}")
     tensors[new] = tensor
 
 
@@ -155,8 +159,8 @@ def _stripped(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[st
             _put(name, stripped, key, tensor, f"strip {show(prefix)}")
     if len(others) == len(tensors):
         raise ModelError(f"{name}: strip is {show(prefix)}, but no name begins so{_nearest(prefix, tensors)}")
-    said = f"keeps the names of {count_noun(len(others), 'tensor')} that do not begin with {show(beginning)}"
-    return stripped, [f"{said}: {names(others)}"] if others else []
+    message = f"keeps the names of {count_noun(len(others), 'tensor')} that do not begin with {show(beginning)}"
+    return stripped, [f"{message}: {names(others)}"] if others else []
 
 
 def _renamed(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[str, T]:

@@ -43,18 +43,18 @@ def tensor_of(
     alike = Alike() if alike is None else alike
     # By id, because hashing a dtype is slow.
     key = size, *((id(store.dtype), store.shape, *box) for store, *box in pieces)
-    if (known := alike.get(key)) is None:
-        known = alike[key] = [piece.store.dtype for piece in pieces], *_checked(name, pieces, size)
-    _, shape, groups = known
+    if (checked := alike.get(key)) is None:
+        checked = alike[key] = [piece.store.dtype for piece in pieces], *_checked(name, pieces, size)
+    _, shape, groups = checked
     if files is not None:
-        for own in groups:
-            if len(own) > 1:
-                _check_equal(name, [pieces[k] for k in own], files)
-    found = tuple(pieces[own[0]] for own in groups)
+        for copies in groups:
+            if len(copies) > 1:
+                _check_equal(name, [pieces[k] for k in copies], files)
+    distinct = tuple(pieces[copies[0]] for copies in groups)
     first = pieces[0].store
-    if len(found) == 1 and found[0].is_whole and not any(found[0].start) and found[0].shape == shape:
+    if len(distinct) == 1 and distinct[0].is_whole and not any(distinct[0].start) and distinct[0].shape == shape:
         return first
-    return ShardedTensor(shape, first.dtype, found)
+    return ShardedTensor(shape, first.dtype, distinct)
 
 
 def _checked(
@@ -73,16 +73,18 @@ def _checked(
     for k, piece in enumerate(pieces):
         unique.setdefault((piece.start, piece.shape), []).append(k)
     groups = [*unique.values()]
-    found = [pieces[own[0]] for own in groups]
-    ends = [[s + n for s, n in zip(piece.start, piece.shape, strict=True)] for piece in found]
+    distinct = [pieces[copies[0]] for copies in groups]
+    ends = [[s + n for s, n in zip(piece.start, piece.shape, strict=True)] for piece in distinct]
     reached = tuple(max(end[k] for end in ends) for k in range(first.ndim))
     shape = reached if size is None else size
     if len(shape) != first.ndim or any(end > size for end, size in zip(reached, shape, strict=True)):
         raise place.error(f"has pieces up to {[*reached]}, outside its shape {[*shape]}")
-    if sum(math.prod(piece.shape) for piece in found) != math.prod(shape) or _overlap(found, ends):
-        raise place.error(f"has {count_noun(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
-    if len(found) > MAX_PIECES:
-        raise place.error(f"has {len(found)} pieces, but the maximum is {MAX_PIECES}")
+    if sum(math.prod(piece.shape) for piece in distinct) != math.prod(shape) or _overlap(distinct, ends):
+        raise place.error(
+            f"has {count_noun(len(distinct), 'piece')}, which overlap or leave holes in shape {list(shape)}"
+        )
+    if len(distinct) > MAX_PIECES:
+        raise place.error(f"has {len(distinct)} pieces, but the maximum is {MAX_PIECES}")
     return shape, groups
 
 
@@ -107,9 +109,9 @@ def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> 
         )
     try:
         for (at, size), *others in zip(*map(_runs, pieces), strict=True):
-            known = read_at(files.file(first.path), at, size)
+            content = read_at(files.file(first.path), at, size)
             for other, (to, _) in zip(pieces[1:], others, strict=True):
-                if read_at(files.file(other.store.path), to, size) != known:
+                if read_at(files.file(other.store.path), to, size) != content:
                     raise (JsonPath(str(other.store.path)) / name).error(
                         f"differs from {first.path}'s, but every rank has all of it: if ranks have parts of it, say "
                         "its axis"

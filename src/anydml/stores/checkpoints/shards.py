@@ -24,12 +24,12 @@ _ONE_FILE = {"adapter_model": "PEFT", "pytorch_lora_weights": "diffusers"}
 """By file name, the library that reads a single file of this name, but no numbered files."""
 
 
-def stem_of(tensors: StoredTensors, made: Iterable[str]) -> str:
+def stem_of(tensors: StoredTensors, composed_names: Iterable[str]) -> str:
     """Return the beginning of output file names: that of the inputs, if other programs look for it.
 
     Args:
         tensors: of the inputs.
-        made: names of those that are written.
+        composed_names: names of those that are written.
     """
     stores = (tensor if isinstance(tensor, Store) else tensor.pieces[0].store for tensor in tensors.values())
     # By id, because hashing a path is slow.
@@ -37,7 +37,7 @@ def stem_of(tensors: StoredTensors, made: Iterable[str]) -> str:
     stems = {match[1] if (match := _STEM.match(file.name)) else "model" for file in files.values()}
     stem = stems.pop() if len(stems) == 1 else "model"
     # In another layout, they are no longer of Mistral's programs.
-    return "model" if stem == "consolidated" and not {*made} <= tensors.keys() else stem
+    return "model" if stem == "consolidated" and not {*composed_names} <= tensors.keys() else stem
 
 
 class OutputFile(NamedTuple):
@@ -112,7 +112,7 @@ def files_of_shards(
         )
     for k, (first, last) in enumerate(pairwise([*firsts, len(sizes)])):
         file = f"{stem}.safetensors" if len(firsts) == 1 else f"{stem}-{k + 1:05}-of-{len(firsts):05}.safetensors"
-        yield OutputFile(out / file, parts.some(slice(first, last)), metadata)
+        yield OutputFile(out / file, parts.subset(slice(first, last)), metadata)
 
 
 def _most_of(name: str, sizes: Sequence[int], count: int) -> int:

@@ -289,5 +289,5 @@ def _assembled(files: Sequence[Checkpoint], whole: JsonPath) -> StoredTensors:
                 raise (place / name).error(
                     f"says {show(start)}, where saved_offsets with {store.ndim} integers are expected"
                 )
-            pieces.setdefault(name, []).append(StoredPiece.whole(store, tuple(start)))
+            pieces.setdefault(name, []).append(StoredPiece.of_store(store, tuple(start)))
     return {name: tensor_of(name, tensor_pieces) for name, tensor_pieces in pieces.items()}

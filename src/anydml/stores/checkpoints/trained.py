@@ -87,7 +87,7 @@ def read_trained(folder: Path, axes: Axes) -> Trained:
 
 def _distributed(distributed: Distributed) -> Trained:
     tensors = {
-        name: tensor_of(name, [StoredPiece.whole(*piece) for piece in of_tensor], shape)
+        name: tensor_of(name, [StoredPiece.of_store(*piece) for piece in of_tensor], shape)
         for name, (shape, of_tensor) in distributed.tensors.items()
     }
     return Trained(tensors, distributed.others, distributed.refused, distributed.remarks)

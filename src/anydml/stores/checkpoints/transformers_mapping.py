@@ -108,15 +108,15 @@ class Architecture:
         self._mapping_of = conversion_mapping.get_model_conversion_mapping
         try:
             config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            wanted = [*(config.architectures or ())]
-            kind = getattr(transformers, wanted[0], None) if wanted else transformers.AutoModel
+            named = [*(config.architectures or ())]
+            kind = getattr(transformers, named[0], None) if named else transformers.AutoModel
             if kind is None:
-                raise place.error(f"has architecture {show(wanted[0])}, which transformers {transformers.__version__} "
+                raise place.error(f"has architecture {show(named[0])}, which transformers {transformers.__version__} "
                                   "does not have")  # fmt: skip
             if getattr(config, "quantization_config", None) is not None:
                 raise place.error("has a quantization_config: its tensors are computed from others, and not moved")
             with self._torch.device("meta"):
-                self.model = kind(config) if wanted else kind.from_config(config)
+                self.model = kind(config) if named else kind.from_config(config)
         except ModelError:
             raise
         except Exception as error:
@@ -164,10 +164,10 @@ class Architecture:
             if tensor.shape != self.shapes.get(name):
                 if name in origins:
                     self._check_members(origins[name])
-                there = [*self.shapes[name]] if name in self.shapes else "none"
+                expected_shape = [*self.shapes[name]] if name in self.shapes else "none"
                 raise ModelError(
                     f"convert: the checkpoint gives {show(name)} of shape {[*tensor.shape]}, where {self.name} has "
-                    f"{there}: config.json is of another model"
+                    f"{expected_shape}: config.json is of another model"
                 )
         self._loaded = transforms
         self._is_renamed = not {*composed} <= {*tensors}
@@ -210,16 +210,16 @@ class Architecture:
 
         Tied tensors are there if one of them is; what transformers makes without saying so is not missing.
         """
-        there, groups = {*tensors}, dict[str, set[str]]()
+        present, groups = {*tensors}, dict[str, set[str]]()
         for name, source in getattr(self.model, "all_tied_weights_keys", {}).items():
             groups.setdefault(source, {source}).add(name)
         for names in groups.values():
-            there |= names if names & there else set()
+            present |= names if names & present else set()
         ignored = [
             re.compile(pattern) for pattern in getattr(self.model, "_keys_to_ignore_on_load_missing", None) or ()
         ]
         return [
-            name for name in self.shapes if name not in there and not any(pattern.search(name) for pattern in ignored)
+            name for name in self.shapes if name not in present and not any(pattern.search(name) for pattern in ignored)
         ]
 
     def _parted(self, transforms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -237,20 +237,25 @@ class Architecture:
         counts = tuple((pattern, len(names)) for pattern, names in group.members.items())
         kinds = tuple((id(member.value), member.dtype) for member in members)
         key = group.converter, self.shapes.get(group.first), counts, kinds
-        if (known := self._known.get(key)) is None:
-            known = Known([], {})
+        if (known_conversion := self._known.get(key)) is None:
+            known_conversion = Known([], {})
             values, _ = together(members)
             traced = (trace.new_array(value, member.dtype) for value, member in zip(values, members, strict=True))
             arguments = {pattern: [*islice(traced, len(names))] for pattern, names in group.members.items()}
-            for array in self._traced(group, arguments, known).values():
+            for array in self._traced(group, arguments, known_conversion).values():
                 composed = apart(array.value, array.element, range(len(sources)))
                 # Layers that are alike share values, so that the rest of the plan is made for one of them.
-                known.tensors[id(array)] = composed.changed(self._values.setdefault(composed.value, composed.value))
+                known_conversion.tensors[id(array)] = composed.changed(
+                    self._values.setdefault(composed.value, composed.value)
+                )
             self._check(
                 group, {pattern: [tensors[name].shape for name in names] for pattern, names in group.members.items()}
             )
-            self._known[key] = known
-        results = {name: known.tensors[id(array)] for name, array in self._called(group, {}, known).items()}
+            self._known[key] = known_conversion
+        results = {
+            name: known_conversion.tensors[id(array)]
+            for name, array in self._called(group, {}, known_conversion).items()
+        }
         return {
             name: ComposedTensor(tensor.value, tensor.dtype, tuple(sources[k] for k in tensor.sources))
             for name, tensor in results.items()
@@ -277,24 +282,24 @@ class Architecture:
                 traced.setdefault(pattern, []).append(trace.new_array(value, array.dtype))
                 real.setdefault(pattern, []).append(self._torch.from_numpy(array))
             try:
-                wanted = {name: tensor.numpy() for name, tensor in self._called(group, real).items()}
+                expected = {name: tensor.numpy() for name, tensor in self._called(group, real).items()}
             except Exception:  # the converter does not accept these shapes
                 continue
             traced_results = self._traced(group, traced)
             if {name: tensor.shape for name, tensor in traced_results.items()} == {
-                n: tensor.shape for n, tensor in wanted.items()
+                n: tensor.shape for n, tensor in expected.items()
             }:
                 results = [np.empty(tensor.shape, tensor.element) for tensor in traced_results.values()]
                 for name, traced_tensor in traced_results.items():
                     trace.composer.output(name, traced_tensor.value)
                 open_engine("numpy").compile(trace.composer.program()).bind([*arrays, *results])()
-                if all(map(np.array_equal, results, (wanted[name] for name in traced_results))):
+                if all(map(np.array_equal, results, (expected[name] for name in traced_results))):
                     return
             raise ModelError(f"convert: {_told(group)} differs when traced, on small tensors: please report this model")
         raise ModelError(f"convert: {_told(group)} cannot be checked: it takes no small tensors")
 
     def _traced(
-        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known: Known | None = None
+        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known_conversion: Known | None = None
     ) -> dict[str, Any]:
         """The results of a converter for traced tensors.
 
@@ -302,7 +307,7 @@ class Architecture:
             ModelError: the converter computes, or fails.
         """
         try:
-            results = self._called(group, members, known)
+            results = self._called(group, members, known_conversion)
         except FuseError as error:
             self._check_members(group)
             raise ModelError(f"convert: {_told(group)} does more than move elements: {_line(error)}") from None
@@ -320,17 +325,17 @@ class Architecture:
         Raises:
             ModelError: some of its tensors are missing.
         """
-        gone = missing_members(group.members, next(iter(self.shapes.get(group.first, ())), 0))
-        if gone:
-            raise refused_for(group.first, gone)
+        missing = missing_members(group.members, next(iter(self.shapes.get(group.first, ())), 0))
+        if missing:
+            raise refused_for(group.first, missing)
 
     def _called(
-        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known: Known | None = None
+        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known_conversion: Known | None = None
     ) -> dict[str, Any]:
         """The results of a converter for PyTorch tensors, real or traced, or what is known of them."""
         converter = deepcopy(group.converter)
-        if known is not None:
-            converter.operations = [*(() if known.made else converter.operations), known]
+        if known_conversion is not None:
+            converter.operations = [*(() if known_conversion.made else converter.operations), known_conversion]
         kinds = {tensor.dtype for of_pattern in members.values() for tensor in of_pattern}
         with suppress(AttributeError):
             # A cast to the dtype of the parameter is none, because tensors keep their dtypes.

@@ -30,7 +30,7 @@ def without_padding(composer: Composer, tensors: ComposedTensors, words: int | N
     name = composer.name
     if type(words) is not int or words < 1:
         raise ModelError(f"{name}: vocab_size is {show(words)}, where a number of words from 1 is expected")
-    known, composed = dict[int, Value](), ComposedTensors(tensors)
+    cut_values, composed = dict[int, Value](), ComposedTensors(tensors)
     vocabulary = [key for key, tensor in tensors.items() if tensor.shape and _VOCABULARY.fullmatch(key)]
     for vocabulary_key in vocabulary:
         tensor = tensors[vocabulary_key]
@@ -39,8 +39,8 @@ def without_padding(composer: Composer, tensors: ComposedTensors, words: int | N
                 f"{name}: vocab_size is {words}, but {show(vocabulary_key)} has {count_noun(tensor.shape[0], 'row')}"
             )
         if tensor.shape[0] > words:
-            value = known.get(id(tensor.value)) or sliced(composer, tensor.value, 0, 0, words)
-            known[id(tensor.value)] = value
+            value = cut_values.get(id(tensor.value)) or sliced(composer, tensor.value, 0, 0, words)
+            cut_values[id(tensor.value)] = value
             composed[vocabulary_key] = tensor.changed(value)
     if not vocabulary:
         raise ModelError(f"{name}: vocab_size is {words}, but there is no tensor of a vocabulary: slice in a layout")

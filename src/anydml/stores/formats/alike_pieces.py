@@ -73,15 +73,15 @@ class AlikePieces(OpenFiles):
         """
         file, kinds = self.file(path), self._known.setdefault(length, [])
         sizes = dict[tuple[int, int], tuple[bytes, bytes]]()
-        for known in kinds:
-            key = len(known.before), len(known.behind)
+        for kind in kinds:
+            key = len(kind.before), len(kind.behind)
             if key not in sizes:
                 sizes[key] = read_at(file, start, key[0]), read_at(file, start + length - key[1], key[1])
             before, behind = sizes[key]
-            at = known.checksum
-            is_alike = before[:at] == known.before[:at] and before[at + 4 :] == known.before[at + 4 :]
-            if is_alike and _without_checksums(behind) == known.behind:
-                return replace(known.store, path=path, offset=start + known.store.offset)
+            at = kind.checksum
+            is_alike = before[:at] == kind.before[:at] and before[at + 4 :] == kind.before[at + 4 :]
+            if is_alike and _without_checksums(behind) == kind.behind:
+                return replace(kind.store, path=path, offset=start + kind.store.offset)
         tensor = read_torch(path, place, start, length)
         if len(tensor.stores) == 1 and not tensor.refused and not tensor.others and len(kinds) < MAX_ALIKE:
             (store,) = tensor.stores.values()

@@ -47,7 +47,7 @@ def elements_of(dtype: np.dtype[Any]) -> int:
     """The number of elements in what a dtype calls one: 1 unless it is of blocks."""
     if not dtype.names or not is_of_blocks(dtype):
         return 1
-    return BLOCKS[dtype.names[0]][0] if (whole := _whole_of(dtype)) is None else math.prod(whole)
+    return BLOCKS[dtype.names[0]][0] if (inner_shape := _whole_of(dtype)) is None else math.prod(inner_shape)
 
 
 def _whole_of(dtype: np.dtype[Any]) -> tuple[int, ...] | None:
@@ -67,18 +67,21 @@ def name_of(dtype: np.dtype[Any]) -> str:
     return dtype.names[0] if dtype.names and is_named else str(dtype)
 
 
-def not_of_format(dtype: np.dtype[Any], name: str, known: Iterable[str]) -> str:
+def not_of_format(dtype: np.dtype[Any], name: str, format_types: Iterable[str]) -> str:
     """Says that a format does not have a dtype, and what has it.
 
     Args:
         dtype: that it does not have.
         name: of the format.
-        known: names of dtypes that it has.
+        format_types: names of dtypes that it has.
     """
     dtype_name = name_of(dtype)
-    if is_of_blocks(dtype) and (whole := _whole_of(dtype)) is not None:
-        return f"is {dtype_name} of shape {[*whole]}, whose rows are not whole blocks: only a .safetensors file has it"
-    where = _HAVE.get(dtype_name, "a .gguf file has it" if dtype_name in BLOCKS else f"it has {', '.join(known)}")
+    if is_of_blocks(dtype) and (inner_shape := _whole_of(dtype)) is not None:
+        rows = f"is {dtype_name} of shape {[*inner_shape]}, whose rows are not whole blocks"
+        return f"{rows}: only a .safetensors file has it"
+    where = _HAVE.get(
+        dtype_name, "a .gguf file has it" if dtype_name in BLOCKS else f"it has {', '.join(format_types)}"
+    )
     return f"is {dtype_name}, which {name} has not: {where}; drop leaves it out"
 
 
@@ -114,7 +117,7 @@ def blocks_of(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[tuple
 
 def in_elements(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """The shape in elements of a shape in what the dtype calls elements."""
-    if is_of_blocks(dtype) and (whole := _whole_of(dtype)) is not None:
-        return (*shape, *whole)
+    if is_of_blocks(dtype) and (inner_shape := _whole_of(dtype)) is not None:
+        return (*shape, *inner_shape)
     count = elements_of(dtype)
     return (*shape[:-1], shape[-1] * count) if count > 1 else shape

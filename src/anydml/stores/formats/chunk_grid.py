@@ -61,7 +61,7 @@ class ChunkGrid:
     is_alone: bool = False
 
     @classmethod
-    def one(cls, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> ChunkGrid:
+    def of_plain_file(cls, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> ChunkGrid:
         """An array in row-major order in a plain file, from an offset on."""
         chunk = tuple(max(1, size) for size in shape)
         return cls(shape, chunk, dtype, 0, "", False, None, True, b"", chunk, offset)
@@ -69,7 +69,11 @@ class ChunkGrid:
     def of_several(self, edges: tuple[tuple[int, ...], ...] | None) -> ChunkGrid:
         """The same with one chunk a file, perhaps of several sizes, because shards of these have several indices."""
         is_own = self.is_own and self.shard is None and edges is not None
-        chunk = self.file if edges is None else tuple(max(map(int.__sub__, own[1:], own)) for own in edges)
+        chunk = (
+            self.file
+            if edges is None
+            else tuple(max(map(int.__sub__, axis_edges[1:], axis_edges)) for axis_edges in edges)
+        )
         return replace(self, chunk=chunk, shard=None, index=None, is_own=is_own, edges=edges, is_alone=True)
 
     @property

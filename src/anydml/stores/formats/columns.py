@@ -24,7 +24,7 @@ class Later(Protocol):
         ...
 
 
-def made(content: bytes | Later) -> bytes:
+def content_bytes(content: bytes | Later) -> bytes:
     """Bytes that are there, or are made."""
     return content if isinstance(content, bytes) else content.make()
 
@@ -73,10 +73,10 @@ class FileTensors(NamedTuple):
     @classmethod
     def of(cls, tensors: Mapping[str, ShapeAndDtype]) -> Self:
         """Tensors by name."""
-        known: dict[ShapeAndDtype, int] = {}
-        kind = [known.setdefault(tensor, len(known)) for tensor in tensors.values()]
+        kind_numbers: dict[ShapeAndDtype, int] = {}
+        kind = [kind_numbers.setdefault(tensor, len(kind_numbers)) for tensor in tensors.values()]
         numbers = np.arange(len(tensors), dtype=np.int32)
-        return cls(TensorNames([*tensors]), numbers, [*known], np.array(kind, np.int32))
+        return cls(TensorNames([*tensors]), numbers, [*kind_numbers], np.array(kind, np.int32))
 
     @property
     def bytes_of_kinds(self) -> Numbers:

@@ -58,9 +58,9 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
                 "files of several sets are mixed"
             )
         missing = (number for number in range(first, first + count) if number not in numbers)
-        if some := [*islice(missing, 10)]:
+        if first_missing := [*islice(missing, 10)]:
             digits, width = next(iter(numbers.values())), len(str(count))
-            lost = (f"{head}{number:0{digits}}{of}{count:0{max(digits, width)}}{tail}" for number in some)
+            lost = (f"{head}{number:0{digits}}{of}{count:0{max(digits, width)}}{tail}" for number in first_missing)
             raise place.error(
                 f"has {len(numbers)} of {count_noun(count, 'file')} that their names count, and lacks {names(lost)}: "
                 "name a single file to read it without the others"
@@ -79,13 +79,13 @@ def check_one(files: Iterable[Path], place: JsonPath) -> None:
     sets = dict[tuple[str, ...], Path]()
     for key, file in _with_sets([*files]):
         sets.setdefault(key, file)
-    whole = next((file for key, file in sets.items() if len(key) > 1 or _WHOLE.fullmatch(file.name)), None)
-    if len(sets) > 1 and whole is not None:
-        others = [file.name for file in sets.values() if file != whole]
+    whole_model = next((file for key, file in sets.items() if len(key) > 1 or _WHOLE.fullmatch(file.name)), None)
+    if len(sets) > 1 and whole_model is not None:
+        others = [file.name for file in sets.values() if file != whole_model]
         raise place.error(
-            f"has {show(whole.name)} beside {names(others)}, which may be several checkpoints, and no index that says "
-            "what belongs together: name the files of one, in any order; config.json and the tokenizer then come by "
-            "--extras-from FOLDER (extras=) of reshard"
+            f"has {show(whole_model.name)} beside {names(others)}, which may be several checkpoints, and no index that "
+            "says what belongs together: name the files of one, in any order; config.json and the tokenizer then come "
+            "by --extras-from FOLDER (extras=) of reshard"
         )
 
 
@@ -99,7 +99,7 @@ def _with_sets(files: Sequence[Path]) -> Iterator[tuple[tuple[str, ...], Path]]:
             alike.setdefault(_OWN_NUMBER.sub("0", file.name), []).append(file)
     for name, of_name in alike.items():
         numbers = zip(*(_OWN_NUMBER.findall(file.name) for file in of_name), strict=True)
-        is_one = sum(len({*each}) > 1 for each in numbers) < 2
+        is_one = sum(len({*column}) > 1 for column in numbers) < 2
         for file in of_name:
             yield (name,) if is_one else (file.name,), file
 

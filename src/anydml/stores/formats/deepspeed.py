@@ -126,8 +126,8 @@ def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDi
             )
         to[int(match["rank"] or 0)] = entry
     for kind, by_rank in (("model", model), ("optim", shards)):
-        if gone := sorted({*range(max(by_rank, default=0))} - {*by_rank}):
-            raise place.error(f"lacks the file …_{kind}_states.pt of rank {', '.join(map(str, gone[:10]))}")
+        if missing := sorted({*range(max(by_rank, default=0))} - {*by_rank}):
+            raise place.error(f"lacks the file …_{kind}_states.pt of rank {', '.join(map(str, missing[:10]))}")
     if not model:
         raise place.error("has no file …_model_states.pt, which tells the shapes of tensors")
     return [*map(read_torch_dict, sorted(model.values(), key=_rank))], [
@@ -140,11 +140,11 @@ def _rank(path: Path) -> int:
 
 
 def _of_module(file: TorchDict, tensors_of_module: Mapping[str, Store]) -> Distributed:
-    said = f"takes the weights of {file.path.name}, for there are no shards of ZeRO"
+    remark = f"takes the weights of {file.path.name}, for there are no shards of ZeRO"
     refused = {name.removeprefix("module."): error for name, error in file.tensors.refused.items() if
                name.startswith("module.")}  # fmt: skip
-    whole = {name: (store.shape, [(store, (0,) * store.ndim)]) for name, store in tensors_of_module.items()}
-    return Distributed(whole, [], refused, [said])
+    tensors = {name: (store.shape, [(store, (0,) * store.ndim)]) for name, store in tensors_of_module.items()}
+    return Distributed(tensors, [], refused, [remark])
 
 
 def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[list[Store]]]:
@@ -197,8 +197,8 @@ def _by_group(
         raise place.error(f"has {len(ranks[0])} groups of weights, but the shapes of {len(shapes)}")
     for number, of_group in enumerate(shapes):
         stores = [rank[number] for rank in ranks]
-        more = paddings[number] if isinstance(paddings, (list, tuple)) and len(paddings) > number else None
-        gaps = [0] * len(of_group) if more is None else list(more)
+        group_gaps = paddings[number] if isinstance(paddings, (list, tuple)) and len(paddings) > number else None
+        gaps = [0] * len(of_group) if group_gaps is None else list(group_gaps)
         if len(gaps) != len(of_group) or any(type(gap) is not int or not 0 <= gap < 1 << 30 for gap in gaps):
             raise place.error(
                 f"has {len(of_group)} weights in group {number}, but not as many param_alignment_paddings"
@@ -208,9 +208,9 @@ def _by_group(
             shapes_of[name] = shape, [*_cut(stores, at, shape, place / name)]
             at += math.prod(shape) + gap
         # What is left fills up the last rank, to a multiple of twice their number.
-        unit, there = 2 * len(ranks), sum(store.size for store in stores)
-        if -(-at // unit) != -(-there // unit):
-            raise place.error(f"has {there} elements in group {number} of weights, whose shapes have {at}")
+        unit, end = 2 * len(ranks), sum(store.size for store in stores)
+        if -(-at // unit) != -(-end // unit):
+            raise place.error(f"has {end} elements in group {number} of weights, whose shapes have {at}")
     return shapes_of
 
 
@@ -313,17 +313,17 @@ def _others(
         (store.offset, store.shape): name for name, store in tensors_of_module.items() if name in tensors and store.size
     }
     buffers, listed = list[str](), file.said.get("buffer_names")
-    known = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set[str]()
+    parameters = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set[str]()
     for name, store in tensors_of_module.items():
         if name in tensors:
             continue
         other = shared.get(name, at.get((store.offset, store.shape)) if store.size else None)
         if other in tensors:
             tensors[name] = tensors[other]
-        elif stage < 3 or name in known:
+        elif stage < 3 or name in parameters:
             buffers.append(name)
             tensors[name] = store.shape, [(store, (0,) * store.ndim)]
         else:
             raise (JsonPath(str(file.path)) / name).error("is a weight of stage 3 of ZeRO, but in no shard: drop it")
-    said = f"takes {count_noun(len(buffers), 'tensor')} from {file.path.name}, as no shard has them"
-    return [f"{said}: {names(buffers)}"] if buffers else []
+    message = f"takes {count_noun(len(buffers), 'tensor')} from {file.path.name}, as no shard has them"
+    return [f"{message}: {names(buffers)}"] if buffers else []

@@ -243,13 +243,13 @@ def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> 
 
     The key that says of which dtype most tensors are, if it says an unquantised one, says the new one, or is left out.
     """
-    said = {**metadata}
+    new_metadata = {**metadata}
     old = {f"{number}" for number in FILE_TYPES.values()}
-    if dtype is not None and said.get(FILE_TYPE) in old:
-        del said[FILE_TYPE]
+    if dtype is not None and new_metadata.get(FILE_TYPE) in old:
+        del new_metadata[FILE_TYPE]
         if (number := FILE_TYPES.get(NAMES.get(dtype, ""))) is not None:
-            said[FILE_TYPE] = KeyText.of(number, struct.pack("<II", 4, number))
-    return said
+            new_metadata[FILE_TYPE] = KeyText.of(number, struct.pack("<II", 4, number))
+    return new_metadata
 
 
 def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath) -> tuple[bytes, Numbers, int]:
@@ -279,10 +279,10 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
         end += math.prod(shape) * dtype.itemsize
     if wrong := [key for key in metadata if not key.isascii() or len(key) > MAX_KEY]:
         raise place.error(f"cannot have the key {show(wrong[0])}: GGUF has ASCII of at most {MAX_KEY} bytes")
-    said = {key: value for key, value in metadata.items() if key != "general.alignment"}
+    new_metadata = {key: value for key, value in metadata.items() if key != "general.alignment"}
     keys = [
         _text(key) + (value.raw if isinstance(value, KeyText) else struct.pack("<I", _TEXT) + _text(value))
-        for key, value in said.items()
+        for key, value in new_metadata.items()
     ]
     header = b"".join([b"GGUF", struct.pack("<I2Q", 3, len(relative), len(keys)), *keys, *listed])
     start = -(-len(header) // ALIGNMENT) * ALIGNMENT

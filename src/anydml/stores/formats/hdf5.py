@@ -261,5 +261,5 @@ def _fill(value: np.ndarray[Any, Any]) -> Any:
     return value.item()
 
 
-def _text(said: Any) -> bytes:
-    return json.dumps(said).encode()
+def _text(document: Any) -> bytes:
+    return json.dumps(document).encode()

@@ -112,12 +112,12 @@ def write_icechunk(folder: Path, path: Path, names: Sequence[str]) -> None:
     import icechunk
     from zarr.core.buffer import default_buffer_prototype
 
-    made = default_buffer_prototype().buffer.from_bytes
+    to_buffer = default_buffer_prototype().buffer.from_bytes
     try:
         session = icechunk.Repository.create(icechunk.local_filesystem_storage(str(path))).writable_session(BRANCH)
         # The groups and arrays first, and an array before its chunks.
         for name in sorted(names, key=lambda name: (not name.endswith("zarr.json"), name.count("/"), name)):
-            _waited(session.store.set(name, made((folder / name).read_bytes())))
+            _waited(session.store.set(name, to_buffer((folder / name).read_bytes())))
         session.commit("Written by anydml")
     except Exception as error:
         # As in `Stored`.

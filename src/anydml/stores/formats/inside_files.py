@@ -117,7 +117,7 @@ class Inside(Address):
         return _state(self.file), self.references.state()
 
 
-def placed(name: str, value: object) -> Path:
+def locate_inside(name: str, value: object) -> Path:
     """Locate a path as `locate` does; one in a file that holds a Zarr hierarchy is an `Inside`.
 
     Raises:
@@ -142,11 +142,11 @@ def placed(name: str, value: object) -> Path:
 
 def _is_known(path: Path) -> bool:
     """Whether the references of a file were read, and it has not changed since."""
-    known = _KNOWN.get(str(path))
-    if known is not None and known[0] != _state(path):
+    cached = _KNOWN.get(str(path))
+    if cached is not None and cached[0] != _state(path):
         del _KNOWN[str(path)]
         return False
-    return known is not None
+    return cached is not None
 
 
 def _state(path: Path) -> tuple[Any, ...]:
@@ -179,7 +179,7 @@ def lost_of(path: Path) -> list[str]:
     return [f"{name}.{key}" if name else key for name, of in lost.items() for key in of]
 
 
-def said_of(path: Path) -> list[str]:
+def remarks_on_reading(path: Path) -> list[str]:
     """Remarks on the other files from which a path is read, the state of a repository, or what is lost, if any."""
     if lost := lost_of(path):
         return [f"leaves out attributes that JSON cannot hold: {names(lost)}"]
@@ -192,11 +192,11 @@ def said_of(path: Path) -> list[str]:
         if isinstance(path, Inside)
         else []
     )
-    more = f" and {len(others) - 3} more" * (len(others) > 3)
-    return [f"reads {', '.join(others[:3])}{more}, to which {path} refers"] if others else []
+    ending = f" and {len(others) - 3} more" * (len(others) > 3)
+    return [f"reads {', '.join(others[:3])}{ending}, to which {path} refers"] if others else []
 
 
-def whole(path: Path) -> Path:
+def absolute_path(path: Path) -> Path:
     """A path that means the same in another folder."""
     if isinstance(path, Inside):
         return Inside(os.path.abspath(str(path)))
@@ -239,10 +239,10 @@ def _parts(path: Inside) -> tuple[str, str]:
 def _read(file: str) -> References:
     """The references of a file, which are read once."""
     path = Path(file)
-    known = _KNOWN.get(file)
-    if known is None:
+    cached = _KNOWN.get(file)
+    if cached is None:
         read = _kind(path)
         if read is None:
             raise ModelError(f"{file}: holds no Zarr hierarchy")
-        known = _KNOWN[file] = _state(path), read(path, JsonPath(file))
-    return known[1]
+        cached = _KNOWN[file] = _state(path), read(path, JsonPath(file))
+    return cached[1]

@@ -41,43 +41,43 @@ def references_of_kerchunk(path: Path, place: JsonPath) -> References:
         ModelError: it is broken, or has references that are computed.
     """
     with place.reading():
-        said = parse_json(path.read_bytes(), place, "text")
-    refs = said.get("refs", said) if isinstance(said, dict) else None
+        document = parse_json(path.read_bytes(), place, "text")
+    refs = document.get("refs", document) if isinstance(document, dict) else None
     if not isinstance(refs, dict):
         raise place.error("has no object of references")
-    if said.get("gen"):
+    if document.get("gen"):
         raise place.error("has references that are computed (gen): let kerchunk write them out")
-    templates = said.get("templates") or {}
-    if refs is said:
+    templates = document.get("templates") or {}
+    if refs is document:
         templates = {}
-    known = dict[str, Path]()
+    file_paths = dict[str, Path]()
     objects = dict[str, bytes | Range]()
     for name, reference in refs.items():
-        objects[name] = _object(reference, path, templates, known, place / name)
+        objects[name] = _object(reference, path, templates, file_paths, place / name)
     return References(objects)
 
 
 def _object(
-    said: Any, path: Path, templates: Mapping[str, Any], known: dict[str, Path], place: JsonPath
+    reference: Any, path: Path, templates: Mapping[str, Any], file_paths: dict[str, Path], place: JsonPath
 ) -> bytes | Range:
     """The bytes of an object, or where they lie."""
-    if isinstance(said, dict):
-        return json.dumps(said).encode()
-    if isinstance(said, str):
-        if not said.startswith("base64:"):
-            return said.encode()
+    if isinstance(reference, dict):
+        return json.dumps(reference).encode()
+    if isinstance(reference, str):
+        if not reference.startswith("base64:"):
+            return reference.encode()
         try:
-            return base64.b64decode(said[7:], validate=True)
+            return base64.b64decode(reference[7:], validate=True)
         except binascii.Error as error:
             raise place.error(f"is not base64: {error}") from None
-    is_range = isinstance(said, list) and len(said) in (1, 3) and isinstance(said[0], str)
+    is_range = isinstance(reference, list) and len(reference) in (1, 3) and isinstance(reference[0], str)
     if not is_range or any(
-        isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in said[1:]
+        isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in reference[1:]
     ):
-        raise place.error(f"is {show(said)}, where a text, or a path with an offset and a size, is expected")
-    if said[0] not in known:
-        known[said[0]] = _path(said[0], path, templates, place)
-    return Range(known[said[0]], *(said[1:] or (0, None)))
+        raise place.error(f"is {show(reference)}, where a text, or a path with an offset and a size, is expected")
+    if reference[0] not in file_paths:
+        file_paths[reference[0]] = _path(reference[0], path, templates, place)
+    return Range(file_paths[reference[0]], *(reference[1:] or (0, None)))
 
 
 def _path(written: str, path: Path, templates: Mapping[str, Any], place: JsonPath) -> Path:

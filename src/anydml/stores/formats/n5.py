@@ -37,13 +37,13 @@ SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
 CODECS: Mapping[str, Callable[[Mapping[str, Any], int], list[Json]]] = {
     "raw": lambda _, __: [],
-    "gzip": lambda said, _: [_codec("numcodecs.zlib" if said.get("useZlib") else "gzip", level=_level(said, 6))],
-    "bzip2": lambda said, _: [_codec("numcodecs.bz2", level=int(said.get("blockSize", 9)))],
-    "xz": lambda said, _: [_codec("numcodecs.lzma", format=1, check=-1, preset=int(said.get("preset", 6)))],
-    "zstd": lambda said, _: [_codec("zstd", level=int(said.get("level", 3)), checksum=False)],
-    "blosc": lambda said, size: [
-        _codec("blosc", cname=said["cname"], clevel=int(said["clevel"]), shuffle=SHUFFLES[said["shuffle"]],
-               typesize=size, blocksize=int(said.get("blocksize", 0)))
+    "gzip": lambda fields, _: [_codec("numcodecs.zlib" if fields.get("useZlib") else "gzip", level=_level(fields, 6))],
+    "bzip2": lambda fields, _: [_codec("numcodecs.bz2", level=int(fields.get("blockSize", 9)))],
+    "xz": lambda fields, _: [_codec("numcodecs.lzma", format=1, check=-1, preset=int(fields.get("preset", 6)))],
+    "zstd": lambda fields, _: [_codec("zstd", level=int(fields.get("level", 3)), checksum=False)],
+    "blosc": lambda fields, size: [
+        _codec("blosc", cname=fields["cname"], clevel=int(fields["clevel"]), shuffle=SHUFFLES[fields["shuffle"]],
+               typesize=size, blocksize=int(fields.get("blocksize", 0)))
     ],
 }  # fmt: skip
 """Codecs of Zarr for the compressions that are read, by the compression's attributes and the bytes of an element."""
@@ -52,10 +52,10 @@ CODECS: Mapping[str, Callable[[Mapping[str, Any], int], list[Json]]] = {
 def is_n5(path: Path) -> bool:
     """Whether a folder is an array or a container of N5."""
     try:
-        said = json.loads((path / ATTRIBUTES).read_bytes())
+        attributes = json.loads((path / ATTRIBUTES).read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(said, dict) and ("n5" in said or _is_array(said)) and not is_zarr(path)
+    return isinstance(attributes, dict) and ("n5" in attributes or _is_array(attributes)) and not is_zarr(path)
 
 
 def state_of_n5(path: Path) -> tuple[Any, ...]:
@@ -72,51 +72,51 @@ def references_of_n5(path: Path, place: JsonPath) -> References:
     """
     objects, refused = dict[str, bytes | Range](), dict[str, str]()
     with place.reading():
-        for name, said in _nodes(path, ""):
+        for name, node_attributes in _nodes(path, ""):
             start = f"{name}/".lstrip("/")
-            if not _is_array(said):
-                attributes = {key: value for key, value in said.items() if key != "n5"}
+            if not _is_array(node_attributes):
+                attributes = {key: value for key, value in node_attributes.items() if key != "n5"}
                 group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
                 objects[f"{start}zarr.json"] = json.dumps(group).encode()
                 continue
             try:
-                found = dict(_array(path / name, said))
+                array_objects = dict(_array(path / name, node_attributes))
             except (ValueError, TypeError, LookupError) as error:
                 why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
                 refused[name] = f"is an array of N5 that {why}"
                 continue
-            objects |= {f"{start}{key}": content for key, content in found.items()}
+            objects |= {f"{start}{key}": content for key, content in array_objects.items()}
     if "" in refused:
         raise place.error(refused[""])
     return References(objects, refused, remark=REMARK)
 
 
-def _is_array(said: Mapping[str, Any]) -> bool:
-    return all(key in said for key in OF_ARRAYS)
+def _is_array(attributes: Mapping[str, Any]) -> bool:
+    return all(key in attributes for key in OF_ARRAYS)
 
 
 def _nodes(path: Path, name: str) -> Iterator[tuple[str, Json]]:
     """Groups and arrays by relative path, with their attributes."""
-    said: Any = {}
+    attributes: Any = {}
     if (file := path / name / ATTRIBUTES).is_file():
-        said = parse_json(file.read_bytes(), JsonPath(str(file)), "text")
-        if not isinstance(said, dict):
+        attributes = parse_json(file.read_bytes(), JsonPath(str(file)), "text")
+        if not isinstance(attributes, dict):
             raise JsonPath(str(file)).error("is not a JSON object")
-    yield name, said
-    if not _is_array(said):
+    yield name, attributes
+    if not _is_array(attributes):
         for entry in sorted((path / name).iterdir()):
             if entry.is_dir() and not entry.is_symlink():
                 yield from _nodes(path, f"{name}/{entry.name}".lstrip("/"))
 
 
-def _array(path: Path, said: Json) -> Iterator[tuple[str, bytes | Range]]:
+def _array(path: Path, fields: Json) -> Iterator[tuple[str, bytes | Range]]:
     """Metadata and blocks of an array.
 
     Raises:
         ValueError: something of it is not read.
         LookupError: attributes of its compression are missing.
     """
-    shape, block, kind = (said[key] for key in OF_ARRAYS)
+    shape, block, kind = (fields[key] for key in OF_ARRAYS)
     if not _are_sizes(shape, 0) or not _are_sizes(block, 1) or len(shape) != len(block):
         raise ValueError(
             f"has dimensions {show(str(shape))} and blockSize {show(str(block))}: "
@@ -127,18 +127,18 @@ def _array(path: Path, said: Json) -> Iterator[tuple[str, bytes | Range]]:
     dtype = np.dtype(str(kind))
     rank, blocks = len(shape), dict[tuple[int, ...], tuple[Path, tuple[int, ...]]]()
     for number, file in _files(path, rank):
-        if all(k * size < whole for k, size, whole in zip(number, block, shape, strict=True)):
+        if all(k * size < axis_size for k, size, axis_size in zip(number, block, shape, strict=True)):
             blocks[number] = file, _sizes(file, rank)
     edges = _edges(shape, block, blocks)
     endian: Json = {"name": "bytes", "configuration": {"endian": "big"}} if dtype.itemsize > 1 else {"name": "bytes"}
-    axes = said.get("axes")
+    axes = fields.get("axes")
     are_names = isinstance(axes, list) and len(axes) == rank and all(isinstance(axis, str) for axis in axes)
-    attributes = {k: v for k, v in said.items() if k not in (*OF_ARRAYS, "compression", "compressionType", "n5")}
+    attributes = {k: v for k, v in fields.items() if k not in (*OF_ARRAYS, "compression", "compressionType", "n5")}
     document = {
         "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": kind, "fill_value": 0,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": block}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "codecs": [_turned(rank), endian, *_compressors(said, dtype.itemsize)],
+        "codecs": [_turned(rank), endian, *_compressors(fields, dtype.itemsize)],
         **({"dimension_names": axes} if are_names else {}),
         "attributes": {k: v for k, v in attributes.items() if k != "axes" or not are_names},
     }  # fmt: skip
@@ -150,24 +150,26 @@ def _array(path: Path, said: Json) -> Iterator[tuple[str, bytes | Range]]:
 
 def as_plain(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
     """The metadata of an array with its elements in row-major order, in chunks of one size."""
-    said = json.loads(metadata["zarr.json"])
-    grid = said["chunk_grid"]["configuration"]
+    document = json.loads(metadata["zarr.json"])
+    grid = document["chunk_grid"]["configuration"]
     if "chunk_shapes" in grid:
-        firsts = (own[0] if isinstance(own, list) else own for own in grid["chunk_shapes"])
+        firsts = (
+            axis_chunks[0] if isinstance(axis_chunks, list) else axis_chunks for axis_chunks in grid["chunk_shapes"]
+        )
         sizes = [first[0] if isinstance(first, list) else first for first in firsts]
-        said["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": sizes}}
-    said["codecs"] = said["codecs"][1:]
-    return {"zarr.json": json.dumps(said).encode()}
+        document["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": sizes}}
+    document["codecs"] = document["codecs"][1:]
+    return {"zarr.json": json.dumps(document).encode()}
 
 
-def _are_sizes(said: Any, least: int) -> bool:
-    return isinstance(said, list) and bool(said) and all(type(n) is int and least <= n < 1 << 62 for n in said)
+def _are_sizes(value: Any, min_size: int) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(n) is int and min_size <= n < 1 << 62 for n in value)
 
 
-def _compressors(said: Json, size: int) -> list[Json]:
+def _compressors(attributes: Json, size: int) -> list[Json]:
     """Codecs of Zarr by which the blocks are compressed."""
     # Version 1 had only a name.
-    options = said.get("compression", {"type": said.get("compressionType", "raw")})
+    options = attributes.get("compression", {"type": attributes.get("compressionType", "raw")})
     if not isinstance(options, dict) or options.get("type") not in CODECS:
         raise ValueError(f"has compression {show(str(options))}, where one of {', '.join(CODECS)} is read")
     return CODECS[options["type"]](options, size)
@@ -177,9 +179,9 @@ def _codec(name: str, **configuration: Any) -> Json:
     return {"name": name, "configuration": configuration}
 
 
-def _level(said: Mapping[str, Any], default: int) -> int:
+def _level(options: Mapping[str, Any], default: int) -> int:
     """A level, of which N5 writes −1 for the default."""
-    level = int(said.get("level", -1))
+    level = int(options.get("level", -1))
     return default if level < 0 else level
 
 
@@ -191,8 +193,8 @@ def _turned(rank: int) -> Json:
 def _files(folder: Path, rank: int) -> Iterator[tuple[tuple[int, ...], Path]]:
     """The files of blocks, by their numbers."""
     with os.scandir(folder) as entries:
-        every = [*entries]
-    for entry in every:
+        all_entries = [*entries]
+    for entry in all_entries:
         # A number is written in one way.
         if not entry.name.isdecimal() or str(int(entry.name)) != entry.name:
             continue
@@ -228,9 +230,9 @@ def _edges(
         ValueError: a block has other sizes than those that lie at the same end of the array.
     """
     ends = list[tuple[int, int]]()
-    for axis, (whole, size) in enumerate(zip(shape, block, strict=True)):
-        last = max(0, whole - 1) // size
-        rest = whole - last * size
+    for axis, (axis_size, size) in enumerate(zip(shape, block, strict=True)):
+        last = max(0, axis_size - 1) // size
+        rest = axis_size - last * size
         at_end = {sizes[axis] for number, (_, sizes) in blocks.items() if number[axis] == last}
         end = rest if at_end == {rest} else size
         ends.append((last, end))

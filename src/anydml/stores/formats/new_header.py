@@ -119,24 +119,28 @@ def make_header(
     texts = tensors.names.texts
     if METADATA in texts and texts.index(METADATA) in tensors.name:
         raise place.error(f"cannot have a tensor called {METADATA}")
-    said = ""
+    encoded = ""
     if metadata or ranks:
-        said = f"{_encode(METADATA)}:{_encode(dict(metadata))[:-1]}"
-        said += f'{"," if metadata else ""}{_encode(ranks.key)}:"' if ranks else ""
+        encoded = f"{_encode(METADATA)}:{_encode(dict(metadata))[:-1]}"
+        encoded += f'{"," if metadata else ""}{_encode(ranks.key)}:"' if ranks else ""
     order, starts, ends = _laid_out(tensors)
     fixed = np.array([len(entry) for entry in entries], np.int64)
     length = int(tensors.names.sizes[tensors.name].sum() + fixed[tensors.kind].sum())
     length += int(digits_of(starts).sum() + digits_of(ends).sum()) + len(":[,]}") * order.size
     count = order.size
-    if said:
-        length, count = length + len(said.encode()) + (ranks.size + 1 if ranks else 0) + 1, count + 1
+    if encoded:
+        length, count = length + len(encoded.encode()) + (ranks.size + 1 if ranks else 0) + 1, count + 1
     length += max(0, count - 1) + len("{}")
     if length > MAX_HEADER - PAGE:
         raise place.error(f"would have a header of {length} bytes; the maximum is {MAX_HEADER}: write several files")
     length += -(8 + length) % PAGE
     offsets = np.empty(order.size, np.int64)
     offsets[order] = 8 + length + starts
-    return NewHeader(tensors, entries, said, ranks, length), offsets, 8 + length + (int(ends[-1]) if ends.size else 0)
+    return (
+        NewHeader(tensors, entries, encoded, ranks, length),
+        offsets,
+        8 + length + (int(ends[-1]) if ends.size else 0),
+    )
 
 
 def _laid_out(tensors: FileTensors) -> tuple[Numbers, Numbers, Numbers]:

@@ -59,9 +59,9 @@ class Part(io.RawIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         """The next bytes."""
-        left = max(0, self._size - self._at)
+        remaining = max(0, self._size - self._at)
         self._file.seek(self._start + self._at)
-        content = self._file.read(left if size is None or size < 0 else min(size, left))
+        content = self._file.read(remaining if size is None or size < 0 else min(size, remaining))
         self._at += len(content)
         return content
 
@@ -89,7 +89,7 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
     entries: dict[str, ZipEntry] = {}
     try:
         size = path.stat().st_size - start if length is None else length
-        with path.open("rb") as whole, zipfile.ZipFile(file := Part(whole, start, size)) as archive:
+        with path.open("rb") as outer, zipfile.ZipFile(file := Part(outer, start, size)) as archive:
             listed = archive.infolist()
             if len(listed) > MAX_ENTRIES:
                 raise place.error(f"has {len(listed)} entries; the maximum is {MAX_ENTRIES}")
@@ -113,8 +113,8 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
                 if (not is_packed and entry.file_size != entry.compress_size) or offset + entry.compress_size > size:
                     raise place.error(f"has {show(entry.filename)}, which is longer than the file")
                 if is_packed:
-                    said = start + offset, entry.compress_size, entry.file_size, entry.CRC
-                    entries[entry.filename] = ZipEntry(0, entry.file_size, Packed(path, entry.filename, *said))
+                    location = start + offset, entry.compress_size, entry.file_size, entry.CRC
+                    entries[entry.filename] = ZipEntry(0, entry.file_size, Packed(path, entry.filename, *location))
                 else:
                     entries[entry.filename] = ZipEntry(start + offset, entry.file_size)
     except ModelError:

@@ -56,8 +56,8 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
         raise place.error("cannot hold texts of variable length: name a folder such as x.zarr")
     if not is_own_dtype(dtype):
         can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, texts or plain bytes"
-        said = not_of_format(dtype, "NumPy", ()) if is_of_blocks(dtype) else f"cannot say dtype {dtype}: {can}"
-        raise place.error(said)
+        message = not_of_format(dtype, "NumPy", ()) if is_of_blocks(dtype) else f"cannot say dtype {dtype}: {can}"
+        raise place.error(message)
     stream = io.BytesIO()
     header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     npy_format.write_array_header_1_0(stream, header)

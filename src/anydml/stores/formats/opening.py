@@ -22,7 +22,7 @@ from anydml.stores.formats.completeness import (
 )
 from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.hdf5 import SUFFIXES as HDF5_SUFFIXES
-from anydml.stores.formats.inside_files import Inside, placed
+from anydml.stores.formats.inside_files import Inside, locate_inside
 from anydml.stores.formats.joined_metadata import JoinedMetadata
 from anydml.stores.formats.model_files import BIN_INDEX, INDEX, METADATA, choose_files, inside
 from anydml.stores.formats.n5 import is_n5
@@ -67,7 +67,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         >>> x.shape, x.dtype
         ((2, 3), dtype('float32'))
     """
-    located_path = placed("open", path)
+    located_path = locate_inside("open", path)
     place = JsonPath(str(located_path))
     if isinstance(located_path, Address):
         return _elsewhere(located_path, place)

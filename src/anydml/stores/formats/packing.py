@@ -50,12 +50,12 @@ def check_packed(path: Path, version: int, place: JsonPath) -> None:
             raise place.error("would be a repository of Icechunk, which has version 3 of Zarr alone: --zarr-format 3")
 
 
-def check_replaced(path: Path, own: re.Pattern[str], place: JsonPath) -> None:
+def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> None:
     """Refuse to replace what is not a zip store of arrays and groups of Zarr alone.
 
     Args:
         path: of the output.
-        own: names that files of an array have, relative to its folder.
+        array_file: names that files of an array have, relative to its folder.
         place: names the output in errors.
 
     Raises:
@@ -66,10 +66,10 @@ def check_replaced(path: Path, own: re.Pattern[str], place: JsonPath) -> None:
     if not path.is_file() or not is_zip_store(path):
         raise place.error("is not a zip store of Zarr, and is not replaced")
     with place.reading(), zipfile.ZipFile(path) as file:
-        every = [name for name in file.namelist() if not name.endswith("/")]
-        kinds = {name: _kind(file, name) for name in every}
+        all_names = [name for name in file.namelist() if not name.endswith("/")]
+        kinds = {name: _kind(file, name) for name in all_names}
     arrays = {name.rpartition("/")[0] for name, kind in kinds.items() if kind == "array"}
-    other = [name for name, kind in kinds.items() if kind is None and not _is_inside(name, arrays, own)]
+    other = [name for name, kind in kinds.items() if kind is None and not _is_inside(name, arrays, array_file)]
     if other:
         raise place.error(f"has {names(other)} beside arrays and groups of Zarr; it is not replaced: name another")
 
@@ -84,10 +84,10 @@ def _kind(file: zipfile.ZipFile, name: str) -> str | None:
     return kind if kind in ("array", "group") else None
 
 
-def _is_inside(name: str, arrays: set[str], own: re.Pattern[str]) -> bool:
+def _is_inside(name: str, arrays: set[str], array_file: re.Pattern[str]) -> bool:
     """Whether an entry is a file of an array."""
-    starts = [0, *(found.end() for found in re.finditer("/", name))]
-    return any(name[: max(0, at - 1)] in arrays and own.fullmatch(name[at:]) for at in starts)
+    starts = [0, *(match.end() for match in re.finditer("/", name))]
+    return any(name[: max(0, at - 1)] in arrays and array_file.fullmatch(name[at:]) for at in starts)
 
 
 def pack(folder: Path, path: Path, allowed: int) -> None:

@@ -55,12 +55,12 @@ class Range(NamedTuple):
             return self.size
         if isinstance(self.path, Address):
             metadata = self.path.head()
-            whole = None if metadata is None else int(metadata["size"])
+            size = None if metadata is None else int(metadata["size"])
         else:
-            whole = self.path.stat().st_size if self.path.exists() else None
-        if whole is None:
+            size = self.path.stat().st_size if self.path.exists() else None
+        if size is None:
             raise OSError(0, "does not exist, where elements should be", str(self.path))
-        return max(0, whole - self.start)
+        return max(0, size - self.start)
 
 
 class Object(Protocol):
@@ -96,8 +96,8 @@ class References:
         self.inside: dict[str, dict[str, None]] = {"": {}}
         for name in self.objects:
             folder, _, last = name.rpartition("/")
-            while last not in (known := self.inside.setdefault(folder, {})):
-                known[last] = None
+            while last not in (members := self.inside.setdefault(folder, {})):
+                members[last] = None
                 if not folder:
                     break
                 folder, _, last = folder.rpartition("/")

@@ -96,11 +96,16 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
         raise place.error(f"has a header that is {show(content)}, where an object is expected")
     try:
         entries = unique(content, place, "header")
-        said = entries.pop(METADATA, None)
+        metadata_entry = entries.pop(METADATA, None)
         # As in the safetensors library, null is none.
-        metadata = {} if said is None else _metadata(_plain(said, place), place / METADATA)
+        metadata = {} if metadata_entry is None else _metadata(_plain(metadata_entry, place), place / METADATA)
         stores, refused = _stores(path, entries, 8 + length, size, place)
-        further = ((name, key) for name, said in entries.items() if len(said) > len(ENTRY) for key, _ in said)
+        further = (
+            (name, key)
+            for name, metadata_entry in entries.items()
+            if len(metadata_entry) > len(ENTRY)
+            for key, _ in metadata_entry
+        )
         return FileContent(stores, metadata, [f"{name}.{key}" for name, key in further if key not in ENTRY], refused)
     except RecursionError:
         raise place.error("has a header that is nested too deep") from None
@@ -132,10 +137,10 @@ def _compact() -> Callable[[Sequence[tuple[str, Any]]], tuple[Any, ...]]:
 
     def made(pairs: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
         try:
-            (one, dtype), (two, shape), (three, (first, last)) = pairs
+            (first_key, dtype), (two, shape), (three, (first, last)) = pairs
         except (TypeError, ValueError):
             return tuple(pairs)
-        if (one, two, three) != ENTRY or type(dtype) is not str or type(shape) is not list:
+        if (first_key, two, three) != ENTRY or type(dtype) is not str or type(shape) is not list:
             return tuple(pairs)
         if any(type(number) is not int for number in (first, last, *shape)):
             return tuple(pairs)
@@ -148,7 +153,7 @@ def _compact() -> Callable[[Sequence[tuple[str, Any]]], tuple[Any, ...]]:
 def parse_json(
     text: bytes,
     place: JsonPath,
-    what: str,
+    noun: str,
     made_of: Callable[[Sequence[tuple[str, Any]]], Any] | None = None,
     constant: Callable[[str], Any] | None = None,
 ) -> Any:
@@ -157,7 +162,7 @@ def parse_json(
     Args:
         text: the JSON.
         place: for errors.
-        what: it is, likewise.
+        noun: it is, likewise.
         made_of: from the names and values of each object to what takes its place; by default a dict, as of `unique`.
         constant: from NaN, Infinity or -Infinity, which only Python's JSON has, to its value; by default a float.
 
@@ -165,7 +170,7 @@ def parse_json(
         ModelError: the text is not JSON, an object repeats a name, it is nested too deep, or it has half a
             surrogate pair, which is not a character and cannot be written.
     """
-    hook = made_of or (lambda pairs: unique(pairs, place, what))
+    hook = made_of or (lambda pairs: unique(pairs, place, noun))
     try:
         document = json.loads(text.decode("utf-8"), object_pairs_hook=hook, parse_constant=constant)
         if b"\\u" in text:
@@ -173,22 +178,22 @@ def parse_json(
     except ModelError:
         raise
     except RecursionError:
-        raise place.error(f"has a {what} that is nested too deep") from None
+        raise place.error(f"has a {noun} that is nested too deep") from None
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        raise place.error(f"has a {what} with {half} alone, which is not a character") from None
+        raise place.error(f"has a {noun} with {half} alone, which is not a character") from None
     except UnicodeDecodeError as error:
-        raise place.error(f"has a {what} that is not UTF-8 at byte {error.start}") from None
+        raise place.error(f"has a {noun} that is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise place.error(
-            f"has a {what} that is not JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
+            f"has a {noun} that is not JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
         ) from None
     except ValueError:
-        raise place.error(f"has a {what} with a number of too many digits") from None
+        raise place.error(f"has a {noun} with a number of too many digits") from None
     return document
 
 
-def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, what: str) -> dict[str, Any]:
+def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, noun: str) -> dict[str, Any]:
     """An object of JSON.
 
     Raises:
@@ -196,9 +201,9 @@ def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, what: str) -> dict
     """
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise place.error(f"has {show(twice)} twice in its {what}")
+        earlier_keys: set[str] = set()
+        twice = next(key for key, _ in pairs if key in earlier_keys or earlier_keys.add(key))  # type: ignore[func-returns-value]
+        raise place.error(f"has {show(twice)} twice in its {noun}")
     return mapping
 
 
@@ -223,12 +228,12 @@ def _stores(
     path: Path, entries: dict[str, Any], start: int, size: int, place: JsonPath
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
     """The tensors, and errors of those whose elements are not whole bytes, by name."""
-    known: dict[str, tuple[np.dtype[Any] | None, str, tuple[int, ...], int]] = {}
+    kinds: dict[str, tuple[np.dtype[Any] | None, str, tuple[int, ...], int]] = {}
     rows = []
-    for name, said in entries.items():
-        (dtype, shape, key), first, last = said if isinstance(said, _Entry) else _fields(said, place, name)
-        if (kind := known.get(key)) is None:
-            kind = known[key] = _kind(_plain(dtype, place), _plain(shape, place), place / name)
+    for name, entry in entries.items():
+        (dtype, shape, key), first, last = entry if isinstance(entry, _Entry) else _fields(entry, place, name)
+        if (kind := kinds.get(key)) is None:
+            kind = kinds[key] = _kind(_plain(dtype, place), _plain(shape, place), place / name)
         rows.append((first, last, name, kind))
     rows.sort(key=itemgetter(0, 1))
     stores, refused, end = dict[str, Store](), dict[str, ModelError](), 0
@@ -240,8 +245,8 @@ def _stores(
                 f"has {last - first} bytes, which do not fit shape {list(shape)} of {said_dtype}"
             )
         if first != end:
-            what = "overlaps the tensor before it" if first < end else "leaves a hole before it"
-            raise (place / name).error(f"begins at byte {first}, which {what}: {end} is next")
+            reason = "overlaps the tensor before it" if first < end else "leaves a hole before it"
+            raise (place / name).error(f"begins at byte {first}, which {reason}: {end} is next")
         end = last
         if dtype is not None:
             stores[name] = Store(path, name, shape, dtype, start + first)
@@ -257,30 +262,30 @@ def _stores(
     return stores, refused
 
 
-def _fields(said: Any, place: JsonPath, name: str) -> _Entry:
+def _fields(entry: Any, place: JsonPath, name: str) -> _Entry:
     """The entry of an object that has other fields, too, or another order."""
-    found = _plain(said, place)
+    fields = _plain(entry, place)
     # As the safetensors library does, keys that the format does not know are passed over.
-    ends = found.get("data_offsets") if isinstance(found, dict) and {*found} >= {*ENTRY} else None
+    ends = fields.get("data_offsets") if isinstance(fields, dict) and {*fields} >= {*ENTRY} else None
     if not isinstance(ends, list) or len(ends) != 2 or any(type(number) is not int for number in ends):
-        raise _refused(found, place / name)
-    dtype, shape = found["dtype"], found["shape"]
+        raise _refused(fields, place / name)
+    dtype, shape = fields["dtype"], fields["shape"]
     # The text is compared, because equal values, such as true and 1, may not both be valid.
     return _Entry((dtype, shape, f"{dtype!r} {shape!r}"), *ends)
 
 
-def _refused(said: Any, place: JsonPath) -> ModelError:
+def _refused(entry: Any, place: JsonPath) -> ModelError:
     """The error of an incomplete entry."""
-    if not isinstance(said, dict):
-        return place.error(f"is {show(said)}, where an object is expected")
-    if missing := [key for key in ENTRY if key not in said]:
+    if not isinstance(entry, dict):
+        return place.error(f"is {show(entry)}, where an object is expected")
+    if missing := [key for key in ENTRY if key not in entry]:
         return place.error(f"has no {missing[0]}")
-    return _not_rising(said["data_offsets"], place)
+    return _not_rising(entry["data_offsets"], place)
 
 
-def _not_rising(said: Any, place: JsonPath) -> ModelError:
-    is_pair = isinstance(said, list) and len(said) == 2
-    shown = f"{show(said[0])} and {show(said[1])}" if is_pair else show(said)
+def _not_rising(offsets: Any, place: JsonPath) -> ModelError:
+    is_pair = isinstance(offsets, list) and len(offsets) == 2
+    shown = f"{show(offsets[0])} and {show(offsets[1])}" if is_pair else show(offsets)
     return (place / "data_offsets").error(f"are {shown}, where two rising integers from 0 are expected")
 
 

@@ -58,14 +58,14 @@ def _sum(data: bytes) -> bytes:
     return int(google_crc32c.value(data)).to_bytes(4, "little")
 
 
-def index_of(said: Mapping[str, Any], shard: Sequence[int]) -> ShardIndex | None:
+def index_of(configuration: Mapping[str, Any], shard: Sequence[int]) -> ShardIndex | None:
     """The form of the indices by the configuration of a sharding codec; None if anydml does not read it itself."""
-    codecs = list[Any](said.get("index_codecs") or ())
+    codecs = list[Any](configuration.get("index_codecs") or ())
     names = [codec["name"] for codec in codecs]
     if names not in (["bytes"], ["bytes", "crc32c"]):
         return None
     if (codecs[0].get("configuration") or {}).get("endian", "little") != "little":
         return None
-    inner = said["chunk_shape"]
-    count = math.prod(whole // part for whole, part in zip(shard, inner, strict=True))
-    return ShardIndex(count, said.get("index_location", "end") == "end", len(names) == 2)
+    inner = configuration["chunk_shape"]
+    count = math.prod(outer_size // part for outer_size, part in zip(shard, inner, strict=True))
+    return ShardIndex(count, configuration.get("index_location", "end") == "end", len(names) == 2)

@@ -122,7 +122,7 @@ class StoredPiece(NamedTuple):
     shape: tuple[int, ...]
 
     @classmethod
-    def whole(cls, store: Store, start: tuple[int, ...] | None = None) -> StoredPiece:
+    def of_store(cls, store: Store, start: tuple[int, ...] | None = None) -> StoredPiece:
         """All of a store, which by default is a whole tensor."""
         zeros = (0,) * store.ndim
         return cls(store, zeros if start is None else start, zeros, store.shape)
@@ -174,7 +174,7 @@ class Store(StoredArray):
     @property
     def pieces(self) -> tuple[StoredPiece, ...]:
         """The only piece of the array."""
-        return (StoredPiece.whole(self),)
+        return (StoredPiece.of_store(self),)
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -186,7 +186,7 @@ class Store(StoredArray):
     def layout(self) -> ChunkGrid:
         """The array as one chunk in row-major order, its axes in the order of the file."""
         shape = self.shape if self.order is None else tuple(self.shape[axis] for axis in self.order)
-        return ChunkGrid.one(shape, self.dtype, self.offset)
+        return ChunkGrid.of_plain_file(shape, self.dtype, self.offset)
 
     def read(self) -> Array:
         """Read the whole array into new memory.

@@ -15,7 +15,7 @@ from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath
 from anydml.files.located import locate
 from anydml.stores.formats.chunk_grid import ChunkGrid
-from anydml.stores.formats.columns import FileTensors, Later, made
+from anydml.stores.formats.columns import FileTensors, Later, content_bytes
 from anydml.stores.formats.gguf import make_gguf_header
 from anydml.stores.formats.new_header import RankParts, make_header
 from anydml.stores.formats.numpy_target import npy_header, npz_headers
@@ -84,7 +84,7 @@ class NewFile:
     @property
     def start(self) -> bytes:
         """The bytes of the header."""
-        return made(self.header)
+        return content_bytes(self.header)
 
 
 # Not frozen, as `Store`.
@@ -114,7 +114,7 @@ class Target(StoredArray):
     @property
     def layout(self) -> ChunkGrid:
         """The array as one chunk."""
-        return ChunkGrid.one(self.shape, self.dtype, self.offset)
+        return ChunkGrid.of_plain_file(self.shape, self.dtype, self.offset)
 
     @property
     def path(self) -> Path:
@@ -182,14 +182,14 @@ def create(
         return new_npy(located_path, _sizes(own_shape, place), _dtype(own_dtype, place))
     if suffix not in (".safetensors", ".gguf", ".npz"):
         raise place.error("ends with none of .npy, .npz, .safetensors, .gguf and .zarr: what to write is not known")
-    known = like if isinstance(like, Mapping) else {}
-    shapes = {name: array.shape for name, array in known.items()} if shape is None else shape
+    arrays = like if isinstance(like, Mapping) else {}
+    shapes = {name: array.shape for name, array in arrays.items()} if shape is None else shape
     if not isinstance(shapes, Mapping):
         raise place.error(f"is a {suffix} file: shape gives the sizes by the tensors' names")
     tensors = {}
     for name, sizes in shapes.items():
         name_or_dtype = dtype.get(name) if isinstance(dtype, Mapping) else dtype
-        name_or_dtype = getattr(known.get(name), "dtype", None) if name_or_dtype is None else name_or_dtype
+        name_or_dtype = getattr(arrays.get(name), "dtype", None) if name_or_dtype is None else name_or_dtype
         if name_or_dtype is None:
             raise (place / name).error("has no dtype")
         tensors[name] = (_sizes(sizes, place / name), _dtype(name_or_dtype, place / name))

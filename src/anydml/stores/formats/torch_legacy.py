@@ -40,8 +40,8 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
     if next_pickle(file, place) != MAGIC or next_pickle(file, place) != VERSION:
         raise place.error("is a pickle, but not one of torch.save: load it in Python, and save it by torch.save")
     machine = next_pickle(file, place)
-    said = dict(machine) if isinstance(machine, PickledDict) else {}
-    if said.get("little_endian") is not True:
+    machine_fields = dict(machine) if isinstance(machine, PickledDict) else {}
+    if machine_fields.get("little_endian") is not True:
         raise place.error("is of a machine whose byte order is big-endian")
     content, keys = next_pickle(file, place), next_pickle(file, place)
     if not isinstance(keys, list) or len(keys) > MAX_STORAGES:
@@ -64,7 +64,7 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
     return content, entries
 
 
-def _storages(value: Any, names: dict[str, str], seen: set[int]) -> None:
+def _storages(value: Any, names: dict[str, str], visited: set[int]) -> None:
     """Note the class of every storage that a content refers to, without its last word, by key."""
     waiting = [value]
     while waiting:
@@ -74,11 +74,11 @@ def _storages(value: Any, names: dict[str, str], seen: set[int]) -> None:
             if isinstance(identity, tuple) and len(identity) > 2 and identity[0] == "storage":
                 kind = getattr(identity[1], "name", "")
                 names[str(identity[2])] = "Untyped" if kind == "UntypedStorage" else kind.removesuffix("Storage")
-        elif id(item) in seen:
+        elif id(item) in visited:
             continue
         elif isinstance(item, PickledCall):
-            seen.add(id(item))
+            visited.add(id(item))
             waiting += [item.arguments, item.items, item.state]
         elif isinstance(item, (list, tuple)):
-            seen.add(id(item))
+            visited.add(id(item))
             waiting += item

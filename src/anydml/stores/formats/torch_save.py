@@ -122,12 +122,12 @@ def read_torch_dict(path: Path) -> TorchDict:
     """
     place = JsonPath(str(path))
     with place.reading():
-        seen = seen_at(path)
+        state = seen_at(path)
     opened = open_torch(path, place)
     tensors = opened.tensors(place)
     for store in tensors.stores.values():
-        store.seen = seen
-    return TorchDict(path, dict_of(opened.content), tensors, seen)
+        store.seen = state
+    return TorchDict(path, dict_of(opened.content), tensors, state)
 
 
 class TorchFile(NamedTuple):
@@ -244,11 +244,15 @@ def _of_module(value: PickledCall) -> list[tuple[Any, Any]]:
     state_items = list[tuple[Any, Any]]()
     if not {"_parameters", "_buffers", "_modules"} <= {*state}:
         return state_items
-    gone = state.get("_non_persistent_buffers_set")
-    if isinstance(gone, PickledCall) and isinstance(gone.arguments, tuple) and gone.arguments:
+    non_persistent = state.get("_non_persistent_buffers_set")
+    if (
+        isinstance(non_persistent, PickledCall)
+        and isinstance(non_persistent.arguments, tuple)
+        and non_persistent.arguments
+    ):
         # Pickles of protocol 2 call set with a list.
-        (gone,) = gone.arguments[:1]
-    passing = gone if isinstance(gone, list) else []
+        (non_persistent,) = non_persistent.arguments[:1]
+    passing = non_persistent if isinstance(non_persistent, list) else []
     for kind in ("_parameters", "_buffers", "_modules"):
         part = state[kind]
         part = part.items if isinstance(part, PickledCall) else part
@@ -265,11 +269,11 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
     """The store of a tensor."""
     which = call.function.name
     if call.function.module != _UTILS or which not in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3"):
-        what = _OTHERS.get(which)
+        refused_kind = _OTHERS.get(which)
         if call.function == _OF_TYPE and isinstance(call.arguments, tuple) and len(call.arguments) > 1:
-            what = f"is of the class {str(call.arguments[1])[:100]}"
-        said = what or f"is rebuilt by {str(call.function)[:100]}, which is not known"
-        raise place.error(f"{said}: dense tensors are read alone")
+            refused_kind = f"is of the class {str(call.arguments[1])[:100]}"
+        message = refused_kind or f"is rebuilt by {str(call.function)[:100]}, which is not known"
+        raise place.error(f"{message}: dense tensors are read alone")
     arguments = call.arguments if isinstance(call.arguments, tuple) else ()
     storage = arguments[0].identity if arguments and isinstance(arguments[0], PickledReference) else None
     fewest = 4 if which == "_rebuild_tensor" else 6
@@ -278,20 +282,20 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
     start, shape, stride = arguments[1:4]
     kind, key = storage[1], storage[2]
     if asked_is_given := which == "_rebuild_tensor_v3":
-        asked = arguments[6] if len(arguments) > 6 else None
+        storage_type = arguments[6] if len(arguments) > 6 else None
     else:
         kind_name = kind.name.removesuffix("Storage") if isinstance(kind, PickledName) else ""
-        asked = PickledName("torch", _STORAGES.get(kind_name, kind_name))
+        storage_type = PickledName("torch", _STORAGES.get(kind_name, kind_name))
     # The last argument says how elements differ from those in the file.
     bits = dict(
-        item for more in arguments[7 if asked_is_given else 6 :] if isinstance(more, PickledDict) for item in more
+        item for extra in arguments[7 if asked_is_given else 6 :] if isinstance(extra, PickledDict) for item in extra
     )
     lazy = sorted(str(bit) for bit, is_set in bits.items() if is_set)
     if unknown := [bit for bit in lazy if bit not in ("conj", "neg")]:
         raise place.error(f"is lazily changed by {unknown[0][:60]}, which is not known")
-    dtype_name = asked.name if isinstance(asked, PickledName) and asked.module == "torch" else ""
+    dtype_name = storage_type.name if isinstance(storage_type, PickledName) and storage_type.module == "torch" else ""
     if dtype_name not in DTYPES_OF_TORCH:
-        raise place.error(f"is of dtype {show(str(asked)[:60])}, which NumPy and ml_dtypes do not have")
+        raise place.error(f"is of dtype {show(str(storage_type)[:60])}, which NumPy and ml_dtypes do not have")
     dtype = DTYPES_OF_TORCH[dtype_name]
     numbers = [
         start,

@@ -154,13 +154,13 @@ def zarr_array(path: Path, metadata: Mapping[str, bytes]) -> Any:
     zarr = require_zarr(JsonPath(str(path)))
     if not isinstance(path, Address):
         return opened(zarr.open_array, str(path), "r")
-    known = in_memory(metadata)
+    cached = in_memory(metadata)
     if path.is_local:
         where = zarr.storage.StorePath(zarr.storage.MemoryStore(_Objects(path)), "")
     else:
         store = zarr.storage.ObjectStore(path.store, read_only=True)
         where = zarr.storage.StorePath(store, path.key)
-    return zarr.Array(zarr.AsyncArray(metadata=known.metadata, store_path=where, config=known.async_array.config))
+    return zarr.Array(zarr.AsyncArray(metadata=cached.metadata, store_path=where, config=cached.async_array.config))
 
 
 class _Objects(MutableMapping[str, Any]):
@@ -210,10 +210,10 @@ def open_zarr(path: Path) -> ZarrStore:
         except Exception as error:
             # Broken metadata can raise any exception.
             raise_if_short(error)
-            said = f"they lack {error}" if isinstance(error, KeyError) else str(error)[:200]
+            message = f"they lack {error}" if isinstance(error, KeyError) else str(error)[:200]
             if isinstance(error, AttributeError):
-                said = "they are not an object"
-            raise place.error(f"has metadata that zarr-python does not read: {said}") from None
+                message = "they are not an object"
+            raise place.error(f"has metadata that zarr-python does not read: {message}") from None
         if not isinstance(array.metadata.attributes or {}, Mapping):
             raise place.error("has attributes that are not an object")
         if isinstance(array, zarr.Array):
@@ -314,9 +314,9 @@ def _with_shards(grid: ChunkGrid, metadata: Mapping[str, Any]) -> ChunkGrid:
     codecs = json.loads(json.dumps(metadata["codecs"], default=str))
     if len(codecs) != 1 or codecs[0]["name"] != SHARDING or metadata.get("storage_transformers") or 0 in grid.inner:
         return grid
-    said = codecs[0]["configuration"]
-    codec, is_own = codec_of_v3({"codecs": said["codecs"]})
-    index = index_of(said, grid.chunk)
-    if not is_own or index is None or as_stored(grid.dtype, said["codecs"]) != grid.dtype:
+    sharding = codecs[0]["configuration"]
+    codec, is_own = codec_of_v3({"codecs": sharding["codecs"]})
+    index = index_of(sharding, grid.chunk)
+    if not is_own or index is None or as_stored(grid.dtype, sharding["codecs"]) != grid.dtype:
         return grid
     return replace(grid, chunk=grid.inner, codec=codec, is_own=True, shard=grid.chunk, index=index)

@@ -61,18 +61,18 @@ class Decoder:
 
     def _joined(self, data: bytes) -> bytearray:
         """Decode concatenated streams, up to one byte more than a chunk has."""
-        output, left = bytearray(), data
-        while left:
+        output, remaining = bytearray(), data
+        while remaining:
             if self._stream is None:
                 raise AssertionError("the codec has no streams")
             stream = self._stream()
-            output += stream.decompress(left, self.size + 1 - len(output))
+            output += stream.decompress(remaining, self.size + 1 - len(output))
             if len(output) > self.size:
                 raise ValueError(f"it has more than the {self.size} bytes of a chunk")
             if not stream.eof:
                 raise ValueError("it ends too early")
             # Files may be padded by zeros.
-            left = stream.unused_data.lstrip(b"\0")
+            remaining = stream.unused_data.lstrip(b"\0")
         return output
 
 
@@ -128,21 +128,21 @@ OF_OBJECTS = frozenset({"json2", "msgpack2", "pickle", "vlen-array", "vlen-bytes
 
 def rounding(metadata: Mapping[str, bytes], dtype: np.dtype[Any]) -> set[str]:
     """Names of the codecs of an array that may give back other elements than they got."""
-    said = json.loads(metadata.get("zarr.json") or metadata[".zarray"])
+    document = json.loads(metadata.get("zarr.json") or metadata[".zarray"])
     # Sums of differences are exact for integers.
-    return {*names_of(said)} - (EXACT if dtype.kind in "fc" else EXACT | {"delta"})
+    return {*names_of(document)} - (EXACT if dtype.kind in "fc" else EXACT | {"delta"})
 
 
 MAX_GROWTH, MORE = 16, 64 << 10
 """Limits of the bytes between two codecs of a chunk: a factor of the chunk's bytes, plus a constant."""
 
 
-def names_of(said: Mapping[str, Any]) -> Iterator[str]:
+def names_of(document: Mapping[str, Any]) -> Iterator[str]:
     """Names of the codecs in metadata, including nested ones."""
-    for option in (said.get("compressor"), *(said.get("filters") or ())):
+    for option in (document.get("compressor"), *(document.get("filters") or ())):
         if option is not None:
             yield str((option if isinstance(option, Mapping) else option.get_config()).get("id"))
-    for name in names_inside(said.get("codecs", ())):
+    for name in names_inside(document.get("codecs", ())):
         yield name.removeprefix("numcodecs.")
 
 
@@ -167,25 +167,25 @@ def bounded(array: Any, text_bytes: int | None = None) -> Any:
     """
     import zarr
 
-    known = array.metadata
+    metadata = array.metadata
     is_text = np.dtype(array.dtype).kind == "T"
     if is_text and text_bytes is None:
         return array
-    if known.zarr_format == 2:
+    if metadata.zarr_format == 2:
         size = math.prod(array.chunks) * np.dtype(array.dtype).itemsize
         between = MAX_GROWTH * size + MORE if text_bytes is None or not is_text else text_bytes
-        max_bytes = between if known.filters else size
+        max_bytes = between if metadata.filters else size
         kind = _classes()[0]
 
-        def one(codec: Any, limit: int) -> Any:
+        def bounded_codec(codec: Any, limit: int) -> Any:
             return kind(codec, limit) if codec is not None and codec.codec_id in COMPRESSORS else codec
 
-        filters = known.filters and tuple(one(codec, between) for codec in known.filters)
-        with_bounds = replace(known, compressor=one(known.compressor, max_bytes), filters=filters)
+        filters = metadata.filters and tuple(bounded_codec(codec, between) for codec in metadata.filters)
+        with_bounds = replace(metadata, compressor=bounded_codec(metadata.compressor, max_bytes), filters=filters)
     else:
-        with_bounds = replace(known, codecs=_of_v3(known.codecs, text_bytes if is_text else None))
-    whole = array.async_array
-    return zarr.Array(zarr.AsyncArray(metadata=with_bounds, store_path=array.store_path, config=whole.config))
+        with_bounds = replace(metadata, codecs=_of_v3(metadata.codecs, text_bytes if is_text else None))
+    async_array = array.async_array
+    return zarr.Array(zarr.AsyncArray(metadata=with_bounds, store_path=array.store_path, config=async_array.config))
 
 
 def _of_v3(codecs: Iterable[Any], max_bytes: int | None) -> tuple[Any, ...]:
@@ -213,12 +213,12 @@ def _of_v3(codecs: Iterable[Any], max_bytes: int | None) -> tuple[Any, ...]:
 
 def _numcodecs_of(codec: Any) -> Mapping[str, Any] | None:
     """The configuration, for numcodecs, by which a compressor of version 3 is decoded; None for other codecs."""
-    said = codec.to_dict()
-    name = str(said["name"]).removeprefix("numcodecs.")
+    configuration = codec.to_dict()
+    name = str(configuration["name"]).removeprefix("numcodecs.")
     if name not in COMPRESSORS:
         return None
-    is_numcodecs = said["name"] != name
-    return {**(said.get("configuration") or {}), "id": name} if is_numcodecs else {"id": name}
+    is_numcodecs = configuration["name"] != name
+    return {**(configuration.get("configuration") or {}), "id": name} if is_numcodecs else {"id": name}
 
 
 @cache
@@ -277,20 +277,20 @@ SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 """Shuffles of blosc by their names in version 3, and their numbers in version 2."""
 
 
-def codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
+def codec_of_v2(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
     """The codec of metadata of version 2, and whether chunks have no other codec."""
-    compressor = said.get("compressor")
+    compressor = document.get("compressor")
     if compressor is not None and not isinstance(compressor, Mapping):
         compressor = compressor.get_config()
     is_known = compressor is None or compressor.get("id") in COMPRESSORS
-    return compressor, is_known and not said.get("filters") and said.get("order", "C") == "C"
+    return compressor, is_known and not document.get("filters") and document.get("order", "C") == "C"
 
 
-def codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
+def codec_of_v3(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
     """The same for version 3, by the names of version 2."""
-    codecs = [json.loads(json.dumps(codec)) for codec in said["codecs"]]
+    codecs = [json.loads(json.dumps(codec)) for codec in document["codecs"]]
     first, rest = codecs[0], codecs[1:]
-    if first["name"] != "bytes" or len(rest) > 1 or said.get("storage_transformers"):
+    if first["name"] != "bytes" or len(rest) > 1 or document.get("storage_transformers"):
         return None, False
     if not rest:
         return None, True
@@ -300,8 +300,8 @@ def codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool
     if name == "gzip":
         return {"id": "gzip", "level": options.get("level", 5)}, True
     if name == "blosc" and options.get("shuffle") in SHUFFLES:
-        known = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options}
-        return {"id": "blosc", **known, "shuffle": SHUFFLES[options["shuffle"]]}, True
+        blosc_options = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options}
+        return {"id": "blosc", **blosc_options, "shuffle": SHUFFLES[options["shuffle"]]}, True
     return None, False
 
 

@@ -109,19 +109,19 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
 
 def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
     """The options of a codec by their names."""
-    known = COMPRESSORS[name]
-    if texts and not known:
+    allowed = COMPRESSORS[name]
+    if texts and not allowed:
         raise place.error(f"codec is {codec!r:.40}, but {name} has no options")
     options: Json = {}
-    left = [*known]
+    remaining = [*allowed]
     for text in texts:
         # A number alone is a level, also where another option stands before it.
-        option = next((option for option in left if option.read(text) is not None), None)
+        option = next((option for option in remaining if option.read(text) is not None), None)
         if option is None:
-            wanted = " and ".join(map(str, left)) or f"no more than {count_noun(len(known), 'option')}"
+            expected = " and ".join(map(str, remaining)) or f"no more than {count_noun(len(allowed), 'option')}"
             raise place.error(
-                f"codec is {codec!r:.40}, where {wanted} is expected, such as {EXAMPLE.get(name, f'{name}:3')}"
+                f"codec is {codec!r:.40}, where {expected} is expected, such as {EXAMPLE.get(name, f'{name}:3')}"
             )
         options[option.name] = option.read(text)
-        left = left[left.index(option) + 1 :]
+        remaining = remaining[remaining.index(option) + 1 :]
     return options

@@ -109,9 +109,9 @@ class ZarrGroup:
                 if path.is_file():
                     contents[name] = path
                     if file in ("zarr.json", ".zmetadata"):
-                        said = _json(path)
-                        if _consolidate(said, f"{group}/".lstrip("/"), new):
-                            contents[name] = _text(said)
+                        document = _json(path)
+                        if _consolidate(document, f"{group}/".lstrip("/"), new):
+                            contents[name] = _text(document)
         return contents
 
     def metadata_in(self, version: int, arrays: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
@@ -124,9 +124,9 @@ class ZarrGroup:
         Raises:
             ModelError: a group's metadata are broken.
         """
-        said = {name: self._attributes(name) for name in self.groups}
+        group_attributes = {name: self._attributes(name) for name in self.groups}
         files = {name: dict(texts) for name, texts in arrays.items()}
-        for name, (attributes, _) in said.items():
+        for name, (attributes, _) in group_attributes.items():
             if version == 3:
                 document: Json = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
                 files[name] = {"zarr.json": _text(document)}
@@ -134,7 +134,7 @@ class ZarrGroup:
                 files[name] = {".zgroup": _text({"zarr_format": 2})}
                 files[name] |= {".zattrs": _text(attributes)} if attributes else {}
         contents: dict[str, Content] = {}
-        for name, (_, is_consolidated) in said.items():
+        for name, (_, is_consolidated) in group_attributes.items():
             document = dict(files[name])
             if is_consolidated:
                 start = f"{name}/".lstrip("/")
@@ -151,8 +151,8 @@ class ZarrGroup:
         """Attributes of a group, and whether it has consolidated metadata."""
         folder = self.path / group
         if self.version == 3:
-            said = _json(folder / "zarr.json")
-            return said.get("attributes") or {}, bool(said.get("consolidated_metadata"))
+            document = _json(folder / "zarr.json")
+            return document.get("attributes") or {}, bool(document.get("consolidated_metadata"))
         attributes = _json(folder / ".zattrs") if (folder / ".zattrs").is_file() else {}
         return attributes, (folder / ".zmetadata").is_file()
 
@@ -171,48 +171,50 @@ def _consolidated(
         all_documents = {
             f"{name}/{file}".lstrip("/"): text for name, texts in inside.items() for file, text in texts.items()
         }
-        known = {name: json.loads(text) for name, text in sorted(all_documents.items())}
-        return {".zmetadata": _text({"metadata": known, "zarr_consolidated_format": 1})}
-    known = {name: json.loads(texts["zarr.json"]) for name, texts in inside.items() if name}
-    whole = {"kind": "inline", "must_understand": False, "metadata": known}
-    return {"zarr.json": _text({**json.loads(own_metadata["zarr.json"]), "consolidated_metadata": whole})}
+        documents = {name: json.loads(text) for name, text in sorted(all_documents.items())}
+        return {".zmetadata": _text({"metadata": documents, "zarr_consolidated_format": 1})}
+    documents = {name: json.loads(texts["zarr.json"]) for name, texts in inside.items() if name}
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": documents}
+    return {"zarr.json": _text({**json.loads(own_metadata["zarr.json"]), "consolidated_metadata": consolidated})}
 
 
-def _text(said: Json) -> bytes:
-    return json.dumps(said, indent=2).encode()
+def _text(document: Json) -> bytes:
+    return json.dumps(document, indent=2).encode()
 
 
 def _member(path: Path) -> ZarrMember:
     documents = {name: _json(path / name) for name in metadata_of(path)}
-    said = documents.get("zarr.json") or documents.get(".zarray") or {}
-    attributes = said.get("attributes") or documents.get(".zattrs") or {}
+    document = documents.get("zarr.json") or documents.get(".zarray") or {}
+    attributes = document.get("attributes") or documents.get(".zattrs") or {}
     named = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
-    axes = said.get("dimension_names") or named or ()
-    if not (isinstance(said.get("shape"), list) and isinstance(attributes, dict) and isinstance(axes, list | tuple)):
+    axes = document.get("dimension_names") or named or ()
+    if not (
+        isinstance(document.get("shape"), list) and isinstance(attributes, dict) and isinstance(axes, list | tuple)
+    ):
         raise JsonPath(str(path)).error(
             "has metadata that are not those of an array: they must have shape, attributes and names of axes"
         )
-    return ZarrMember(len(said["shape"]), tuple(axes), attributes)
+    return ZarrMember(len(document["shape"]), tuple(axes), attributes)
 
 
 def _json(path: Path) -> Json:
     with JsonPath(str(path)).reading():
-        said = parse_json(path.read_bytes(), JsonPath(str(path)), "text")
-    if not isinstance(said, dict):
+        document = parse_json(path.read_bytes(), JsonPath(str(path)), "text")
+    if not isinstance(document, dict):
         raise JsonPath(str(path)).error("is not a JSON object")
-    return said
+    return document
 
 
-def _consolidate(said: Any, prefix: str, new: Mapping[str, Json]) -> bool:
+def _consolidate(document: Any, prefix: str, new: Mapping[str, Json]) -> bool:
     """Put new metadata of arrays into the consolidated ones of a group; returns whether it has any."""
-    known = said.get("consolidated_metadata", said) if isinstance(said, dict) else None
-    known = known.get("metadata") if isinstance(known, dict) else None
-    if not isinstance(known, dict):
+    consolidated = document.get("consolidated_metadata", document) if isinstance(document, dict) else None
+    consolidated = consolidated.get("metadata") if isinstance(consolidated, dict) else None
+    if not isinstance(consolidated, dict):
         return False
-    for key in known:
+    for key in consolidated:
         # Version 2 names files, version 3 arrays and groups.
         for name in (f"{prefix}{key}", f"{prefix}{key}/zarr.json"):
             if name in new:
-                known[key] = new[name]
-        _consolidate(known[key], f"{prefix}{key}/", new)
+                consolidated[key] = new[name]
+        _consolidate(consolidated[key], f"{prefix}{key}/", new)
     return True

@@ -23,21 +23,21 @@ def opened(function: Any, store: Any, mode: str) -> Any:
         return function(store, mode=mode)
 
 
-def memory_store(files: Mapping[str, bytes], held: MutableMapping[str, Any] | None = None) -> Any:
-    """A store of zarr-python with files in memory, by name, which are put into `held` as its buffers."""
+def memory_store(files: Mapping[str, bytes], contents: MutableMapping[str, Any] | None = None) -> Any:
+    """A store of zarr-python with files in memory, by name, which are put into `contents` as its buffers."""
     import zarr
     from zarr.core.buffer import default_buffer_prototype
 
-    to_buffer, held = default_buffer_prototype().buffer.from_bytes, {} if held is None else held
-    held.update({name: to_buffer(text) for name, text in files.items()})
-    return zarr.storage.MemoryStore(held)
+    to_buffer, contents = default_buffer_prototype().buffer.from_bytes, {} if contents is None else contents
+    contents.update({name: to_buffer(text) for name, text in files.items()})
+    return zarr.storage.MemoryStore(contents)
 
 
-def in_memory(files: Mapping[str, bytes], held: MutableMapping[str, Any] | None = None) -> Any:
+def in_memory(files: Mapping[str, bytes], contents: MutableMapping[str, Any] | None = None) -> Any:
     """Return zarr-python's array with these files, metadata and maybe chunks, as `memory_store` has them."""
     import zarr
 
-    return opened(zarr.open_array, memory_store(files, held), "r+")
+    return opened(zarr.open_array, memory_store(files, contents), "r+")
 
 
 def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) -> Array:
@@ -98,14 +98,14 @@ def _encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
 def _alone(metadata: Mapping[str, bytes], sizes: Sequence[int]) -> tuple[dict[str, bytes], str, list[int]]:
     """The metadata of an array of one chunk or shard, the name of its file, and its axes of those of the sizes."""
     if "zarr.json" not in metadata:
-        said = json.loads(metadata[".zarray"])
-        said |= {"shape": [*map(int, sizes)], "chunks": [*map(int, sizes)], "dimension_separator": "."}
-        return {".zarray": json.dumps(said).encode()}, ".".join("0" for _ in sizes) or "0", [*range(len(sizes))]
-    said = json.loads(metadata["zarr.json"])
-    order, said["codecs"] = without_transposes(said["codecs"], len(sizes))
-    said["shape"] = [int(sizes[k]) for k in order]
-    said["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": said["shape"]}}
-    said["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
+        document = json.loads(metadata[".zarray"])
+        document |= {"shape": [*map(int, sizes)], "chunks": [*map(int, sizes)], "dimension_separator": "."}
+        return {".zarray": json.dumps(document).encode()}, ".".join("0" for _ in sizes) or "0", [*range(len(sizes))]
+    document = json.loads(metadata["zarr.json"])
+    order, document["codecs"] = without_transposes(document["codecs"], len(sizes))
+    document["shape"] = [int(sizes[k]) for k in order]
+    document["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": document["shape"]}}
+    document["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
     for key in ("dimension_names", "attributes"):
-        said.pop(key, None)
-    return {"zarr.json": json.dumps(said).encode()}, "/".join(["c", *("0" for _ in sizes)]), order
+        document.pop(key, None)
+    return {"zarr.json": json.dumps(document).encode()}, "/".join(["c", *("0" for _ in sizes)]), order

@@ -36,12 +36,12 @@ def is_zarr_group(path: Path) -> bool:
 
 def _kind(path: Path) -> str | None:
     try:
-        said = json.loads((path / "zarr.json").read_bytes())
+        document = json.loads((path / "zarr.json").read_bytes())
     except FileNotFoundError:
         return "group" if (path / ".zgroup").is_file() else "array" if (path / ".zarray").is_file() else None
     except (OSError, ValueError, RecursionError):
         return None
-    return str(said.get("node_type")) if isinstance(said, dict) else None
+    return str(document.get("node_type")) if isinstance(document, dict) else None
 
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"
@@ -69,33 +69,33 @@ class Asked(NamedTuple):
         return [sizes[k] for k in self.axes or ()]
 
 
-def changed(metadata: Mapping[str, bytes], shape: Sequence[int], asked: Asked) -> dict[str, bytes]:
+def changed(metadata: Mapping[str, bytes], shape: Sequence[int], request: Asked) -> dict[str, bytes]:
     """The metadata of a new array.
 
     Args:
         metadata: contents of the files that describe the other array, by name.
         shape: of the new array.
-        asked: its other properties.
+        request: its other properties.
 
     Raises:
         ValueError: version 2 has no shards.
     """
     files = ("zarr.json",) if "zarr.json" in metadata else (".zarray", ".zattrs")
     documents = {name: json.loads(metadata[name]) for name in files if name in metadata}
-    said = documents[files[0]]
-    rank = len(said["shape"])
-    said["shape"] = [*map(int, shape)]
-    (_change_v3 if files == ("zarr.json",) else _change_v2)(said, asked)
-    for attributes in (documents.get(".zattrs"), said.get("attributes")):
+    array_document = documents[files[0]]
+    rank = len(array_document["shape"])
+    array_document["shape"] = [*map(int, shape)]
+    (_change_v3 if files == ("zarr.json",) else _change_v2)(array_document, request)
+    for attributes in (documents.get(".zattrs"), array_document.get("attributes")):
         names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
         if attributes and isinstance(names, list) and len(names) == rank:
             attributes.pop(DIMENSIONS)
-            if asked.axes is not None:
-                attributes[DIMENSIONS] = asked.along(names)
+            if request.axes is not None:
+                attributes[DIMENSIONS] = request.along(names)
     return {name: json.dumps(document, indent=2).encode() for name, document in documents.items()}
 
 
-def said_besides(metadata: Mapping[str, bytes]) -> list[str]:
+def attribute_remarks(metadata: Mapping[str, bytes]) -> list[str]:
     """Return notes for people: the attributes in metadata, and whether axes have names."""
     documents = [json.loads(text) for text in metadata.values()]
     # false, 0 and null count as no attributes.
@@ -111,33 +111,33 @@ def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[
         plain: of an array that has this dtype and the same fill value.
     """
     name = "zarr.json" if "zarr.json" in metadata else ".zarray"
-    said, other = json.loads(metadata[name]), json.loads(plain[name])
-    said |= {key: other[key] for key in ("dtype", "data_type", "fill_value") if key in other}
-    if said.get("codecs", [{}])[0].get("name") == "bytes":
-        said["codecs"][0] = other["codecs"][0]
-    return {**metadata, name: json.dumps(said).encode()}
+    document, other = json.loads(metadata[name]), json.loads(plain[name])
+    document |= {key: other[key] for key in ("dtype", "data_type", "fill_value") if key in other}
+    if document.get("codecs", [{}])[0].get("name") == "bytes":
+        document["codecs"][0] = other["codecs"][0]
+    return {**metadata, name: json.dumps(document).encode()}
 
 
 def smallest(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
     """The metadata of an array of one element with the same codecs."""
     documents = {name: json.loads(text) for name, text in metadata.items() if name != ".zattrs"}
-    return {name: json.dumps(_smallest(said)).encode() for name, said in documents.items()}
+    return {name: json.dumps(_smallest(document)).encode() for name, document in documents.items()}
 
 
-def _smallest(said: Any, key: str = "") -> Any:
+def _smallest(node: Any, key: str = "") -> Any:
     if key in ("shape", "chunks", "chunk_shape"):
-        return [1] * len(said)
-    if isinstance(said, dict):
-        return {name: _smallest(value, name) for name, value in said.items() if name != "attributes"}
-    return [_smallest(item) for item in said] if isinstance(said, list) else said
+        return [1] * len(node)
+    if isinstance(node, dict):
+        return {name: _smallest(value, name) for name, value in node.items() if name != "attributes"}
+    return [_smallest(item) for item in node] if isinstance(node, list) else node
 
 
 def shard_levels(metadata: Mapping[str, bytes]) -> list[list[int]]:
     """Sizes of what a file holds, of the shards in it, and of the innermost chunks; one item without shards."""
     if "zarr.json" not in metadata:
         return [[*json.loads(metadata[".zarray"])["chunks"]]]
-    said = json.loads(as_regular(metadata)["zarr.json"])
-    return levels_of(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
+    document = json.loads(as_regular(metadata)["zarr.json"])
+    return levels_of(document["codecs"], document["chunk_grid"]["configuration"]["chunk_shape"])
 
 
 def attributes_of(metadata: Mapping[str, bytes]) -> Json:
@@ -147,10 +147,10 @@ def attributes_of(metadata: Mapping[str, bytes]) -> Json:
     }
 
 
-def is_same(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> bool:
+def is_same(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> bool:
     """Whether metadata are equal, however they are spelled."""
-    return {name: json.loads(text) for name, text in one.items()} == {
-        name: json.loads(text) for name, text in other.items()
+    return {name: json.loads(text) for name, text in first.items()} == {
+        name: json.loads(text) for name, text in second.items()
     }
 
 
@@ -163,14 +163,14 @@ def axes_of(metadata: Mapping[str, bytes]) -> list[Any]:
 
 
 def _attributes(metadata: Mapping[str, bytes]) -> Json:
-    said = json.loads(metadata.get("zarr.json") or metadata.get(".zattrs") or b"{}")
-    return (said.get("attributes") if "zarr.json" in metadata else said) or {}
+    document = json.loads(metadata.get("zarr.json") or metadata.get(".zattrs") or b"{}")
+    return (document.get("attributes") if "zarr.json" in metadata else document) or {}
 
 
 def is_of_xarray(metadata: Mapping[str, bytes]) -> bool:
     """Whether an array of version 2 has a fill value, and axes that xarray has named."""
-    said, attributes = json.loads(metadata.get(".zarray", b"{}")), json.loads(metadata.get(".zattrs", b"{}"))
-    return said.get("fill_value") is not None and isinstance(attributes, dict) and DIMENSIONS in attributes
+    document, attributes = json.loads(metadata.get(".zarray", b"{}")), json.loads(metadata.get(".zattrs", b"{}"))
+    return document.get("fill_value") is not None and isinstance(attributes, dict) and DIMENSIONS in attributes
 
 
 def has_fill_value(metadata: Mapping[str, bytes]) -> bool:
@@ -180,50 +180,53 @@ def has_fill_value(metadata: Mapping[str, bytes]) -> bool:
 
 def codecs_beside_spec(metadata: Mapping[str, bytes]) -> set[str]:
     """Names of the codecs of an array of version 3 that its specification does not have."""
-    said = json.loads(metadata.get("zarr.json", b"{}"))
-    return {name for name in names_inside(said.get("codecs", ())) if name.startswith("numcodecs.")}
+    document = json.loads(metadata.get("zarr.json", b"{}"))
+    return {name for name in names_inside(document.get("codecs", ())) if name.startswith("numcodecs.")}
 
 
-def _change_v2(said: Json, asked: Asked) -> None:
-    if asked.shards:
+def _change_v2(document: Json, request: Asked) -> None:
+    if request.shards:
         raise ValueError("version 2 of Zarr has no shards")
-    said["chunks"] = asked.along(said["chunks"]) if asked.chunks is None else [*map(int, asked.chunks)]
-    if asked.compressors is not None:
-        said["compressor"] = asked.compressors[0] if asked.compressors else None
+    document["chunks"] = request.along(document["chunks"]) if request.chunks is None else [*map(int, request.chunks)]
+    if request.compressors is not None:
+        document["compressor"] = request.compressors[0] if request.compressors else None
 
 
-def _change_v3(said: Json, asked: Asked) -> None:
-    if said.get("dimension_names") is not None:
-        names = said.pop("dimension_names")
-        if asked.axes is not None:
-            said["dimension_names"] = asked.along(names)
-    grid = said["chunk_grid"]["configuration"]
-    files, codecs = asked.along(grid["chunk_shape"]), _along(said["codecs"], asked)
-    if asked.compressors is not None:
-        compress(codecs, asked.compressors)
-    codecs, grid["chunk_shape"] = rechunked(codecs, files, asked.chunks, asked.shards, said["shape"])
-    is_kept = asked.chunks is None and not asked.shards and is_ordered(codecs, grid["chunk_shape"])
-    said["codecs"] = codecs if is_kept else inward(codecs, len(said["shape"]))
+def _change_v3(document: Json, request: Asked) -> None:
+    if document.get("dimension_names") is not None:
+        names = document.pop("dimension_names")
+        if request.axes is not None:
+            document["dimension_names"] = request.along(names)
+    grid = document["chunk_grid"]["configuration"]
+    files, codecs = request.along(grid["chunk_shape"]), _along(document["codecs"], request)
+    if request.compressors is not None:
+        compress(codecs, request.compressors)
+    codecs, grid["chunk_shape"] = rechunked(codecs, files, request.chunks, request.shards, document["shape"])
+    is_kept = request.chunks is None and not request.shards and is_ordered(codecs, grid["chunk_shape"])
+    document["codecs"] = codecs if is_kept else inward(codecs, len(document["shape"]))
 
 
-def _along(codecs: Sequence[Json], asked: Asked) -> list[Json]:
+def _along(codecs: Sequence[Json], request: Asked) -> list[Json]:
     """The codecs for an array with other axes: transposes keep their order, and unknown axes lose shards."""
     new_codecs: list[Json] = []
     for codec in codecs:
         new_codec = (
             {**codec, "configuration": {**(codec.get("configuration") or {})}} if "configuration" in codec else codec
         )
-        said = new_codec.get("configuration", {})
-        if new_codec["name"] == SHARDING and not asked.axes:
-            new_codecs += _along(said["codecs"], asked)
+        configuration = new_codec.get("configuration", {})
+        if new_codec["name"] == SHARDING and not request.axes:
+            new_codecs += _along(configuration["codecs"], request)
             continue
         if new_codec["name"] == SHARDING:
-            said |= {"chunk_shape": asked.along(said["chunk_shape"]), "codecs": _along(said["codecs"], asked)}
+            configuration |= {
+                "chunk_shape": request.along(configuration["chunk_shape"]),
+                "codecs": _along(configuration["codecs"], request),
+            }
         elif new_codec["name"] == "transpose":
-            if asked.axes is None:
+            if request.axes is None:
                 continue
-            order, left = said["order"], sorted(asked.axes)
-            said["order"] = [left.index(k) for k in order if k in left]
-            asked = asked._replace(axes=[order.index(asked.axes[k]) for k in said["order"]])
+            order, remaining_axes = configuration["order"], sorted(request.axes)
+            configuration["order"] = [remaining_axes.index(k) for k in order if k in remaining_axes]
+            request = request._replace(axes=[order.index(request.axes[k]) for k in configuration["order"]])
         new_codecs.append(new_codec)
     return new_codecs

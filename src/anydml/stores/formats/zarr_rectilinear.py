@@ -22,48 +22,48 @@ def edges_of(metadata: Mapping[str, bytes]) -> tuple[tuple[int, ...], ...] | Non
     Raises:
         ValueError: the sizes are none of such a grid.
     """
-    said = json.loads(metadata.get("zarr.json", b"{}"))
-    grid = said.get("chunk_grid") if isinstance(said, dict) else None
+    document = json.loads(metadata.get("zarr.json", b"{}"))
+    grid = document.get("chunk_grid") if isinstance(document, dict) else None
     if not isinstance(grid, dict) or grid.get("name") != GRID:
         return None
-    options, shape = grid.get("configuration") or {}, said["shape"]
+    options, shape = grid.get("configuration") or {}, document["shape"]
     axis_edges = options.get("chunk_shapes")
     if options.get("kind", "inline") != "inline" or not isinstance(axis_edges, list) or len(axis_edges) != len(shape):
         raise ValueError(f"chunk grid {GRID} must have chunk_shapes of each axis, kind inline")
     return tuple(_edges(of_axis, size) for of_axis, size in zip(axis_edges, shape, strict=True))
 
 
-def _edges(said: Any, size: int) -> tuple[int, ...]:
-    if _is_size(said):
-        said = [[said, max(1, -(-size // said))]]
-    edges = tuple(itertools.accumulate(_sizes(said), initial=0))
+def _edges(sizes: Any, size: int) -> tuple[int, ...]:
+    if _is_size(sizes):
+        sizes = [[sizes, max(1, -(-size // sizes))]]
+    edges = tuple(itertools.accumulate(_sizes(sizes), initial=0))
     if edges[-1] < size:
         raise ValueError(f"chunks of {edges[-1]} elements do not cover an axis of {size}")
     return edges
 
 
-def _sizes(said: Any) -> Iterator[int]:
-    left = MAX_SIZES
-    for item in said if isinstance(said, list) else ():
+def _sizes(runs: Any) -> Iterator[int]:
+    remaining = MAX_SIZES
+    for item in runs if isinstance(runs, list) else ():
         size, count = item if isinstance(item, list) and len(item) == 2 else (item, 1)
-        if not (_is_size(size) and _is_size(count)) or count > left:
+        if not (_is_size(size) and _is_size(count)) or count > remaining:
             raise ValueError(
                 f"chunk_shapes have {str(item)[:40]}, where sizes from 1, at most {MAX_SIZES} an axis, must be"
             )
-        left -= count
+        remaining -= count
         yield from itertools.repeat(size, count)
 
 
-def _is_size(said: Any) -> bool:
-    return isinstance(said, int) and not isinstance(said, bool) and said >= 1
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def with_edges(metadata: Mapping[str, bytes], edges: Sequence[Sequence[int]]) -> dict[str, bytes]:
     """Metadata of an array of regular chunks, with chunks of several sizes."""
-    said = json.loads(metadata["zarr.json"])
-    shapes = [[*map(_run, itertools.groupby(map(int.__sub__, own[1:], own)))] for own in edges]
-    said["chunk_grid"] = {"name": GRID, "configuration": {"kind": "inline", "chunk_shapes": shapes}}
-    return {**metadata, "zarr.json": json.dumps(said, indent=2).encode()}
+    document = json.loads(metadata["zarr.json"])
+    shapes = [[*map(_run, itertools.groupby(map(int.__sub__, axis_edges[1:], axis_edges)))] for axis_edges in edges]
+    document["chunk_grid"] = {"name": GRID, "configuration": {"kind": "inline", "chunk_shapes": shapes}}
+    return {**metadata, "zarr.json": json.dumps(document, indent=2).encode()}
 
 
 def _run(group: tuple[int, Iterator[int]]) -> int | list[int]:
@@ -78,9 +78,12 @@ def edges_given(chunks: Sequence[int | Sequence[int]], shape: Sequence[int]) -> 
     Raises:
         ValueError: the sizes do not cover an axis, or are none.
     """
-    every: list[Any] = [*chunks]
+    axis_chunks: list[Any] = [*chunks]
     try:
-        sizes = [[*map(index, own)] if hasattr(own, "__len__") else index(own) for own in every]
+        sizes = [
+            [*map(index, sizes_of_axis)] if hasattr(sizes_of_axis, "__len__") else index(sizes_of_axis)
+            for sizes_of_axis in axis_chunks
+        ]
     except TypeError:
         raise ValueError(f"they are {chunks}, where an axis has one size, or a list of all sizes") from None
     return tuple(map(_edges, sizes, shape))
@@ -90,12 +93,12 @@ def as_regular(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
     """Metadata of an array, with the largest sizes of chunks where there are several."""
     if (edges := edges_of(metadata)) is None:
         return dict(metadata)
-    said, largest = (
+    document, largest = (
         json.loads(metadata["zarr.json"]),
         [max(map(int.__sub__, edges_of_axis[1:], edges_of_axis), default=1) for edges_of_axis in edges],
     )
-    said["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": largest}}
-    return {**metadata, "zarr.json": json.dumps(said).encode()}
+    document["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": largest}}
+    return {**metadata, "zarr.json": json.dumps(document).encode()}
 
 
 def readable(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -106,14 +109,14 @@ def readable(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
     regular = as_regular(metadata)
     if not is_turned(regular):
         return regular
-    said = json.loads(regular["zarr.json"])
-    said["codecs"] = inward(said["codecs"], len(said["shape"]))
-    return {**regular, "zarr.json": json.dumps(said).encode()}
+    document = json.loads(regular["zarr.json"])
+    document["codecs"] = inward(document["codecs"], len(document["shape"]))
+    return {**regular, "zarr.json": json.dumps(document).encode()}
 
 
 def is_turned(metadata: Mapping[str, bytes]) -> bool:
     """Whether shards stand behind a transpose with which zarr-python does not find their chunks."""
-    said = json.loads(metadata.get("zarr.json", b"{}"))
-    if not isinstance(said, dict) or said.get("node_type") != "array":
+    document = json.loads(metadata.get("zarr.json", b"{}"))
+    if not isinstance(document, dict) or document.get("node_type") != "array":
         return False
-    return not is_ordered(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
+    return not is_ordered(document["codecs"], document["chunk_grid"]["configuration"]["chunk_shape"])

@@ -80,11 +80,11 @@ def inward(codecs: Sequence[Json], rank: int) -> list[Json]:
         return [*codecs]
     order = _order(codecs, rank)
     before = [codec for codec in codecs[:place] if codec["name"] == "transpose"]
-    said = codecs[place]["configuration"]
+    sharding = codecs[place]["configuration"]
     configuration = {
-        **said,
-        "chunk_shape": _back(said["chunk_shape"], order),
-        "codecs": inward([*before, *said["codecs"]], rank),
+        **sharding,
+        "chunk_shape": _back(sharding["chunk_shape"], order),
+        "codecs": inward([*before, *sharding["codecs"]], rank),
     }
     others = [codec for codec in codecs[:place] if codec["name"] != "transpose"]
     return [*others, {**codecs[place], "configuration": configuration}, *codecs[place + 1 :]]
@@ -95,18 +95,18 @@ def is_ordered(codecs: Sequence[Json], outer: Sequence[int]) -> bool:
     place = _place(codecs)
     if place is None:
         return True
-    said = codecs[place]["configuration"]
-    return all(a % b == 0 for a, b in zip(outer, said["chunk_shape"], strict=True)) and is_ordered(
-        said["codecs"], said["chunk_shape"]
+    sharding = codecs[place]["configuration"]
+    return all(a % b == 0 for a, b in zip(outer, sharding["chunk_shape"], strict=True)) and is_ordered(
+        sharding["codecs"], sharding["chunk_shape"]
     )
 
 
 def without_transposes(codecs: Sequence[Json], rank: int) -> tuple[list[int], list[Json]]:
     """The axes in the order in which the first transposes leave them, and the codecs of an array that has them so."""
-    order, left = [*range(rank)], [*codecs]
-    while left and left[0]["name"] == "transpose":
-        order = [order[k] for k in left.pop(0)["configuration"]["order"]]
-    return order, left
+    order, remaining = [*range(rank)], [*codecs]
+    while remaining and remaining[0]["name"] == "transpose":
+        order = [order[k] for k in remaining.pop(0)["configuration"]["order"]]
+    return order, remaining
 
 
 def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
@@ -116,9 +116,11 @@ def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
         ValueError: there are such.
     """
     levels = levels_of(codecs, outer)
-    for whole, part in pairwise(levels):
-        if any(b < 1 or a % b for a, b in zip(whole, part, strict=True)):
-            raise ValueError(f"shards of {whole} are not whole chunks of {part}: sizes must be multiples of these")
+    for outer_shape, part in pairwise(levels):
+        if any(b < 1 or a % b for a, b in zip(outer_shape, part, strict=True)):
+            raise ValueError(
+                f"shards of {outer_shape} are not whole chunks of {part}: sizes must be multiples of these"
+            )
 
 
 def levels_of(codecs: Sequence[Json], outer: Sequence[int]) -> list[list[int]]:
@@ -127,11 +129,13 @@ def levels_of(codecs: Sequence[Json], outer: Sequence[int]) -> list[list[int]]:
     order = [*range(len(outer))]
     while (place := _place(codecs)) is not None:
         order = [order[k] for k in _order(codecs, len(outer))]
-        said = codecs[place].get("configuration") or {}
-        if len(said["chunk_shape"]) != len(outer):
-            raise ValueError(f"shards have chunks of {said['chunk_shape']}, where sizes of {len(outer)} axes must be")
-        levels.append(_back(said["chunk_shape"], order))
-        codecs = said["codecs"]
+        sharding = codecs[place].get("configuration") or {}
+        if len(sharding["chunk_shape"]) != len(outer):
+            raise ValueError(
+                f"shards have chunks of {sharding['chunk_shape']}, where sizes of {len(outer)} axes must be"
+            )
+        levels.append(_back(sharding["chunk_shape"], order))
+        codecs = sharding["codecs"]
     return levels
 
 

@@ -136,10 +136,12 @@ def numbers_of(texts: Array, is_lasting: bool = False) -> Array:
     numbers = np.empty(flat.size, "<u8")
     with _KNOWN.lock:
         for start in range(0, flat.size, AT_ONCE):
-            known: dict[str, int] = {}
+            numbers_by_text: dict[str, int] = {}
             some = map(str, flat[start : start + AT_ONCE].tolist())
             numbers[start : start + AT_ONCE] = [
-                known[text] if text in known else known.setdefault(text, _KNOWN.number(text, is_lasting))
+                numbers_by_text[text]
+                if text in numbers_by_text
+                else numbers_by_text.setdefault(text, _KNOWN.number(text, is_lasting))
                 for text in some
             ]
     return numbers.view(TEXT).reshape(texts.shape)

@@ -18,44 +18,44 @@ def unsupported(metadata: Mapping[str, bytes]) -> str | None:
     Metadata that are broken are left to zarr-python.
     """
     try:
-        said = json.loads(metadata["zarr.json"])
-        return _of_array(said) if said["node_type"] == "array" else None
+        document = json.loads(metadata["zarr.json"])
+        return _of_array(document) if document["node_type"] == "array" else None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
 
 
-def _of_array(said: Mapping[str, Any]) -> str | None:
+def _of_array(document: Mapping[str, Any]) -> str | None:
     import zarr
     from zarr.registry import get_codec_class
 
-    if (grid := said["chunk_grid"]["name"]) not in ("regular", GRID):
+    if (grid := document["chunk_grid"]["name"]) not in ("regular", GRID):
         return (
             f"has chunk grid {show(grid)}, and only arrays whose chunks all have one size are read: rewrite it with "
             "such chunks by a program that reads it"
         )
-    if transformers := said.get("storage_transformers"):
+    if transformers := document.get("storage_transformers"):
         return (
             f"has storage transformer {names(str(transformer['name']) for transformer in transformers)}, which "
             "zarr-python does not know: rewrite it without by the program that made it"
         )
-    for codec_name in names_of(said):
-        known = (
+    for codec_name in names_of(document):
+        classes = (
             [codec_name]
-            if any(codec.get("name") == codec_name for codec in said["codecs"])
+            if any(codec.get("name") == codec_name for codec in document["codecs"])
             else [codec_name, f"numcodecs.{codec_name}"]
         )
-        if not any(_is_known(get_codec_class, name) for name in known):
+        if not any(_is_known(get_codec_class, name) for name in classes):
             return (
                 f"has codec {show(codec_name)}, which zarr-python {zarr.__version__} does not have: install the "
                 "package that brings it, or a newer zarr-python"
             )
     if grid == GRID:
         return None
-    codecs, files = said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"]
+    codecs, files = document["codecs"], document["chunk_grid"]["configuration"]["chunk_shape"]
     # Shards that are not whole chunks by the specification either are refused with their sizes, when they are opened.
     check_shards(codecs, files)
-    order, left = without_transposes(codecs, len(files))
-    if not is_ordered(codecs, files) and not is_ordered(left, [files[k] for k in order]):
+    order, remaining_codecs = without_transposes(codecs, len(files))
+    if not is_ordered(codecs, files) and not is_ordered(remaining_codecs, [files[k] for k in order]):
         return (
             "has a transpose between shards and shards in those, which zarr-python does not read where their sizes "
             "differ: rewrite it by TensorStore, without the transpose"

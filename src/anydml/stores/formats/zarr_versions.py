@@ -37,21 +37,21 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
     import zarr
     from zarr.metadata.migrate_v3 import migrate_v2_to_v3
 
-    said = json.loads(metadata[".zarray"])
-    if [options.get("id") for options in said.get("filters") or ()] == [CODEC]:
-        return _third_of_texts(metadata, said, with_compressors)
+    old_document = json.loads(metadata[".zarray"])
+    if [options.get("id") for options in old_document.get("filters") or ()] == [CODEC]:
+        return _third_of_texts(metadata, old_document, with_compressors)
     if not with_compressors:
-        said["compressor"] = None
-    of_bytes = _of_bytes(said)
-    whole = in_memory({**metadata, ".zarray": json.dumps(said).encode()})
-    if said.get("fill_value") is None:
+        old_document["compressor"] = None
+    of_bytes = _of_bytes(old_document)
+    array = in_memory({**metadata, ".zarray": json.dumps(old_document).encode()})
+    if old_document.get("fill_value") is None:
         # Version 3 always has one; without one, missing chunks are read as having zarr-python's default, too.
-        kind = whole.metadata.dtype
-        said["fill_value"] = kind.to_json_scalar(kind.default_scalar(), zarr_format=2)
-        whole = in_memory({**metadata, ".zarray": json.dumps(said).encode()})
+        kind = array.metadata.dtype
+        old_document["fill_value"] = kind.to_json_scalar(kind.default_scalar(), zarr_format=2)
+        array = in_memory({**metadata, ".zarray": json.dumps(old_document).encode()})
     files: dict[str, Any] = {}
     with unwarned():
-        migrate_v2_to_v3(input_store=whole.store, output_store=zarr.storage.MemoryStore(files))
+        migrate_v2_to_v3(input_store=array.store, output_store=zarr.storage.MemoryStore(files))
     document = json.loads(files["zarr.json"].to_bytes())
     place = 1 + next(k for k, codec in enumerate(document["codecs"]) if codec["name"] == "bytes") if of_bytes else 0
     document["codecs"][place:place] = of_bytes
@@ -63,22 +63,22 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
     return {"zarr.json": json.dumps(document, indent=2).encode()}
 
 
-def _third_of_texts(metadata: Mapping[str, bytes], said: Json, with_compressors: bool) -> dict[str, bytes]:
+def _third_of_texts(metadata: Mapping[str, bytes], old_document: Json, with_compressors: bool) -> dict[str, bytes]:
     """The same for texts of any length: what an array of bytes would have, with the codec of texts."""
-    of_bytes = {**said, "dtype": "|u1", "fill_value": 0, "filters": None}
+    of_bytes = {**old_document, "dtype": "|u1", "fill_value": 0, "filters": None}
     document = json.loads(_third({**metadata, ".zarray": json.dumps(of_bytes).encode()}, with_compressors)["zarr.json"])
-    fill = said.get("fill_value")
+    fill = old_document.get("fill_value")
     document |= {"data_type": "string", "fill_value": fill if isinstance(fill, str) else ""}
-    document["codecs"] = [{"name": CODEC} if own["name"] == "bytes" else own for own in document["codecs"]]
+    document["codecs"] = [{"name": CODEC} if codec["name"] == "bytes" else codec for codec in document["codecs"]]
     return {"zarr.json": json.dumps(document, indent=2).encode()}
 
 
-def _of_bytes(said: Json) -> list[Json]:
+def _of_bytes(document: Json) -> list[Json]:
     """Take the last filters out of metadata of version 2 that are codecs of bytes in version 3, such as shuffle."""
     from zarr.abc.codec import BytesBytesCodec
     from zarr.registry import get_codec_class
 
-    codecs, filters = list[Json](), said.get("filters") or []
+    codecs, filters = list[Json](), document.get("filters") or []
     while filters:
         options = {**filters[-1]}
         name = f"numcodecs.{options.pop('id')}"
@@ -89,15 +89,15 @@ def _of_bytes(said: Json) -> list[Json]:
             break
         codecs.insert(0, {"name": name, "configuration": options})
         filters.pop()
-    said["filters"] = filters or None
+    document["filters"] = filters or None
     return codecs
 
 
 def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, bytes]:
     import zarr
 
-    said, array = json.loads(metadata["zarr.json"]), in_memory(metadata)
-    codecs, chunks = flat(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
+    document, array = json.loads(metadata["zarr.json"]), in_memory(metadata)
+    codecs, chunks = flat(document["codecs"], document["chunk_grid"]["configuration"]["chunk_shape"])
     order, filters, compressors = "C", list[Any](), list[Any]()
     at_elements = True
     for codec in codecs:
@@ -122,8 +122,8 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
             # The last one is the compressor; filters may be of bytes, too.
             filters += compressors
             compressors = [_numcodec(name, options)]
-    attributes: Json = dict(said.get("attributes") or {})
-    if any(names := said.get("dimension_names") or ()):
+    attributes: Json = dict(document.get("attributes") or {})
+    if any(names := document.get("dimension_names") or ()):
         attributes[DIMENSIONS] = names
     files: dict[str, Any] = {}
     dtype = as_stored(array.dtype, [codec for codec in codecs if codec["name"] == "bytes"] or codecs)

@@ -29,9 +29,9 @@ def entry_header(name: str, size: int, checksum: int, offset: int | None = None,
     wide += [offset] if offset is not None and offset >= FOUR_GIB else []
     extra = struct.pack(f"<2H{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""
     extra += struct.pack("<2sH", b"FB", padding - 4) + b"Z" * (padding - 4) if padding else b""
-    said = min(size, FOUR_GIB)
+    size_field = min(size, FOUR_GIB)
     is_utf_8 = 0 if name.isascii() else 1 << 11
-    fields = struct.pack("<5H3L2H", 45, is_utf_8, 0, 0, 33, checksum, said, said, len(path), len(extra))
+    fields = struct.pack("<5H3L2H", 45, is_utf_8, 0, 0, 33, checksum, size_field, size_field, len(path), len(extra))
     if offset is None:
         return b"PK\3\4" + fields + path + extra
     where = struct.pack("<3H2L", 0, 0, 0, 0, min(offset, FOUR_GIB))

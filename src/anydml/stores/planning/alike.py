@@ -57,7 +57,7 @@ class AlikeProgram(NamedTuple):
                     if are_wanted[operands[end]]:
                         yield renumbered(move, numbers)
 
-    def whole(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
+    def with_all_moves(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
         """The same program with a list of all moves."""
         if self.rest.moves:
             return self.rest

@@ -86,13 +86,13 @@ class BlockList(Sequence[Block]):
         return Block(group, operand, tuple(zip(ends[: 2 * rank : 2], ends[1 : 2 * rank : 2], strict=True)))
 
 
-def check_count(name: str, count: int, what: str, hint: str) -> None:
+def check_count(name: str, count: int, noun: str, hint: str) -> None:
     """Refuse more blocks or chunks than a plan can list.
 
     Raises:
         BindingError: there are too many.
     """
-    max_count = MAX_BLOCKS if what == "blocks" else MAX_CHUNKS
+    max_count = MAX_BLOCKS if noun == "blocks" else MAX_CHUNKS
     if count > max_count:
         written = f"{count}" if count < 10**15 else f"about {float(count):.0e}"
-        raise BindingError(f"{name}: the plan needs {written} {what}, but the maximum is {max_count}: {hint}", name)
+        raise BindingError(f"{name}: the plan needs {written} {noun}, but the maximum is {max_count}: {hint}", name)

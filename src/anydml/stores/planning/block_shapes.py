@@ -80,10 +80,10 @@ def requests(
     for level in range(len(sizes) + 1):
         inner = zip(sizes[level:], strides[level:], strict=True)
         length = sum((n - 1) * step for n, step in inner) + itemsize
-        count, wanted = math.prod(sizes[:level]), math.prod(sizes[level:]) * itemsize
-        if length != wanted and (not is_read or length > span):
+        count, run_bytes = math.prod(sizes[:level]), math.prod(sizes[level:]) * itemsize
+        if length != run_bytes and (not is_read or length > span):
             continue
-        spent = count * (cost.request + cost.byte * length + HERE.byte * wanted * (length != wanted))
+        spent = count * (cost.request + cost.byte * length + HERE.byte * run_bytes * (length != run_bytes))
         if spent < best[0]:
             best = spent, (level, count, length)
     return best[1]
@@ -97,21 +97,21 @@ def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN
 
 def parts(box: Box, itemsize: int, max_bytes: int) -> Iterator[Box]:
     """A box as parts of at most `most` bytes, cut along its outer axes first."""
-    sizes, left = sizes_of(box), size_of(box) * itemsize
+    sizes, part_bytes = sizes_of(box), size_of(box) * itemsize
     steps = [*sizes]
     for axis, size in enumerate(sizes):
-        if left <= max_bytes or not size:
+        if part_bytes <= max_bytes or not size:
             break
-        steps[axis] = max(1, size * max_bytes // left)
-        left = left // size * steps[axis]
+        steps[axis] = max(1, size * max_bytes // part_bytes)
+        part_bytes = part_bytes // size * steps[axis]
     ranges = [range(*span, step) if step else range(0) for span, step in zip(box, steps, strict=True)]
     for start in itertools.product(*ranges):
         yield tuple((low, min(end, low + step)) for low, (_, end), step in zip(start, box, steps, strict=True))
 
 
-def common_box(one: Box, other: Box) -> Box:
+def common_box(x: Box, y: Box) -> Box:
     """Return the intersection of two boxes."""
-    return tuple((max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(one, other, strict=True))
+    return tuple((max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(x, y, strict=True))
 
 
 def inside_box(part: Box, box: Box) -> Any:

@@ -171,14 +171,14 @@ def _extents(moves: Sequence[Move], side: Side) -> Array:
 def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     """The requests and moves of a block."""
     side = cut.side
-    known = group.moves_at(side, operand, cut.pitch)
-    if known is None:
+    group_moves = group.moves_at(side, operand, cut.pitch)
+    if group_moves is None:
         raise AssertionError(f"{cut} does not fit")
-    moves, extents = known
+    moves, extents = group_moves
     view, sizes = cut.view(group.sizes[operand]), sizes_of(area)
     low, high = (end * view.strides[0] for end in area[0])
     near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
-    whole, strides = math.prod(sizes), Layout.packed(sizes, 1).strides
+    element_count, strides = math.prod(sizes), Layout.packed(sizes, 1).strides
     inside = [
         with_end(part, side, in_box(end_of(part, side), part.sizes, view, area, strides, operand))
         for number in near
@@ -194,14 +194,17 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
         # What is moved lies between what is not, so that writes of both are long.
         straight = [None] * len(inside)
     transfers = [transfer for transfer in straight if transfer is not None]
-    left = [k for k, transfer in enumerate(straight) if transfer is None]
-    inside, waiting = [inside[k] for k in left], [number for number, k in enumerate(left) if are_read[k]]
+    staged_numbers = [k for k, transfer in enumerate(straight) if transfer is None]
+    inside, waiting = (
+        [inside[k] for k in staged_numbers],
+        [number for number, k in enumerate(staged_numbers) if are_read[k]],
+    )
     gap = cut.gap if side == "destination" else None
     if side == "source":
         transfers = [*adjacent(transfers)]
-    staged, placed, used = together([inside[k] for k in waiting], _other(side), gap)
+    staged, placed_moves, used = together([inside[k] for k in waiting], _other(side), gap)
     transfers += staged
-    for k, move in zip(waiting, placed, strict=True):
+    for k, move in zip(waiting, placed_moves, strict=True):
         inside[k] = move
     level, count, length = requests(view, area, False)
     rows = listed(offset_of(area, view.strides), sizes[:level], view.strides[:level])
@@ -214,9 +217,9 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
             spans, copied, used = copies_of_block(several, *area[0], cut.gap, used)
             written += sum(span.bytes for span in spans if span.is_direct) + int(copied.lengths.sum())
             transfers += spans
-        is_covered = written == whole and not group.is_ordered
-        return BlockIO(tuple(transfers), own_moves, (transfer,), (used, aligned(whole)), is_covered, copied)
-    return BlockIO((transfer,), own_moves, tuple(transfers), (aligned(whole), used), True)
+        is_covered = written == element_count and not group.is_ordered
+        return BlockIO(tuple(transfers), own_moves, (transfer,), (used, aligned(element_count)), is_covered, copied)
+    return BlockIO((transfer,), own_moves, tuple(transfers), (aligned(element_count), used), True)
 
 
 def _other(side: Side) -> Side:

@@ -89,13 +89,13 @@ class RunCopies:
         for to, at, length in zip(self.to.tolist(), self.at.tolist(), self.lengths.tolist(), strict=True):
             yield Move((), Access(self.destination, to, ()), Access(self.source, at, ()), length)
 
-    def inside(self, left: int, right: int) -> BufferCopies:
+    def inside(self, low: int, high: int) -> BufferCopies:
         """Copies to an interval of the destination, with offsets from the start of the interval."""
-        first, last = max(0, int(self.to.searchsorted(left, "right")) - 1), int(self.to.searchsorted(right))
+        first, last = max(0, int(self.to.searchsorted(low, "right")) - 1), int(self.to.searchsorted(high))
         to, at, lengths = (column[first:last] for column in (self.to, self.at, self.lengths))
-        start, stop = np.maximum(to, left), np.minimum(to + lengths, right)
-        some = stop > start
-        return BufferCopies((start - left)[some], (at + start - to)[some], (stop - start)[some])
+        start, stop = np.maximum(to, low), np.minimum(to + lengths, high)
+        are_inside = stop > start
+        return BufferCopies((start - low)[are_inside], (at + start - to)[are_inside], (stop - start)[are_inside])
 
 
 def copies_of(destination: int, source: int, to: Numbers, at: Numbers, length: int) -> RunCopies:
@@ -144,15 +144,15 @@ def staged_copies(
 
 
 def copies_of_block(
-    rows: Sequence[RunCopies], left: int, right: int, gap: int, base: int
+    rows: Sequence[RunCopies], low: int, high: int, gap: int, base: int
 ) -> tuple[list[Transfer], BufferCopies, int]:
     """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_copies`."""
     spans, copies = list[Transfer](), list[tuple[Numbers, Numbers, Numbers]]()
     for row in rows:
-        if row.to.size and row.to[0] < right and row.to[-1] + row.lengths[-1] > left:
-            in_block = row.inside(left, right)
-            more, direct, base = staged_copies(row.source, in_block, gap, base)
-            spans += more
+        if row.to.size and row.to[0] < high and row.to[-1] + row.lengths[-1] > low:
+            in_block = row.inside(low, high)
+            row_spans, direct, base = staged_copies(row.source, in_block, gap, base)
+            spans += row_spans
             copies.append(direct)
     none = np.empty(0, np.int64)
     return spans, BufferCopies(*(np.concatenate([none, *column]) for column in zip(*copies, strict=True)) if copies else

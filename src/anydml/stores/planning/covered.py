@@ -86,8 +86,8 @@ class ChunkCount:
         self._covered = Covered()
         self._is_estimate = False
 
-    def add(self, box: Box, whole: int = 1, looked: int = 1) -> None:
-        """Count those of a box, one of `looked` that stand for `whole`.
+    def add(self, box: Box, total: int = 1, looked: int = 1) -> None:
+        """Count those of a box, one of `looked` that stand for `total`.
 
         Raises:
             BindingError: there are too many of them.
@@ -95,19 +95,19 @@ class ChunkCount:
         layout = self._layout
         if layout.is_one:
             _, reads, length = requests(layout.packed, box, span=self._span, cost=self._cost)
-            self._reads += reads * whole // looked
-            self._bytes += reads * length * whole // looked
+            self._reads += reads * total // looked
+            self._bytes += reads * length * total // looked
             return
         ranges = [layout.span(axis, *interval) for axis, interval in enumerate(box)]
-        here = math.prod(high - low for low, high in ranges)
-        self._reads += here * whole // looked
+        chunk_count = math.prod(high - low for low, high in ranges)
+        self._reads += chunk_count * total // looked
         # Shards are files, however many chunks they have.
-        self._is_estimate = self._is_estimate or whole > looked or self._reads > MAX_CHUNKS
+        self._is_estimate = self._is_estimate or total > looked or self._reads > MAX_CHUNKS
         files = self._reads * math.prod(layout.chunk) // math.prod(layout.file)
         check_count(self._name, files, "chunks of what is read", MORE_MEMORY)
         if layout.is_plain:
-            self._bytes += size_of(box) * layout.dtype.itemsize * whole // looked
-        if layout.is_plain or self._is_estimate or not here:
+            self._bytes += size_of(box) * layout.dtype.itemsize * total // looked
+        if layout.is_plain or self._is_estimate or not chunk_count:
             return
         # Chunks are numbered in C order: those along the last axis that a box has a part of, with all of the axes after
         # it, are a run.

@@ -107,15 +107,15 @@ def boxes_in(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Itera
         area: the box.
     """
     end = end_of(move, side)
-    left = [(size, stride, k) for k, (size, stride) in enumerate(zip(move.sizes, end.strides, strict=True))]
+    remaining = [(size, stride, k) for k, (size, stride) in enumerate(zip(move.sizes, end.strides, strict=True))]
     at, part_boxes = end.offset, []
     for pitch, (low, high) in zip(pitches, area, strict=False):
-        matching = [(size, stride // pitch, k) for size, stride, k in left if stride % pitch == 0]
-        left = [entry for entry in left if entry[1] % pitch]
+        matching = [(size, stride // pitch, k) for size, stride, k in remaining if stride % pitch == 0]
+        remaining = [entry for entry in remaining if entry[1] % pitch]
         row, at = divmod(at, pitch)
         part_boxes.append([*_boxes(_nested(matching), row, low, high)])
-    left.append((move.element_size, 1, len(move.sizes)))
-    part_boxes.append([*_boxes(_nested(left), at, *area[-1])])
+    remaining.append((move.element_size, 1, len(move.sizes)))
+    part_boxes.append([*_boxes(_nested(remaining), at, *area[-1])])
     for boxes in itertools.product(*part_boxes):
         yield {k: span for box in boxes for k, span in box.items()}
 

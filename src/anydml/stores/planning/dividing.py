@@ -34,7 +34,7 @@ def divided(
         fits = (sources == sources[:, :1]).all(1) & (places.size[writers.outputs] <= max_bytes)
         fits &= ~are_alone[writers.outputs] & all(can_be_cut(move, "source") for move in writers.moves)
         for number in np.unique(sources[fits, 0]).tolist():
-            by_source.setdefault(number, []).append(writers.some(fits & (sources[:, 0] == number)))
+            by_source.setdefault(number, []).append(writers.of_outputs(fits & (sources[:, 0] == number)))
     for source, of_source in by_source.items():
         outputs = np.concatenate([writers.outputs for writers in of_source])
         files = np.unique(places.file[outputs])
@@ -58,7 +58,7 @@ def divide(
     begins = starts[firsts]
     spaced = [*spaced_moves(all_writers, places, lambda outputs: places.file[outputs],
                        lambda inputs: np.searchsorted(begins, places.offset[inputs], "right") - 1)]  # fmt: skip
-    moved = [own for moves in spaced for own in moves.moves()]
+    moved = [move for moves in spaced for move in moves.moves()]
     if len(moved) * MAX_UNEVEN > max(8192, sum(moves.to.size for moves in spaced)):
         return
     if not all(can_be_cut(simple, "source") for _, move in moved for simple in simplify([move])):
@@ -66,18 +66,18 @@ def divide(
     spans = dict[GroupAndFile, tuple[int, int]]()
     for key, move in moved:
         low, high = extent(move.destination, move.sizes, move.element_size)
-        known = spans.get(key, (low, high))
-        spans[key] = min(low, known[0]), max(high, known[1])
+        span = spans.get(key, (low, high))
+        spans[key] = min(low, span[0]), max(high, span[1])
     outputs = np.concatenate([writers.outputs for writers in all_writers])
     unit = int(places.unit[outputs].max())
-    some = {int(places.file[output]): int(output) - places.inputs for output in outputs[::-1]}
+    example_outputs = {int(places.file[output]): int(output) - places.inputs for output in outputs[::-1]}
     first += len(intervals)
     stops = np.append(ends[firsts[1:] - 1], ends[-1])
     for k, (low, high) in enumerate(zip(begins.tolist(), stops.tolist(), strict=True)):
         intervals[first + k] = places.part(source, low, high - low, unit)
     numbers = {key: number for number, key in enumerate(spans, first + begins.size)}
     for key, (low, high) in spans.items():
-        intervals[numbers[key]] = places.part(key[0], low, high - low, unit, some[key[0]])
+        intervals[numbers[key]] = places.part(key[0], low, high - low, unit, example_outputs[key[0]])
     for key, move in moved:
         end, read = move.destination, move.reads
         yield move._replace(

@@ -79,7 +79,7 @@ class FileBlocking(Blocking):
     @property
     def program(self) -> Program:
         """See `Blocking.program`."""
-        return self._program.whole(self._inputs, self._outputs)
+        return self._program.with_all_moves(self._inputs, self._outputs)
 
     def _cut(self) -> None:
         """Decide how all work is cut."""
@@ -111,10 +111,10 @@ class FileBlocking(Blocking):
                 counts = Counter[str]()
                 grid = cut.view(group.sizes[operand]).sizes
                 wholes: Iterable[Box] = boxes_of(grid, cut.block)
-                whole = looked = 1
+                total = looked = 1
                 if few is not None and block_count(grid, cut.block) > few:
-                    self.is_estimate, wholes = True, (some := [*boxes_of(grid, cut.block, SAMPLED_BLOCKS)])
-                    whole, looked = group.sizes[operand], sum(map(size_of, some))
+                    self.is_estimate, wholes = True, (sampled := [*boxes_of(grid, cut.block, SAMPLED_BLOCKS)])
+                    total, looked = group.sizes[operand], sum(map(size_of, sampled))
                 for block, io in blocks_of(number, operand, wholes, group, cut, self.most, block_ios):
                     blocks.append(block)
                     counts["blocks"] += 1
@@ -130,7 +130,7 @@ class FileBlocking(Blocking):
                         counts["writes"] += transfer.file.size
                         counts["bytes_written"] += transfer.bytes
                     largest = max(largest, io.held)
-                totals.update({what: count_seen * whole // looked for what, count_seen in counts.items()})
+                totals.update({noun: count_seen * total // looked for noun, count_seen in counts.items()})
         distinct = sum(lies.in_file(covered_file.size) for lies, covered_file in covered.values())
         if self.is_estimate:
             distinct = min(totals["bytes_read"], sum(self.intervals[k].in_file(self.intervals[k].size) for k in read))
@@ -140,18 +140,18 @@ class FileBlocking(Blocking):
 
     def block_ios(self) -> Callable[[int, int, Box], BlockIO]:
         """A function that returns requests and moves of a block, by its group, operand and area."""
-        known: dict[tuple[int, int, Box], BlockIO] = {}
+        cached: dict[tuple[int, int, Box], BlockIO] = {}
         several = Counter(group.kind for group in self.groups)
 
         def io_of(number: int, operand: int, area: Box) -> BlockIO:
             kind = self.groups[number].kind
-            io = known.get((kind, operand, area))
+            io = cached.get((kind, operand, area))
             if io is None:
                 io = block_io(self.kinds[kind], self.cuts[kind], operand, area)
                 if several[kind] > 1 and io.places <= MAX_PLACES:
-                    if len(known) == MAX_KEPT:
-                        known.clear()
-                    known[kind, operand, area] = io
+                    if len(cached) == MAX_KEPT:
+                        cached.clear()
+                    cached[kind, operand, area] = io
             return io
 
         return io_of

@@ -38,17 +38,19 @@ def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
     Raises:
         BindingError: one cannot be read.
     """
-    known = sorted({path for path in paths if isinstance(path, Path)})
-    return dict(zip(known, _each(identity, known), strict=True))
+    distinct = sorted({path for path in paths if isinstance(path, Path)})
+    return dict(zip(distinct, _each(identity, distinct), strict=True))
 
 
-def identities_of_stores(name: str, stores: Iterable[Any], more: Iterable[object] = ()) -> dict[Path, tuple[Any, ...]]:
+def identities_of_stores(
+    name: str, stores: Iterable[Any], further: Iterable[object] = ()
+) -> dict[Path, tuple[Any, ...]]:
     """Identities of the files of stores, and of those that say where their elements lie.
 
     Args:
         name: of the plan, for errors.
         stores: `Store` objects or Zarr arrays.
-        more: further values, of which paths are taken.
+        further: further values, of which paths are taken.
 
     Raises:
         BindingError: one cannot be read, or has changed since its header was read.
@@ -60,9 +62,9 @@ def identities_of_stores(name: str, stores: Iterable[Any], more: Iterable[object
         *files.values(),
         *(described_file for described in beside.values() for described_file in described),
     ]
-    identities = identities_of([*(path for path, _ in described_files), *more])
-    for path, seen in described_files:
-        if seen not in (None, identities[path]):
+    identities = identities_of([*(path for path, _ in described_files), *further])
+    for path, state in described_files:
+        if state not in (None, identities[path]):
             raise _changed(name, path)
     return identities
 
@@ -102,13 +104,13 @@ def _of_folder(path: Path) -> tuple[int, int]:
     count, total = 0, 0
     waiting, start = [str(path)], len(str(path))
     # Symbolic links may form a circle.
-    seen: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()
     while waiting:
         folder = waiting.pop()
-        known = os.stat(folder)
-        if (known.st_dev, known.st_ino) in seen:
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in visited:
             continue
-        seen.add((known.st_dev, known.st_ino))
+        visited.add((status.st_dev, status.st_ino))
         with os.scandir(folder) as inside:
             for name in inside:
                 if name.is_dir():

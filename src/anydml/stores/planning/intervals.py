@@ -102,8 +102,8 @@ class Places(NamedTuple):
         read = [casts.get(k) or store.path for k, store in enumerate(inputs)]
         # By id, because hashing a path is slow.
         distinct = {id(file): file for file in read} | {id(file.path): file.path for file in outputs.files}
-        known = {file: k for k, file in enumerate(dict.fromkeys(distinct.values()))}
-        numbers = {number: known[file] for number, file in distinct.items()}
+        file_numbers = {file: k for k, file in enumerate(dict.fromkeys(distinct.values()))}
+        numbers = {number: file_numbers[file] for number, file in distinct.items()}
         of_outputs = np.array([numbers[id(file.path)] for file in outputs.files], np.int32)
         offset = np.array([store.offset for store in inputs], np.int64)
         offset[[*casts]] = [cast.place(inputs[k].offset) for k, cast in casts.items()]
@@ -111,7 +111,7 @@ class Places(NamedTuple):
         size = np.array([math.prod(store.shape) for store in inputs], np.int64) * unit
         between = {numbers[id(file.path)]: file.others for file in outputs.files if file.others}
         return cls(
-            [*known],
+            [*file_numbers],
             np.concatenate([np.array([numbers[id(path)] for path in read], np.int32), of_outputs[outputs.file]]),
             np.concatenate([offset, outputs.offset]),
             np.concatenate([size, outputs.size]),
@@ -136,11 +136,11 @@ class Places(NamedTuple):
     def are_filled(self, files: Numbers, starts: Numbers, stops: Numbers) -> Array:
         """Whether all bytes of intervals of files are known ones beside arrays."""
         is_filled: Array = starts == stops
-        for number, known in self.between.items():
+        for number, known_bytes in self.between.items():
             empty = np.flatnonzero((files == number) & ~is_filled)
             if not empty.size:
                 continue
-            first, sizes = known.offsets, known.sizes
+            first, sizes = known_bytes.offsets, known_bytes.sizes
             before = np.cumsum(sizes) - sizes
 
             def known_until(at: Numbers) -> Numbers:

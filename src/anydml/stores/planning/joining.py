@@ -39,7 +39,7 @@ class JoinedOutputs(NamedTuple):
 
 def joined(
     alike: Sequence[AlikeMoves],
-    taken: Iterable[int],
+    lookup_outputs: Iterable[int],
     places: Places,
     first: int,
     max_bytes: int,
@@ -51,14 +51,14 @@ def joined(
 
     Args:
         alike: all moves, simplified, without lookups; an output is in one set.
-        taken: numbers of outputs that other moves write as well.
+        lookup_outputs: numbers of outputs that other moves write as well.
         places: of all arrays.
         first: number of the first new operand.
         max_bytes: of a small output.
         max_divided: of one that is written as its source is read.
     """
     are_alone = np.zeros(places.size.size, bool)
-    are_alone[[*taken]] = True
+    are_alone[[*lookup_outputs]] = True
     by_file: dict[int, list[Writers]] = {}
     intervals, moves, read = dict[int, Interval](), list[Move](), set[int]()
     all_writers = [*writers_of(alike, places)]
@@ -68,17 +68,17 @@ def joined(
     ]  # fmt: skip
     are_divided = np.zeros(places.size.size, bool)
     for source, of_source in divided(copying, are_alone, places, max_divided):
-        if more := [*divide(of_source, source, places, first, intervals)]:
-            moves += more
-            read |= {move.reads.operand for move in more}
+        if divided_moves := [*divide(of_source, source, places, first, intervals)]:
+            moves += divided_moves
+            read |= {move.reads.operand for move in divided_moves}
             are_divided[np.concatenate([writers.outputs for writers in of_source])] = True
-    for whole, is_sound in all_writers:
-        writers = whole.some(~are_divided[whole.outputs])
+    for all_of_group, is_sound in all_writers:
+        writers = all_of_group.of_outputs(~are_divided[all_of_group.outputs])
         outputs = writers.outputs
         are_alone[outputs] |= not is_sound or (bool(writers.moves) & (places.size[outputs] > max_bytes))
         files = np.where(are_alone[outputs], -1, places.file[outputs])
         for number in np.unique(files[files >= 0]).tolist():
-            by_file.setdefault(number, []).append(writers.some(files == number))
+            by_file.setdefault(number, []).append(writers.of_outputs(files == number))
     joined_outputs = JoinedOutputs({*np.flatnonzero(are_alone & ~are_divided).tolist()}, [], [], intervals, read)
     for of_file in by_file.values():
         moves += _join_file(of_file, places, first, joined_outputs)
@@ -97,13 +97,13 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
     are_rows = [are_many and copies.are_few_runs for copies in spaced]
     runs = [copies for copies, is_row in zip(spaced, are_rows, strict=True) if is_row]
     copied = [*_sorted(chain(_runs(writers, places, ends_of), map(SpacedMoves.runs, runs)))]
-    others = [own for copies, is_row in zip(spaced, are_rows, strict=True) if not is_row for own in copies.moves()]
+    others = [move for copies, is_row in zip(spaced, are_rows, strict=True) if not is_row for move in copies.moves()]
     ends = [(*key, int(np.min(at)), int(np.max(at + lengths))) for key, _, at, lengths in copied]
     ends += [(*key, *extent(move.reads, move.sizes, move.element_size)) for key, move in others if key[1] >= 0]
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     for group, file, low, high in ends:
-        known = spans.get((group, file), (low, high))
-        spans[group, file] = min(low, known[0]), max(high, known[1])
+        span = spans.get((group, file), (low, high))
+        spans[group, file] = min(low, span[0]), max(high, span[1])
     first += len(outputs.intervals)
     outputs.intervals.update((first + k, interval) for k, interval in enumerate(wholes))
     numbers = {key: number for number, key in enumerate(spans, first + len(wholes))}
@@ -140,8 +140,11 @@ def _sorted(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbe
     group, file, to, at, lengths = (np.concatenate(columns.pop(0)) for _ in range(len(columns)))
     order = np.lexsort((to, file, group))
     begins = np.flatnonzero((np.diff(group[order], prepend=-1) != 0) | (np.diff(file[order], prepend=-1) != 0))
-    for some in np.split(order, begins)[1:]:
-        yield (int(group[some[0]]), int(file[some[0]])), *_continued(to[some], at[some], lengths[some])
+    for run_numbers in np.split(order, begins)[1:]:
+        yield (
+            (int(group[run_numbers[0]]), int(file[run_numbers[0]])),
+            *_continued(to[run_numbers], at[run_numbers], lengths[run_numbers]),
+        )
 
 
 def _groups(operands: Numbers, places: Places) -> list[Numbers]:

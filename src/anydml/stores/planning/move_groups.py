@@ -66,18 +66,19 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
     alike = program.alike
     if any(move.has_lookups for group in alike for move in group.moves):
         # What looks elements up writes no byte twice: values are partitioned by their pieces.
-        all_moves = [*resolved(program.whole(inputs, outputs), reader_of(program.name, inputs, constants, free))]
+        reader = reader_of(program.name, inputs, constants, free)
+        all_moves = [*resolved(program.with_all_moves(inputs, outputs), reader)]
         alike = [AlikeMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
         tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
-    taken = {table.destination for table in tables}
+    lookup_outputs = {table.destination for table in tables}
     max_divided = MAX_DIVIDED if free >= MIN_FREE else 0
     alone, several, copies, intervals, divided = joined(
-        alike, taken, places, count + len(constants), min(MAX_SHARED_OUTPUT, free // 16), max_divided
+        alike, lookup_outputs, places, count + len(constants), min(MAX_SHARED_OUTPUT, free // 16), max_divided
     )
-    left = [*program._replace(alike=alike).moves(count, alone)]
-    intervals |= {k: places.interval(k, k) for k in _used(left, tables) if k < count}
+    single_moves = [*program._replace(alike=alike).moves(count, alone)]
+    intervals |= {k: places.interval(k, k) for k in _used(single_moves, tables) if k < count}
     groups, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()
-    for group_moves, rows in _apart([*left, *several], [*tables, *copies], intervals):
+    for group_moves, rows in _apart([*single_moves, *several], [*tables, *copies], intervals):
         if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in group_moves):
             raise BindingError(
                 f"{program.name}: it reads its own output, which plans over files do not support: use a fused function"

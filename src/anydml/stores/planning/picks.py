@@ -111,15 +111,15 @@ class Pick(NamedTuple):
         order = np.argsort(cells, kind="stable")
         for numbers in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
             own_at = [coordinates[numbers] for coordinates in at]
-            low = [int(coordinates.min()) + more for coordinates, more in zip(own_at, below, strict=True)]
-            high = [int(coordinates.max()) + more for coordinates, more in zip(own_at, above, strict=True)]
+            low = [int(coordinates.min()) + change for coordinates, change in zip(own_at, below, strict=True)]
+            high = [int(coordinates.max()) + change for coordinates, change in zip(own_at, above, strict=True)]
             yield PickedBox(box_between(low, high, layout.sizes), own_at, rest[numbers], numbers)
 
     def moved(
         self,
         picked: PickedBox,
         to: Access,
-        held: Box,
+        read_box: Box,
         strides: Sequence[int],
         source: Access,
         add: Callable[[Array], int],
@@ -129,14 +129,14 @@ class Pick(NamedTuple):
         Args:
             picked: the elements.
             to: the destination in memory.
-            held: the box of the input that is in memory.
+            read_box: the box of the input that is in memory.
             strides: of its axes in memory.
             source: that memory, with a stride per dimension of the move.
             add: adds an operand, and returns its number.
         """
         goes = distances(self.shift.shape, [to.strides[k] for k in self.by])[self.is_kept][picked.numbers]
         comes = picked.rest.copy()
-        for coordinates, (low, _), stride in zip(picked.at, held, strides, strict=True):
+        for coordinates, (low, _), stride in zip(picked.at, read_box, strides, strict=True):
             comes += (coordinates - low) * stride
         others = [k for k in range(len(self.move.sizes)) if k not in self.by]
         ends = []
@@ -168,15 +168,15 @@ def reach(sizes: Sequence[int], ways: Sequence[Sequence[int]], rank: int) -> tup
 
 def box_between(low: Sequence[int], high: Sequence[int], sizes: Sequence[int]) -> Box:
     """The box from the smallest to the largest coordinates; where these run on in other rows, it has whole rows."""
-    whole = len(sizes)
+    axis_count = len(sizes)
     low, high = [*low], [*high]
     for axis in reversed(range(1, len(sizes))):
         if low[axis] < 0 or high[axis] >= sizes[axis]:
             low[axis - 1] += low[axis] // sizes[axis]
             high[axis - 1] += high[axis] // sizes[axis]
-            whole = axis
-    if whole:
+            axis_count = axis
+    if axis_count:
         # Dimensions do not end together where that would be outside.
         low[0], high[0] = max(0, low[0]), min(sizes[0] - 1, high[0])
-    inside = [(first, last + 1) for first, last in zip(low[:whole], high[:whole], strict=True)]
-    return (*inside, *((0, size) for size in sizes[whole:]))
+    inside = [(first, last + 1) for first, last in zip(low[:axis_count], high[:axis_count], strict=True)]
+    return (*inside, *((0, size) for size in sizes[axis_count:]))

@@ -14,7 +14,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.located import real_path
 from anydml.moves import Program
-from anydml.stores.formats.columns import made
+from anydml.stores.formats.columns import content_bytes
 from anydml.stores.formats.inside_files import Inside
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Content, NewFile, Target
@@ -164,7 +164,7 @@ class Planned:
             state.update(repr((real_path(array.path), sorted(array.metadata.items()))).encode())
         for path, content in self.others.items():
             state.update(repr(real_path(path)).encode())
-            state.update(repr(content).encode() if isinstance(content, Path) else made(content))
+            state.update(repr(content).encode() if isinstance(content, Path) else content_bytes(content))
         return state.hexdigest()
 
     def __str__(self) -> str:

@@ -128,11 +128,11 @@ def adjacent(writes: Iterable[Transfer]) -> Iterator[Transfer]:
 
 def direct(move: Move, side: Side) -> Transfer | None:
     """Requests for one end of a move straight into the buffer of the other end; None if they would be short."""
-    here, there = end_of(move, side), end_of(move, "source" if side == "destination" else "destination")
+    end, opposite = end_of(move, side), end_of(move, "source" if side == "destination" else "destination")
     length = move.element_size
     if length < (SCATTERED if can_scatter() else DIRECT):
         return None
-    sizes, strides = move.sizes, tuple(map(abs, here.strides))
+    sizes, strides = move.sizes, tuple(map(abs, end.strides))
     varying = [k for k in sorted(range(len(sizes)), key=lambda k: -strides[k]) if sizes[k] > 1]
     runs, outer = 1, [*varying]
     while outer and can_scatter() and strides[outer[-1]] == length * runs:
@@ -141,10 +141,10 @@ def direct(move: Move, side: Side) -> Transfer | None:
         return None
     if side == "source" and runs > MAX_RUNS_AT_ONCE and length * MAX_RUNS_AT_ONCE < LONG_SCATTERED_READ:
         return None
-    descending = [k for k in varying if here.strides[k] < 0]
+    descending = [k for k in varying if end.strides[k] < 0]
     if descending:
-        here, there = _reversed(here, sizes, descending), _reversed(there, sizes, descending)
-    return transfer_of(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, varying), length, True, runs)
+        end, opposite = _reversed(end, sizes, descending), _reversed(opposite, sizes, descending)
+    return transfer_of(end.operand, _offsets(end, sizes, outer), _offsets(opposite, sizes, varying), length, True, runs)
 
 
 def _reversed(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
@@ -171,7 +171,7 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
         TooManyRunsError: there are too many.
     """
     transfers: list[Transfer] = []
-    placed = [*moves]
+    placed_moves = [*moves]
     used = runs = 0
     for cluster in _clusters(moves, side):
         ends = [end_of(moves[k], side) for k in cluster]
@@ -181,16 +181,16 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
             first, second = np.array([low], np.int64), np.array([used], np.int64)
             transfers.append(transfer_of(ends[0].operand, first, second, high - low))
             for k, end in zip(cluster, ends, strict=True):
-                placed[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + used))
+                placed_moves[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + used))
             used += aligned(high - low)
             continue
         for k in cluster:
-            transfer, placed[k], used = staged(moves[k], side, gap or 0, used)
+            transfer, placed_moves[k], used = staged(moves[k], side, gap or 0, used)
             transfers.append(transfer)
             runs += transfer.buffer.size
             if runs > MAX_RUNS:
                 raise TooManyRunsError(runs)
-    return transfers, placed, used
+    return transfers, placed_moves, used
 
 
 def _clusters(moves: Sequence[Move], side: Side) -> list[list[int]]:
@@ -213,11 +213,11 @@ def _clusters(moves: Sequence[Move], side: Side) -> list[list[int]]:
 
 def _is_worth_it(moves: Sequence[Move], side: Side, span: int, gap: int | None) -> bool:
     """Whether one request for all bytes of the moves is better than several."""
-    needed = 0
+    used_bytes = 0
     for move in moves:
         steps = zip(move.sizes, end_of(move, side).strides, strict=True)
-        needed += move.element_size * math.prod(size for size, stride in steps if stride)
-    return span == needed if gap is None else span <= needed + needed // 4 + gap
+        used_bytes += move.element_size * math.prod(size for size, stride in steps if stride)
+    return span == used_bytes if gap is None else span <= used_bytes + used_bytes // 4 + gap
 
 
 def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move, int]:
@@ -242,9 +242,9 @@ def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move,
     offset = base + sum((n - 1) * -s for n, s in zip(move.sizes, strides, strict=True) if s < 0 and n > 1)
     packed = Access(end.operand, base, tuple(map(abs, strides)))
     first, second = _offsets(forwards, move.sizes, outer), _offsets(packed, move.sizes, outer)
-    placed = with_end(move, side, Access(end.operand, offset, tuple(strides)))
+    placed_move = with_end(move, side, Access(end.operand, offset, tuple(strides)))
     used = base + aligned(length * math.prod(move.sizes[k] for k in outer))
-    return transfer_of(end.operand, first, second, length), placed, used
+    return transfer_of(end.operand, first, second, length), placed_move, used
 
 
 def aligned(size: int) -> int:

@@ -43,7 +43,7 @@ class Writers(NamedTuple):
         columns = sorted({move.reads.operand for move in self.moves} | {run[1] for run in self.runs})
         return self.sets[:, columns]
 
-    def some(self, which: Array) -> Writers:
+    def of_outputs(self, which: Array) -> Writers:
         """Return the writers of some outputs."""
         return self if which.all() else self._replace(sets=self.sets[which])
 

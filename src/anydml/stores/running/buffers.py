@@ -20,12 +20,12 @@ class Buffers:
     @contextmanager
     def lent(self, size: int) -> Iterator[Array]:
         """A buffer of some bytes, which nobody else has meanwhile; it has whatever was in it."""
-        whole = self._free.pop() if self._free else None
-        if whole is None or whole.size < size:
+        buffer = self._free.pop() if self._free else None
+        if buffer is None or buffer.size < size:
             # The smaller one is no more, so that there are as many as were lent at once.
-            whole = None
-            whole = np.frombuffer(mmap.mmap(-1, max(1, size)), np.uint8)
+            buffer = None
+            buffer = np.frombuffer(mmap.mmap(-1, max(1, size)), np.uint8)
         try:
-            yield whole[:size]
+            yield buffer[:size]
         finally:
-            self._free.append(whole)
+            self._free.append(buffer)

@@ -86,9 +86,11 @@ class ChunkWriter:
             raise_if_short(error)
             raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
         if self._shards is not None:
-            seen = elements.copy() if self._back.is_read(chunk) else None
-            for number, whole in self._shards.put(tuple(chunk), None if is_left_out else data.cast("B"), seen):
-                self._back.check(number, whole)
+            copied = elements.copy() if self._back.is_read(chunk) else None
+            for number, file_elements in self._shards.put(
+                tuple(chunk), None if is_left_out else data.cast("B"), copied
+            ):
+                self._back.check(number, file_elements)
             return
         if is_left_out:
             self._back.check(chunk, elements)

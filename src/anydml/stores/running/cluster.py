@@ -16,7 +16,7 @@ from typing import Any
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
-from anydml.stores.formats.inside_files import whole
+from anydml.stores.formats.inside_files import absolute_path
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.formats.targets import Targets
 from anydml.stores.planning.planned import Planned
@@ -161,25 +161,25 @@ def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[lis
 def _everywhere(plan: Planned) -> Planned:
     """The plan with absolute paths."""
     moved_plan: Any = copy.copy(plan)
-    moved_plan.inputs = tuple(replace(store, path=whole(store.path)) for store in plan.inputs)
+    moved_plan.inputs = tuple(replace(store, path=absolute_path(store.path)) for store in plan.inputs)
     if isinstance(plan.outputs, Targets):
-        moved_plan.outputs = plan.outputs.with_paths(whole)
+        moved_plan.outputs = plan.outputs.with_paths(absolute_path)
         moved_plan.files = tuple(moved_plan.outputs.files)
     else:
         files: dict[int, NewFile] = {}
 
         def target(output: Any) -> Any:
             if not isinstance(output, Target):
-                return replace(output, path=whole(output.path))
-            file = files.setdefault(id(output.file), replace(output.file, path=whole(output.file.path)))
+                return replace(output, path=absolute_path(output.path))
+            file = files.setdefault(id(output.file), replace(output.file, path=absolute_path(output.file.path)))
             return replace(output, file=file)
 
         moved_plan.outputs = tuple(map(target, plan.outputs))
         moved_plan.files = tuple(files.values())
         moved_plan.arrays = tuple(output for output in moved_plan.outputs if not isinstance(output, Target))
-    moved_plan.folder = None if plan.folder is None else whole(plan.folder)
-    moved_plan.others = {whole(path): content for path, content in plan.others.items()}
-    moved_plan.blocking = plan.blocking.with_paths(whole)
+    moved_plan.folder = None if plan.folder is None else absolute_path(plan.folder)
+    moved_plan.others = {absolute_path(path): content for path, content in plan.others.items()}
+    moved_plan.blocking = plan.blocking.with_paths(absolute_path)
     return moved_plan  # type: ignore[no-any-return]
 
 

@@ -154,26 +154,26 @@ class _Comparer:
     def write(self, part: Box, flat: Array) -> None:
         """Compare a part from its buffer."""
         kind, shape = word(self._dtype.itemsize), sizes_of(part)
-        there = np.empty(shape, kind)
-        for task in self._reader.reads(part, there):
+        stored = np.empty(shape, kind)
+        for task in self._reader.reads(part, stored):
             task()
-        here = flat.view(kind).reshape(shape)
+        computed = flat.view(kind).reshape(shape)
         if self._moved != self._dtype:
-            here = here.view(self._moved).astype(self._dtype).view(kind)
-        rows = [np.ravel(rows_here).view(np.uint8).reshape(-1, kind.itemsize) for rows_here in (here, there)]
+            computed = computed.view(self._moved).astype(self._dtype).view(kind)
+        rows = [np.ravel(rows_here).view(np.uint8).reshape(-1, kind.itemsize) for rows_here in (computed, stored)]
         differing = rows[0] != rows[1]
         if not differing.any():
             return
         at = np.flatnonzero(differing.any(1))
         local = np.unravel_index(int(at[0]), shape)
         index = tuple(int(k) + low for k, (low, _) in zip(local, part, strict=True))
-        ends = [data[local].tobytes() for data in (here, there)]
-        found = [np.frombuffer(end, self._dtype) for end in ends]
-        values = [repr(str(texts_of(one)[0])[:80]) if is_text(self._dtype) else str(one[0]) for one in found]
+        ends = [data[local].tobytes() for data in (computed, stored)]
+        pair = [np.frombuffer(end, self._dtype) for end in ends]
+        values = [repr(str(texts_of(value)[0])[:80]) if is_text(self._dtype) else str(value[0]) for value in pair]
         if values[0] == values[1]:
             values = [end.hex()[:80] for end in ends]
         with self._lock:
-            first = known = self.found
+            first = earlier = self.found
             if first is None or index < first.index:
                 first = Unequal(index, (values[0], values[1]), 0)
-            self.found = replace(first, count=at.size + (known.count if known else 0))
+            self.found = replace(first, count=at.size + (earlier.count if earlier else 0))

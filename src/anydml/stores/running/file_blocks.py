@@ -84,15 +84,17 @@ class FileBlocks(BlocksWriter):
         number = operands[transfer.operand]
         if (output := self._blocking.intervals[number].output) is None:
             return
-        known, base = self.plan.outputs[output].file.others, self._files[number][1]
+        other_bytes, base = self.plan.outputs[output].file.others, self._files[number][1]
         for at, start, size in zip(
             (transfer.file + base).tolist(), transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True
         ):
-            k = max(0, bisect(known, at, key=itemgetter(0)) - 1)
-            while k < len(known) and (first := known[k][0]) < at + size:
-                low, high = max(first, at), min(first + len(known[k][1]), at + size)
+            k = max(0, bisect(other_bytes, at, key=itemgetter(0)) - 1)
+            while k < len(other_bytes) and (first := other_bytes[k][0]) < at + size:
+                low, high = max(first, at), min(first + len(other_bytes[k][1]), at + size)
                 if low < high:
-                    written[start + low - at : start + high - at].data[:] = known[k][1][low - first : high - first]
+                    written[start + low - at : start + high - at].data[:] = other_bytes[k][1][
+                        low - first : high - first
+                    ]
                 k += 1
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:

@@ -117,7 +117,7 @@ class Journal:
                 self._write(f"synced {self._count}")
                 os.fsync(self._file)
 
-    def whole(self) -> None:
+    def mark_synced(self) -> None:
         """Record that everything is synced to the disk."""
         self._write("whole")
         os.fsync(self._file)

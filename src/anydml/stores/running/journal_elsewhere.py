@@ -169,7 +169,7 @@ class JournalElsewhere:
                 self._ranges.append((block, block + 1))
             self._count, self._is_new = self._count + 1, True
 
-    def whole(self) -> None:
+    def mark_synced(self) -> None:
         """Record that everything is written but the metadata.
 
         Raises:

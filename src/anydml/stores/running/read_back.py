@@ -51,12 +51,12 @@ class ReadBack:
         """Whether a chunk is one of those that are read back."""
         return tuple(number) in self._numbers
 
-    def check(self, number: Sequence[int], whole: Array) -> None:
+    def check(self, number: Sequence[int], elements: Array) -> None:
         """Compare the chunks of a file with what was written, if it is one of those that are read back.
 
         Args:
             number: of the file, along each axis.
-            whole: its elements, with those outside the array.
+            elements: its elements, with those outside the array.
 
         Raises:
             ModelError: other elements are read.
@@ -66,27 +66,27 @@ class ReadBack:
         box = self.layout.box(number)
         if self.layout.edges is not None:
             with self._lock:
-                self._compare(box, whole[tuple(slice(0, e - a) for a, e in box)], number)
+                self._compare(box, elements[tuple(slice(0, e - a) for a, e in box)], number)
             return
         for runs in {self._inner(box, False), self._inner(box, True)}:
             inside = tuple(slice(a - low, e - low) for (a, e), (low, _) in zip(runs, box, strict=True))
             with self._lock:
-                self._compare(runs, np.ascontiguousarray(whole[inside]))
+                self._compare(runs, np.ascontiguousarray(elements[inside]))
 
     def _inner(self, box: Box, at_end: bool) -> Box:
         """The first or last chunk of a box, which may be a shard; of plain elements not more than `PLAIN` bytes."""
-        found = [
+        inner_box = [
             (a + (e - a - 1) // size * size, e) if at_end else (a, min(a + size, e))
             for (a, e), size in zip(box, self.layout.inner, strict=True)
         ]
-        size = math.prod(e - a for a, e in found) * self.layout.dtype.itemsize
-        for axis, (a, e) in enumerate(found if self.layout.is_plain else ()):
+        size = math.prod(e - a for a, e in inner_box) * self.layout.dtype.itemsize
+        for axis, (a, e) in enumerate(inner_box if self.layout.is_plain else ()):
             size //= max(1, e - a)
             count = min(e - a, max(1, PLAIN // max(1, size)))
-            found[axis] = (e - count, e) if at_end else (a, a + count)
+            inner_box[axis] = (e - count, e) if at_end else (a, a + count)
             if count > 1:
                 break
-        return tuple(found)
+        return tuple(inner_box)
 
     def _read(self, box: Box, number: Sequence[int] | None) -> Array:
         """A box, as zarr-python reads it; of chunks of several sizes, which it may not know, a chunk alone."""
@@ -119,11 +119,13 @@ class ReadBack:
             "did not get its name: ask for other --chunks, --shards or another --codec"
         )
 
-    def _same(self, elements: Array, wanted: Array) -> bool:
+    def _same(self, elements: Array, expected: Array) -> bool:
         """Whether elements have the same bytes."""
         dtype = self.layout.dtype
-        one, other = (np.ascontiguousarray(array, dtype).reshape(-1).view(np.uint8) for array in (elements, wanted))
-        return np.array_equal(one, other)
+        actual_bytes, expected_bytes = (
+            np.ascontiguousarray(array, dtype).reshape(-1).view(np.uint8) for array in (elements, expected)
+        )
+        return np.array_equal(actual_bytes, expected_bytes)
 
     def _is_rounded(self, elements: Array, written: Array) -> bool:
         """Whether codecs have rounded elements, and done nothing else to them: then they change them only once."""
@@ -135,6 +137,6 @@ class ReadBack:
 
     def _rounded(self, written: Array) -> Array:
         """Elements after the codecs of a chunk, alone and in memory, and not in a shard and a file."""
-        asked = Asked(range(written.ndim), [*self.layout.inner], () if self.layout.version == 3 else None)
-        metadata = changed(self._metadata, written.shape, asked)
+        request = Asked(range(written.ndim), [*self.layout.inner], () if self.layout.version == 3 else None)
+        metadata = changed(self._metadata, written.shape, request)
         return decoded(metadata, written.shape, encoded(metadata, written))

@@ -42,8 +42,8 @@ def writer_of(plan: Planned) -> BlocksWriter:
     return GridBlocks(plan, staging.scratch, staging.part)
 
 
-def taken(plan: Planned) -> str | None:
-    """Say why `run` would refuse the names of the outputs; None where it would not."""
+def refusal_of_outputs(plan: Planned) -> str | None:
+    """Return why `run` would refuse the names of the outputs; None if it would not."""
     staging = staging_of(plan)
     if staging.is_begun():
         return None
@@ -110,7 +110,7 @@ def run(
                 staging.drop()
                 raise
             staging.sync()
-            journal.whole()
+            journal.mark_synced()
         staging.settle()
         staging.finish(digest)
         is_over = True

@@ -109,8 +109,8 @@ class ShardReader:
             return [self.place(chunk) or (0, 0) for chunk in chunks]
         except (OSError, ValueError) as error:
             place = JsonPath(str(self._path / self._layout.name(chunks[0])))
-            said = getattr(error, "strerror", None) or str(error)
-            raise place.error(f"cannot be read as chunk {[*chunks[0]]} of a shard: {said[:200]}") from None
+            message = getattr(error, "strerror", None) or str(error)
+            raise place.error(f"cannot be read as chunk {[*chunks[0]]} of a shard: {message[:200]}") from None
 
     @staticmethod
     def _runs(path: Path, chunks: list[Number], places: list[tuple[int, int]], span: int) -> Iterator[Run]:
@@ -170,9 +170,9 @@ class ShardReader:
 class _Shard:
     """A shard that is being written."""
 
-    def __init__(self, path: Path, index: ShardIndex, left: int, scratch: Path) -> None:
+    def __init__(self, path: Path, index: ShardIndex, remaining: int, scratch: Path) -> None:
         self.path, self._index, self._scratch = path, index, scratch
-        self.left, self.end = left, 0 if index.is_last else index.size
+        self.left, self.end = remaining, 0 if index.is_last else index.size
         self.entries = np.full((index.chunks, 2), EMPTY, np.uint64)
         self.seen: list[tuple[Number, Array]] = []
         self._held: Any = None
@@ -223,13 +223,13 @@ class ShardWriter:
         self._lock = threading.Lock()
         self._open: dict[Number, _Shard] = {}
 
-    def put(self, chunk: Number, data: memoryview | None, seen: Array | None) -> list[tuple[Number, Array]]:
+    def put(self, chunk: Number, data: memoryview | None, elements: Array | None) -> list[tuple[Number, Array]]:
         """Write a chunk.
 
         Args:
             chunk: its number.
             data: its bytes; None if it has fill values only.
-            seen: its elements, if they are to be returned when the shard is whole.
+            elements: its elements, if they are to be returned when the shard is whole.
 
         Returns:
             Numbers and elements of the chunks of the shard that were given for this, if it is whole now.
@@ -240,16 +240,16 @@ class ShardWriter:
         file, number = self._layout.place(chunk)
         with self._lock:
             if file not in self._open:
-                left = math.prod(len(chunks) for chunks in self._layout.inside(file))
+                remaining = math.prod(len(chunks) for chunks in self._layout.inside(file))
                 path = self._folder / self._layout.name(chunk)
-                self._open[file] = _Shard(path, self._index, left, self._scratch)
+                self._open[file] = _Shard(path, self._index, remaining, self._scratch)
             shard = self._open[file]
             if data is not None:
                 at, shard.end = shard.end, shard.end + data.nbytes
                 shard.entries[number] = at, data.nbytes
                 opened = shard.file()
-            if seen is not None:
-                shard.seen.append((chunk, seen))
+            if elements is not None:
+                shard.seen.append((chunk, elements))
         if data is not None:
             opened.write(data, at)
         with self._lock:

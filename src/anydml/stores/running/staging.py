@@ -15,7 +15,7 @@ from anydml.files.folder import check_link
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
 from anydml.files.modes import allowed_by, folder_permissions, narrow
-from anydml.stores.formats.columns import made
+from anydml.stores.formats.columns import content_bytes
 from anydml.stores.formats.packing import check_replaced, is_packed, pack
 from anydml.stores.formats.target import Content, NewFile
 from anydml.stores.formats.zarr_metadata import is_zarr_array
@@ -156,7 +156,7 @@ class Staging:
             return all(self.part(file.path).stat().st_size == file.size for file in self.files) and all(
                 self.part(path).stat().st_size == size_at(content)
                 if isinstance(content, Path)
-                else self.part(path).read_bytes() == made(content)
+                else self.part(path).read_bytes() == content_bytes(content)
                 for path, content in self.others.items()
             )
         except OSError:
@@ -210,7 +210,7 @@ class Staging:
             elif isinstance(content, Path):
                 shutil.copyfile(content, part)
             else:
-                part.write_bytes(made(content))
+                part.write_bytes(content_bytes(content))
         at_once(lambda pair: pair[0].copy_to(pair[1]), copies)
 
     def sync(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
-from anydml.stores.formats.columns import made
+from anydml.stores.formats.columns import content_bytes
 from anydml.stores.formats.target import Content
 from anydml.stores.formats.zarr_metadata import GROUP_FILES, METADATA, is_zarr, is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
@@ -171,7 +171,7 @@ def _address(path: Path) -> Address:
 
 
 def _size(content: Content) -> int:
-    return size_at(content) if isinstance(content, Path) else len(made(content))
+    return size_at(content) if isinstance(content, Path) else len(content_bytes(content))
 
 
 def _copy(content: Content, path: Address) -> None:
@@ -179,7 +179,7 @@ def _copy(content: Content, path: Address) -> None:
     if isinstance(content, Path):
         path.copy_from(content)
     else:
-        path.write_bytes(made(content))
+        path.write_bytes(content_bytes(content))
 
 
 def _remove(folder: Address) -> None:

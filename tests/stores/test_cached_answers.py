@@ -10,11 +10,11 @@ import pytest
 
 from anydml.engines import open_engine
 from anydml.moves.compose import Composer
-from anydml.stores.checkpoints import kept_answers
+from anydml.stores.checkpoints import cached_answers
 from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
 from anydml.stores.checkpoints.axis import Axis
+from anydml.stores.checkpoints.cached_answers import cached, keep, name_of
 from anydml.stores.checkpoints.composed import apart
-from anydml.stores.checkpoints.kept_answers import keep, kept, name_of
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.patterns import Pattern
 
@@ -22,7 +22,7 @@ ANSWER = text_of(Answer({}, Composer("convert"), ["seven"], Axes()))
 
 
 def is_kept(name):
-    return kept(name) is not None and kept(name).remarks == ["seven"]
+    return cached(name) is not None and cached(name).remarks == ["seven"]
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def caches(tmp_path, monkeypatch):
     monkeypatch.delenv("ANYDML_CACHE", raising=False)
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path / "caches"))
-    return kept_answers.folder()
+    return cached_answers.folder()
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_without_transformers_there_is_no_name(model):
 
 
 def test_what_was_kept_is_found(caches):
-    assert kept("name") is None
+    assert cached("name") is None
     keep("name", ANSWER)
     assert is_kept("name")
     assert os.listdir(caches) == ["name"]
@@ -88,9 +88,9 @@ def test_what_is_broken_is_not_taken(caches):
     content = (caches / "name").read_bytes()
     for broken in (b"", content[:-1], content[:-2] + b"\x08.", content[32:]):
         (caches / "name").write_bytes(broken)
-        assert kept("name") is None
+        assert cached("name") is None
     keep("name", b"no JSON")
-    assert kept("name") is None
+    assert cached("name") is None
     keep("name", ANSWER)
     assert is_kept("name")
 
@@ -101,12 +101,12 @@ def test_what_others_can_write_is_not_taken(caches, tmp_path):
     for path in (caches, caches / "name"):
         mode = path.stat().st_mode
         path.chmod(mode | 0o020)
-        assert kept("name") is None
+        assert cached("name") is None
         path.chmod(mode)
         assert is_kept("name")
     (caches / "name").rename(tmp_path / "elsewhere")
     (caches / "name").symlink_to(tmp_path / "elsewhere")
-    assert kept("name") is None
+    assert cached("name") is None
     caches.chmod(0o777)
     keep("other", ANSWER)
     assert not (caches / "other").exists()
@@ -116,18 +116,18 @@ def test_a_folder_that_cannot_be_made_is_no_error(caches):
     caches.parent.parent.mkdir(parents=True, exist_ok=True)
     caches.parent.write_text("a file")
     keep("name", ANSWER)
-    assert kept("name") is None
+    assert cached("name") is None
 
 
 def test_what_was_not_used_for_longest_is_removed(caches, monkeypatch):
-    monkeypatch.setattr(kept_answers, "MAX_FILES", 3)
+    monkeypatch.setattr(cached_answers, "MAX_FILES", 3)
     for number in range(3):
         keep(f"{number}", ANSWER)
         os.utime(caches / f"{number}", (number, number))
     assert is_kept("0")
     keep("3", ANSWER)
     assert sorted(os.listdir(caches)) == ["0", "2", "3"]
-    monkeypatch.setattr(kept_answers, "MAX_BYTES", 2 * (caches / "3").stat().st_size)
+    monkeypatch.setattr(cached_answers, "MAX_BYTES", 2 * (caches / "3").stat().st_size)
     keep("4", ANSWER)
     assert len(os.listdir(caches)) == 2
     assert is_kept("4")
@@ -142,7 +142,7 @@ def test_a_variable_names_another_folder_or_none(model, caches, tmp_path, monkey
     monkeypatch.setenv("ANYDML_CACHE", "")
     assert name_of(model, b"question") is None
     keep("name", ANSWER)
-    assert kept("name") is None
+    assert cached("name") is None
     assert not caches.exists()
 
 

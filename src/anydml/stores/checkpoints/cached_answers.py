@@ -80,8 +80,8 @@ def _files_of(spec: ModuleSpec, is_whole: bool) -> Iterator[str]:
                         yield f"{entry.name} {status.st_size} {status.st_mtime_ns}\n"
 
 
-def kept(name: str) -> Answer | None:
-    """The answer that is kept under a name, or None."""
+def cached(name: str) -> Answer | None:
+    """Return the cached answer of a name, or None."""
     place = folder()
     try:
         if place is None or not (_is_own(place) and _is_own(path := place / name)):
