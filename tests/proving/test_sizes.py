@@ -9,7 +9,7 @@ import pytest
 from onnx import parser
 
 from anydml.proving import prove
-from anydml.proving.sizes import Quotient, least, name, quotient
+from anydml.proving.sizes import Quotient, lower_bound, name, quotient
 
 
 def value(size, given):
@@ -35,7 +35,7 @@ def test_quotients_are_rounded_down():
         for _ in range(5):
             given = dict(zip("NM", random.integers(1, 30, 2).tolist(), strict=True))
             assert value(found, given) == value(size, given) // by
-            assert (least(size) if least(size) is not None else -math.inf) <= value(size, given)
+            assert (lower_bound(size) if lower_bound(size) is not None else -math.inf) <= value(size, given)
 
 
 @pytest.mark.parametrize(("size", "parts"), [(224, (4, 8)), (7, (2, 3, 2)), (1, (5, 5))])

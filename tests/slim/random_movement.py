@@ -185,8 +185,8 @@ class Drawing:
 
     def add_pad(self, name, sizes, axis):
         mode = self.choice(["constant", "constant", "constant", "edge", "reflect"])
-        least = -1 if mode == "constant" and self.number(0, 3) == 0 and not self.is_open else 0
-        counts = [self.number(least, 0 if mode == "reflect" and sizes[k % len(sizes)] < 2 else 1)
+        lower_bound = -1 if mode == "constant" and self.number(0, 3) == 0 and not self.is_open else 0
+        counts = [self.number(lower_bound, 0 if mode == "reflect" and sizes[k % len(sizes)] < 2 else 1)
                   for k in range(2 * len(sizes))]  # fmt: skip
         shape = [n + a + b for n, a, b in zip(sizes, counts, counts[len(sizes) :], strict=False)]
         if min(shape) > 0 and math.prod(shape) < 2000:

@@ -52,7 +52,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
             arguments[name] = next(rest)
         elif parameter.kind == HOST:
             sizes = next(rest)
-            arguments[name] = None if sizes is None else ctx.known(node, sizes, name)
+            arguments[name] = None if sizes is None else ctx.known_elements(node, sizes, name)
         else:
             arguments[name] = node.get(name)
     arrays = [arguments[parameter.name] for parameter in function.arrays]

@@ -82,7 +82,7 @@ class RunningContext(LoweringContext):
             self.flush()
         return results
 
-    def known(self, node: Node, tensor: Tensor, name: str) -> Array:
+    def known_elements(self, node: Node, tensor: Tensor, name: str) -> Array:
         """See `LoweringContext.known`."""
         self.stored(tensor)
         assert tensor.array is not None, "it is stored"
@@ -130,7 +130,7 @@ class RunningContext(LoweringContext):
     def _record_result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         region = self.composer
         tensor = Tensor(dtype, value.sizes, value=value, maker=node.label)
-        region.made.append(weakref.ref(tensor))
+        region.references.append(weakref.ref(tensor))
         region.pieces += len(value.pieces)
         if not region.nodes or region.nodes[-1] != node.label:
             region.nodes.append(node.label)

@@ -115,7 +115,7 @@ class LoweringContext(abc.ABC):
         """
         self.budget.ask(node.label, "its indices", int(size))
 
-    def known(self, node: Node, tensor: Tensor, name: str) -> Array:
+    def known_elements(self, node: Node, tensor: Tensor, name: str) -> Array:
         """Return the elements of an input that determines sizes.
 
         Raises:

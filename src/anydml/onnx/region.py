@@ -43,7 +43,7 @@ class Region(Composer):
 
     Attributes:
         sources: the arrays that the program reads, by input number.
-        made: weak references to the results that are composed in the region.
+        references: weak references to the results that are composed in the region.
         nodes: labels of its nodes.
         pieces: total number of pieces of its values.
         work: total number of factors that its nodes composed.
@@ -54,7 +54,7 @@ class Region(Composer):
     def __init__(self) -> None:
         super().__init__("onnx")
         self.sources: list[Array] = []
-        self.made: list[weakref.ref[Tensor]] = []
+        self.references: list[weakref.ref[Tensor]] = []
         self.nodes: list[str] = []
         self.pieces = 0
         self.work = 0
@@ -95,5 +95,5 @@ class Region(Composer):
 
     def results(self) -> list[Tensor]:
         """Return the live results in the order of the program's outputs."""
-        alive = [tensor for reference in self.made if (tensor := reference()) is not None]
+        alive = [tensor for reference in self.references if (tensor := reference()) is not None]
         return [tensor for tensor in alive if tensor.array is None]

@@ -55,12 +55,12 @@ class _Nodes:
     def __init__(self, base: str, fresh: FreshNames) -> None:
         self.base = base
         self.fresh = fresh
-        self.made: list[NodeProto] = []
+        self.protos: list[NodeProto] = []
 
     def add(self, purpose: str, kind: str, *inputs: str, **attributes: Any) -> str:
         """Add a node and return the name of its output."""
         output = self.fresh.new(self.base, purpose)
-        self.made.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
+        self.protos.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
         return output
 
     def integers(self, purpose: str, *values: int) -> str:
@@ -73,7 +73,7 @@ class _Nodes:
             return self.integers("axis", attribute.i if attribute else 0)
         # In a function, the axis is an attribute of the call, which only an attribute of a node can refer to.
         scalar = self.add("axis_attribute", "Constant")
-        self.made[-1].attribute.append(
+        self.protos[-1].attribute.append(
             AttributeProto(name="value_int", ref_attr_name=attribute.ref_attr_name, type=AttributeProto.INT)
         )
         return self.add("axis", "Unsqueeze", scalar, self.integers("first", 0))
@@ -103,7 +103,7 @@ def split_nodes(node: NodeProto, lengths: Lengths, fresh: FreshNames) -> list[No
     split = node.input[1] if len(node.input) > 1 else ""
     length = lengths.get(split) if split else 0
     sizes = split if length else _sizes(nodes, node.input[0], split, axis, len(outputs), length)
-    return [*nodes.made, _successor(node, "Split", [node.input[0], sizes], outputs, axis)]
+    return [*nodes.protos, _successor(node, "Split", [node.input[0], sizes], outputs, axis)]
 
 
 def _sizes(nodes: _Nodes, x: str, split: str, axis: AttributeProto | None, parts: int, length: int | None) -> str:
@@ -135,7 +135,7 @@ def concat_nodes(node: NodeProto, fresh: FreshNames) -> list[NodeProto]:
         at = nodes.axis(axis)
         parts = [nodes.length(f"length_{i}", name, at) for i, name in enumerate(node.input)]
         name = fresh.new(base, "per_input_length")
-        new_nodes += [*nodes.made, helper.make_node("Concat", parts, [node.output[1]], name=name, axis=0)]
+        new_nodes += [*nodes.protos, helper.make_node("Concat", parts, [node.output[1]], name=name, axis=0)]
     return new_nodes
 
 

@@ -53,21 +53,23 @@ def arithmetic(mover: Mover, call: Call) -> Sequence[Term] | None:
     return None
 
 
-def made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any, dtype: Any) -> Term | None:
+def elementwise_term(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any, dtype: Any) -> Term | None:
     """Return the term of an element-wise operator; None if a shape is not known."""
     shaped = [term for term in terms if term is not None and term.shape is not None and term.dtype == dtype]
     if mover.is_real and dtype is not None and dtype.kind == "f" and not detail and len(shaped) == len(terms) > 1:
         ordered = in_order(mover, operator, shaped, _broadcast(terms), partial(_plain, mover, dtype))
         if ordered is not None:
             return ordered
-    return _made(mover, operator, terms, detail, dtype)
+    return _elementwise_term(mover, operator, terms, detail, dtype)
 
 
 def _plain(mover: Mover, dtype: Any, operator: str, terms: Sequence[Term]) -> Term | None:
-    return _made(mover, operator, terms, (), dtype)
+    return _elementwise_term(mover, operator, terms, (), dtype)
 
 
-def _made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any, dtype: Any) -> Term | None:
+def _elementwise_term(
+    mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any, dtype: Any
+) -> Term | None:
     if any(term is not None and term.shape is None for term in terms):
         return None
     if operator in _OF_ONE_DTYPE and len({term.dtype for term in terms if term is not None}) > 1:
@@ -86,8 +88,8 @@ def _made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any
         arguments = sorted(terms, key=_number) if is_commutative else terms
         return mover.terms.make(f"{operator}@", arguments, (detail, shape), dtype, shape)
     layout = laid_out(mover, present, axes, shape, [PLAIN] * len(shape), is_ordered=not is_commutative)
-    left = iter(sorted(layout.inputs, key=_number) if is_commutative else layout.inputs)
-    arguments = [None if term is None else next(left) for term in terms]
+    remaining = iter(sorted(layout.inputs, key=_number) if is_commutative else layout.inputs)
+    arguments = [None if term is None else next(remaining) for term in terms]
     computed = mover.terms.make(f"{operator}@", arguments, (detail, (*layout.sizes,)), dtype, layout.sizes)
     return layout.result(mover, computed, range(len(shape)), shape)
 
@@ -142,8 +144,8 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
             continue
         if operator not in _NEUTRAL:
             continue
-        wanted = np.asarray(0 if operator == "Add" and element.dtype.kind in "iu" else _NEUTRAL[operator])
-        if element.dtype.kind in "fiu" and element.tobytes() == wanted.astype(element.dtype).tobytes():
+        neutral = np.asarray(0 if operator == "Add" and element.dtype.kind in "iu" else _NEUTRAL[operator])
+        if element.dtype.kind in "fiu" and element.tobytes() == neutral.astype(element.dtype).tobytes():
             return rest
         if not mover.has_signs and operator == "Add" and element == 0:
             mover.rounded.add(SIGNS)
@@ -159,13 +161,13 @@ def _elementwise(mover: Mover, call: Call) -> Sequence[Term] | None:
         dtype = numpy_type(call.get("to"))
     elif operator in _BOOLEAN:
         dtype = np.dtype(np.bool_)
-    known = computed(mover.terms, operator, terms, dtype)
-    if known is not None:
-        return [known]
+    constants = computed(mover.terms, operator, terms, dtype)
+    if constants is not None:
+        return [constants]
     if all(term is None or term.is_constant for term in terms) or (call.version < 7 and len(terms) > 1):
         # Before opset 7, axes were broadcast in another way.
         return None
-    elementwise = made(mover, operator, terms, call.attributes(), dtype)
+    elementwise = elementwise_term(mover, operator, terms, call.attributes(), dtype)
     return None if elementwise is None else [elementwise]
 
 
@@ -182,7 +184,7 @@ def _quantized(mover: Mover, call: Call) -> Sequence[Term] | None:
     zero = call.term(2)
     zero_dtype = np.dtype(np.uint8) if zero is None else zero.dtype
     dtype = zero_dtype if call.operator == "QuantizeLinear" else others[0].dtype
-    quantized = made(mover, call.operator, call.inputs, (call.version, call.attributes(("axis",))), dtype)
+    quantized = elementwise_term(mover, call.operator, call.inputs, (call.version, call.attributes(("axis",))), dtype)
     return None if quantized is None else [quantized]
 
 
@@ -205,11 +207,13 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
         return None
     batch = broadcast(first.shape[:-2], second.shape[:-2])
     if mover.is_real and first.dtype is not None and first.dtype.kind == "f":
-        (factor, one), (more, other) = scaled(mover, first), scaled(mover, second)
-        if one is not None and other is not None and factor * more not in (0.0, 1.0):
-            product = _dot(mover, one, other)
+        (factor, first_rest), (second_factor, second_rest) = scaled(mover, first), scaled(mover, second)
+        if first_rest is not None and second_rest is not None and factor * second_factor not in (0.0, 1.0):
+            product = _dot(mover, first_rest, second_rest)
             return (
-                None if product is None else times(mover, product, factor * more, partial(_plain, mover, first.dtype))
+                None
+                if product is None
+                else times(mover, product, factor * second_factor, partial(_plain, mover, first.dtype))
             )
     rank = len(batch)
     shape = (*batch, first.shape[-2], second.shape[-1])
@@ -235,8 +239,8 @@ def _added(
     """Return sums of products along the axes that are not plain."""
     layout = laid_out(mover, terms, axes, sizes, kinds, (0, 1), is_ordered=False)
     added = tuple(axis for axis, kind in enumerate(layout.kinds) if kind != PLAIN)
-    left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if kind == PLAIN]
-    term = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, terms[0].dtype, left)
+    remaining_sizes = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if kind == PLAIN]
+    term = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, terms[0].dtype, remaining_sizes)
     plain = [axis for axis, kind in enumerate(kinds) if kind == PLAIN]
     return layout.result(mover, term, plain, tuple(sizes[axis] for axis in plain))
 
@@ -261,7 +265,7 @@ def computed_again(mover: Mover, term: Term, inputs: Sequence[Term | None], plac
             or len({len(term.sizes) for term in inputs_present}) > 1
         ):
             return None
-        return made(mover, term.kind[:-1], inputs, term.detail[0], term.dtype)
+        return elementwise_term(mover, term.kind[:-1], inputs, term.detail[0], term.dtype)
     if term.kind != "dot":
         return None
     sizes = _broadcast(inputs_present)
@@ -288,5 +292,5 @@ def _gemm(mover: Mover, call: Call) -> Sequence[Term] | None:
     product = _dot(mover, first, second)
     if product is None or bias is None:
         return None if product is None else [product]
-    added = made(mover, "Add", [product, bias], (), product.dtype)
+    added = elementwise_term(mover, "Add", [product, bias], (), product.dtype)
     return [added] if added is not None and added.shape == product.shape else None

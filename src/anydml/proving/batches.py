@@ -29,9 +29,9 @@ class Batch:
     def inner(self, sizes: Sequence[Size]) -> list[int] | None:
         """Return sizes at one place of the batch; None if some are not numbers, or several have the batch."""
         inner_sizes = [self._own(size) for size in sizes]
-        known = [size for size in inner_sizes if size is not None]
+        known_sizes = [size for size in inner_sizes if size is not None]
         is_once = sum(isinstance(size, Polynomial) for size in sizes) <= 1
-        return known if is_once and len(known) == len(inner_sizes) else None
+        return known_sizes if is_once and len(known_sizes) == len(inner_sizes) else None
 
     def keeps(self, term: Term) -> bool:
         """Whether a term whose sizes have the batch at most once keeps it."""
@@ -67,8 +67,8 @@ class Batch:
         """Return a size at one place of the batch; None if it is none."""
         if isinstance(size, int):
             return size
-        (names, count), *more = size.parts
-        return count if not more and names == (self.name,) and count > 0 else None
+        (names, count), *others = size.parts
+        return count if not others and names == (self.name,) and count > 0 else None
 
     def _axis(self, sizes: Sequence[Size]) -> int | None:
         """Return the axis that has the batch, if one has."""
@@ -88,7 +88,7 @@ class Batch:
         if self.inner(order.factors) is None or self.inner(moved) is None:
             return False
         pairs = (sizes, order.factors), (moved, shape)
-        return all(self._distance(one) == self._distance(other) for one, other in pairs)
+        return all(self._distance(x) == self._distance(y) for x, y in pairs)
 
     def order(self, order: Order) -> Order:
         """Return how elements are moved at one place of the batch, which is kept."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from anydml.proving.sizes import Size, least, least_of, name, products_of
+from anydml.proving.sizes import Size, lower_bound, lower_bound_of, name, products_of
 
 
 class Bounds:
@@ -24,12 +24,12 @@ class Bounds:
         """Whether a size is never below 1."""
         parts = products_of(size)
         if len(parts) == 1 and parts[0][1] > 0:
-            return all((least_of(part) or 0) > 0 or self.is_natural(name(part) - 1) for part in parts[0][0])
+            return all((lower_bound_of(part) or 0) > 0 or self.is_natural(name(part) - 1) for part in parts[0][0])
         return self.is_natural(size - 1)
 
     def is_natural(self, size: Size) -> bool:
         """Whether a size is never below 0."""
-        low = least(size)
+        low = lower_bound(size)
         if low is None or low < 0:
             number = dict(products_of(size)).get((), 0)
             low = self._least.get(size - number)

@@ -103,7 +103,7 @@ class Call:
         if any(term is not None and term.shape == () for term in lists):
             return False
         if self.operator == "Slice" and any(
-            end in OPEN_ENDS and step < 0 for end, step in zip(self.known(2) or (), self.known(4) or (), strict=False)
+            end in OPEN_ENDS and step < 0 for end, step in zip(self.numbers_of(2) or (), self.numbers_of(4) or (), strict=False)
         ):
             return False
         return all(attribute.i in (0, 1) for name, attribute in self._attributes.items() if name in FLAGS)
@@ -145,14 +145,14 @@ class Call:
         """Return an input; None if it is left out."""
         return self.inputs[k] if k < len(self.inputs) else None
 
-    def known(self, k: int) -> Any:
+    def numbers_of(self, k: int) -> Any:
         """Return the numbers of an input that is a constant, as a list or number; None if it is none or left out."""
         term = self.term(k)
         return term.array.tolist() if term is not None and term.is_constant and term.array is not None else None
 
     def axes(self, k: int) -> list[int] | None:
         """Return the axes that the attribute or input k names; None if they are not known, or no list or number."""
-        listed = self.get("axes") if self.get("axes") is not None else self.known(k)
+        listed = self.get("axes") if self.get("axes") is not None else self.numbers_of(k)
         axes = listed if isinstance(listed, list) else [listed]
         return axes if all(type(axis) is int for axis in axes) else None
 

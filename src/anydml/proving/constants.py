@@ -31,13 +31,13 @@ class Constants:
         folder: folder of its external data; None if it has none or has been loaded.
 
     Attributes:
-        made: new constants by name.
+        new_arrays: new constants by name.
         compared: results of comparisons of these constants with others, by what was compared.
     """
 
     def __init__(self, model: ModelProto, folder: Folder | None) -> None:
         self._folder = folder
-        self.made: dict[str, Array] = {}
+        self.new_arrays: dict[str, Array] = {}
         self.compared: dict[Hashable, bool | None] = {}
         self._names: dict[Hashable, str] = {}
         self._arrays: dict[str, Array] = {}
@@ -52,7 +52,7 @@ class Constants:
                     )
 
     def __contains__(self, name: str) -> bool:
-        return name in self._tensors or name in self.made or name in self._arrays
+        return name in self._tensors or name in self.new_arrays or name in self._arrays
 
     def in_file(self, name: str) -> tuple[np.dtype[Any] | None, tuple[int, ...]] | None:
         """Return the dtype and shape of a constant whose elements are in another file; None for others."""
@@ -67,7 +67,7 @@ class Constants:
         key = hashlib.sha256(packed.reshape(-1).view(np.uint8).data).digest(), str(packed.dtype), packed.shape
         if key not in self._names:
             self._names[key] = name()
-            self.made[self._names[key]] = packed
+            self.new_arrays[self._names[key]] = packed
         return self._names[key]
 
     def read(self, name: str) -> Array:
@@ -76,8 +76,8 @@ class Constants:
         Raises:
             ModelError: they cannot be read.
         """
-        if name in self.made:
-            return self.made[name]
+        if name in self.new_arrays:
+            return self.new_arrays[name]
         if name not in self._arrays:
             tensor = self._tensors[name]
             is_external = tensor.data_location == TensorProto.EXTERNAL

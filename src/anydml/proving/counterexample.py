@@ -79,10 +79,10 @@ def compare_runs(
             except RefusedError as error:
                 note = f"ONNX Runtime refuses B: {str(error)[:MAX_REASON]}"
                 return RunComparison(sizes, inputs, names[0], math.inf, note)
-            for name, one, same, two in zip(names, expected, again, results, strict=True):
-                if error_of(one, same):
+            for name, wanted_output, same, two in zip(names, expected, again, results, strict=True):
+                if error_of(wanted_output, same):
                     continue
-                off = error_of(one, two)
+                off = error_of(wanted_output, two)
                 if worst is None or off > worst.error:
                     worst = RunComparison(sizes, inputs, name if off > LARGEST_ERROR else "", off)
             if worst is not None and worst.error == math.inf:

@@ -55,20 +55,20 @@ def _convolution(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Te
 def _normalised(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Term] | None:
     """Return x · scale / √(variance + epsilon) + (shift − mean · scale / √(variance + epsilon)), by channels."""
     arrays = [None if term is None or not term.is_constant else term.array for term in call.inputs[1:5]]
-    known = [array.astype(np.float64) for array in arrays if array is not None]
+    constants = [array.astype(np.float64) for array in arrays if array is not None]
     is_training = call.get("training_mode", 0) or any([*call.proto.output][1:]) or call.version < _BY_CHANNEL
-    if len(known) != 4 or is_training or len(x.sizes) < 2:
+    if len(constants) != 4 or is_training or len(x.sizes) < 2:
         return None
-    if any(array.shape != x.sizes[1:2] for array in known):
+    if any(array.shape != x.sizes[1:2] for array in constants):
         # A runtime refuses them.
         return None
-    scale, shift, mean, variance = (array.reshape(-1, *[1] * (len(x.sizes) - 2)) for array in known)
+    scale, shift, mean, variance = (array.reshape(-1, *[1] * (len(x.sizes) - 2)) for array in constants)
     squares = variance + call.get("epsilon", 1e-5)
     if not (squares > 0).all():
         return None
     factor = scale / np.sqrt(squares)
-    by, more = (mover.terms.constant(array, dtype=x.dtype) for array in (factor, shift - mean * factor))
-    return [apply("Add", apply("Mul", x, by), more)]
+    by, offset = (mover.terms.constant(array, dtype=x.dtype) for array in (factor, shift - mean * factor))
+    return [apply("Add", apply("Mul", x, by), offset)]
 
 
 _BY_CHANNEL = 9

@@ -55,12 +55,16 @@ def first_difference(first: Read, second: Read, output: str, marks: Mapping[int,
 
 def _differing(first: Term, second: Term) -> tuple[str, str]:
     """Return the attributes of two terms of one operator that differ, as texts."""
-    both = attributes_in(first.detail), attributes_in(second.detail)
+    attributes_of_both = attributes_in(first.detail), attributes_in(second.detail)
     if first.kind != second.kind:
         return "", ""
-    names = [name for name in sorted({*both[0], *both[1]}) if both[0].get(name) != both[1].get(name)]
-    said = [[_attribute(name, attributes.get(name)) for name in names] for attributes in both]
-    return tuple(f", with {' and '.join(texts)}" if texts else "" for texts in said)  # type: ignore[return-value]
+    names = [
+        name
+        for name in sorted({*attributes_of_both[0], *attributes_of_both[1]})
+        if attributes_of_both[0].get(name) != attributes_of_both[1].get(name)
+    ]
+    attribute_texts = [[_attribute(name, attributes.get(name)) for name in names] for attributes in attributes_of_both]
+    return tuple(f", with {' and '.join(texts)}" if texts else "" for texts in attribute_texts)  # type: ignore[return-value]
 
 
 def _attribute(name: str, attribute: AttributeProto | None) -> str:
@@ -81,11 +85,13 @@ def _number(value: Any) -> str:
 def _first(terms: Sequence[Term], others: Sequence[Term], marks: Mapping[int, Marks | None]) -> Term | None:
     """Return the first term that is not among others: one that computes, if there is one."""
     for is_sorted in (True, False):
-        known = {_key(term, marks, is_sorted) for term in others} | {term.number for term in others}
-        left = [term for term in terms if term.number not in known and _key(term, marks, is_sorted) not in known]
-        computing = [term for term in left if term.kind not in _MOVING]
-        if computing or (left and not is_sorted):
-            return (computing or left)[0]
+        other_keys = {_key(term, marks, is_sorted) for term in others} | {term.number for term in others}
+        unmatched = [
+            term for term in terms if term.number not in other_keys and _key(term, marks, is_sorted) not in other_keys
+        ]
+        computing = [term for term in unmatched if term.kind not in _MOVING]
+        if computing or (unmatched and not is_sorted):
+            return (computing or unmatched)[0]
     return None
 
 
@@ -105,10 +111,10 @@ def _key(term: Term, marks: Mapping[int, Marks | None], is_sorted: bool) -> obje
 
 def same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bool:
     """Whether two terms are equal: one, or with equal fingerprints."""
-    one, other = marks.get(first.number), marks.get(second.number)
-    if first is second or one is None or other is None:
+    first_marks, second_marks = marks.get(first.number), marks.get(second.number)
+    if first is second or first_marks is None or second_marks is None:
         return first is second
-    return bool((first.dtype, first.shape) == (second.dtype, second.shape) and (one == other).all())
+    return bool((first.dtype, first.shape) == (second.dtype, second.shape) and (first_marks == second_marks).all())
 
 
 def text(term: Term, depth: int = DEPTH) -> str:

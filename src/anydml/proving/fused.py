@@ -19,18 +19,18 @@ MISPLACED = frozenset(("SimplifiedLayerNormalization",))
 """Operators that ONNX Runtime saves as if they were ONNX's own, which has none of these names."""
 
 
-def placed(model: ModelProto) -> ModelProto:
+def in_own_domains(model: ModelProto) -> ModelProto:
     """Return a model whose operators are in the domains that define them; the model itself if all are."""
     wrong = [k for k, node in enumerate(model.graph.node) if not node.domain and node.op_type in MISPLACED]
     if not wrong:
         return model
-    found = ModelProto()
-    found.CopyFrom(model)
+    copied = ModelProto()
+    copied.CopyFrom(model)
     for k in wrong:
-        found.graph.node[k].domain = DOMAIN
-    if all(opset.domain != DOMAIN for opset in found.opset_import):
-        found.opset_import.add(domain=DOMAIN, version=1)
-    return found
+        copied.graph.node[k].domain = DOMAIN
+    if all(opset.domain != DOMAIN for opset in copied.opset_import):
+        copied.opset_import.add(domain=DOMAIN, version=1)
+    return copied
 
 
 class Apply(Protocol):
@@ -197,7 +197,7 @@ _HEADS = [0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]
 def _sizes(terms: Terms, sizes: Sequence[Size]) -> Term:
     elements = np.empty(len(sizes), object)
     elements[:] = sizes
-    return terms.known(elements, np.dtype(np.int64))
+    return terms.integers(elements, np.dtype(np.int64))
 
 
 _ACTIVATIONS: Mapping[str, Sequence[str]] = {
@@ -207,7 +207,7 @@ _ACTIVATIONS: Mapping[str, Sequence[str]] = {
 
 
 def _conv(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
-    x, weight, bias, more = (call.term(k) for k in range(4))
+    x, weight, bias, added = (call.term(k) for k in range(4))
     own_attributes = {"activation", "activation_params"}
     name = _get(call, "activation", b"").decode()
     numbers = _get(call, "activation_params", [])
@@ -219,7 +219,7 @@ def _conv(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
         if attribute.name not in own_attributes
     }
     result = apply("Conv", x, weight, bias, **attributes)
-    result = result if more is None else apply("Add", result, more)
+    result = result if added is None else apply("Add", result, added)
     return [apply(name, result, **dict(zip(_ACTIVATIONS[name], numbers, strict=True))) if name else result]
 
 

@@ -39,15 +39,15 @@ def _inputs(model: ModelProto) -> dict[str, ValueInfoProto]:
     return {value.name: value for value in model.graph.input if value.name not in constants}
 
 
-def _names(what: str, first: list[str], second: list[str]) -> Iterator[str]:
-    for one, other, names in (
+def _names(noun: str, first: list[str], second: list[str]) -> Iterator[str]:
+    for model, other, names in (
         ("A", "B", [n for n in first if n not in second]),
         ("B", "A", [n for n in second if n not in first]),
     ):
         if names:
-            yield f"{one} has {count_noun(len(names), what)} that {other} has not: {', '.join(map(show, names))}"
+            yield f"{model} has {count_noun(len(names), noun)} that {other} has not: {', '.join(map(show, names))}"
     if {*first} == {*second} and first != second:
-        yield f"{what}s are in another order: {', '.join(map(show, first))} in A, {', '.join(map(show, second))} in B"
+        yield f"{noun}s are in another order: {', '.join(map(show, first))} in A, {', '.join(map(show, second))} in B"
 
 
 def _declared(label: str, first: ValueInfoProto, second: ValueInfoProto, sizes: Mapping[str, int]) -> Iterator[str]:

@@ -117,8 +117,8 @@ Operand = tuple[Term, Sizes, list[list[Entry]]]
 
 
 def _is_single(entries: Sequence[Entry]) -> bool:
-    left = [k for k, size in entries if size != 1]
-    return len(left) <= 1 and REPEATED not in left
+    longer = [k for k, size in entries if size != 1]
+    return len(longer) <= 1 and REPEATED not in longer
 
 
 def _factors(
@@ -149,14 +149,14 @@ def _input(
     source, _, groups = operand
     labelled = dict[int, list[tuple[Label, Size]]]()
     for shared, group in zip(axes, groups, strict=True):
-        left = [(k, size) for k, size in group if size != 1]
-        if shared == joined and left:
-            labelled[left[0][0]] = [((shared, 0), left[0][1])]
+        remaining = [(k, size) for k, size in group if size != 1]
+        if shared == joined and remaining:
+            labelled[remaining[0][0]] = [((shared, 0), remaining[0][1])]
             continue
-        split = aligned(factors[shared], [size for _, size in left]) if left else ([], [])
+        split = aligned(factors[shared], [size for _, size in remaining]) if remaining else ([], [])
         if split is None or any(len(parts) > 1 for parts in split[0]):
             return None
-        for (k, _), axes_of in zip(left, split[1], strict=True):
+        for (k, _), axes_of in zip(remaining, split[1], strict=True):
             if k != REPEATED:
                 labelled[k] = [((shared, part), factors[shared][part]) for part, _ in axes_of]
             elif kinds is not None and kinds[shared] != PLAIN:

@@ -33,10 +33,10 @@ def multiplied(mover: Mover, term: Term, by: Array) -> Term | None:
     source, factors, axes = mover.along(term)
     if source is not term:
         at_source = _at_source(source, factors, axes, wide)
-        whole = None if at_source is None else multiplied(mover, source, at_source)
-        if whole is None or whole.shape != source.shape:
+        product = None if at_source is None else multiplied(mover, source, at_source)
+        if product is None or product.shape != source.shape:
             return None
-        return mover.view(whole, factors, [entry for entries in axes for entry in entries], term.sizes)
+        return mover.view(product, factors, [entry for entries in axes for entry in entries], term.sizes)
     if term.kind == "Add@":
         return _sum(mover, term, wide)
     if term.kind == "dot":
@@ -81,19 +81,19 @@ def _at_source(source: Term, factors: Sequence[Size], axes: Sequence[Sequence[En
     if groups is None or any(len(parts) > 1 for parts in groups[0]):
         return None
     shape = list[int]()
-    whole = [*by_factor.shape]
+    factor_shape = [*by_factor.shape]
     for group in groups[1]:
         dims = [order.index(k) for k, _ in group if k in sizes]
-        if all(whole[dim] == 1 for dim in dims):
+        if all(factor_shape[dim] == 1 for dim in dims):
             shape.append(1)
             continue
-        known = numbers([factors[k] for k, _ in group])
-        if known is None:
+        group_sizes = numbers([factors[k] for k, _ in group])
+        if group_sizes is None:
             return None
         for dim, size in zip(dims, (factors[k] for k, _ in group if k in sizes), strict=True):
-            whole[dim] = size if isinstance(size, int) else 1
-        shape.append(math.prod(known))
-    return np.broadcast_to(by_factor, whole).reshape(shape)
+            factor_shape[dim] = size if isinstance(size, int) else 1
+        shape.append(math.prod(group_sizes))
+    return np.broadcast_to(by_factor, factor_shape).reshape(shape)
 
 
 def _sum(mover: Mover, term: Term, by: Array) -> Term | None:
@@ -121,8 +121,8 @@ def _again(mover: Mover, term: Term, inputs: Sequence[Term]) -> Term | None:
 
 def _product(mover: Mover, term: Term, by: Array) -> Term | None:
     """Return sums of products with other weights; if none are constants, of the first factor that has some."""
-    left, added = iter(by.shape), term.detail
-    by = by.reshape([1 if axis in added else next(left) for axis in range(by.ndim + len(added))])
+    remaining, added = iter(by.shape), term.detail
+    by = by.reshape([1 if axis in added else next(remaining) for axis in range(by.ndim + len(added))])
     factors = [factor for factor in term.inputs if factor is not None]
     for k in sorted(range(len(factors)), key=lambda k: not factors[k].is_constant):
         product = multiplied(mover, factors[k], by) if _fits(by, factors[k]) else None

@@ -330,7 +330,7 @@ def _draws(call: Call) -> bool:
         return not call.domain
     if call.operator != "Dropout":
         return False
-    return call.version < 7 or (call.version >= 12 and call.term(2) is not None and call.known(2) is not False)
+    return call.version < 7 or (call.version >= 12 and call.term(2) is not None and call.numbers_of(2) is not False)
 
 
 def _size(text: str, sizes: Mapping[str, Size]) -> Size:

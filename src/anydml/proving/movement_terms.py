@@ -56,28 +56,28 @@ class Mover(Viewer):
 
     def slice(self, term: Term, windows: Sequence[Window]) -> Term:
         """Return what windows along some axes take of a value."""
-        taken = sorted(window for window in windows if window[1:] != (0, term.sizes[window[0]], 1))
-        if not taken:
+        cuts = sorted(window for window in windows if window[1:] != (0, term.sizes[window[0]], 1))
+        if not cuts:
             return term
         shape = list[Size](term.sizes)
-        for axis, _, count, _ in taken:
+        for axis, _, count, _ in cuts:
             shape[axis] = count
-        known = numbers([n for window in taken for n in window])
-        if term.array is not None and term.dtype is not None and known is not None:
+        cut_numbers = numbers([n for window in cuts for n in window])
+        if term.array is not None and term.dtype is not None and cut_numbers is not None:
             array = term.array
-            for k in range(0, len(known), 4):
-                axis, start, length, by = known[k : k + 4]
+            for k in range(0, len(cut_numbers), 4):
+                axis, start, length, by = cut_numbers[k : k + 4]
                 array = array.take(start + np.arange(length) * by, axis)
             return (
                 self.terms.constant(array, dtype=term.dtype)
                 if term.is_constant
-                else self.terms.known(array, term.dtype)
+                else self.terms.integers(array, term.dtype)
             )
         source, factors, axes = self.along(term)
-        parts = by_factor(axes, taken)
+        parts = by_factor(axes, cuts)
         if parts is None:
             source, factors, axes = term, term.sizes, own_axes(term)
-            parts = {axis: (first, count, step) for axis, first, count, step in taken}
+            parts = {axis: (first, count, step) for axis, first, count, step in cuts}
             axes = [[(k, shape[k]) for k, _ in axis_entries] for axis_entries in axes]
         return self._sliced(source, factors, parts, axes, tuple(shape))
 
@@ -109,8 +109,10 @@ class Mover(Viewer):
                 runs.append([k])
         merged = tuple(product(factors[k] for k in run) for run in runs)
         detail = tuple((axis, *windows[run[0]]) for axis, run in enumerate(runs) if run[0] in windows)
-        taken = [windows[run[0]][1] if run[0] in windows else size for run, size in zip(runs, merged, strict=True)]
-        sliced = self.terms.make("slice", [self.reshape(source, merged)], detail, source.dtype, taken)
+        taken_sizes = [
+            windows[run[0]][1] if run[0] in windows else size for run, size in zip(runs, merged, strict=True)
+        ]
+        sliced = self.terms.make("slice", [self.reshape(source, merged)], detail, source.dtype, taken_sizes)
         return self.view(sliced, sizes, entries, shape)
 
     def _through(self, term: Term, factors: Sizes, windows: dict[int, tuple[Size, Size, int]]) -> Term | None:
@@ -171,19 +173,19 @@ class Mover(Viewer):
         flat: list[Term] = []
         for term in [term for term in terms if term.sizes[axis] != 0] or [terms[0]]:
             for part in self._parts(term, axis):
-                both = self._joined(flat[-1], part, axis) if flat else None
-                flat = [*flat[:-1], both] if both is not None else [*flat, part]
+                merged = self._joined(flat[-1], part, axis) if flat else None
+                flat = [*flat[:-1], merged] if merged is not None else [*flat, part]
         if len(flat) == 1:
             return flat[0]
         shape = [*flat[0].sizes]
         shape[axis] = sum((term.sizes[axis] for term in flat[1:]), flat[0].sizes[axis])
         if all(term.array is not None for term in flat) and flat[0].dtype is not None:
             if all(term.is_constant for term in flat):
-                whole = np.concatenate([np.asarray(term.array) for term in flat], axis)
-                return self.terms.constant(whole, dtype=flat[0].dtype)
+                array = np.concatenate([np.asarray(term.array) for term in flat], axis)
+                return self.terms.constant(array, dtype=flat[0].dtype)
             elements = [elements_of(term) for term in flat]
             if all(element is not None for element in elements):
-                return self.terms.known(
+                return self.terms.integers(
                     np.concatenate([np.asarray(element) for element in elements], axis), flat[0].dtype
                 )
         if all(term is flat[0] for term in flat):
@@ -217,10 +219,10 @@ class Mover(Viewer):
             for entries_of in axes
         ]  # fmt: skip
         factors = tuple(size for parts in split[0] for size in parts)
-        left = [k for k, size in axes[axis] if size != 1]
+        longer = [k for k, size in axes[axis] if size != 1]
         joined = [first[k] + part for k, part in split[1][source.detail]]
-        if left[:1] != joined or (
-            len(left) > 1
+        if longer[:1] != joined or (
+            len(longer) > 1
             and any(
                 source_input is not None and source_input.sizes[source.detail] != 1 for source_input in source.inputs
             )
@@ -230,10 +232,10 @@ class Mover(Viewer):
         for joined_input in source.inputs:
             assert joined_input is not None, "it is joined"
             size = joined_input.sizes[source.detail]
-            entries = [[(k, size if k == left[0] else n) for k, n in axis_entries] for axis_entries in axes]
+            entries = [[(k, size if k == longer[0] else n) for k, n in axis_entries] for axis_entries in axes]
             shape = [*term.sizes]
             shape[axis] = product(n for _, n in entries[axis])
-            sizes = [size if k == left[0] else n for k, n in enumerate(factors)]
+            sizes = [size if k == longer[0] else n for k, n in enumerate(factors)]
             views.append(
                 self.view(
                     joined_input, sizes, [entry for axis_entries in entries for entry in axis_entries], tuple(shape)
@@ -244,46 +246,46 @@ class Mover(Viewer):
     def _joined(self, first: Term, second: Term, axis: int) -> Term | None:
         """Return two constants, repeats of one value, or slices that are side by side, as one; None for others."""
         if first.is_constant and second.is_constant:
-            both = np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis)
-            return self.terms.constant(both, dtype=first.dtype)
-        (one, factors, axes), (other, others, more) = self.along(first), self.along(second)
+            array = np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis)
+            return self.terms.constant(array, dtype=first.dtype)
+        (source, factors, axes), (other_source, others, other_axes) = self.along(first), self.along(second)
         rest = [k for k in range(len(axes)) if k != axis]
-        if one is other and factors == others and all(axes[k] == more[k] for k in rest):
-            factors_of = [[k for k, n in axis_entries if n != 1] for axis_entries in (axes[axis], more[axis])]
+        if source is other_source and factors == others and all(axes[k] == other_axes[k] for k in rest):
+            factors_of = [[k for k, n in axis_entries if n != 1] for axis_entries in (axes[axis], other_axes[axis])]
             if {*factors_of[0], *factors_of[1]} <= {REPEATED}:
                 size = first.sizes[axis] + second.sizes[axis]
                 entries = [[(REPEATED, size)] if k == axis else axis_entries for k, axis_entries in enumerate(axes)]
                 shape = tuple(size if k == axis else n for k, n in enumerate(first.sizes))
-                return self.view(one, factors, [entry for axis_entries in entries for entry in axis_entries], shape)
-        if one.kind != "slice" or other.kind != "slice" or one.inputs != other.inputs:
+                return self.view(source, factors, [entry for axis_entries in entries for entry in axis_entries], shape)
+        if source.kind != "slice" or other_source.kind != "slice" or source.inputs != other_source.inputs:
             return None
-        split, left = aligned(factors, one.sizes), [(k, size) for k, size in axes[axis] if size != 1]
-        (whole,) = one.inputs
-        if split is None or len(left) != 1 or whole is None or ([(left[0][0], 0)] not in split[1]):
+        split, longer = aligned(factors, source.sizes), [(k, size) for k, size in axes[axis] if size != 1]
+        (sliced,) = source.inputs
+        if split is None or len(longer) != 1 or sliced is None or ([(longer[0][0], 0)] not in split[1]):
             return None
         if any(len(parts) > 1 for parts in split[0]):
             return None
-        place = split[1].index([(left[0][0], 0)])
-        a, b = ({w[0]: w for w in term.detail} for term in (one, other))
-        before, after = (windows_of.pop(place, (place, 0, whole.sizes[place], 1)) for windows_of in (a, b))
+        place = split[1].index([(longer[0][0], 0)])
+        a, b = ({w[0]: w for w in term.detail} for term in (source, other_source))
+        before, after = (windows_of.pop(place, (place, 0, sliced.sizes[place], 1)) for windows_of in (a, b))
         if a != b or before[3] != after[3] or before[1] + before[2] * before[3] != after[1]:
             return None
         count = before[2] + after[2]
         # The second one must lie in the same way.
-        k = left[0][0]
+        k = longer[0][0]
         if len(others) != len(factors):
             return None
         if others[:k] != factors[:k] or others[k + 1 :] != factors[k + 1 :] or others[k] != after[2]:
             return None
         if [[e if e[0] != k else k for e in axis_entries] for axis_entries in axes] != [
-            [e if e[0] != k else k for e in axis_entries] for axis_entries in more
+            [e if e[0] != k else k for e in axis_entries] for axis_entries in other_axes
         ]:
             return None
-        taken = self.slice(whole, [*a.values(), (place, before[1], count, before[3])])
+        wider = self.slice(sliced, [*a.values(), (place, before[1], count, before[3])])
         shape = tuple(count if n == axis else size for n, size in enumerate(first.sizes))
         sizes = tuple(count if n == k else size for n, size in enumerate(factors))
         return self.view(
-            taken, sizes, [(n, count if n == k else size) for axis_entries in axes for n, size in axis_entries], shape
+            wider, sizes, [(n, count if n == k else size) for axis_entries in axes for n, size in axis_entries], shape
         )
 
     def take(self, term: Term, indices: Term, axis: int) -> Term:
@@ -296,29 +298,29 @@ class Mover(Viewer):
             flat = np.where(array < 0, array + size, array).reshape(-1) if isinstance(size, int) else array.reshape(-1)
             step = int(flat[1] - flat[0]) if flat.size > 1 else 1
             if step > 0 and (np.diff(flat) == step).all():
-                taken = self.slice(term, [(axis, int(flat[0]), flat.size, step)])
-                return self.reshape(taken, shape)
+                sliced = self.slice(term, [(axis, int(flat[0]), flat.size, step)])
+                return self.reshape(sliced, shape)
             if term.is_constant and term.array is not None:
                 return self.terms.constant(term.array.take(flat.reshape(array.shape), axis), dtype=term.dtype)
             indices = self.terms.constant(flat.reshape(array.shape).astype(np.int64))
         elif indices.dtype is not None and indices.dtype != np.int64 and indices.is_constant and array is not None:
             indices = self.terms.constant(array.astype(np.int64))
         source, factors, axes = self.along(term)
-        left = [k for k, size in axes[axis] if size != 1]
-        if len(left) != 1 or left[0] == REPEATED:
-            source, factors, axes, left = term, term.sizes, own_axes(term), [axis]
+        longer = [k for k, size in axes[axis] if size != 1]
+        if len(longer) != 1 or longer[0] == REPEATED:
+            source, factors, axes, longer = term, term.sizes, own_axes(term), [axis]
         index_source, order = self.source(indices)
-        before, after = factors[: left[0]], factors[left[0] + 1 :]
+        before, after = factors[: longer[0]], factors[longer[0] + 1 :]
         merged = [product(before), product(index_source.sizes), product(after)]
-        data = self.reshape(source, (merged[0], factors[left[0]], merged[2]))
+        data = self.reshape(source, (merged[0], factors[longer[0]], merged[2]))
         flat_indices = self.reshape(index_source, (merged[1],))
         picked_term = self.terms.make("taken", [data, flat_indices], 1, term.dtype, merged)
         count = len(order.factors)
 
         def moved(entries: Sequence[Entry]) -> list[Entry]:
-            return [(k + (count - 1) * (k > left[0]) if k != REPEATED else k, size) for k, size in entries]
+            return [(k + (count - 1) * (k > longer[0]) if k != REPEATED else k, size) for k, size in entries]
 
-        picked = [(k + left[0] if k != REPEATED else k, size) for k, size in order.entries()]
+        picked = [(k + longer[0] if k != REPEATED else k, size) for k, size in order.entries()]
         entries = [
             *(entry for axis_entries in axes[:axis] for entry in moved(axis_entries)), *picked,
             *(entry for axis_entries in axes[axis + 1 :] for entry in moved(axis_entries)),

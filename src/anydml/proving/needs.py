@@ -13,14 +13,14 @@ def by_need(graph: GraphProto) -> tuple[list[NodeProto], int]:
     What a node reads first is made first: so what is known of an image is known when sizes of it are computed.
     """
     makers = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
-    order, seen = dict[int, None](), set[int]()
+    order, visited = dict[int, None](), set[int]()
     stack = [(makers[output.name], False) for output in reversed(graph.output) if output.name in makers]
     while stack:
         k, is_ready = stack.pop()
         if is_ready:
             order[k] = None
-        elif k not in seen:
-            seen.add(k)
+        elif k not in visited:
+            visited.add(k)
             stack.append((k, True))
             stack += [(makers[name], False) for name in reversed(_read(graph.node[k])) if name in makers]
     rest = (node for k, node in enumerate(graph.node) if k not in order)

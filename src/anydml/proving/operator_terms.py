@@ -11,7 +11,7 @@ from anydml.onnx.tensor_protos import numpy_type, to_array
 from anydml.proving.calls import Call
 from anydml.proving.elementwise import permutation_of
 from anydml.proving.movement_terms import Mover
-from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, differ, divided, fit, least, product
+from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, differ, divided, fit, lower_bound, product
 from anydml.proving.slice_split_gather import slice_rule, split_rule, take_rule
 from anydml.proving.terms import Term, elements_of, vector_of
 
@@ -31,7 +31,7 @@ def _cast(mover: Mover, call: Call) -> Sequence[Term] | None:
 def _dropout(mover: Mover, call: Call) -> Sequence[Term] | None:
     """Return the input, and a mask if there is one, unless the node may be for training."""
     term = call.term(0)
-    is_inference = call.version >= 7 and (call.version < 12 or call.term(2) is None or call.known(2) is False)
+    is_inference = call.version >= 7 and (call.version < 12 or call.term(2) is None or call.numbers_of(2) is False)
     if term is None or not is_inference:
         return None
     has_mask = len([*filter(None, call.proto.output)]) > 1
@@ -46,7 +46,7 @@ def _shape(mover: Mover, call: Call) -> Sequence[Term] | None:
     first, end = call.get("start", 0), call.get("end", rank)
     elements = np.empty(len(term.shape[slice(first, end)]), object)
     elements[:] = term.shape[slice(first, end)]
-    return [mover.terms.known(elements, np.dtype(np.int64))]
+    return [mover.terms.integers(elements, np.dtype(np.int64))]
 
 
 def _size(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -55,7 +55,7 @@ def _size(mover: Mover, call: Call) -> Sequence[Term] | None:
         return None
     element = np.empty((), object)
     element[()] = product(term.shape)
-    return [mover.terms.known(element, np.dtype(np.int64))]
+    return [mover.terms.integers(element, np.dtype(np.int64))]
 
 
 def _reshape(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -109,8 +109,8 @@ def _axes(call: Call, k: int, rank: int) -> list[int] | None:
     """Return the axes that an attribute or input k names, sorted; None if they are not known or there are none."""
     listed_axes = call.axes(k)
     axes = [axis_of(axis, rank) for axis in listed_axes or ()]
-    known = sorted(axis for axis in axes if axis is not None)
-    return None if listed_axes is None or len({*known}) < len(axes) else known
+    distinct = sorted(axis for axis in axes if axis is not None)
+    return None if listed_axes is None or len({*distinct}) < len(axes) else distinct
 
 
 def _squeeze(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -134,8 +134,8 @@ def _unsqueeze(mover: Mover, call: Call) -> Sequence[Term] | None:
     axes = _axes(call, 1, rank)
     if axes is None:
         return None
-    left = iter(term.shape)
-    return _reshaped(mover, term, [1 if axis in axes else next(left) for axis in range(rank)])
+    remaining = iter(term.shape)
+    return _reshaped(mover, term, [1 if axis in axes else next(remaining) for axis in range(rank)])
 
 
 def _flatten(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -185,7 +185,7 @@ def _expand(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 def _are_sizes(sizes: Sequence[Size]) -> bool:
     """Whether numbers are 0 or more, whatever the names are."""
-    return all((low := least(size)) is not None and low >= 0 for size in sizes)
+    return all((low := lower_bound(size)) is not None and low >= 0 for size in sizes)
 
 
 def _constant_of_shape(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -199,7 +199,7 @@ def _constant_of_shape(mover: Mover, call: Call) -> Sequence[Term] | None:
 def _range(mover: Mover, call: Call) -> Sequence[Term] | None:
     bounds = [elements_of(call.term(k)) for k in range(3)]
     first, end, step = (None if array is None or array.ndim else array.item() for array in bounds)
-    if first is None or end is None or step != 1 or (low := least(end - first)) is None or low < 0:
+    if first is None or end is None or step != 1 or (low := lower_bound(end - first)) is None or low < 0:
         return None
     if isinstance(first, int) and isinstance(end, int):
         return None
@@ -245,7 +245,7 @@ def _tile(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 def _resize(mover: Mover, call: Call) -> Sequence[Term] | None:
     """Return an image that is resized to its own size, where pixels are then at their places."""
-    term, scales, sizes = call.term(0), call.known(2), vector_of(call.term(3))
+    term, scales, sizes = call.term(0), call.numbers_of(2), vector_of(call.term(3))
     if term is None or term.shape is None or call.version < 11 or call.get("axes") is not None:
         return None
     if call.get("coordinate_transformation_mode") in (b"tf_crop_and_resize", b"tf_half_pixel_for_nn"):

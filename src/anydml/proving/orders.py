@@ -56,8 +56,8 @@ class Order(NamedTuple):
 
     def entries(self) -> list[Entry]:
         """Return the factors of the result."""
-        left = iter(self.repeats)
-        return [(k, next(left) if k == REPEATED else self.factors[k]) for k in self.perm]
+        remaining = iter(self.repeats)
+        return [(k, next(remaining) if k == REPEATED else self.factors[k]) for k in self.perm]
 
     def along(self, shape: Sizes) -> tuple[Sizes, list[list[Entry]]] | None:
         """Split factors so that each size of a shape is a product of consecutive ones.
@@ -93,27 +93,27 @@ def aligned(
     parts: list[list[Size]] = [[] for _ in factors]
     groups: list[list[tuple[int, int]]] = [[] for _ in shape]
     k = axis = 0
-    left: Size = factors[0] if factors else 1
-    needed: Size = shape[0] if shape else 1
+    factor_rest: Size = factors[0] if factors else 1
+    axis_rest: Size = shape[0] if shape else 1
     while k < len(factors) and axis < len(shape):
-        if left == 1:
+        if factor_rest == 1:
             k += 1
-            left = factors[k] if k < len(factors) else 1
+            factor_rest = factors[k] if k < len(factors) else 1
             continue
-        if needed == 1:
+        if axis_rest == 1:
             axis += 1
-            needed = shape[axis] if axis < len(shape) else 1
+            axis_rest = shape[axis] if axis < len(shape) else 1
             continue
-        for taken in (needed, left):
-            one, other = divided(left, taken), divided(needed, taken)
-            if (taken != 0 or left == needed) and one is not None and other is not None:
+        for step in (axis_rest, factor_rest):
+            next_factor, next_axis = divided(factor_rest, step), divided(axis_rest, step)
+            if (step != 0 or factor_rest == axis_rest) and next_factor is not None and next_axis is not None:
                 groups[axis].append((k, len(parts[k])))
-                parts[k].append(taken)
-                left, needed = one, other
+                parts[k].append(step)
+                factor_rest, axis_rest = next_factor, next_axis
                 break
         else:
             return None
-    ends = (left, *factors[k + 1 :], needed, *shape[axis + 1 :])
+    ends = (factor_rest, *factors[k + 1 :], axis_rest, *shape[axis + 1 :])
     return (parts, groups) if all(size == 1 for size in ends) else None
 
 

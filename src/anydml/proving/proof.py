@@ -16,7 +16,7 @@ from anydml.proving.constants import Constants
 from anydml.proving.counterexample import RunComparison, compare_runs
 from anydml.proving.fingerprint_arithmetic import NoFingerprintError
 from anydml.proving.first_difference import FirstDifference, first_difference, same
-from anydml.proving.fused import placed
+from anydml.proving.fused import in_own_domains
 from anydml.proving.interface import differences, names_in_both
 from anydml.proving.model_terms import Read, Reader
 from anydml.proving.movement_terms import Form
@@ -94,18 +94,18 @@ def prove(
     Raises:
         ModelError: a model is not valid, its constants cannot be read, or a size has no such name.
     """
-    models = placed(first), placed(second)
+    models = in_own_domains(first), in_own_domains(second)
     for model in models:
         check(model)
-    given = dict(sizes or {})
-    proof = Proof("undecided", given, [name for name in size_names(first) if name not in given])
-    proof.reasons = [*differences(first, second, given)]
+    fixed_sizes = dict(sizes or {})
+    proof = Proof("undecided", fixed_sizes, [name for name in size_names(first) if name not in fixed_sizes])
+    proof.reasons = [*differences(first, second, fixed_sizes)]
     if proof.reasons:
         proof.verdict = "different"
         return proof
-    known = names_in_both(first, second, given)
+    sizes_of_both = names_in_both(first, second, fixed_sizes)
     for form in FORMS:
-        reader, a, b = _read(models, folders, known, form, weights)
+        reader, a, b = _read(models, folders, sizes_of_both, form, weights)
         proof.outputs, marks = marked_outputs(a, b, proof.names, proof.reasons)
         if all(proof.outputs.values()):
             if refused := may_refuse(a, b, marks):
@@ -119,21 +119,21 @@ def prove(
         wrong = next(key for key, is_same in proof.outputs.items() if not is_same)
         proof.first_difference = first_difference(a, b, wrong, marks)
     if proof.names:
-        _sample(proof, models, folders, known, weights)
+        _sample(proof, models, folders, sizes_of_both, weights)
     if runs and weights != "none" and not proof.samples:
-        proof.run = compare_runs(first, second, folders, *known)
+        proof.run = compare_runs(first, second, folders, *sizes_of_both)
         if proof.run is not None and proof.run.output:
             proof.verdict = "different"
     return proof
 
 
 def _read(
-    models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, form: Form, weights: Weights
+    models: tuple[ModelProto, ModelProto], folders: Folders, sizes_of_both: Known, form: Form, weights: Weights
 ) -> tuple[Reader, Read, Read]:
     reader = Reader(form, weights=weights)
     a, b = (
         reader.read(model, Constants(model, folder), sizes)
-        for model, folder, sizes in zip(models, folders, known, strict=True)
+        for model, folder, sizes in zip(models, folders, sizes_of_both, strict=True)
     )
     return reader, a, b
 
@@ -193,10 +193,14 @@ def may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
         # In any order, since B may compute of elements that are moved. What has none may be of any sizes.
         return None if mark is None or not mark.size else (term.kind, np.sort(mark, axis=None).tobytes())
 
-    known = {element for term in a.refusing.values() if (element := elements(term)) is not None}
+    refused_elements = {element for term in a.refusing.values() if (element := elements(term)) is not None}
     known_windows = {windows for term in a.refusing.values() if (windows := windows_of(term)) is not None}
-    left = (term for number, term in b.refusing.items() if number not in a.refusing)
-    return [b.node(term) for term in left if elements(term) not in known and windows_of(term) not in known_windows]
+    unmatched = (term for number, term in b.refusing.items() if number not in a.refusing)
+    return [
+        b.node(term)
+        for term in unmatched
+        if elements(term) not in refused_elements and windows_of(term) not in known_windows
+    ]
 
 
 _COMPARED: Mapping[Weights, Sequence[str]] = {
@@ -207,12 +211,12 @@ _COMPARED: Mapping[Weights, Sequence[str]] = {
 
 
 def _sample(
-    proof: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, weights: Weights
+    proof: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, sizes_of_both: Known, weights: Weights
 ) -> None:
     """Compare the models at several small sizes; note these if all results are equal."""
     rounding: set[str] = set()
     for values in small_sizes(proof.names):
-        numbered = [{key: at(size, values) or 0 for key, size in outputs.items()} for outputs in known]
+        numbered = [{key: at(size, values) or 0 for key, size in outputs.items()} for outputs in sizes_of_both]
         for form in FORMS:
             reader, a, b = _read(models, folders, (numbered[0], numbered[1]), form, weights)
             outputs, marks = marked_outputs(a, b, (), proof.reasons)

@@ -73,22 +73,22 @@ def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
     assert term.dtype is not None, "it is of floats"
     if mover.merges and number != 1 and (merged := multiplied(mover, term, np.array(number))) is not None:
         return merged
-    known = float(f"{number:.{DIGITS[term.dtype.itemsize] - 1}e}")
+    factor = float(f"{number:.{DIGITS[term.dtype.itemsize] - 1}e}")
     info = np.finfo(term.dtype)
-    if known == 1:
+    if factor == 1:
         return term
-    if not float(info.tiny) <= abs(known) <= float(info.max):
+    if not float(info.tiny) <= abs(factor) <= float(info.max):
         return None
     mover.rounded.add("numbers that values are multiplied by are merged, and compared in as many digits as floats have")
-    return plain("Mul", [mover.terms.constant(np.array(known, term.dtype)), term])
+    return plain("Mul", [mover.terms.constant(np.array(factor, term.dtype)), term])
 
 
 def _multiplied(mover: Mover, terms: Sequence[Term], shape: Sizes, number: float, plain: Plain) -> Term | None:
     rest = list[Term]()
     for term in terms:
-        source, left = scaled(mover, term)
+        source, unscaled = scaled(mover, term)
         number *= source
-        rest += [] if left is None else [left]
+        rest += [] if unscaled is None else [unscaled]
     if not rest:
         return None
     product = _by_constant(mover, rest, shape)

@@ -58,7 +58,7 @@ class Proofs:
     def _read(self, model: ModelProto, size_name: str = "", above: int = 0) -> Read:
         """Read a model, unless it is one of the last two: one is often rewritten, which is then proved."""
         last = self._last.setdefault((size_name, above), [])
-        read_model = next((read for known, read in last if known is model), None)
+        read_model = next((read for read_before, read in last if read_before is model), None)
         if read_model is None:
             sizes: dict[str, Size] = {
                 known_name: name(known_name) + above * (known_name == size_name) for known_name in self._names

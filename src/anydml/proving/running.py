@@ -71,12 +71,12 @@ def error_of(first: Any, second: Any) -> float:
 
 def random_inputs(model: ModelProto, sizes: Mapping[str, int] | None = None, seed: int = 0) -> dict[str, Any]:
     """Return random inputs for a model; integers are 0 or 1, which are indices in any table."""
-    random, known = np.random.default_rng(seed), dict(sizes or {})
+    random, known_sizes = np.random.default_rng(seed), dict(sizes or {})
     defaults = {tensor.name for tensor in model.graph.initializer}
-    return {value.name: _input(value, random, known) for value in model.graph.input if value.name not in defaults}
+    return {value.name: _input(value, random, known_sizes) for value in model.graph.input if value.name not in defaults}
 
 
-def _input(value: ValueInfoProto, random: np.random.Generator, known: dict[str, int]) -> Any:
+def _input(value: ValueInfoProto, random: np.random.Generator, known_sizes: dict[str, int]) -> Any:
     elem_type, sizes = tensor_type(value)
     dtype = numpy_type(elem_type)
     if sizes is None or dtype is None:
@@ -84,7 +84,7 @@ def _input(value: ValueInfoProto, random: np.random.Generator, known: dict[str, 
     shape = [
         size
         if isinstance(size, int)
-        else known.setdefault(size or unnamed_size(value.name, axis), FIRST_SIZE + len(known))
+        else known_sizes.setdefault(size or unnamed_size(value.name, axis), FIRST_SIZE + len(known_sizes))
         for axis, size in enumerate(sizes)
     ]
     if dtype.hasobject:

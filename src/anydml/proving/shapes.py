@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.onnx.graph_values import Array
-from anydml.proving.sizes import Polynomial, differ, least, quotient
+from anydml.proving.sizes import Polynomial, differ, lower_bound, quotient
 from anydml.proving.terms import Term, Terms, elements_of
 
 
@@ -27,9 +27,9 @@ def _equal(a: Any, b: Any) -> bool:
 
 def _less(a: Any, b: Any) -> bool:
     gap = b - a
-    if (least(gap - 1) or 0) >= 0 and least(gap - 1) is not None:
+    if (lower_bound(gap - 1) or 0) >= 0 and lower_bound(gap - 1) is not None:
         return True
-    if least(-gap) is not None and (least(-gap) or 0) >= 0:
+    if lower_bound(-gap) is not None and (lower_bound(-gap) or 0) >= 0:
         return False
     raise UndecidedError
 
@@ -70,7 +70,7 @@ def computed(terms: Terms, kind: str, inputs: Sequence[Term | None], dtype: np.d
         return None
     try:
         result = _each(partial(_divided, terms), present) if kind == "Div" else _computed(kind, present, dtype)
-        return None if result is None else terms.known(result, dtype)
+        return None if result is None else terms.integers(result, dtype)
     except (UndecidedError, OverflowError, ValueError):
         # NumPy raises ValueError for shapes that do not fit.
         return None

@@ -40,9 +40,9 @@ class Polynomial:
         if type(other) is int and other:
             return self if other == 1 else Polynomial(tuple((names, count * other) for names, count in self.parts))
         return _made(
-            ((*sorted((*names, *more)),), count * times)
+            ((*sorted((*names, *other_names)),), count * times)
             for names, count in self.parts
-            for more, times in products_of(other)
+            for other_names, times in products_of(other)
         )
 
     def __sub__(self, other: Any) -> Size:
@@ -88,10 +88,10 @@ def _made(parts: Iterable[tuple[Product, int]]) -> Size:
     terms: dict[Product, int] = {}
     for names, count in parts:
         terms[names] = terms.get(names, 0) + count
-    left = tuple(sorted((names, count) for names, count in terms.items() if count))
-    if not left:
+    products = tuple(sorted((names, count) for names, count in terms.items() if count))
+    if not products:
         return 0
-    return left[0][1] if len(left) == 1 and not left[0][0] else Polynomial(left)
+    return products[0][1] if len(products) == 1 and not products[0][0] else Polynomial(products)
 
 
 def product(sizes: Iterable[Size]) -> Size:
@@ -118,14 +118,14 @@ def divided(size: Size, by: Size) -> Size | None:
     rest, terms = size, list[tuple[Product, int]]()
     while rest != 0:
         factor, times = _leading(rest)
-        left = [*factor]
+        remaining = [*factor]
         for factor_name in names:
-            if factor_name not in left:
+            if factor_name not in remaining:
                 return None
-            left.remove(factor_name)
+            remaining.remove(factor_name)
         if times % count or len(terms) == MAX_PARTS:
             return None
-        terms.append((tuple(left), times // count))
+        terms.append((tuple(remaining), times // count))
         rest = rest - _made([terms[-1]]) * by
     return _made(terms)
 
@@ -142,13 +142,13 @@ def _leading(size: Size) -> tuple[Product, int]:
     return max(parts, key=lambda part: (len(part[0]), part[0]))
 
 
-def least(size: Size) -> int | None:
+def lower_bound(size: Size) -> int | None:
     """Return a number that a size is never below, where names of dimensions are 1 or more; None if unknown."""
     total = 0
     for names, count in products_of(size):
         low = count
         for factor_name in names:
-            minimum = least_of(factor_name)
+            minimum = lower_bound_of(factor_name)
             if minimum is None or count < 0:
                 return None
             low *= minimum
@@ -156,10 +156,10 @@ def least(size: Size) -> int | None:
     return total
 
 
-def least_of(factor_name: str) -> int | None:
+def lower_bound_of(factor_name: str) -> int | None:
     """Return a number from 0 on that what a name stands for is never below; None if unknown."""
     if isinstance(factor_name, Quotient):
-        low = least(factor_name.above)
+        low = lower_bound(factor_name.above)
         return (
             None
             if low is None or low < 0 or not isinstance(factor_name.by, int) or factor_name.by < 0
@@ -174,7 +174,7 @@ def differ(first: Size, second: Size) -> bool:
     gap: Size = first - second
     if isinstance(gap, int):
         return gap != 0
-    return any((least(difference) or 0) > 0 for difference in (gap, -gap))
+    return any((lower_bound(difference) or 0) > 0 for difference in (gap, -gap))
 
 
 class Quotient(str):
@@ -204,18 +204,18 @@ def quotient(size: Size, by: Size) -> Size:
     exact = divided(size, by)
     if exact is not None:
         return exact
-    whole: Size = 0
+    integer_part: Size = 0
     if isinstance(by, int) and by > 0:
         # What is divided without a remainder is not a part of the name, so that equal quotients have one.
-        whole = _made([(names, count // by) for names, count in products_of(size)])
-        size = size - whole * by
+        integer_part = _made([(names, count // by) for names, count in products_of(size)])
+        size = size - integer_part * by
         rest = [(names, count) for names, count in products_of(size) if names]
         if len(rest) == 1 and rest[0][1] == len(rest[0][0]) == 1:
             (inner,) = rest[0][0]
             if isinstance(inner, Quotient) and isinstance(inner.by, int) and inner.by > 0:
-                more: Size = size - name(inner)
-                return whole + quotient(inner.above + inner.by * more, inner.by * by)
-    return whole + name(Quotient(size, by))
+                remainder: Size = size - name(inner)
+                return integer_part + quotient(inner.above + inner.by * remainder, inner.by * by)
+    return integer_part + name(Quotient(size, by))
 
 
 def axis_of(axis: int, rank: int) -> int | None:
@@ -264,10 +264,10 @@ def at(size: Size, values: Mapping[str, int]) -> int | None:
     """Return a size where names have values; None if one has none."""
     total = 0
     for names, count in products_of(size):
-        known = [number for size_name in names if (number := _value(size_name, values)) is not None]
-        if len(known) < len(names):
+        name_values = [number for size_name in names if (number := _value(size_name, values)) is not None]
+        if len(name_values) < len(names):
             return None
-        total += count * math.prod(known)
+        total += count * math.prod(name_values)
     return total
 
 

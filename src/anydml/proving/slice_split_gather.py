@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.proving.calls import Call
 from anydml.proving.movement_terms import Mover
-from anydml.proving.sizes import Size, axis_of, least
+from anydml.proving.sizes import Size, axis_of, lower_bound
 from anydml.proving.terms import Term, vector_of
 from anydml.proving.windows import Window
 
@@ -46,12 +46,12 @@ def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: S
         if step < 0 and start < -size:
             # ONNX takes the first element, and its reference none.
             return None
-        taken = range(size)[start:end:step]
-        return axis, taken.start if len(taken) else 0, len(taken), step
+        coordinates = range(size)[start:end:step]
+        return axis, coordinates.start if len(coordinates) else 0, len(coordinates), step
     if step != 1:
         return None
     first, last = (_clamped(mover, bound, size) for bound in (start, end))
-    if first is None or last is None or (low := least(last - first)) is None or low < 0:
+    if first is None or last is None or (low := lower_bound(last - first)) is None or low < 0:
         return None
     return axis, first, last - first, 1
 
@@ -60,17 +60,17 @@ def _clamped(mover: Mover, place: Size, size: Size) -> Size | None:
     """Return a start or end of a Slice as a coordinate from 0 to the size; None if unknown."""
     if isinstance(place, int) and place >= 2**31 - 1:
         return size
-    low = least(place)
+    low = lower_bound(place)
     if low is None or low < 0:
-        if (least(-place) or 0) < 1:
+        if (lower_bound(-place) or 0) < 1:
             return None
         place = place + size
-        low = least(place)
+        low = lower_bound(place)
     if low is None or low < 0:
         return None
-    if (least(place - size) or -1) >= 0:
+    if (lower_bound(place - size) or -1) >= 0:
         return size
-    room = least(size - place)
+    room = lower_bound(size - place)
     if room is None and isinstance(size, int):
         # Tables of positions are cut to the length of a text, which they limit.
         mover.assumed[place] = min(size, mover.assumed.get(place, size))
@@ -96,7 +96,7 @@ def split_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
     else:
         part_size = -(-size // count)
         lengths = [part_size] * (count - 1) + [size - part_size * (count - 1)]
-    if any((low := least(length)) is None or low < 0 for length in lengths):
+    if any((low := lower_bound(length)) is None or low < 0 for length in lengths):
         return None
     if len(lengths) != count or sum(lengths[1:], lengths[0]) != size:
         return None
@@ -117,7 +117,7 @@ def take_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
         return None
     array = term.array
     if term.kind == "sizes" and array is not None and indices.is_constant and term.dtype is not None:
-        return [mover.terms.known(np.asarray(array.take(np.asarray(indices.array), axis), object), term.dtype)]
+        return [mover.terms.integers(np.asarray(array.take(np.asarray(indices.array), axis), object), term.dtype)]
     return [mover.take(term, indices, axis)]
 
 
@@ -126,5 +126,5 @@ def _are_inside(indices: Term, size: Size) -> bool:
     array = indices.array
     if array is None or array.dtype == object or not array.size:
         return True
-    ends = least(size - int(array.max()) - 1), least(size + int(array.min()))
+    ends = lower_bound(size - int(array.max()) - 1), lower_bound(size + int(array.min()))
     return all(end is not None and end >= 0 for end in ends)

@@ -44,12 +44,12 @@ def fingerprints_of(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dic
     Raises:
         NoFingerprintError: there are too many elements.
     """
-    marks_of, left = dict[int, Marks | None](), MAX_MARKS
+    marks_of, marks_left = dict[int, Marks | None](), MAX_MARKS
     with np.errstate(over="ignore"):
         for term in needed(outputs):
             if term.shape is not None and (sizes := batch.inner(term.shape)) is not None:
-                left -= int(np.prod(sizes, dtype=np.int64))
-            if left < 0:
+                marks_left -= int(np.prod(sizes, dtype=np.int64))
+            if marks_left < 0:
                 raise NoFingerprintError("there are too many elements")
             marks_of[term.number] = _marks(term, marks_of, batch, is_real)
     return marks_of
@@ -84,8 +84,8 @@ def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_re
     if term.kind == "dot":
         return _dot(marks, term.detail)
     if term.kind.startswith("Reduce") and "@" not in term.kind and len(marks) == 1:
-        axes, more = term.detail
-        return mixed(seed_of(f"{term.kind}:{more}"), _along(marks[0], axes)).reshape(sizes)
+        axes, detail = term.detail
+        return mixed(seed_of(f"{term.kind}:{detail}"), _along(marks[0], axes)).reshape(sizes)
     if term.kind in ("Softmax", "LogSoftmax", "LayerNormalization"):
         return (
             _normalised(term, operator, marks) if len(marks) == len(known_marks) else _opaque(term, known_marks, sizes)
@@ -107,9 +107,9 @@ def _element_by_element(
 
 def _normalised(term: Term, operator: str, marks: list[Marks]) -> Marks:
     """Return the fingerprints of what is normalised along an axis, or from it on."""
-    axes, more = term.detail
+    axes, detail = term.detail
     row = np.expand_dims(_along(marks[0], axes), axes)
-    return mixed(seed_of(f"{operator}:{more}"), marks[0], row, *marks[1:])
+    return mixed(seed_of(f"{operator}:{detail}"), marks[0], row, *marks[1:])
 
 
 PRIMES = 2097143, 2097133, 2097131
@@ -122,17 +122,21 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
     """Return the fingerprints of sums of products along axes, in any order: sums of products of fingerprints."""
     first, second = (array.shape for array in marks)
     axes = [axis for axis in range(len(first)) if axis not in added]
-    both = [axis for axis in axes if first[axis] == second[axis]]
-    free_axes = [[axis for axis in axes if axis not in both and shape[axis] != 1] for shape in (first, second)]
-    rest = [axis for axis in axes if axis not in (*both, *free_axes[0], *free_axes[1])]
-    batch = [first[axis] for axis in both]
+    batch_axes = [axis for axis in axes if first[axis] == second[axis]]
+    free_axes = [[axis for axis in axes if axis not in batch_axes and shape[axis] != 1] for shape in (first, second)]
+    rest = [axis for axis in axes if axis not in (*batch_axes, *free_axes[0], *free_axes[1])]
+    batch = [first[axis] for axis in batch_axes]
     count, *counts = (
         int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
         for shape, axes in ((first, added), (first, free_axes[0]), (second, free_axes[1]))
     )
-    rows = np.moveaxis(marks[0], [*both, *free_axes[0], *added], range(len(first) - len(free_axes[1]) - len(rest)))
+    rows = np.moveaxis(
+        marks[0], [*batch_axes, *free_axes[0], *added], range(len(first) - len(free_axes[1]) - len(rest))
+    )
     rows = rows.reshape(*batch, counts[0], count)
-    columns = np.moveaxis(marks[1], [*both, *added, *free_axes[1]], range(len(first) - len(free_axes[0]) - len(rest)))
+    columns = np.moveaxis(
+        marks[1], [*batch_axes, *added, *free_axes[1]], range(len(first) - len(free_axes[0]) - len(rest))
+    )
     columns = columns.reshape(*batch, count, counts[1])
     sums = []
     for prime in PRIMES:
@@ -145,7 +149,7 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
         sums.append(total % np.uint64(prime))
     product = mixed(seed_of(f"dot product of {count}"), *sums)
     sizes = [*batch, *(shape[axis] for shape, axes in zip((first, second), free_axes, strict=True) for axis in axes)]
-    order = [*both, *free_axes[0], *free_axes[1]]
+    order = [*batch_axes, *free_axes[0], *free_axes[1]]
     moved = product.reshape(sizes).transpose([order.index(axis) for axis in axes if axis in order])
     return moved.reshape([second[axis] if first[axis] == 1 else first[axis] for axis in axes])
 

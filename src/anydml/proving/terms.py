@@ -154,7 +154,7 @@ class Terms:
                 return
         self._constants.setdefault((term.dtype, term.shape, is_rounded), []).append(term)
 
-    def known(self, elements: Array, dtype: np.dtype[Any]) -> Term:
+    def integers(self, elements: Array, dtype: np.dtype[Any]) -> Term:
         """Return a tensor of integers, some of which may be polynomials."""
         if not any(isinstance(element, Polynomial) for element in elements.flat):
             return self.constant(elements.astype(dtype))
@@ -167,11 +167,11 @@ def _off(first: Term, second: Term) -> float:
     assert first.array is not None, "it is a constant"
     assert second.array is not None, "it is a constant"
     assert first.dtype is not None, "it is a constant"
-    one, other = (array.astype(np.float64) for array in (first.array, second.array))
+    x, y = (array.astype(np.float64) for array in (first.array, second.array))
     info = np.finfo(first.dtype)
-    unit = np.maximum(np.abs(one), np.abs(other)) * float(info.eps) + float(info.smallest_subnormal)
+    unit = np.maximum(np.abs(x), np.abs(y)) * float(info.eps) + float(info.smallest_subnormal)
     with np.errstate(invalid="ignore"):
-        units = np.abs(one - other) / unit
+        units = np.abs(x - y) / unit
     off = float(np.max(units)) if units.size else 0.0
     return off if np.isfinite(off) else np.inf
 

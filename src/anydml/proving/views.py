@@ -47,13 +47,17 @@ class Viewer:
         order = Order.of(factors, entries)
         if order.is_plain and source.shape == shape:
             return source
-        known, sizes = numbers(shape), numbers((*order.factors, *order.repeats))
+        known_shape, sizes = numbers(shape), numbers((*order.factors, *order.repeats))
         max_factors = MAX_REPEATED_ELEMENTS if source.is_constant else MAX_FOLLOWED_ELEMENTS
-        is_small = known is not None and sizes is not None and (not order.repeats or math.prod(known) <= max_factors)
-        if source.array is not None and source.dtype is not None and known is not None and is_small:
-            array = moved(source.array, order).reshape(known)
+        is_small = (
+            known_shape is not None
+            and sizes is not None
+            and (not order.repeats or math.prod(known_shape) <= max_factors)
+        )
+        if source.array is not None and source.dtype is not None and known_shape is not None and is_small:
+            array = moved(source.array, order).reshape(known_shape)
             if not source.is_constant:
-                return self.terms.known(array, source.dtype)
+                return self.terms.integers(array, source.dtype)
             return self.terms.constant(array, source if order.is_plain else None, source.dtype)
         return self.terms.make("moved", [source], (None if order.is_plain else order, shape), source.dtype, shape)
 
@@ -69,9 +73,9 @@ class Viewer:
     def along(self, term: Term) -> tuple[Term, Sizes, list[list[Entry]]]:
         """Return what a value is a view of, the factors of that, and the view's factors by its axes."""
         if term.kind != "moved" and 0 not in term.sizes:
-            left = [size for size in term.sizes if size != 1]
-            places = iter(range(len(left)))
-            return term, tuple(left), [[] if size == 1 else [(next(places), size)] for size in term.sizes]
+            longer = [size for size in term.sizes if size != 1]
+            places = iter(range(len(longer)))
+            return term, tuple(longer), [[] if size == 1 else [(next(places), size)] for size in term.sizes]
         source, order = self.source(term)
         split = order.along(term.sizes)
         if split is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anydml.proving.orders import REPEATED, Entry, aligned
-from anydml.proving.sizes import Size, Sizes, divided, least, product
+from anydml.proving.sizes import Size, Sizes, divided, lower_bound, product
 from anydml.proving.terms import Term
 
 Window = tuple[int, Size, Size, int]
@@ -19,16 +19,16 @@ def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, P
     """Return windows by the factors of a source, and set the sizes of these; None if they take no whole ones."""
     parts = dict[int, Part]()
     for axis, first, count, step in windows:
-        left = [(k, size) for k, size in axes[axis] if size != 1]
-        if not left:
+        entries = [(k, size) for k, size in axes[axis] if size != 1]
+        if not entries:
             return None
-        (k, _), rest = left[0], product(size for _, size in left[1:])
+        (k, _), rest = entries[0], product(size for _, size in entries[1:])
         start, length = divided(first, rest), divided(count, rest)
-        if start is None or length is None or (step != 1 and len(left) > 1):
+        if start is None or length is None or (step != 1 and len(entries) > 1):
             return None
         if k != REPEATED:
             parts[k] = start, length, step
-        axes[axis] = [(k, length), *left[1:]]
+        axes[axis] = [(k, length), *entries[1:]]
     return parts
 
 
@@ -63,15 +63,15 @@ def _within(window: Part, at: Size, size: Size) -> Part | None:
         return None if start is None or length is None else (start - at, length, 1)
     if not (isinstance(first, int) and isinstance(count, int) and isinstance(at, int) and isinstance(size, int)):
         return None
-    taken = [k - at for k in range(first, first + count * step, step) if at <= k < at + size]
-    return taken[0] if taken else 0, len(taken), step
+    coordinates = [k - at for k in range(first, first + count * step, step) if at <= k < at + size]
+    return coordinates[0] if coordinates else 0, len(coordinates), step
 
 
 def _larger(first: Size, second: Size) -> Size | None:
     """Return the larger one of two numbers; None if which one that is depends on sizes."""
-    for one, other in ((first, second), (second, first)):
-        if (low := least(one - other)) is not None and low >= 0:
-            return one
+    for x, y in ((first, second), (second, first)):
+        if (low := lower_bound(x - y)) is not None and low >= 0:
+            return x
     return None
 
 

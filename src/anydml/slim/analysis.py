@@ -162,10 +162,10 @@ class Analysis:
         self._operands: dict[str, Value] = {} if before is None else before._operands
         self.names: dict[int, str] = {} if before is None else before.names
         self._given: dict[str, ValueInfo] = self._inputs() if before is None else before._given
-        for name, array in graph.constants.made.items():
+        for name, array in graph.constants.new_arrays.items():
             if name not in self._given:
-                known = array if array.size <= FOLLOWED else None
-                self._given[name] = ValueInfo(Tensor(array.dtype, array.shape, known), is_constant=True)
+                followed = array if array.size <= FOLLOWED else None
+                self._given[name] = ValueInfo(Tensor(array.dtype, array.shape, followed), is_constant=True)
         self.values = dict(self._given)
         self._declared = {value.name: value for value in (*graph.model.graph.value_info, *graph.model.graph.output)}
         self._visits: dict[Op, _Visit] = {}

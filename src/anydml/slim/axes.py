@@ -38,32 +38,34 @@ def with_ones(
     Returns:
         The shape, window and permutation, unchanged if no axis helps.
     """
-    taken = [window[axis][1] for axis in perm]
-    more = len(sizes) - len(perm)
+    taken_sizes = [window[axis][1] for axis in perm]
+    new_axes = len(sizes) - len(perm)
     if 1 in source and [size for size in source if size != 1] == axes:
         ones = [axis for axis, size in enumerate(source) if size == 1]
         places = [axis for axis, size in enumerate(source) if size != 1]
         moved = [places[axis] for axis in perm]
-        order = _interleaved(sizes, moved, taken, ones) or [*ones, *moved]
-        whole = [(0, size, 1) for size in source]
+        order = _interleaved(sizes, moved, taken_sizes, ones) or [*ones, *moved]
+        windows = [(0, size, 1) for size in source]
         for axis, part in zip(places, window, strict=True):
-            whole[axis] = part
-        return [*source], whole, order
-    if more > 0 and tuple(axes) != tuple(source):
-        interleaved = _interleaved(sizes, [more + axis for axis in perm], taken, [*range(more)])
+            windows[axis] = part
+        return [*source], windows, order
+    if new_axes > 0 and tuple(axes) != tuple(source):
+        interleaved = _interleaved(sizes, [new_axes + axis for axis in perm], taken_sizes, [*range(new_axes)])
         if interleaved is not None:
-            return [1] * more + axes, [(0, 1, 1)] * more + window, interleaved
+            return [1] * new_axes + axes, [(0, 1, 1)] * new_axes + window, interleaved
     return axes, window, perm
 
 
-def _interleaved(sizes: Sequence[int], axes: Sequence[int], taken: Sequence[int], ones: list[int]) -> list[int] | None:
+def _interleaved(
+    sizes: Sequence[int], axes: Sequence[int], taken_sizes: Sequence[int], ones: list[int]
+) -> list[int] | None:
     """Return axes in order, with axes of size 1 among them so that the shape is `sizes`; None if it cannot be."""
     if len(sizes) != len(axes) + len(ones):
         return None
-    left, free, order = [*zip(axes, taken, strict=True)], [*ones], []
+    remaining, free, order = [*zip(axes, taken_sizes, strict=True)], [*ones], []
     for size in sizes:
-        if left and left[0][1] == size:
-            order.append(left.pop(0)[0])
+        if remaining and remaining[0][1] == size:
+            order.append(remaining.pop(0)[0])
         elif size == 1 and free:
             order.append(free.pop(0))
     return order if len(order) == len(sizes) else None

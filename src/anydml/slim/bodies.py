@@ -28,8 +28,8 @@ def with_slimmed_bodies(graph: Graph, inner: Mapping[str, Sequence[Named]], slim
     """
     ops = []
     for op in graph.ops:
-        known = inner.get(next(filter(None, op.outputs), ""))
-        ops.append(op if known is None else _slimmed(op, known, graph, slim))
+        inner_terms = inner.get(next(filter(None, op.outputs), ""))
+        ops.append(op if inner_terms is None else _slimmed(op, inner_terms, graph, slim))
     return graph if ops == graph.ops else graph.with_ops(ops)
 
 
@@ -37,14 +37,14 @@ def _slimmed(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
     proto = NodeProto()
     proto.CopyFrom(op.proto)
     is_changed = False
-    for body, known in zip(subgraphs(proto), inner, strict=True):
-        model = _model(body, known, graph.model)
+    for body, terms in zip(subgraphs(proto), inner, strict=True):
+        model = _model(body, terms, graph.model)
         if not all(value.HasField("type") for value in model.graph.input):
             continue
         slimmed = slim(model)
         if slimmed is model:
             continue
-        around = known.keys() - _own(body)
+        around = terms.keys() - _own(body)
         lent = {tensor.name for tensor in model.graph.initializer} & around
         constants = [tensor for tensor in slimmed.graph.initializer if tensor.name not in lent]
         names_made = {tensor.name for tensor in constants} | {
@@ -67,7 +67,7 @@ def _own(body: GraphProto) -> set[str]:
     return names | {value.name for value in (*body.input, *body.initializer)}
 
 
-def _model(body: GraphProto, known: Named, around: ModelProto) -> ModelProto:
+def _model(body: GraphProto, terms: Named, around: ModelProto) -> ModelProto:
     """Return a model of a body, which also takes or has what the body reads of the graph around it."""
     own_names = _own(body)
     read = [name for node in body.node for name in Op(node).inputs + Op(node).captured]
@@ -77,7 +77,7 @@ def _model(body: GraphProto, known: Named, around: ModelProto) -> ModelProto:
     graph = GraphProto(name=body.name or "body", node=body.node, initializer=body.initializer)
     graph.sparse_initializer.extend(body.sparse_initializer)
     for name in (*(value.name for value in body.input), *outside):
-        term = known.get(name)
+        term = terms.get(name)
         if term is not None and term.is_constant and term.array is not None and term.array.size <= FOLLOWED:
             graph.initializer.append(numpy_helper.from_array(term.array, name))
         else:

@@ -145,13 +145,13 @@ def _are_same(
         named = _named(before, ours)
         if named is not None and named == _named(after, theirs):
             return True
-        known = _equal_constants(before, ours, after, theirs)
-        if known is not None:
-            return known
-    left, right = elements.of(before, old), elements.of(after, new)
-    if by_shape and (left is None or right is None):
+        are_equal_constants = _equal_constants(before, ours, after, theirs)
+        if are_equal_constants is not None:
+            return are_equal_constants
+    old_marks, new_marks = elements.of(before, old), elements.of(after, new)
+    if by_shape and (old_marks is None or new_marks is None):
         return True
-    return left is not None and right is not None and np.array_equal(left, right)
+    return old_marks is not None and new_marks is not None and np.array_equal(old_marks, new_marks)
 
 
 def _equal_constants(before: Analysis, ours: Pieces, after: Analysis, theirs: Pieces) -> bool | None:
@@ -239,17 +239,17 @@ class _Elements:
     def _moved(self, analysis: Analysis, name: str, marks_of: Mapping[str, Marks | None]) -> Marks | None:
         """Return fingerprints of a value, given those of what it is moved from."""
         value = analysis.values[name]
-        known = {name: marks for name in value.data if (marks := marks_of[name]) is not None}
+        input_marks = {name: marks for name in value.data if (marks := marks_of[name]) is not None}
         if (
             value.tensor is None
             or value.tensor.size > min(MAX_TENSOR_ELEMENTS, self._left)
-            or len(known) < len({*value.data})
+            or len(input_marks) < len({*value.data})
         ):
             return None
         self._left -= value.tensor.size
         with np.errstate(over="ignore"), contextlib.suppress(NoFingerprintError):
             if value.op is None:
                 return of_source(analysis, name)
-            moved_marks = of_moved(analysis, value.op, known.__getitem__)
+            moved_marks = of_moved(analysis, value.op, input_marks.__getitem__)
             return None if moved_marks is None else moved_marks[value.output]
         return None

@@ -98,11 +98,11 @@ def _digits(indices: Array) -> list[Digit] | None:
 def _sliced(value: Value, axis: int, axes: Sequence[int], window: Window, perm: Sequence[int]) -> Value:
     """Split an axis, and slice and transpose its parts."""
     split = value.reshape((*value.sizes[:axis], *axes, *value.sizes[axis + 1 :]))
-    whole = [(0, size, 1) for size in split.sizes]
+    all_windows = [(0, size, 1) for size in split.sizes]
     end = axis + len(axes)
-    parts = [*whole[:axis], *window, *whole[end:]]
-    taken = split.slice(*([part[k] for part in parts] for k in range(3)))
-    return taken.permute([*range(axis), *(axis + k for k in perm), *range(end, len(whole))])
+    parts = [*all_windows[:axis], *window, *all_windows[end:]]
+    sliced = split.slice(*([part[k] for part in parts] for k in range(3)))
+    return sliced.permute([*range(axis), *(axis + k for k in perm), *range(end, len(all_windows))])
 
 
 class CompositionContext(ShapeContext):

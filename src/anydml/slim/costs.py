@@ -103,9 +103,9 @@ def _rows(kind: str, source: Sizes, sizes: Sizes, detail: Any) -> int:
     if kind in ("Slice", "Split"):
         # A row extends over the last axes, up to the first one that is not taken whole.
         row = 1
-        for size, taken, step in zip(source[::-1], sizes[::-1], detail[::-1], strict=True):
-            row *= taken if step == 1 else 1
-            if size != taken:
+        for size, result_size, step in zip(source[::-1], sizes[::-1], detail[::-1], strict=True):
+            row *= result_size if step == 1 else 1
+            if size != result_size:
                 break
         return count // row
     return count if kind == "DepthToSpace" else 0
@@ -119,7 +119,7 @@ def _transposed_rows(sizes: Sizes, perm: Sizes) -> int:
         return math.prod(sizes[axis] for axis in moving[: moving.index(firsts[-1])]) if len(firsts) > 1 else 0
     # A single moving axis is copied in blocks, but only if no axis of size 1 moves.
     firsts = _group_starts(perm)
-    is_single = any([k for k in firsts if k != one] == sorted({*firsts} - {one}) for one in firsts)
+    is_single = any([k for k in firsts if k != unit] == sorted({*firsts} - {unit}) for unit in firsts)
     return 0 if is_single else math.prod(sizes)
 
 

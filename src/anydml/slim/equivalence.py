@@ -104,9 +104,10 @@ class Judge:
             return True
         pairs = [(before, after)]
         if self._names:
-            known = self._others if self._graph is before.graph else []
+            before_analyses = self._others if self._graph is before.graph else []
             small = [
-                known[k] if known else Analysis(before.graph, sizes) for k, sizes in enumerate(small_sizes(self._names))
+                before_analyses[k] if before_analyses else Analysis(before.graph, sizes)
+                for k, sizes in enumerate(small_sizes(self._names))
             ]
             pairs = [(analysis, Analysis(after.graph, analysis.sizes, analysis)) for analysis in small]
         if compute_the_same(pairs):

@@ -106,8 +106,8 @@ class Builder:
             common = min(len(before), len(after))
             removed += before[common:]
             added += after[common:]
-        left = [size for axis, size in enumerate(expr.sizes) if axis not in removed]
-        for kind, axes, shape in (("Squeeze", removed, left), ("Unsqueeze", added, sizes)):
+        squeezed = [size for axis, size in enumerate(expr.sizes) if axis not in removed]
+        for kind, axes, shape in (("Squeeze", removed, squeezed), ("Unsqueeze", added, sizes)):
             if axes and self._opset >= OPSET_OF_AXES:
                 expr = self._move(kind, expr, shape, 0, (tuple(axes),))
             elif axes:
@@ -236,12 +236,12 @@ def in_order(exprs: Iterable[Expr]) -> Iterator[Expr]:
 def cost(*exprs: Expr) -> Cost:
     """Return the cost of tensors; nodes that they share count once."""
     weight = nodes = moved = 0
-    seen: set[Expr] = set()
+    visited: set[Expr] = set()
     stack = [*exprs]
     while stack:
         expr = stack.pop()
-        if expr not in seen:
-            seen.add(expr)
+        if expr not in visited:
+            visited.add(expr)
             stack += expr.inputs
             if expr.cost is not NOTHING:
                 weight, nodes, moved = weight + expr.cost[0], nodes + expr.cost[1], moved + expr.cost[2]

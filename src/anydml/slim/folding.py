@@ -133,8 +133,8 @@ class Folding:
 
     def _constant(self, op: Op, name: str, array: Array) -> str | None:
         """Return the name of a new constant; None if it would be too large, or ONNX packs such elements."""
-        known = (self._terms.get(name) for name in op.inputs)
-        input_bytes = sum(term.array.nbytes for term in known if term is not None and term.array is not None)
+        input_terms = (self._terms.get(name) for name in op.inputs)
+        input_bytes = sum(term.array.nbytes for term in input_terms if term is not None and term.array is not None)
         if array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
             return None
         if array.nbytes > max(MAX_GROWTH, input_bytes):

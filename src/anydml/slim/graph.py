@@ -92,12 +92,12 @@ class Graph:
 
     def with_ops(self, ops: Sequence[Op]) -> Graph:
         """Return the graph with other nodes; those that nothing needs are dropped if they are ONNX's own operators."""
-        needed = {*self.outputs}
+        needed_names = {*self.outputs}
         kept_ops = []
         for op in reversed(ops):
-            if ":" in op.kind or not op.outputs or not needed.isdisjoint(op.outputs):
+            if ":" in op.kind or not op.outputs or not needed_names.isdisjoint(op.outputs):
                 kept_ops.append(op)
-                needed.update(op.inputs, op.captured)
+                needed_names.update(op.inputs, op.captured)
         return Graph(self.model, kept_ops[::-1], self.constants, self._fresh)
 
     @cached_property
@@ -127,9 +127,9 @@ class Graph:
         readers = self.readers.get(name, ())
         return len(readers) == 1 and OUTSIDE not in readers
 
-    def new_name(self, base: str, what: str) -> str:
+    def new_name(self, base: str, purpose: str) -> str:
         """Return an unused name."""
-        return self._fresh.new(base, what)
+        return self._fresh.new(base, purpose)
 
     def constant(self, base: str, array: Array) -> str:
         """Return the name of a constant that equals an array; a new one is named after `base`."""
@@ -180,10 +180,10 @@ class Graph:
         used = self.readers.keys()
         formerly = {name for node in self.model.graph.node for name in (*node.input, *_captured(node))}
         inputs = {value.name for value in graph.input}
-        gone = {tensor.name for tensor in graph.initializer if tensor.name in formerly - used - inputs}
-        _keep(graph.initializer, {tensor.name for tensor in graph.initializer} - gone)
+        unused = {tensor.name for tensor in graph.initializer if tensor.name in formerly - used - inputs}
+        _keep(graph.initializer, {tensor.name for tensor in graph.initializer} - unused)
         graph.initializer.extend(initial.values())
-        for name, array in self.constants.made.items():
+        for name, array in self.constants.new_arrays.items():
             if name in used:
                 entries = None if place is None else place(array)
                 if entries is None:
@@ -193,9 +193,11 @@ class Graph:
                 tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
                 for key, value in entries.items():
                     tensor.external_data.add(key=key, value=value)
-        made = {name for op in self.ops if op not in initial for name in op.outputs}
-        _keep(graph.value_info, made)
-        annotations = [annotation for annotation in graph.quantization_annotation if annotation.tensor_name not in gone]
+        new_values = {name for op in self.ops if op not in initial for name in op.outputs}
+        _keep(graph.value_info, new_values)
+        annotations = [
+            annotation for annotation in graph.quantization_annotation if annotation.tensor_name not in unused
+        ]
         del graph.quantization_annotation[:]
         graph.quantization_annotation.extend(annotations)
         return result

@@ -36,9 +36,9 @@ def row_axes(op: Op, analysis: Analysis) -> list[int] | None:
         return [*range(op.get("axis", -1) % rank, rank)]
     if op.kind.startswith("Reduce"):
         axes = op.get("axes", [])
-        more = analysis.values.get(op.inputs[1]) if len(op.inputs) > 1 and op.inputs[1] else None
-        if more is not None and more.array is not None:
-            axes = more.array.tolist()
+        axes_input = analysis.values.get(op.inputs[1]) if len(op.inputs) > 1 and op.inputs[1] else None
+        if axes_input is not None and axes_input.array is not None:
+            axes = axes_input.array.tolist()
         return sorted(axis % rank for axis in axes) or None
     return None
 
@@ -56,14 +56,14 @@ def is_plain_gemm(op: Op) -> bool:
 def windows(op: Op, analysis: Analysis) -> list[Window] | None:
     """Return what each output of a Slice or Split takes; None for other nodes or if unknown."""
     sizes = analysis.values[op.inputs[0]].sizes
-    whole: Window = [(0, size, 1) for size in sizes]
+    all_windows: Window = [(0, size, 1) for size in sizes]
     if op.kind == "Split":
         axis, results, first = op.get("axis", 0) % len(sizes), list[Window](), 0
         for name in op.outputs:
             if not name:
                 return None
             count = analysis.values[name].sizes[axis]
-            results.append([*whole[:axis], (first, count, 1), *whole[axis + 1 :]])
+            results.append([*all_windows[:axis], (first, count, 1), *all_windows[axis + 1 :]])
             first += count
         return results
     arrays = [analysis.values[name].array if name else None for name in op.inputs[1:]]
@@ -75,8 +75,8 @@ def windows(op: Op, analysis: Analysis) -> list[Window] | None:
         first, stop, step = slice(start, end, steps[k] if steps else 1).indices(sizes[axis])
         if step < 0:
             return None
-        whole[axis] = (first, len(range(first, stop, step)), step)
-    return [whole]
+        all_windows[axis] = (first, len(range(first, stop, step)), step)
+    return [all_windows]
 
 
 def is_identity_resize(op: Op, analysis: Analysis) -> bool:

@@ -69,17 +69,17 @@ class Order(NamedTuple):
         """Return a constant that is broadcast to a shape in this order, which has all axes of the shape separate."""
         if array.ndim > len(sizes):
             return None
-        left = [*self.sizes]
+        remaining = [*self.sizes]
         shape: list[int] = []
-        while left and left[0] == 1:
-            shape.append(left.pop(0))
+        while remaining and remaining[0] == 1:
+            shape.append(remaining.pop(0))
         for array_size, size in zip((*(1,) * (len(sizes) - array.ndim), *array.shape), sizes, strict=True):
             rest = size
             while rest > 1:
-                inner = left.pop(0)
+                inner = remaining.pop(0)
                 shape.append(1 if array_size == 1 else inner)
                 rest //= inner
-        shape += [1] * len(left)
+        shape += [1] * len(remaining)
         return np.array(array.reshape(shape).transpose(self.perm), order="C")
 
 
@@ -87,8 +87,8 @@ def transposed_matrix(piece: FlatPiece) -> tuple[int, int] | None:
     """Return the rows and columns of the result if a piece is a transposed matrix, else None."""
     if (piece.at, piece.offset, len(piece.digits)) != (0, 0, 2):
         return None
-    (rows, step, one), (columns, unit, stride) = piece.digits
-    return (rows, columns) if (step, one, unit, stride) == (columns, 1, 1, rows) else None
+    (rows, step, column_stride), (columns, unit, stride) = piece.digits
+    return (rows, columns) if (step, column_stride, unit, stride) == (columns, 1, 1, rows) else None
 
 
 def orders_of(piece: FlatPiece, leading: Sequence[int], columns: int) -> list[Order]:

@@ -67,12 +67,12 @@ class FlatPiece(NamedTuple):
 
     def elements(self) -> tuple[Numbers, Numbers]:
         """Return the numbers of all elements in the tensor and in the source."""
-        to, there = np.array([self.at]), np.array([self.offset])
+        to, sources = np.array([self.at]), np.array([self.offset])
         for size, step, stride in self.digits:
             numbers = np.arange(size)
             to = (to[:, None] + numbers * step).reshape(-1)
-            there = (there[:, None] + numbers * stride).reshape(-1)
-        return to, there
+            sources = (sources[:, None] + numbers * stride).reshape(-1)
+        return to, sources
 
 
 Pieces = tuple[FlatPiece, ...]
@@ -166,21 +166,21 @@ def _with_adjacent_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
     adjacent: list[FlatPiece] = []
     for piece in pieces:
         for k in range(max(0, len(adjacent) - NEIGHBOURS), len(adjacent)):
-            one = _continued(adjacent[k], piece)
-            if one is not None:
-                adjacent[k] = one
+            joined = _continued(adjacent[k], piece)
+            if joined is not None:
+                adjacent[k] = joined
                 break
         else:
             adjacent.append(piece)
     return adjacent
 
 
-def _continued(piece: FlatPiece, then: FlatPiece) -> FlatPiece | None:
+def _continued(piece: FlatPiece, following: FlatPiece) -> FlatPiece | None:
     """Merge two pieces of which the second continues a digit of the first; None if it does not."""
-    if (piece.source, piece.fill) != (then.source, then.fill):
+    if (piece.source, piece.fill) != (following.source, following.fill):
         return None
-    step, stride = then.at - piece.at, then.offset - piece.offset
-    for digits, others in ((piece.digits, then.digits), (then.digits, piece.digits)):
+    step, stride = following.at - piece.at, following.offset - piece.offset
+    for digits, others in ((piece.digits, following.digits), (following.digits, piece.digits)):
         for k, digit in enumerate(digits):
             rest = (*digits[:k], *digits[k + 1 :])
             if rest == others:
@@ -202,7 +202,7 @@ def _with_equidistant_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
         groups.setdefault((piece.source, piece.fill, piece.digits), []).append(piece)
     equidistant: list[FlatPiece] = []
     for group in groups.values():
-        gaps = [(then.at - piece.at, then.offset - piece.offset) for piece, then in pairwise(group)]
+        gaps = [(following.at - piece.at, following.offset - piece.offset) for piece, following in pairwise(group)]
         first = 0
         while first < len(group):
             end = first + 1
@@ -238,19 +238,19 @@ def boxed(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
         rest %= stride
     digits: list[tuple[int, Digit]] = []
     for size, step, stride in piece.digits:
-        left, digit_step, there = size, step, stride
+        remaining, digit_step, source_stride = size, step, stride
         # From the innermost axis on, because a digit may extend over several axes.
         for axis in reversed(range(len(sizes))):
             unit, end = strides[axis], strides[axis] * sizes[axis]
-            if left == 1 or digit_step >= end:
+            if remaining == 1 or digit_step >= end:
                 continue
-            taken = min(left, end // digit_step)
-            if digit_step % unit or (left > taken and end % digit_step) or left % taken:
+            count = min(remaining, end // digit_step)
+            if digit_step % unit or (remaining > count and end % digit_step) or remaining % count:
                 return None
-            if taken > 1:
-                digits.append((axis, Digit(taken, digit_step // unit, there)))
-            left, digit_step, there = left // taken, digit_step * taken, there * taken
-        if left > 1:
+            if count > 1:
+                digits.append((axis, Digit(count, digit_step // unit, source_stride)))
+            remaining, digit_step, source_stride = remaining // count, digit_step * count, source_stride * count
+        if remaining > 1:
             return None
     box = Box(tuple(start), tuple(digits))
     return box if all(end <= size for end, size in zip(box.ends(), sizes, strict=True)) else None

@@ -182,12 +182,12 @@ def _slimmed(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs:
     stand_ins = several[0]
     analyses = original = Analyses(graph, several)
     if folded is not None:
-        known = analyses.of(folded)
-        moved, left = (_movement(each.first, stand_ins) for each in (analyses, known))
+        folded_analyses = analyses.of(folded)
+        moved, after_folding = (_movement(each.first, stand_ins) for each in (analyses, folded_analyses))
         # Sizes that are known from now on tell what nodes have moved before, too.
-        moved = max(moved, left, key=lambda cost: cost.moved)
-        stages.append(Stage(folded, _folding(graph, folded), (moved, left)))
-        graph, analyses = folded, known
+        moved = max(moved, after_folding, key=lambda cost: cost.moved)
+        stages.append(Stage(folded, _folding(graph, folded), (moved, after_folding)))
+        graph, analyses = folded, folded_analyses
     if not keeps_signs and (summed := judge.without_zeros(graph)) is not None:
         stages.append(Stage(summed, _zeros(graph, summed), (NOTHING, NOTHING), SIGNS))
         graph, analyses = summed, analyses.of(summed)
@@ -226,8 +226,8 @@ def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelPro
 
 def _zeros(before: Graph, after: Graph) -> str:
     """Return which sums are left out, as a text."""
-    first, then = (sum(op.kind == "Add" for op in graph.ops) for graph in (before, after))
-    return f"sums with 0, such as biases of zeros, are left out ({count_noun(first - then, 'node')})"
+    first, last = (sum(op.kind == "Add" for op in graph.ops) for graph in (before, after))
+    return f"sums with 0, such as biases of zeros, are left out ({count_noun(first - last, 'node')})"
 
 
 def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
@@ -305,8 +305,8 @@ def _composed(
         wrong = judge.wrong(analyses, written, is_compared)
         if not wrong:
             regions = Regions(written.first, stand_ins)
-            known = {**settled, **{region.key: region.before for region in plan.regions}}
-            costs = {region.key: known.get(region.key) or regions.cost(region) for region in regions.all}
+            known_costs = {**settled, **{region.key: region.before for region in plan.regions}}
+            costs = {region.key: known_costs.get(region.key) or regions.cost(region) for region in regions.all}
             return _Composed(written, plan.regions, costs, before, after)
         judge.refused |= wrong
         if not plan.changes(wrong):

@@ -21,7 +21,7 @@ class Product:
 
     Attributes:
         number: number of the node.
-        given: name of the first factor.
+        first_factor: name of the first factor.
         weights: name of the matrix.
         bias: name of the row that a Gemm adds; empty if there is none.
         is_transposed: whether Gemm transposes the matrix.
@@ -31,7 +31,7 @@ class Product:
     """
 
     number: int
-    given: str
+    first_factor: str
     weights: str
     bias: str
     is_transposed: bool

@@ -42,8 +42,8 @@ class Region:
     @property
     def title(self) -> str:
         """A name for messages: that of its first result."""
-        more = f" and {len(self.results) - 1} more" if len(self.results) > 1 else ""
-        return f"{self.results[0]}{more}"
+        others = f" and {len(self.results) - 1} more" if len(self.results) > 1 else ""
+        return f"{self.results[0]}{others}"
 
     @property
     def key(self) -> Key:
@@ -179,24 +179,24 @@ def sliced_at_once(regions: Regions, region: Region) -> dict[str, Expr]:
     unshaped: dict[str, Expr] = {}
     values = regions.analysis.values
     for op in region.ops:
-        taken = regions.windows(op)
+        window_lists = regions.windows(op)
         for k, name in enumerate(op.outputs):
             if not name:
                 continue
             data = values[name].data
             sources = {name: exprs.get(name) or regions.original(name, {}) for name in data}
-            if taken is None:
+            if window_lists is None:
                 exprs[name] = regions.original(name, sources)
                 if op.kind in RESHAPES:
                     source = unshaped[name] = unshaped.get(data[0], sources[data[0]])
                     if data[0] in unshaped:
                         exprs[name] = regions.builder.reshape(source, values[name].sizes) or exprs[name]
                 continue
-            whole, outer = sliced.get(data[0], (sources[data[0]], None))
-            window = taken[k] if outer is None else _within(outer, taken[k])
-            exprs[name] = regions.builder.slice(whole, window, values[name].width)
+            unsliced, outer = sliced.get(data[0], (sources[data[0]], None))
+            window = window_lists[k] if outer is None else _within(outer, window_lists[k])
+            exprs[name] = regions.builder.slice(unsliced, window, values[name].width)
             if name not in region.results:
-                sliced[name] = whole, window
+                sliced[name] = unsliced, window
     return {name: exprs[name] for name in region.results}
 
 

@@ -23,8 +23,8 @@ def report(title: str, slimmed: Slimmed) -> Explanation:
     drawn = [] if analysis is None else [_section(analysis, region) for region in changed[:MAX_REGIONS]]
     notes = [*slimmed.notes, *(f"{region.title}: {region.refused}" for region in slimmed.regions if region.refused)]
     notes += [str(stage) for stage in slimmed.stages if stage.title]
-    left = len(slimmed.regions) - len(changed)
-    notes.append(f"{left} regions of {len(slimmed.regions)} stay as they are")
+    unchanged = len(slimmed.regions) - len(changed)
+    notes.append(f"{unchanged} regions of {len(slimmed.regions)} stay as they are")
     if len(changed) > MAX_REGIONS:
         notes.append(f"{len(changed) - MAX_REGIONS} more are not drawn")
     return Explanation(

@@ -190,8 +190,8 @@ class Search:
                 Digit(size // row, 1, 1) if (step, stride) == (1, 1) else Digit(size, step // row, stride // row)
                 for size, step, stride in digits
             )
-            to, there = FlatPiece(0, piece.at // row, piece.offset // row, rows).elements()
-            indices[to] = there
+            to, sources = FlatPiece(0, piece.at // row, piece.offset // row, rows).elements()
+            indices[to] = sources
         if np.min(indices) < 0 or np.max(indices) >= available:
             return
         table = self._builder.reshape(source, [n for n in (outer, available, row) if n > 1] or [1])
@@ -205,16 +205,16 @@ class Search:
         """Yield a box that is padded by one fill."""
         fills = {piece.fill for piece in pieces if piece.source < 0}
         others = [piece for piece in pieces if piece.source >= 0]
-        known = _boxes(others, sizes)
-        if len(fills) != 1 or not known:
+        boxes = _boxes(others, sizes)
+        if len(fills) != 1 or not boxes:
             return
-        first = [*map(min, zip(*(box.start for _, box in known), strict=True))]
-        end = [*map(max, zip(*(box.ends() for _, box in known), strict=True))]
+        first = [*map(min, zip(*(box.start for _, box in boxes), strict=True))]
+        end = [*map(max, zip(*(box.ends() for _, box in boxes), strict=True))]
         inner = tuple(b - a for a, b in zip(first, end, strict=True))
         after = [size - b for size, b in zip(sizes, end, strict=True)]
         if math.prod(inner) != sum(piece.size for piece in others) or not self._stand_ins.is_constant(*first, *after):
             return
-        expr = self.cheapest(merged([cropped(*box, first, inner) for box in known]), inner, depth + 1)
+        expr = self.cheapest(merged([cropped(*box, first, inner) for box in boxes]), inner, depth + 1)
         if expr is not None:
             yield self._builder.pad(expr, first, after, fills.pop(), self._dtype)
 
@@ -233,18 +233,18 @@ class Search:
                 {(*source_sizes[:k], size * times, *source_sizes[k + 1 :]): None for k, size in enumerate(source_sizes)}
             )
         for shape in shapes:
-            known = _boxes(pieces, shape) if math.prod(shape) == count else []
-            for axis in range(len(shape) if known else 0):
-                concatenated = self._joined(known, axis, shape, depth)
+            boxes = _boxes(pieces, shape) if math.prod(shape) == count else []
+            for axis in range(len(shape) if boxes else 0):
+                concatenated = self._joined(boxes, axis, shape, depth)
                 if concatenated is not None and (reshaped := self._builder.reshape(concatenated, sizes)) is not None:
                     yield reshaped
 
     def _joined(
-        self, known: Sequence[tuple[FlatPiece, Box]], axis: int, sizes: tuple[int, ...], depth: int
+        self, boxes: Sequence[tuple[FlatPiece, Box]], axis: int, sizes: tuple[int, ...], depth: int
     ) -> Expr | None:
         """Return boxes joined along an axis; None if they overlap along it, or one has no expression."""
         groups: list[tuple[int, int, list[int]]] = []
-        for start, end, k in sorted((box.start[axis], box.ends()[axis], k) for k, (_, box) in enumerate(known)):
+        for start, end, k in sorted((box.start[axis], box.ends()[axis], k) for k, (_, box) in enumerate(boxes)):
             if groups and start < groups[-1][1]:
                 groups[-1] = (groups[-1][0], max(end, groups[-1][1]), [*groups[-1][2], k])
             else:
@@ -253,7 +253,7 @@ class Search:
         for start, end, members in groups if len(groups) > 1 else ():
             inner = (*sizes[:axis], end - start, *sizes[axis + 1 :])
             first = [start if k == axis else 0 for k in range(len(sizes))]
-            expr = self.cheapest(merged([cropped(*known[k], first, inner) for k in members]), inner, depth + 1)
+            expr = self.cheapest(merged([cropped(*boxes[k], first, inner) for k in members]), inner, depth + 1)
             if expr is None:
                 return None
             parts.append(expr)

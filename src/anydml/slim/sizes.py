@@ -48,13 +48,13 @@ class StandIns:
         names = size_names(model)
         if not names:
             return [cls({})]
-        known = {*_known_sizes(model), *(size for size in derived if isinstance(size, int))} - {0}
+        known_sizes = {*_known_sizes(model), *(size for size in derived if isinstance(size, int))} - {0}
         sizes_by_name = dict.fromkeys(
             factor for size in derived for factor in variables(size) if names_of(factor) <= {*names}
         )
         for key in names:
             sizes_by_name.pop(name(key), None)
-        choice, sets = _Choice(names, sizes_by_name, known), list[StandIns]()
+        choice, sets = _Choice(names, sizes_by_name, known_sizes), list[StandIns]()
         while len(sets) < MAX_SETS and (chosen := choice.next()) is not None:
             sets.append(cls(*chosen))
         return sets if len(sets) > 1 else []
@@ -88,8 +88,8 @@ class _Choice:
         known: numbers that none of the primes may divide.
     """
 
-    def __init__(self, names: Sequence[str], derived: Iterable[Size], known: Collection[int]) -> None:
-        self._names, self._known = names, known
+    def __init__(self, names: Sequence[str], derived: Iterable[Size], known_sizes: Collection[int]) -> None:
+        self._names, self._known = names, known_sizes
         self._taken = set[int]()
         self._derived: dict[str, list[Size]] = {key: [] for key in names}
         for size in derived:
@@ -104,16 +104,16 @@ class _Choice:
             best: tuple[int, set[int]] | None = None
             for prime in filter(self._is_free, _primes(FIRST_PRIME, PRIMES_END)):
                 factors_of = self._factors(self._derived[key], {**chosen, key: prime})
-                known = {*factors_of.values()} - {0}
-                if best is None or len(known) > len(best[1]):
-                    best = prime, known
+                factors_of_sizes = {*factors_of.values()} - {0}
+                if best is None or len(factors_of_sizes) > len(best[1]):
+                    best = prime, factors_of_sizes
                 if all(factors_of.values()):
                     break
             if best is None:
                 return None
-            chosen[key], more = best
-            factors |= more
-            self._taken |= {chosen[key], *more}
+            chosen[key], new_factors = best
+            factors |= new_factors
+            self._taken |= {chosen[key], *new_factors}
         return chosen, factors
 
     def _is_free(self, prime: int) -> bool:
@@ -126,8 +126,8 @@ class _Choice:
             value = at(size, values) or 0
             if value in stand_ins:
                 continue
-            taken = {*stand_ins.values(), *values.values()}
-            free = [p for p in _prime_factors(value) if p >= MIN_FACTOR and p not in taken and self._is_free(p)]
+            used = {*stand_ins.values(), *values.values()}
+            free = [p for p in _prime_factors(value) if p >= MIN_FACTOR and p not in used and self._is_free(p)]
             stand_ins[value] = max(free, default=0)
             if not free:
                 break

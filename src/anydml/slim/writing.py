@@ -65,10 +65,10 @@ class Writer:
             if written != name:
                 self._add_node("Identity", [written], name)
 
-    def _output_name(self, expr: Expr, base: str, what: str) -> str:
+    def _output_name(self, expr: Expr, base: str, purpose: str) -> str:
         """Return the name of what an expression makes: that of a result, or a new one."""
         result = self._results.get(id(expr), "")
-        return result if result and result not in self._made else self._graph.new_name(base, what)
+        return result if result and result not in self._made else self._graph.new_name(base, purpose)
 
     def _written(self, expr: Expr, base: str) -> str:
         """Write the nodes of an expression; return the name of what it makes, which resembles `base` if it is new."""

@@ -27,7 +27,7 @@ def elements_of(node: Node, ctx: LoweringContext, tensor: Tensor | None, name: s
     if len(tensor.shape) != 1:
         message = f"{with_verb(name)} {tensor.dtype} of shape {list(tensor.shape)}"
         raise node.error(message, name, f"{name} must be one-dimensional")
-    return ctx.known(node, tensor, name).tolist()
+    return ctx.known_elements(node, tensor, name).tolist()
 
 
 def scalar(node: Node, ctx: LoweringContext, tensor: Tensor, name: str) -> Any:
@@ -38,7 +38,7 @@ def scalar(node: Node, ctx: LoweringContext, tensor: Tensor, name: str) -> Any:
     """
     if tensor.size != 1:
         raise node.error(f"{name} has shape {list(tensor.shape)}", name, f"{name} must be a scalar")
-    return ctx.known(node, tensor, name).reshape(()).item()
+    return ctx.known_elements(node, tensor, name).reshape(()).item()
 
 
 def axes_of(node: Node, axes: Sequence[int] | None, rank: int, may_repeat: bool = False) -> list[int]:

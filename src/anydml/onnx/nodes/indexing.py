@@ -110,7 +110,7 @@ def compress(node: Node, ctx: LoweringContext, x: Tensor, condition: Tensor) -> 
     is_flat = node.get("axis") is None
     axis = 0 if is_flat else node.axis(len(x.shape))
     size = x.size if is_flat else x.shape[axis]
-    indices = np.flatnonzero(ctx.known(node, condition, "condition"))
+    indices = np.flatnonzero(ctx.known_elements(node, condition, "condition"))
     if indices.size and indices[-1] >= size:
         message = f"condition holds at {indices[-1]}, but axis {axis} has size {size}"
         raise node.error(message, "condition", "condition must be no longer than the axis")

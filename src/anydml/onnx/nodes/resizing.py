@@ -197,7 +197,7 @@ def _regions(node: Node, ctx: LoweringContext, roi: Tensor | None, count: int) -
     if roi is None or roi.shape != (2 * count,):
         message = "has no roi" if roi is None else f"roi has shape {list(roi.shape)}"
         raise node.error(message, "roi", "roi must have a start and an end for each axis")
-    places = [float(place) for place in ctx.known(node, roi, "roi").tolist()]
+    places = [float(place) for place in ctx.known_elements(node, roi, "roi").tolist()]
     if not all(map(math.isfinite, places)):
         raise node.error(f"roi is {places}", "roi", "starts and ends must be finite")
     exact = [*map(Fraction, places)]

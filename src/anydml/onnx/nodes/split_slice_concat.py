@@ -74,7 +74,7 @@ class Window(NamedTuple):
     offsets: Sizes
     sizes: Sizes
     strides: Sizes
-    taken: Sizes
+    result_sizes: Sizes
 
 
 def slice_(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) -> Tensor:
@@ -84,7 +84,7 @@ def slice_(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
         offset + (size - 1 if stride < 0 and size else 0)
         for offset, size, stride in zip(window.offsets, window.sizes, window.strides, strict=True)
     ]
-    return ctx.result(node, verbs.window(ctx.array(x), starts, window.taken, window.strides))
+    return ctx.result(node, verbs.window(ctx.array(x), starts, window.result_sizes, window.strides))
 
 
 def window_of(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) -> Window:

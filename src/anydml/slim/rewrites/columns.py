@@ -81,12 +81,12 @@ class ColumnSplitting(Rewrite):
                     axis = -2 if number == product.number and k == 1 and product.is_transposed else -1
                     part = name if is_given else self._columns(name, span, axis, product.columns)
                     inputs.append(names.get(name, part))
-                (whole,) = op.outputs
-                names[whole] = self._graph.new_name(whole, "columns")
-                label = self._graph.new_name(op.proto.name or whole, "columns")
-                yield op.replaced(inputs, [names[whole]], label)
-            parts.append(names[whole])
-        yield Op.make("Concat", parts, [whole], self._graph.new_name(whole, "Concat"), axis=-1)
+                (result,) = op.outputs
+                names[result] = self._graph.new_name(result, "columns")
+                label = self._graph.new_name(op.proto.name or result, "columns")
+                yield op.replaced(inputs, [names[result]], label)
+            parts.append(names[result])
+        yield Op.make("Concat", parts, [result], self._graph.new_name(result, "Concat"), axis=-1)
 
     def _columns(self, name: str, span: Span, axis: int, columns: int) -> str:
         """Return the name of the columns of a constant, or its own name if it is the same for all columns."""

@@ -57,13 +57,13 @@ class GroupSearch:
     def groups(self) -> list[Group]:
         """Return groups that save bytes and have no node in common, the best first."""
         groups: list[Group] = []
-        taken: set[int] = set()
+        used: set[int] = set()
         for group in sorted(self._candidates(), key=lambda group: -group.gain):
             numbers = {*group.nodes, *group.sinks}
             if group.entry is None:
                 numbers.add(self._graph.makers[group.root])
-            if taken.isdisjoint(numbers):
-                taken |= numbers
+            if used.isdisjoint(numbers):
+                used |= numbers
                 groups.append(group)
         return groups
 
@@ -77,10 +77,10 @@ class GroupSearch:
                     if group.gain > (CALL if order.perm == TRANSPOSED else 0):
                         yield group
         for root, readers in self._readers.of.items():
-            seen = set()
+            tried = set()
             for reader in readers:
-                sizes = None if reader.piece is None or reader.piece in seen else transposed_matrix(reader.piece)
-                seen.add(reader.piece)
+                sizes = None if reader.piece is None or reader.piece in tried else transposed_matrix(reader.piece)
+                tried.add(reader.piece)
                 if sizes is not None and self._stand_ins.is_constant(*sizes):
                     group = self._grown(Group(Order(sizes, TRANSPOSED), root, reader), reader.name)
                     if group.gain > CALL and group.sinks:
@@ -90,25 +90,25 @@ class GroupSearch:
         """Whether a product is known to be as fast in an order: a batch may have any size, its matrices may not."""
         if order.perm == TRANSPOSED:
             return self._stand_ins.is_constant(product.rows) and is_fast_transposed(product.rows)
-        given = self._values[product.given].sizes
+        sizes = self._values[product.first_factor].sizes
         return (
             self._stand_ins.is_constant(*order.sizes[1:])
             and is_fast_batched(order.sizes[1], product.depth)
-            and self._stand_ins.can_reshape(given, _factor(product, order))
+            and self._stand_ins.can_reshape(sizes, _factor(product, order))
             and self._stand_ins.can_reshape(product.sizes, order.sizes)
         )
 
     def _orders(self, name: str, product: Product) -> list[Order]:
         """Return the orders in which a product is read, directly or behind nodes that compute element by element."""
         orders: dict[Order, None] = {}
-        waiting, seen = [name], {name}
-        while waiting and len(seen) < MAX_GROUP_NODES:
+        waiting, visited = [name], {name}
+        while waiting and len(visited) < MAX_GROUP_NODES:
             for reader in self._readers.of.get(waiting.pop(), ()):
                 if reader.piece is not None:
                     orders.update(dict.fromkeys(orders_of(reader.piece, product.leading, product.columns)))
                 result = self._result(reader.number)
-                if result and result not in seen and self._size(result) == self._size(name):
-                    seen.add(result)
+                if result and result not in visited and self._size(result) == self._size(name):
+                    visited.add(result)
                     waiting.append(result)
         return [*orders]
 
@@ -185,8 +185,8 @@ class GroupSearch:
                 return False
             if not self._stand_ins.can_reshape(value.sizes, fine.sizes):
                 return False
-            one = self._readers.piece(name)
-            is_in_order = one is not None and one[1] == before[one[0]]
+            piece = self._readers.piece(name)
+            is_in_order = piece is not None and piece[1] == before[piece[0]]
             if not is_in_order and not (group.entry is None and self._is_combined(output, before)):
                 return False
         return True
@@ -202,7 +202,7 @@ class GroupSearch:
 
     def _is_sink(self, reader: Reader, order: Order) -> bool:
         product = None if reader.number == OUTSIDE else product_of(self._analysis, reader.number)
-        if product is None or order.perm != TRANSPOSED or product.given != reader.name:
+        if product is None or order.perm != TRANSPOSED or product.first_factor != reader.name:
             return False
         return order.sizes == (product.rows, product.depth) and self._stand_ins.is_constant(*order.sizes)
 
@@ -264,17 +264,17 @@ class ProductOrdering(Rewrite):
         if order.perm == TRANSPOSED:
             left, matrix = constant(product.weights, weights.T), (product.rows, product.depth)
             added = [] if bias is None else [constant(bias_name, bias.reshape(-1, 1))]
-            piece = self._readers.piece(product.given)
+            piece = self._readers.piece(product.first_factor)
             if reads_transposed or (piece is not None and transposed_matrix(piece[1]) == matrix):
-                transposed = self._ordered(product.given, Order(matrix, TRANSPOSED))
+                transposed = self._ordered(product.first_factor, Order(matrix, TRANSPOSED))
                 product_name = self._add("Gemm" if added else "MatMul", [left, transposed, *added], "", label)
             else:
-                flat = self._reshaped(product.given, matrix)
+                flat = self._reshaped(product.first_factor, matrix)
                 product_name = self._add("Gemm", [left, flat, *added], "", label, transB=1)
         else:
             _, _, heads, width = order.sizes
             split = weights.reshape(1, product.depth, heads, width).transpose(0, 2, 1, 3)
-            factors = [self._reshaped(product.given, _factor(product, order)), constant(product.weights, split)]
+            factors = [self._reshaped(product.first_factor, _factor(product, order)), constant(product.weights, split)]
             product_name = self._add("MatMul", factors, "", label)
             if bias is not None:
                 added = [product_name, constant(bias_name, bias.reshape(1, heads, 1, width))]
@@ -283,7 +283,7 @@ class ProductOrdering(Rewrite):
 
     def _sink(self, op: Op, product: Product) -> None:
         """Write a product whose first factor is transposed."""
-        transposed = self._ordered(product.given, Order((product.rows, product.depth), TRANSPOSED))
+        transposed = self._ordered(product.first_factor, Order((product.rows, product.depth), TRANSPOSED))
         names = [transposed, product.weights, *([product.bias] if product.bias else [])]
         label = op.proto.name or op.outputs[0]
         product_name = self._add("Gemm", names, "", label, transA=1, transB=int(product.is_transposed))

@@ -118,9 +118,13 @@ class LeadingAxes:
             return False
         rank = len(self._values[name].sizes)
         others = [self._values[operand] for operand in op.inputs if operand != name and operand in self._values]
-        known = [value.sizes for value in others if value.tensor and (value.is_constant or not change.of(value.sizes))]
+        other_sizes = [
+            value.sizes for value in others if value.tensor and (value.is_constant or not change.of(value.sizes))
+        ]
         min_rank = 2 if op.kind == "MatMul" else 0
-        return rank - len(change.before) + len(change.after) >= min_rank and any(len(sizes) >= rank for sizes in known)
+        return rank - len(change.before) + len(change.after) >= min_rank and any(
+            len(sizes) >= rank for sizes in other_sizes
+        )
 
     def with_inputs(self, op: Op, inputs: list[str]) -> Op:
         """Return a node with inputs of other leading axes; its own axes are counted from the last one."""
@@ -181,9 +185,9 @@ class ReshapePushing(Rewrite):
                 fewer = self._in_runtime(set(), group, change) - self._in_runtime(group, group, change)
                 candidates.append((gain, fewer - gain, change, group))
         of_node: dict[int, Change] = {}
-        for gain, more, change, group in sorted(candidates, key=lambda candidate: -candidate[0]):
-            if gain > 0 and more <= max(0, self._spare) and of_node.keys().isdisjoint(group):
-                self._spare -= more
+        for gain, new_nodes, change, group in sorted(candidates, key=lambda candidate: -candidate[0]):
+            if gain > 0 and new_nodes <= max(0, self._spare) and of_node.keys().isdisjoint(group):
+                self._spare -= new_nodes
                 of_node.update(dict.fromkeys(group, change))
         return self._written(of_node) if of_node else None
 
@@ -192,13 +196,13 @@ class ReshapePushing(Rewrite):
 
     def _groups(self, change: Change) -> Iterable[set[int]]:
         """Yield connected nodes that can be changed, without those that take more Reshapes than they save."""
-        left = {number for number, op in self._computing if self._axes.changed_inputs(op, change) is not None}
-        while left:
-            group, waiting = set[int](), [next(iter(left))]
+        remaining = {number for number, op in self._computing if self._axes.changed_inputs(op, change) is not None}
+        while remaining:
+            group, waiting = set[int](), [next(iter(remaining))]
             while waiting:
                 number = waiting.pop()
-                if number in left:
-                    left.remove(number)
+                if number in remaining:
+                    remaining.remove(number)
                     group.add(number)
                     waiting += self._neighbours(number)
             is_smaller = True

@@ -58,15 +58,15 @@ class TransposePushing(Rewrite):
         for op in self._graph.ops:
             if op.kind == "Transpose" and self._are_known(*op.outputs):
                 self._perms[op.outputs[0]] = tuple(permutation(op, len(self._values[op.outputs[0]].sizes)))
-        taken: set[int | str] = set()
+        used: set[int | str] = set()
         groups = []
         for name in self._perms:
             group = self._grown(name)
             gain = self._gain(group)
             # A Transpose can cancel only once.
             members: set[int | str] = {*group.nodes, *group.entries, *group.ends}
-            if group.nodes and gain > 0 and taken.isdisjoint(members):
-                taken |= members
+            if group.nodes and gain > 0 and used.isdisjoint(members):
+                used |= members
                 groups.append(group)
         return self._written(groups) if groups else None
 

@@ -121,7 +121,7 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
             raise place.error(f"has {rank_file.name}, in which there is no {FILES[0]}")
         paths[match.groups()] = inside[0]
     files = {key: read_torch_dict(path) for key, path in paths.items()}
-    args = fields_of(next(iter(files.values())).said.get("args"))
+    args = fields_of(next(iter(files.values())).items.get("args"))
     stages, experts = (args.get(f"{kind}_model_parallel_size") for kind in ("pipeline", "expert"))
     kinds = {(second is not None, third is not None) for _, second, third in files}
     if len(kinds) > 1:
@@ -159,7 +159,7 @@ def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, plac
     if tp == 1:
         return
     file = next(iter(files.values()))
-    version = file.said.get("checkpoint_version", 0)
+    version = file.items.get("checkpoint_version", 0)
     if any("query_key_value" in name for name in file.tensors.stores) and version not in (2.0, 3.0):
         raise place.error(f"has checkpoint_version {version}, in which queries, keys and values are in another order")
     groups = args.get("num_query_groups") if args.get("group_query_attention") else None

@@ -81,13 +81,13 @@ def read_zero(folder: Path) -> Distributed:
             raise place.error("has no file …_optim_states.pt, in which stage 3 of ZeRO keeps the weights")
         return _of_module(first, module)
     stage, groups = _groups(shards, place)
-    listed = first.said.get("param_shapes")
+    listed = first.items.get("param_shapes")
     shapes = [_shapes(shape, first) for shape in (listed if isinstance(listed, list) else [listed])]
     tensors: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if stage == 3:
         tensors |= _by_tensor([shape for file_shapes in shapes for shape in file_shapes.items()], groups, place)
     else:
-        paddings = dict_of(shards[0].said.get(_STATE)).get("param_alignment_paddings")
+        paddings = dict_of(shards[0].items.get(_STATE)).get("param_alignment_paddings")
         tensors |= _by_group(shapes, groups, paddings, place)
     remarks = [
         f"takes weights of {groups[0][0].dtype} from the shards of {count_noun(len(shards), 'rank')} of ZeRO's stage "
@@ -153,7 +153,7 @@ def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[lis
     Raises:
         ModelError: the files are not those of as many ranks as they say, or have no weights.
     """
-    states = [dict_of(shard.said.get(_STATE)) for shard in shards]
+    states = [dict_of(shard.items.get(_STATE)) for shard in shards]
     stage, count = states[0].get("zero_stage"), states[0].get("partition_count")
     stage = getattr(stage, "arguments", (stage,))[0]
     if stage not in (1, 2, 3):
@@ -285,7 +285,7 @@ def _frozen(
     files: Sequence[TorchDict], stage: int, place: JsonPath
 ) -> Iterable[tuple[str, tuple[tuple[int, ...], list[Place]]]]:
     """Weights that are not trained, of which ranks keep fragments beside the model."""
-    listed = files[0].said.get("frozen_param_shapes")
+    listed = files[0].items.get("frozen_param_shapes")
     for name, size in dict_of(listed).items():
         shape, key = sizes_of(size), f"frozen_param_fragments.{name}"
         stores = [file.tensors.stores[key] for file in files if key in file.tensors.stores]
@@ -308,11 +308,11 @@ def _others(
     Raises:
         ModelError: a weight of stage 3 is in no shard.
     """
-    shared = {name: other for name, other in dict_of(file.said.get("shared_params")).items() if isinstance(other, str)}
+    shared = {name: other for name, other in dict_of(file.items.get("shared_params")).items() if isinstance(other, str)}
     at = {
         (store.offset, store.shape): name for name, store in tensors_of_module.items() if name in tensors and store.size
     }
-    buffers, listed = list[str](), file.said.get("buffer_names")
+    buffers, listed = list[str](), file.items.get("buffer_names")
     parameters = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set[str]()
     for name, store in tensors_of_module.items():
         if name in tensors:

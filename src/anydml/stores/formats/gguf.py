@@ -94,14 +94,14 @@ class _Reader:
 
     def __init__(self, file: BinaryIO, size: int, place: JsonPath) -> None:
         self._file, self._place = file, place
-        self.left = size
+        self.bytes_left = size
 
     def take(self, size: int) -> bytes:
         """Bytes."""
-        content = self._file.read(size) if size <= self.left else b""
+        content = self._file.read(size) if size <= self.bytes_left else b""
         if len(content) != size:
             raise self._place.error("ends within its header")
-        self.left -= size
+        self.bytes_left -= size
         return content
 
     def number(self, kind: str) -> Any:
@@ -124,7 +124,7 @@ class _Reader:
             if inner in _VALUES:
                 self.skip(count * struct.calcsize(f"<{_VALUES[inner]}"))
             else:
-                for _ in range(min(count, self.left)):
+                for _ in range(min(count, self.bytes_left)):
                     self.value(inner, depth + 1)
             return None
         if kind not in _VALUES:
@@ -135,10 +135,10 @@ class _Reader:
 
     def skip(self, size: int) -> None:
         """Skip bytes."""
-        if size > self.left:
+        if size > self.bytes_left:
             raise self._place.error("ends within its header")
         self._file.seek(size, 1)
-        self.left -= size
+        self.bytes_left -= size
 
 
 def read_gguf(path: Path, place: JsonPath) -> FileContent:
@@ -179,7 +179,7 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
         alignment = metadata.get("general.alignment", ALIGNMENT)
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
             raise (place / "general.alignment").error(f"is {show(alignment)}, where a power of two is expected")
-        start = -(-(size - reader.left) // alignment) * alignment
+        start = -(-(size - reader.bytes_left) // alignment) * alignment
     stores, refused = _stores(path, listed, start, alignment, size, place)
     return FileContent(stores, texts, refused=refused)
 

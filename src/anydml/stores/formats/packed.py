@@ -28,7 +28,7 @@ class _Point(NamedTuple):
     """A decoder, the bytes that it was given and has decoded, and the CRC-32 of these."""
 
     decoder: Any
-    given: int
+    bytes_read: int
     decoded: int
     checksum: int
 

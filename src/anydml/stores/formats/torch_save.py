@@ -98,13 +98,13 @@ class TorchDict(NamedTuple):
 
     Attributes:
         path: of the file.
-        said: the items of the dict; empty if it is none.
+        items: of the dict; empty if it is none.
         tensors: all of them.
         seen: what changes with the file, when it was read.
     """
 
     path: Path
-    said: dict[str, Any]
+    items: dict[str, Any]
     tensors: FileContent
     seen: tuple[Any, ...]
 

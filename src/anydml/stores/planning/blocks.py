@@ -81,7 +81,7 @@ class BlockIO(NamedTuple):
         return sum(transfer.file.size for transfer in (*self.reads, *self.writes))
 
     @property
-    def held(self) -> int:
+    def buffer_bytes(self) -> int:
         """Bytes of both buffers."""
         return sum(self.sizes)
 
@@ -125,7 +125,7 @@ class MoveGroup:
         return tuple(sides)
 
     @property
-    def held(self) -> list[int]:
+    def constants(self) -> list[int]:
         """Numbers of the constants."""
         return [k for k, size in enumerate(self.sizes) if size < 0]
 
@@ -136,7 +136,7 @@ class MoveGroup:
         )
 
     @cached_property
-    def seen(self) -> dict[str, Any]:
+    def last_block(self) -> dict[str, Any]:
         """The block that `choosing` examined last."""
         return {}
 
@@ -209,7 +209,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     level, count, length = requests(view, area, False)
     rows = listed(offset_of(area, view.strides), sizes[:level], view.strides[:level])
     transfer = transfer_of(operand, rows, np.arange(count, dtype=np.int64) * length, length)
-    constants = {number: 2 + k for k, number in enumerate(group.held)}
+    constants = {number: 2 + k for k, number in enumerate(group.constants)}
     own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
         copied = None

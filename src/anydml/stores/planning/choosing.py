@@ -80,7 +80,7 @@ def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
         except TooManyRunsError:
             break
         # Rows that are too many for one scattered read are moved, and need a second buffer.
-        if longer.held > (min(MAX_LONG_BLOCK, max_bytes) if longer.moves else max_bytes):
+        if longer.buffer_bytes > (min(MAX_LONG_BLOCK, max_bytes) if longer.moves else max_bytes):
             break
         # A block of twice the size may begin elsewhere in what it reads, and the one after it not.
         if _mean(longer) >= MIN_LENGTHENING * _mean(io):
@@ -160,7 +160,7 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, max_bytes: int, unit: int
     """The cut, shrunk until a block of it fits."""
     for _ in range(8):
         try:
-            size = _middle_io(group, cut, operand).held
+            size = _middle_io(group, cut, operand).buffer_bytes
         except TooManyRunsError as error:
             share = 0.95 * error.share
         else:
@@ -182,10 +182,10 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, max_bytes: int, unit: int
 def _middle_io(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
     """The block by which a cut is judged; the last one is cached."""
     key = cut, operand
-    if group.seen.get("key") != key:
+    if group.last_block.get("key") != key:
         area = middle(cut.view(group.sizes[operand]).sizes, cut.block)
-        group.seen.update(key=key, io=block_io(group, cut, operand, area))
-    io: BlockIO = group.seen["io"]
+        group.last_block.update(key=key, io=block_io(group, cut, operand, area))
+    io: BlockIO = group.last_block["io"]
     return io
 
 
@@ -197,7 +197,7 @@ def _cost(group: MoveGroup, cut: Cut, max_bytes: int) -> float | None:
             io = _middle_io(group, cut, operand)
         except TooManyRunsError:
             return None
-        if io.held > max_bytes:
+        if io.buffer_bytes > max_bytes:
             return None
         seconds += seconds_of(io)
         moved += sum(write.bytes for write in io.writes)
@@ -218,7 +218,7 @@ def seconds_of(io: BlockIO) -> float:
         + SECONDS_A_MOVE * len(io.moves)
         + SECONDS_A_ROW * rows
         + SECONDS_A_BLOCK
-        + (COLD_SECONDS_A_BYTE * transferred if io.held > CACHED else 0)
+        + (COLD_SECONDS_A_BYTE * transferred if io.buffer_bytes > CACHED else 0)
     )
 
 
@@ -248,7 +248,7 @@ def blocks_of(
                 # A single element takes one.
                 waiting += halves(area, unit)[::-1]
                 continue
-            smaller = halves(area, unit) if io.held > max_bytes else [area]
+            smaller = halves(area, unit) if io.buffer_bytes > max_bytes else [area]
             if len(smaller) == 1 and io.writes:
                 yield Block(number, operand, area), io
             elif len(smaller) > 1:

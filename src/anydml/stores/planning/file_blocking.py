@@ -66,7 +66,7 @@ class FileBlocking(Blocking):
             why = next(operand.reason for operand in program.rest.operands if operand.role == "scratch")
             raise BindingError(f"{self.name}: a step needs its whole input at once ({why}): {BY_FILE}")
         self.threads, self.spare = (THREADS, PAGE + SPARE) if free >= 1 << 20 else (1, SPARE)
-        self.most = free // self.threads - self.spare
+        self.max_block_bytes = free // self.threads - self.spare
         read = {*{id(store.path): store.path for store in inputs}.values()}
         self._arrays = (
             f"{count_noun(len(inputs), 'array')} of {count_noun(len(read), 'file')} to "
@@ -86,12 +86,12 @@ class FileBlocking(Blocking):
         self.cuts: list[Cut] = []
         count, groups = 0, Counter(group.kind for group in self.groups)
         for number, kind in enumerate(self.kinds):
-            cut = chosen(kind, self.most)
-            kind.seen.clear()
+            cut = chosen(kind, self.max_block_bytes)
+            kind.last_block.clear()
             if cut is None:
+                size = bytes_text(self.max_block_bytes)
                 raise BindingError(
-                    f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {bytes_text(self.most)}: "
-                    "give more memory"
+                    f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {size}: give more memory"
                 )
             self.cuts.append(cut)
             count += groups[number] * sum(
@@ -115,7 +115,7 @@ class FileBlocking(Blocking):
                 if few is not None and block_count(grid, cut.block) > few:
                     self.is_estimate, wholes = True, (sampled := [*boxes_of(grid, cut.block, SAMPLED_BLOCKS)])
                     total, looked = group.sizes[operand], sum(map(size_of, sampled))
-                for block, io in blocks_of(number, operand, wholes, group, cut, self.most, block_ios):
+                for block, io in blocks_of(number, operand, wholes, group, cut, self.max_block_bytes, block_ios):
                     blocks.append(block)
                     counts["blocks"] += 1
                     for transfer in io.reads:
@@ -129,7 +129,7 @@ class FileBlocking(Blocking):
                     for transfer in io.writes:
                         counts["writes"] += transfer.file.size
                         counts["bytes_written"] += transfer.bytes
-                    largest = max(largest, io.held)
+                    largest = max(largest, io.buffer_bytes)
                 totals.update({noun: count_seen * total // looked for noun, count_seen in counts.items()})
         distinct = sum(lies.in_file(covered_file.size) for lies, covered_file in covered.values())
         if self.is_estimate:
@@ -172,7 +172,7 @@ class FileBlocking(Blocking):
 
     def state(self) -> Iterator[bytes]:
         """See `Blocking.state`."""
-        yield repr((self.most, self.cuts, len(self.blocks))).encode()
+        yield repr((self.max_block_bytes, self.cuts, len(self.blocks))).encode()
         real = {path: real_path(path) for path in {interval.path for interval in self.intervals.values()}}
         for number, lies in self.intervals.items():
             cast = lies.cast and (lies.cast.stored, lies.cast.dtype, lies.cast.start)

@@ -72,7 +72,7 @@ class FileBlocks(BlocksWriter):
                 self._fill(operands, io.writes[0], written)
             for transfer in io.reads:
                 self._transfer(operands, transfer, written if transfer.is_direct else read, True)
-            constants = (self._blocking.constants[operands[k]] for k in self._blocking.kinds[kind].held)
+            constants = (self._blocking.constants[operands[k]] for k in self._blocking.kinds[kind].constants)
             self._move(io.moves, [read, written, *constants])
             if io.copied is not None:
                 io.copied.run(read, written)

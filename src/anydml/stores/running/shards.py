@@ -172,9 +172,9 @@ class _Shard:
 
     def __init__(self, path: Path, index: ShardIndex, remaining: int, scratch: Path) -> None:
         self.path, self._index, self._scratch = path, index, scratch
-        self.left, self.end = remaining, 0 if index.is_last else index.size
+        self.chunks_left, self.end = remaining, 0 if index.is_last else index.size
         self.entries = np.full((index.chunks, 2), EMPTY, np.uint64)
-        self.seen: list[tuple[Number, Array]] = []
+        self.written: list[tuple[Number, Array]] = []
         self._held: Any = None
         self._file: PlainFile | None = None
 
@@ -249,16 +249,16 @@ class ShardWriter:
                 shard.entries[number] = at, data.nbytes
                 opened = shard.file()
             if elements is not None:
-                shard.seen.append((chunk, elements))
+                shard.written.append((chunk, elements))
         if data is not None:
             opened.write(data, at)
         with self._lock:
-            shard.left -= 1
-            if shard.left:
+            shard.chunks_left -= 1
+            if shard.chunks_left:
                 return []
             del self._open[file]
         shard.finish()
-        return shard.seen
+        return shard.written
 
     def close(self) -> None:
         """Close what is open."""
