@@ -188,11 +188,11 @@ def picked_axis(
 
     Args:
         name: the function's name in errors.
-        shape: of x.
+        shape: the shape of x.
         axis: −rank to rank − 1.
         index_rank: dimensions of the indices.
         count: number of indices.
-        dtype: of the indices, for errors.
+        dtype: the dtype of the indices, for errors.
         is_integer: whether `dtype` is an integer type.
 
     Raises:

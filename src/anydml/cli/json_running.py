@@ -28,7 +28,7 @@ def run_json(
         commands print: their `dtype`, `shape` and `values` after the last command.
 
     Raises:
-        ModelError: as of `anydml.dxdispatch.run`.
+        ModelError: as in `anydml.dxdispatch.run`.
     """
     from anydml import dxdispatch
     from anydml.cli.plan_output import values_as_json

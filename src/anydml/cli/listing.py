@@ -25,7 +25,7 @@ def list_arrays(model: str, follow: bool) -> dict[str, Any]:
     """Return the arrays of a file or checkpoint, and notes about it.
 
     Args:
-        model: as of `anydml stores`.
+        model: as in `anydml stores`.
         follow: whether links are followed.
 
     Returns:

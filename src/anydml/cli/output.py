@@ -80,7 +80,7 @@ class LocalPath(_Named):
         """Return the path.
 
         Raises:
-            ClickException: as of `_Named`, or it is an address.
+            ClickException: as in `_Named`, or it is an address.
         """
         if isinstance(value, str) and (why := address(value)) is not None:
             raise click.ClickException(f"{value[:200]!r} {why}")
@@ -94,7 +94,7 @@ class AnyPath(_Named):
         """Return the path.
 
         Raises:
-            ClickException: as of `_Named`, or it is an address in the memory of this process, which ends with the
+            ClickException: as in `_Named`, or it is an address in the memory of this process, which ends with the
                 command.
         """
         if isinstance(value, str) and value.lower().startswith("memory:/"):

@@ -50,7 +50,7 @@ def register(types, *functions):
     """Register types of arrays for compiled calls, if their library exports DLPack's table.
 
     Args:
-        types: of the arrays; subclasses are left to Python, as are dtypes that the library does not name.
+        types: the types of the arrays; subclasses are left to Python, as are dtypes that the library does not name.
         functions: `queries` and what follows in `Library`.
     """
     capsule = getattr(types[0], "__dlpack_c_exchange_api__", None)

@@ -48,8 +48,8 @@ class Cells(NamedTuple):
     """The chunks of an input.
 
     Attributes:
-        layout: of the input, which is packed.
-        bounds: of the chunks, by axis.
+        layout: the layout of the input, which is packed.
+        bounds: the bounds of the chunks, by axis.
     """
 
     layout: Layout
@@ -131,7 +131,7 @@ class Cells(NamedTuple):
 
         Args:
             part: reads this input.
-            numbers: of the elements of a pick that count, if not all.
+            numbers: the numbers of the elements of a pick that count, if not all.
         """
         if isinstance(part, Pick):
             pick = part._replace(move=with_elements_of(part.move, self.layout.element_size))

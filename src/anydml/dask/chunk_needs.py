@@ -82,7 +82,7 @@ def chunk_needs(
     Args:
         mapping: from the result to the inputs.
         parts: its moves.
-        bounds: of the chunks of the result, by axis.
+        bounds: the bounds of the chunks of the result, by axis.
         inputs: the chunks of all inputs.
     """
     by_axes = [_by_axis(part, bounds, inputs) for part in parts[: FEW_MOVES + 1]]

@@ -34,7 +34,7 @@ class ChunkBuilder:
         output_bounds: chunk bounds of the result, by axis.
         cells: chunks of the inputs.
         inputs: names and dtypes of the inputs.
-        dtype: of the result.
+        dtype: the dtype of the result.
         constants: bytes of constant operands, by operand number.
     """
 
@@ -115,9 +115,9 @@ class ChunkBuilder:
         """Moves from chunks to a chunk of the result.
 
         Args:
-            number: of the result's chunk.
+            number: the number of the result's chunk.
             place_of: operands that the chunks are.
-            count: of these operands, which the result follows.
+            count: the number of these operands, which the result follows.
             are_all: whether these are all that the result's chunk reads; otherwise other moves are left out.
 
         Returns:

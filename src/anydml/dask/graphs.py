@@ -42,7 +42,7 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
         name: the function's name in error messages and task keys.
         composer: composed `value`; names its operands.
         value: the result; its inputs have packed strides.
-        dtype: of the result.
+        dtype: the dtype of the result.
         inputs: the Dask arrays that `value` reads, in the order of its operands.
 
     Raises:
@@ -169,7 +169,7 @@ def _grouped(
         cells: chunks of the inputs.
         written: bytes of the result's chunk.
         chunks: that it reads.
-        room: of a task, in bytes.
+        room: the memory of a task, in bytes.
 
     Returns:
         The chunks of each task, and the bytes that the largest task needs.

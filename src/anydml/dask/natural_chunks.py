@@ -24,8 +24,8 @@ class Dimension(NamedTuple):
     """A dimension of a move.
 
     Attributes:
-        number: of the dimension.
-        axis: of the result, along which it is.
+        number: the number of the dimension.
+        axis: the axis of the result, along which it is.
         size: coordinates.
         step: along that axis.
         ways: steps along each axis of the input.
@@ -82,7 +82,7 @@ class InputChunks(NamedTuple):
     """The chunks of an input.
 
     Attributes:
-        layout: of the input, which is packed.
+        layout: the layout of the input, which is packed.
         bounds: by axis.
         chunk: sizes of the largest chunk.
         room: as many times as large a chunk may be without being larger than a small one.
@@ -144,7 +144,7 @@ class PickChunks(NamedTuple):
     """The cuts of what a pick writes.
 
     Attributes:
-        places: of the moves that replace it.
+        places: the places of the moves that replace it.
         whole: where it writes, and reads but for the indices.
         cuts: by axis of the result along which indices differ, where they go on in other chunks.
         widths: by such an axis, as many coordinates as a chunk of the input has.
@@ -246,9 +246,9 @@ def natural_bounds(
     """Chunk a result so that each chunk reads as few chunks of the inputs as possible, within `MAX_GROWTH`.
 
     Args:
-        sizes: of the result.
+        sizes: the sizes of the result.
         parts: all moves.
-        picks: of which some are.
+        picks: picks, some of which have chunks.
         inputs: that they read.
     """
     alone = {*range(len(parts))}.difference(*(pick.places for pick in picks))

@@ -25,7 +25,7 @@ def grid(sizes: Sequence[int], chunks: Sequence[int], front: Place, depth: int) 
     """Yield the path of the lines between chunks. If they are too close, only some of them are drawn.
 
     Args:
-        sizes: of the array.
+        sizes: the sizes of the array.
         chunks: sizes of a chunk.
         front: the front of its block, of the last axis to the right and the one before downwards.
         depth: pixels by which the block goes back.

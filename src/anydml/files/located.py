@@ -30,7 +30,7 @@ def locate(name: str, value: object) -> Path:
     """The path of a file or folder on this machine, or an `Address`.
 
     Args:
-        name: of the function, for errors.
+        name: the name of the function, for errors.
         value: a path or an address, as a `str` or `pathlib.Path`.
 
     Raises:
@@ -90,7 +90,7 @@ def size_at(path: Path) -> int:
     """Bytes of a file or an object.
 
     Raises:
-        OSError: there is none, or it cannot be looked for.
+        OSError: the file does not exist, or cannot be looked for.
     """
     if not isinstance(path, Address):
         return path.stat().st_size

@@ -18,7 +18,7 @@ class Computed:
 
     Args:
         shape: its sizes.
-        dtype: of its elements.
+        dtype: the dtype of its elements.
         make: computes them.
 
     Examples:

@@ -64,7 +64,7 @@ class Batch:
         return False
 
     def _own(self, size: Size) -> int | None:
-        """Return a size at one place of the batch; None if it is none."""
+        """Return a size at one place of the batch; None if it has no such place."""
         if isinstance(size, int):
             return size
         (names, count), *others = size.parts

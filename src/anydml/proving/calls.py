@@ -146,7 +146,7 @@ class Call:
         return self.inputs[k] if k < len(self.inputs) else None
 
     def numbers_of(self, k: int) -> Any:
-        """Return the numbers of an input that is a constant, as a list or number; None if it is none or left out."""
+        """Return the numbers of a constant input, as a list or number; None for other inputs."""
         term = self.term(k)
         return term.array.tolist() if term is not None and term.is_constant and term.array is not None else None
 

@@ -101,7 +101,7 @@ def _desc_of(model: ModelProto) -> OperatorDesc:
     """The desc of the only node of a model.
 
     Raises:
-        NoDescError: there is none.
+        NoDescError: the case has no desc.
     """
     if len(model.graph.node) != 1:
         raise NoDescError(f"the model has {count_noun(len(model.graph.node), 'node')}")

@@ -41,7 +41,7 @@ def with_rules(names: Sequence[str], rules: Mapping[str, Sequence[Any]]) -> list
     """Return the operators that have a rule to break.
 
     Raises:
-        ModelError: there is none.
+        ModelError: the operator has no cases.
     """
     names_left = [name for name in names if rules[name]]
     if not names_left:

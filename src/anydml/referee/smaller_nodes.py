@@ -24,7 +24,7 @@ def node_of(stored: Stored) -> Node:
     """The node of a stored case, with its inputs.
 
     Raises:
-        ModelError: the model has not one node.
+        ModelError: the model does not have exactly one node.
     """
     model = onnx.load(stored.model)
     graph = model.graph

@@ -1,4 +1,4 @@
-"""Whether rewrites keep what a graph computes: what of a new graph is not known to be what it was."""
+"""Checks that rewrites keep what a graph computes: the values of a new graph that are not proved equal."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def fingerprints(analysis: Analysis, shared: Set[str] = frozenset()) -> dict[str
         shared: names of matrices that need not be read, because all models that are compared multiply by them alike.
 
     Raises:
-        NoFingerprintError: there are none.
+        NoFingerprintError: a value has no fingerprints.
     """
     # NumPy warns of overflows of scalars; all arithmetic is modulo 2⁶⁴.
     with np.errstate(over="ignore"):

@@ -10,7 +10,7 @@ class Difference(NamedTuple):
     """A difference of two checkpoints.
 
     Attributes:
-        name: of the tensor, or of the key of metadata.
+        name: the name of the tensor, or of the key of metadata.
         kind: ``"missing"`` where the second lacks it, ``"added"`` where the first does, ``"kind"`` of dtype or shape,
             ``"elements"``, ``"checksum"`` or ``"metadata"``.
         text: a sentence.

@@ -41,7 +41,7 @@ class ByteRun(NamedTuple):
 
     Attributes:
         path: the file.
-        offset: of the first byte in the file.
+        offset: the offset of the first byte in the file.
         tensor: its name.
         start: offset of the first byte in the tensor, in C order.
         length: bytes.
@@ -173,7 +173,7 @@ class LoadPlan:
         Parts are the smallest boxes that contain the elements, as Python slices.
 
         Args:
-            pattern: of names of tensors, as in `fnmatch`.
+            pattern: the pattern of names of tensors, as in `fnmatch`.
 
         Examples:
             >>> from anydml import stores

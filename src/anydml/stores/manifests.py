@@ -44,7 +44,7 @@ class Manifest:
     Attributes:
         described: shapes and dtypes of tensors, by name.
         hashes: SHA-256 of their elements in C order, in hexadecimal, by name.
-        metadata: of the files.
+        metadata: the metadata of the files.
         files: SHA-256 of small files beside the tensors, by name; None where the checkpoint was not a folder.
         remarks: for users.
     """
@@ -103,7 +103,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """Read a manifest.
 
     Raises:
-        ModelError: it is none.
+        ModelError: the file is not a manifest.
     """
     place = JsonPath(str(path))
     with place.reading():

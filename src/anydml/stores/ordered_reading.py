@@ -27,9 +27,9 @@ class ReadTensors:
     """The tensors of a checkpoint, perhaps changed.
 
     Attributes:
-        composer: of their values.
+        composer: the composer of their values.
         tensors: by name.
-        metadata: of the files.
+        metadata: the metadata of the files.
         remarks: what was left out, for users.
     """
 
@@ -56,13 +56,13 @@ def read_tensors(
     """Read the headers of a checkpoint, and apply what is asked for.
 
     Args:
-        name: of the command, for errors.
+        name: the name of the command, for errors.
         path: the checkpoint, as in `anydml.stores.reshard`.
         layout: likewise.
         to: as in `anydml.stores.convert`, instead of a layout.
         follow: as in `anydml.stores.open`.
         dtype: as in `anydml.stores.reshard`.
-        selection: of tensors.
+        selection: the selection of tensors.
 
     Raises:
         ModelError: the checkpoint or the layout is broken, or does not fit what is asked for.

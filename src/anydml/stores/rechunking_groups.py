@@ -49,10 +49,10 @@ def rechunk_group(
         target: the folder of another one.
         chunks: sizes for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
         shards: likewise.
-        codec: of the same arrays; where no chunks are given, of all that are not coordinates.
+        codec: the codec of the same arrays; where no chunks are given, of all that are not coordinates.
         memory: as in `rechunk`.
         overwrite: likewise.
-        version: of the format; where it is another one, all arrays are written anew.
+        version: the version of the format; where it is another one, all arrays are written anew.
         slices: by the names of axes, of every array that has them.
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)

@@ -37,7 +37,7 @@ class Part(NamedTuple):
     """A box of a tensor whose elements are contiguous in C order.
 
     Attributes:
-        name: of the tensor.
+        name: the name of the tensor.
         start: first coordinates.
         shape: sizes of the box.
         first: elements of the tensor before it.
@@ -54,7 +54,7 @@ def parts_of(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], max_b
 
     Args:
         tensors: shapes and dtypes by name.
-        max_bytes: of a batch, and not more than `MAX_BYTES`; a single element may be larger.
+        max_bytes: the maximum size in bytes of a batch, and not more than `MAX_BYTES`; a single element may be larger.
     """
     max_bytes = min(max_bytes, MAX_BYTES)
     parts, size = list[Part](), 0
@@ -108,7 +108,7 @@ class Streamed:
     """Composed tensors that are read in parts.
 
     Args:
-        composer: of their values.
+        composer: the composer of their values.
         tensors: by name.
         memory: bytes of all buffers beside the parts.
     """

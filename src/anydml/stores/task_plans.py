@@ -57,8 +57,8 @@ def plan_tasks(
         The plan.
 
     Raises:
-        ModelError: as of `rechunk`, or an output exists.
-        BindingError: as of `rechunk`, or neither the source nor the target is in chunks.
+        ModelError: as in `rechunk`, or an output exists.
+        BindingError: as in `rechunk`, or neither the source nor the target is in chunks.
 
     Examples:
         >>> from anydml import stores
@@ -108,7 +108,7 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
 
     Args:
         file: what `plan_tasks` wrote.
-        number: of the task, from 0.
+        number: the number of the task, from 0.
         progress: as in `Plan.run`.
 
     Raises:
@@ -164,7 +164,7 @@ def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, A
     """The plan of a file, made anew, and what the file says.
 
     Raises:
-        ModelError: it is none of `plan_tasks`.
+        ModelError: `plan_tasks` did not write the file.
         BindingError: another plan comes of it now.
     """
     path = Path(path_text(name, file))

@@ -274,7 +274,7 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
     The outputs are opened anew by what their own metadata say. Copied files are compared byte by byte.
 
     Args:
-        plan: as of `anydml.stores.rechunk`.
+        plan: as in `anydml.stores.rechunk`.
         progress: as in `anydml.stores.Plan.run`.
 
     Raises:

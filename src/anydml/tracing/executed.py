@@ -28,7 +28,7 @@ _GENERATING = frozenset(("anydml", *_LIBRARIES))
 class NotTracedError(BaseException):
     """An instruction is about to be executed that no trace has executed.
 
-    Functions seldom catch it, as it is no Exception.
+    Functions seldom catch it, since it is not an `Exception`.
     """
 
 

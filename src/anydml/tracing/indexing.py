@@ -86,7 +86,7 @@ def _check_list(key: Any) -> None:
     """Check that a key is not a list with parts: versions of PyTorch differ in whether it is a tuple.
 
     Raises:
-        FuseError: it is one.
+        FuseError: the key is a list with parts.
     """
     if isinstance(key, Sequence) and not all(isinstance(entry, _NUMBERS) for entry in key):
         raise broken("a list as an index with more than numbers in it: pass a tuple, or a tensor")

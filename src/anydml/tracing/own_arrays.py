@@ -204,7 +204,7 @@ def copied_to(dst: TracedArray, src: Any, where: Any = True) -> None:
     """Assign elements by a function, in all places or where a mask holds.
 
     Raises:
-        FuseError: `dst` is no own array, or something does not fit.
+        FuseError: `dst` cannot be assigned into, or something does not fit.
     """
     if not isinstance(dst, _Own):
         raise refused(f"an assignment into {dst!r}", "assign into a copy of it, or into an array made by numpy.zeros")

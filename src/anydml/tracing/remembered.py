@@ -23,14 +23,14 @@ class Remembered:
         return not self._entries
 
     def change(self) -> str | None:
-        """Return the name of something that is not what it was; None if everything is."""
+        """Return the name of something that has changed; None if nothing has."""
         for entry in self._entries:
             if changed := entry.changed():
                 return changed
         return None
 
     def forget(self, changed: str) -> None:
-        """Forget what has this name and is no longer what it was."""
+        """Forget what has this name and has changed."""
         remaining = [entry for entry in self._entries if entry.changed() != changed]
         for entry in self._entries:
             others = [k for k, name in enumerate(entry.names) if entry.label + name != changed]

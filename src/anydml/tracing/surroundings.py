@@ -89,7 +89,7 @@ class Surroundings:
             self._note(partial(map, attrgetter("__defaults__"), with_defaults), "the defaults of ", names)
 
     def change(self) -> str | None:
-        """Return the name of something that is not what it was, or need not be; None if there is none.
+        """Return the name of something that has changed, or may have; None if nothing has.
 
         What the function only writes, such as a counter, is left out, and is not watched from then on.
         """

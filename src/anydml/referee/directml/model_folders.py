@@ -63,7 +63,7 @@ class StoredDirectml(Stored):
         """Check that the model is JSON, and, where arrays are expected, has one operator, which keeps its rules.
 
         Raises:
-            ModelError: it is not, or has not.
+            ModelError: the folder has no such model, or the model lacks its files.
         """
         place = JsonPath(str(self.model))
         if not isinstance(jsonc.loads(read_text(self.model, place), place), dict):
@@ -127,7 +127,7 @@ class StoredDirectml(Stored):
         """The desc of its only operator.
 
         Raises:
-            ModelError: the model has not one operator, or its desc breaks a rule.
+            ModelError: the model does not have exactly one operator, or its desc breaks a rule.
         """
         descs = self._descs()
         if len(descs) != 1:

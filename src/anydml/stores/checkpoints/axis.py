@@ -36,7 +36,7 @@ class Axis:
     """An axis that ranks share, and how.
 
     Attributes:
-        axis: of the tensor; None where every rank has the whole tensor.
+        axis: the axis of the tensor; None where every rank has the whole tensor.
         heads: number of heads along the axis, none of which is divided; more ranks than heads replicate them. Several
             numbers where heads of several kinds are concatenated, such as q, k and v.
         parts: number of concatenated parts of equal size, such as gate and up, each of which is shared.

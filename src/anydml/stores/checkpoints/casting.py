@@ -47,7 +47,7 @@ _BESIDE = re.compile(
     r"(?P<of>.*?)(?:^|_)(?:(?P<scale>scales?(?:_(?:inv|max|\d+|bias))?|absmax|SCB|s|codebooks|su|sv|suh|svh)"
     r"|q?zeros?|zero_points?|biases|shift)"
 )
-"""Last parts of names of what is beside such integers; without a scale, the integers are no quantised weight."""
+"""Last parts of the names of tensors beside such integers; integers without a scale are not a quantised weight."""
 
 _TABLE = re.compile(r"(?:|res_|outlier_)centroids")
 """Names of the modules in a module of VPTQ whose weights are the numbers that its integers stand for."""
@@ -95,7 +95,7 @@ def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
     """An array of a .npy file with another dtype, or byte order, as it is read; and remarks.
 
     Args:
-        name: of the command, for errors.
+        name: the name of the command, for errors.
         store: the array.
         dtype_name: the dtype: one to which floating-point numbers are cast, or that of the array in an order of bytes.
 
@@ -137,8 +137,8 @@ def changed_dtypes(
     """The tensors as they are to be read, and remarks.
 
     Args:
-        name: of the command, for errors.
-        tensors: of a checkpoint.
+        name: the name of the command, for errors.
+        tensors: the tensors of a checkpoint.
         dtype: to which floating-point numbers are cast; None for no cast.
         is_little: whether all are to be little-endian.
 

@@ -56,7 +56,7 @@ class Looks:
     """The tensors for which `depends_on` and `weight_of` look at others; nearly none in most models.
 
     Args:
-        patterns: of all names, as of `Axes.alike`.
+        patterns: the patterns of all names, as of `Axes.alike`.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:

@@ -33,7 +33,7 @@ class ComposedTensor:
 
     Attributes:
         value: over inputs, of which number k is the k-th source.
-        dtype: of the elements.
+        dtype: the dtype of the elements.
         sources: stores, or their numbers.
     """
 
@@ -142,12 +142,12 @@ class MadeTensors:
     """Tensors that a plan makes, and the values of their parts, of which few differ.
 
     Args:
-        tensors: whole ones, by name.
+        tensors: whole tensors by name.
 
     Attributes:
-        names: of tensors.
-        tensors: likewise.
-        values: of parts.
+        names: the names of tensors.
+        tensors: the tensors in the order of their names.
+        values: the values of parts.
         kinds: their shapes and dtypes.
     """
 
@@ -264,9 +264,9 @@ def picked(composer: Composer, name: str, value: Value, axis: int, indices: Sequ
 
     Args:
         composer: that made the value.
-        name: of the indices.
+        name: the name of the indices.
         value: to pick from.
-        axis: of the value.
+        axis: the axis of the value.
         indices: not negative; at least one.
     """
     numbers = np.array(indices, np.int64)

@@ -19,8 +19,8 @@ class Projection(NamedTuple):
     """A tensor of all experts of a layer.
 
     Attributes:
-        name: of the tensor.
-        prefix: of the module.
+        name: the name of the tensor.
+        prefix: the prefix of the module.
         parts: names of the projections that it contains.
         kind: weight or bias.
         is_transposed: whether rows of a projection are columns of the tensor.

@@ -95,7 +95,7 @@ def extras_for(
         beside: what they lie beside, as in `extras_beside`.
         read: names of the files with tensors.
         is_file: whether the output is one file, which gets none.
-        dtype: of the tensors, if they are cast.
+        dtype: the dtype of the tensors, if they are cast.
     """
     copied, left = extras_beside(beside)
     copied, left = (

@@ -85,7 +85,7 @@ def joined(
     Args:
         ranks: the parts of each, by name; all have the same names.
         axes: along which tensors are shared.
-        model: of the parts.
+        model: the model of the parts.
         where: the checkpoint, for errors.
         further: further copies of the parts of all ranks, by name, which must be equal.
     """

@@ -78,7 +78,7 @@ class Unknown(NamedTuple):
 
     Attributes:
         reason: continues a sentence that begins with the name.
-        line: of the layout, without the pattern.
+        line: the line of the layout, without the pattern.
     """
 
     reason: str
@@ -195,7 +195,7 @@ def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
 
 
 def weight_of(name: str, model: Model) -> str | None:
-    """The name of the weight that the scales of a name are for; None if they are none, or one for all of it."""
+    """Return the weight that scales belong to; None for other tensors, or if one scale is for the whole weight."""
     match = _SCALE.fullmatch(name) if "scale" in name else None
     if match is None or match[1] not in model.tensors or math.prod(model.tensors[name].shape) == 1:
         return None
@@ -206,7 +206,7 @@ def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis |
     """Return how ranks share the scales of a weight: one scale per row, or per block of rows and columns.
 
     Args:
-        name: of the scales.
+        name: the name of the scales.
         weight: its name.
         shared: how ranks share it.
         model: that has both.

@@ -88,10 +88,10 @@ class Rule:
     """A rule.
 
     Attributes:
-        place: of the rule, for errors.
+        place: the place of the rule, for errors.
         match: pattern of names; of a join, its first one.
         action: to perform.
-        value: of the action.
+        value: the value of the action.
         fields: further fields.
     """
 

@@ -42,7 +42,7 @@ class At(NamedTuple):
 
 
 def megatron_folder(folder: Path) -> Path | None:
-    """The folder of a checkpoint: this one, or that of the last iteration in it; None if it is none of Megatron's.
+    """Return the folder of a checkpoint: this one, or that of its last iteration; None if Megatron did not write it.
 
     Raises:
         ModelError: the iteration is not there.
@@ -63,7 +63,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
     """The tensors of the model, errors of those that cannot be joined, and remarks.
 
     Args:
-        folder: as of `megatron_folder`.
+        folder: as in `megatron_folder`.
         axes: along which tensors are shared.
 
     Raises:
@@ -206,9 +206,9 @@ class _Numbers:
         """The name of a tensor in the whole model.
 
         Args:
-            name: in its rank.
+            name: the tensor's name in its rank.
             before: the layers of the stages before.
-            rank: of those that share experts.
+            rank: the rank of those that share experts.
         """
         if match := _EXPERT.fullmatch(name):
             number = int(match[2] or match[5]) + rank * self._experts[""]

@@ -23,7 +23,7 @@ def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> lis
     Args:
         members: names by a pattern that they match, such as one for gate and one for up projections, of which each has
             the same numbers.
-        count: of the numbers from 0, if only one of the numbers in the names varies; 0 where the names tell.
+        count: how many numbers from 0 there must be, if only one number in the names varies; 0 if the names tell.
     """
     keys = {pattern: [tuple(_NUMBER.findall(name)) for name in of_pattern] for pattern, of_pattern in members.items()}
     all_keys = {key for of_pattern in keys.values() for key in of_pattern}

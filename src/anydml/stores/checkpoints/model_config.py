@@ -22,8 +22,8 @@ class Heads(NamedTuple):
     """Heads of attention.
 
     Attributes:
-        number: of them.
-        size: rows of each.
+        number: number of heads.
+        size: number of rows of each head.
     """
 
     number: int
@@ -34,7 +34,7 @@ class ModelConfig(NamedTuple):
     """A config.json or params.json.
 
     Attributes:
-        path: of the file.
+        path: the path of the file.
         parts: its object, and those of text, vision and others in it.
     """
 

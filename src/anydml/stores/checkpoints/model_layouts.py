@@ -90,7 +90,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
         folder: with config.json.
         to: a layout, as in `anydml.stores.convert`.
         is_shared: whether the axes of ranks are needed.
-        tensors: of the checkpoint, over numbered sources.
+        tensors: the tensors of the checkpoint, over numbered sources.
 
     Raises:
         ModelError: as in `anydml.stores.convert`.

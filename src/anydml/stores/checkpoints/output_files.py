@@ -70,12 +70,12 @@ def plan_checkpoint(
     """Plan to write a checkpoint with changed tensors.
 
     Args:
-        composer: of the program, whose name errors have.
+        composer: the composer of the program, whose name errors have.
         inputs: as in `anydml.stores.reshard`.
         output: likewise.
         change: from all tensors, as values of the composer, to the new ones; None for no change.
         axes: along which ranks share tensors.
-        placement: of ranks, each of which gets a file; None for whole tensors.
+        placement: the placement of ranks, each of which gets a file; None for whole tensors.
         memory: bytes of all buffers.
         shard_size: bytes of tensors per file.
         overwrite: whether an existing output may be replaced.
@@ -84,7 +84,7 @@ def plan_checkpoint(
         dtype: to which floating-point numbers are cast; None for no cast.
         dcp: whether the output is a distributed checkpoint of PyTorch.
         shards: number of files of about equal size, instead of `shard_size`.
-        selection: of tensors.
+        selection: the selection of tensors.
         vocab_size: rows of tensors with a row for each word; None for all that they have.
         scratch: a folder in which an output at an address is made.
     """

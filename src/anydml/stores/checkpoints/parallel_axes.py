@@ -66,7 +66,7 @@ class Axes:
         """Return the axis along which ranks share a tensor.
 
         Args:
-            name: of the tensor.
+            name: the name of the tensor.
             model: that has it.
             where: the checkpoint, for errors.
 

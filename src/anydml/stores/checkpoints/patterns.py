@@ -24,7 +24,7 @@ class Pattern:
         text: such as ``"model.layers.{layer}.*.weight"``.
 
     Attributes:
-        names: of its parts in braces.
+        names: the names of its parts in braces.
         sees_numbers: whether it may distinguish names that differ in numbers only.
 
     Raises:

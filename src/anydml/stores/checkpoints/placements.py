@@ -82,7 +82,7 @@ class Placed:
     Args:
         tensors: all of them.
         axes: along which tensor-parallel ranks share them.
-        placement: of the ranks.
+        placement: the placement of the ranks.
         where: the checkpoint, for errors.
         config: its config.json, if it has one.
 

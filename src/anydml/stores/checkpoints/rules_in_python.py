@@ -48,10 +48,10 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
     """The tensors that a function returns.
 
     Args:
-        trace: of the function.
+        trace: the trace of the function.
         tensors: its argument, as traced arrays by name.
         function: the layout.
-        path: of its file.
+        path: the path of its file.
 
     Raises:
         ModelError: the function computes, fails, or does not return arrays by name.

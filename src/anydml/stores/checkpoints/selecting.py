@@ -56,8 +56,8 @@ class Selection(NamedTuple):
         """The tensors that are taken, by their new names; names of other objects that are; and remarks.
 
         Args:
-            name: of the command, for errors.
-            tensors: of a checkpoint, by name.
+            name: the name of the command, for errors.
+            tensors: the tensors of a checkpoint, by name.
             others: names of its objects that are not tensors.
 
         Raises:

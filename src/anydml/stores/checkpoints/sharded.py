@@ -34,9 +34,9 @@ def tensor_of(
     """The tensor of pieces that partition it; of equal boxes one is taken.
 
     Args:
-        name: of the tensor.
+        name: the name of the tensor.
         pieces: at least one.
-        size: of the tensor; None if it ends with its pieces.
+        size: the size of the tensor; None if it ends with its pieces.
         files: by which equal boxes are compared, which must have equal bytes; None if they are not.
         alike: tensors that were checked, to which this is added.
     """

@@ -28,7 +28,7 @@ def stem_of(tensors: StoredTensors, composed_names: Iterable[str]) -> str:
     """Return the beginning of output file names: that of the inputs, if other programs look for it.
 
     Args:
-        tensors: of the inputs.
+        tensors: the tensors of the inputs.
         composed_names: names of those that are written.
     """
     stores = (tensor if isinstance(tensor, Store) else tensor.pieces[0].store for tensor in tensors.values())
@@ -44,8 +44,8 @@ class OutputFile(NamedTuple):
     """A file that a plan writes.
 
     Attributes:
-        path: of the file.
-        parts: of tensors, in its order.
+        path: the path of the file.
+        parts: the parts of tensors, in its order.
         metadata: texts by key.
         ranks: what its metadata say of the parts, if they are those of a rank.
     """
@@ -60,7 +60,7 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
     """Check a number of files.
 
     Args:
-        name: of the command.
+        name: the name of the command.
         shards: the number, if one is given.
         out: the output.
         is_whole: whether it is to be a folder of whole tensors.
@@ -85,13 +85,13 @@ def files_of_shards(
     """Files of whole tensors, in order, with the names of Hugging Face.
 
     Args:
-        name: of the command, for errors.
+        name: the name of the command, for errors.
         parts: the tensors.
         out: the folder.
         stem: how their names begin.
-        metadata: of each file.
-        max_bytes: of a file, unless `count` is given; a larger tensor gets a file of its own.
-        count: of files, of about equal size.
+        metadata: the metadata of each file.
+        max_bytes: the maximum size in bytes of a file, unless `count` is given; a larger tensor gets a file of its own.
+        count: the number of files, of about equal size.
 
     Raises:
         ModelError: there are fewer tensors than files, or PEFT or diffusers would read none of them.

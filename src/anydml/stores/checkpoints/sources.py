@@ -46,7 +46,7 @@ class Sources(NamedTuple):
 
     Attributes:
         tensors: by name.
-        metadata: of its files, without what describes shards.
+        metadata: the metadata of its files, without what describes shards.
         remarks: what was left out or could not be checked, for users.
     """
 
@@ -69,8 +69,8 @@ def read_sources(
             tensor-parallel rank, in order.
         axes: along which the parts of ranks are joined that do not say so themselves.
         follow: as in `open`.
-        selection: of tensors, by their names in the checkpoint.
-        name: of the command, for errors of the selection.
+        selection: the selection of tensors, by their names in the checkpoint.
+        name: the name of the command, for errors of the selection.
 
     Raises:
         ModelError: a file is broken, shards do not make whole tensors, or the selection does not fit.

@@ -62,10 +62,10 @@ class AlikePieces(OpenFiles):
         """The tensor of a piece, if one with equal headers was read before; otherwise all that there is.
 
         Args:
-            path: of the file.
+            path: the path of the file.
             place: for errors.
-            start: of the piece in the file.
-            length: of the piece.
+            start: the start of the piece in the file.
+            length: the length of the piece.
 
         Raises:
             ModelError: the piece is broken.
@@ -90,7 +90,7 @@ class AlikePieces(OpenFiles):
 
 
 def _without_checksums(directory: bytes) -> bytes:
-    """A directory whose checksums are zeros; empty if it is none."""
+    """Return a zip file's directory with zeros as checksums; empty for other bytes."""
     output, at = bytearray(directory), 0
     while directory[at : at + 4] == b"PK\1\2" and at + _NAME <= len(directory):
         _, _, name, extra, comment = _RECORD.unpack_from(directory, at)

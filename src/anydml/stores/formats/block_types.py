@@ -72,7 +72,7 @@ def not_of_format(dtype: np.dtype[Any], name: str, format_types: Iterable[str]) 
 
     Args:
         dtype: that it does not have.
-        name: of the format.
+        name: the name of the format.
         format_types: names of dtypes that it has.
     """
     dtype_name = name_of(dtype)

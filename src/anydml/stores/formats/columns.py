@@ -59,7 +59,7 @@ class FileTensors(NamedTuple):
     """The tensors of a file.
 
     Attributes:
-        names: of tensors, of which the file has some.
+        names: the names of tensors, of which the file has some.
         name: which of them each is, in the order of the file.
         kinds: shapes and dtypes.
         kind: which of them each has.

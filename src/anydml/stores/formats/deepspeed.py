@@ -35,7 +35,7 @@ Place = tuple[Store, tuple[int, ...]]
 
 
 def zero_folder(folder: Path) -> Path | None:
-    """The folder of a checkpoint of DeepSpeed: this one, or the one that its file ``latest`` names; None if it is none.
+    """Return a checkpoint's folder: this one, or the one that ``latest`` names; None if DeepSpeed did not write it.
 
     Raises:
         ModelError: that file names no folder in it.
@@ -67,7 +67,7 @@ def read_zero(folder: Path) -> Distributed:
     """Read the headers of a checkpoint of DeepSpeed.
 
     Args:
-        folder: as of `zero_folder`.
+        folder: as in `zero_folder`.
 
     Raises:
         ModelError: a file is broken or missing, or the shards are not those of the weights.

@@ -38,9 +38,9 @@ class NewPiece(NamedTuple):
         kind: number of the tensors' kind.
         whole: their shape.
         start: first coordinates in each.
-        shape: of the piece.
-        dtype: of the elements.
-        number: of the piece among those of a tensor.
+        shape: the shape of the piece.
+        dtype: the dtype of the elements.
+        number: the number of the piece among those of a tensor.
     """
 
     kind: int
@@ -57,9 +57,9 @@ def new_distributed(
     """Targets for the pieces of all files, in order, and the content of ``.metadata`` by its path.
 
     Args:
-        folder: of the checkpoint.
-        names: of all tensors.
-        pieces: of which no two are alike.
+        folder: the folder of the checkpoint.
+        names: the names of all tensors.
+        pieces: the new pieces, no two of which are alike.
         files: for each, the number of the tensor and that of the piece, of all that it has.
 
     Raises:
@@ -122,10 +122,10 @@ class _Metadata:
     """The content of ``.metadata``. A checkpoint may have a million pieces: what they have in common is made once.
 
     Attributes:
-        names: of all tensors.
-        pieces: of which no two are alike.
+        names: the names of all tensors.
+        pieces: the new pieces, no two of which are alike.
         stored: the pieces of files.
-        offsets: of their elements.
+        offsets: the offsets of their elements.
         lengths: bytes before, of and after the elements of each of `pieces`.
     """
 

@@ -21,7 +21,7 @@ class Stored(NamedTuple):
 
     Attributes:
         store: icechunk's.
-        name: of the object.
+        name: the name of the object.
     """
 
     store: Any
@@ -103,8 +103,8 @@ def write_icechunk(folder: Path, path: Path, names: Sequence[str]) -> None:
 
     Args:
         folder: where the files lie.
-        path: of the repository, where nothing is.
-        names: of the files, relative to the folder.
+        path: the path of the repository, where nothing is.
+        names: the names of the files, relative to the folder.
 
     Raises:
         OSError: icechunk cannot write them.

@@ -121,7 +121,7 @@ def locate_inside(name: str, value: object) -> Path:
     """Locate a path as `locate` does; one in a file that holds a Zarr hierarchy is an `Inside`.
 
     Raises:
-        ModelError: as of `locate`, or the file is broken, or the library is missing that reads it.
+        ModelError: as in `locate`, or the file is broken, or the library is missing that reads it.
     """
     placed_path = locate(name, value)
     if isinstance(placed_path, Address):

@@ -14,7 +14,7 @@ class JoinedMetadata(Mapping[str, str]):
     """The metadata of files, without the keys that number these.
 
     Args:
-        folder: of the files, for errors.
+        folder: the folder of the files, for errors.
         by_file: the metadata of each.
 
     Raises:

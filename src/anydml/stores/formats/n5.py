@@ -209,7 +209,7 @@ def _sizes(file: Path, rank: int) -> tuple[int, ...]:
     """The sizes of a block by its header.
 
     Raises:
-        ValueError: the header is broken, or that of blocks whose elements are no numbers.
+        ValueError: the header is broken, or its block's elements are not numbers.
     """
     with file.open("rb") as opened:
         header = opened.read(4 + 4 * rank)

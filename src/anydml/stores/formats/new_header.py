@@ -23,8 +23,8 @@ class RankParts:
     """Metadata of a rank's file on the parts that its tensors are: a text of JSON.
 
     Attributes:
-        key: of the metadata.
-        names: of all tensors.
+        key: the key of the metadata.
+        names: the names of all tensors.
         name: which of them the rank has.
         intervals: the texts of JSON of some parts.
         part: which of them each has.
@@ -60,7 +60,7 @@ class NewHeader:
     """The header of a new file.
 
     Attributes:
-        tensors: of the file.
+        tensors: the tensors of the file.
         entries: what the header says of each kind of tensors, up to its offsets.
         metadata: what it says of the file, without the parts of a rank and what ends it.
         ranks: these parts.
@@ -97,7 +97,7 @@ def make_header(
     Tensors lie in the given order, but those with larger elements first, so that all are aligned.
 
     Args:
-        tensors: of the file.
+        tensors: the tensors of the file.
         metadata: texts by name.
         place: for errors.
         ranks: the parts of a rank that the tensors are.

@@ -24,8 +24,8 @@ class ZipEntry(NamedTuple):
     """An entry of a zip file.
 
     Attributes:
-        offset: of its content in the file, or, if that is compressed, 0.
-        size: of its content, in bytes.
+        offset: the offset of its content in the file, or, if that is compressed, 0.
+        size: the size of its content, in bytes.
         packed: what unpacks it; None if it is not compressed.
     """
 

@@ -34,8 +34,8 @@ class NpzHeaders(NamedTuple):
 
     Attributes:
         parts: bytes by offset.
-        size: of the file.
-        offsets: of the elements of each.
+        size: the size of the file.
+        offsets: the offsets of the elements of each.
         checksums: of all entries: offset and number of the bytes that each is of, and the two places where it is
             written when all elements are there.
     """

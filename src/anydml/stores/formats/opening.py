@@ -57,7 +57,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         tensors to `Store` objects.
 
     Raises:
-        ModelError: it is none of these, cannot be read, or its header or index is broken.
+        ModelError: the path is none of these, cannot be read, or its header or index is broken.
 
     Examples:
         >>> import numpy as np, tempfile, anydml.stores

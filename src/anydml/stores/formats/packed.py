@@ -37,11 +37,11 @@ class Packed:
     """A deflated entry.
 
     Args:
-        path: of the zip file.
-        name: of the entry.
-        offset: of its first byte in the file.
+        path: the path of the zip file.
+        name: the name of the entry.
+        offset: the offset of its first byte in the file.
         size: in the file.
-        length: of its content.
+        length: the length of its content.
         checksum: CRC-32 of its content.
     """
 

@@ -32,8 +32,8 @@ def check_packed(path: Path, version: int, place: JsonPath) -> None:
     """Refuse what cannot be packed.
 
     Args:
-        path: of the output.
-        version: of Zarr's format.
+        path: the path of the output.
+        version: the version of Zarr's format.
         place: names the output in errors.
 
     Raises:
@@ -54,7 +54,7 @@ def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> 
     """Refuse to replace what is not a zip store of arrays and groups of Zarr alone.
 
     Args:
-        path: of the output.
+        path: the path of the output.
         array_file: names that files of an array have, relative to its folder.
         place: names the output in errors.
 
@@ -95,7 +95,7 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
 
     Args:
         folder: with a Zarr array or group.
-        path: of the file or repository, where nothing else is.
+        path: the path of the file or repository, where nothing else is.
         allowed: most permissions of the file, or of those of the repository.
 
     Raises:

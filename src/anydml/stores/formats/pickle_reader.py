@@ -35,7 +35,7 @@ class PickledCall:
     Attributes:
         function: usually a `PickledName`.
         items: that are set on the result, in order.
-        state: of the result.
+        state: the state of the result.
     """
 
     function: Any
@@ -66,7 +66,7 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 
 def sizes_of(value: Any) -> tuple[int, ...] | None:
-    """A torch.Size; None if it is none."""
+    """Return a torch.Size as a tuple; None for another value."""
     is_call = isinstance(value, PickledCall) and isinstance(value.arguments, tuple) and value.arguments
     inner = value.arguments[0] if is_call else None
     is_size = isinstance(inner, tuple) and all(type(number) is int and 0 <= number < 1 << 48 for number in inner)

@@ -16,7 +16,7 @@ class Range(NamedTuple):
     """Bytes of a file or object.
 
     Attributes:
-        path: of it.
+        path: the file's path.
         start: offset of the first byte.
         size: number of bytes; None up to its end.
     """

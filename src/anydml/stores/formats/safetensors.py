@@ -116,8 +116,8 @@ class _Entry(NamedTuple):
 
     Attributes:
         kind: dtype, shape, and the text of both; entries that are alike share it.
-        first: of the offsets.
-        last: likewise.
+        first: offset of the first byte.
+        last: offset behind the last byte.
     """
 
     kind: tuple[Any, Any, str]

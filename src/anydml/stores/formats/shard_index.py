@@ -19,7 +19,7 @@ class ShardIndex(NamedTuple):
     """The form of an index.
 
     Attributes:
-        chunks: of a shard.
+        chunks: the number of chunks of a shard.
         is_last: whether it stands at the end of the file rather than at its start.
         has_sum: whether a checksum follows it.
     """

@@ -57,7 +57,7 @@ def seen_at(path: Path) -> tuple[Any, ...]:
     """Return what changes with a file, or with an object at an address.
 
     Raises:
-        OSError: there is none.
+        OSError: the file does not exist.
     """
     return path.state() if isinstance(path, Address) else state_of(os.stat(path))
 
@@ -140,9 +140,9 @@ class Store(StoredArray):
 
     Attributes:
         path: the file.
-        name: of the array in its file; empty if it is the only one.
+        name: the name of the array in its file; empty if it is the only one.
         shape: sizes, by dimension.
-        dtype: of the elements, in their byte order.
+        dtype: the dtype of the elements, in their byte order.
         offset: bytes from the start of the file to the first element.
         order: axes from the one whose elements are farthest apart in the file to the one whose are adjacent; None for
             row-major order.

@@ -70,9 +70,9 @@ class NewFile:
     Attributes:
         path: its final name.
         header: the bytes before the elements.
-        size: of the whole file, in bytes.
+        size: the size of the whole file, in bytes.
         others: further bytes beside the elements.
-        checksums: of elements, which are written at the end, as of `npz_headers`; None for none.
+        checksums: the checksums of elements, which are written at the end, as of `npz_headers`; None for none.
     """
 
     path: Path
@@ -96,7 +96,7 @@ class Target(StoredArray):
         file: that will contain it.
         name: in its file; empty if it is the only one.
         shape: sizes, by dimension.
-        dtype: of the elements.
+        dtype: the dtype of the elements.
         offset: bytes from the start of the file to the first element.
 
     Examples:
@@ -141,7 +141,7 @@ def create(
         path: a .npy, .npz, .safetensors or .gguf file, or the folder of a Zarr array, whose name ends with .zarr and
             which may lie at an address.
         shape: sizes; for a .safetensors, .gguf or .npz file, sizes by the tensors' names.
-        dtype: of the elements; for such a file one for all tensors, or dtypes by their names.
+        dtype: the dtype of the elements; for such a file one for all tensors, or dtypes by their names.
         like: a `Store`, a `Checkpoint`, or an array, for the arguments that are not given.
         metadata: texts by name, for ``__metadata__`` of a .safetensors file, or the keys of a .gguf file.
         chunks: sizes of a chunk of a Zarr array; by default those of `like`, or Zarr's choice.
@@ -238,7 +238,7 @@ def new_file(
     """A safetensors file, or a .gguf or .npz file by its suffix, and the offsets of its tensors.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         tensors: in the order in which they are given.
         metadata: texts by key.
         ranks: the parts of a rank that the tensors of a safetensors file are.

@@ -21,7 +21,7 @@ class Targets(Sequence[Target]):
     Attributes:
         files: all of them.
         file: number of the file of each.
-        names: of arrays, of which each has one.
+        names: the names of arrays, of which each has one.
         name: which.
         kinds: shapes and dtypes.
         kind: which each has.

@@ -102,8 +102,8 @@ def _add_pieces(
     """Add the pieces of tensors.
 
     Args:
-        folder: of the checkpoint.
-        places: of pieces and objects in files, as ``.metadata`` has them.
+        folder: the folder of the checkpoint.
+        places: the places of pieces and objects in files, as ``.metadata`` has them.
         distributed: to which they are added.
         chunks: sizes by name and first coordinates, of which those of the pieces are taken.
         dtypes: by name.

@@ -32,7 +32,7 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
         place: for errors.
 
     Raises:
-        ModelError: it is none, is broken, or is of a machine of another byte order.
+        ModelError: the file has another form, is broken, or is of a machine with another byte order.
     """
     if file.read(1) != b"\x80":
         raise place.error("is not a file of torch.save, neither a zip file nor pickles")

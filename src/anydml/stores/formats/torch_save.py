@@ -97,8 +97,8 @@ class TorchDict(NamedTuple):
     """A dict in a file of ``torch.save``.
 
     Attributes:
-        path: of the file.
-        items: of the dict; empty if it is none.
+        path: the path of the file.
+        items: the items of the dict; empty if the file holds something else.
         tensors: all of them.
         seen: what changes with the file, when it was read.
     """
@@ -118,7 +118,7 @@ def read_torch_dict(path: Path) -> TorchDict:
     """Read a dict that a program saved, of which more is needed than the tensors.
 
     Raises:
-        ModelError: as of `read_torch`.
+        ModelError: as in `read_torch`.
     """
     place = JsonPath(str(path))
     with place.reading():
@@ -134,8 +134,8 @@ class TorchFile(NamedTuple):
     """A file of ``torch.save``.
 
     Attributes:
-        path: of the file.
-        content: of its pickle.
+        path: the path of the file.
+        content: the content of its pickle.
         storages: their places, by key.
     """
 
@@ -144,7 +144,7 @@ class TorchFile(NamedTuple):
     storages: Mapping[str, ZipEntry]
 
     def tensors(self, place: JsonPath) -> FileContent:
-        """All tensors, as of `read_torch`.
+        """All tensors, as in `read_torch`.
 
         Raises:
             ModelError: two have one name.
@@ -189,7 +189,7 @@ def _named(
 
     Args:
         value: what contains them.
-        name: of the value.
+        name: the name of the value.
         place: for errors.
         around: ids of what contains the value; what is there twice has two names, as in a state_dict.
         number: counts values.

@@ -26,7 +26,7 @@ class _Option(NamedTuple):
         return isinstance(self.values[0], int)
 
     def read(self, text: str) -> str | int | None:
-        """The value of a text; None if it is none."""
+        """Return the value that a text stands for; None if it does not fit."""
         if not self.is_number:
             return text if text in self.values else None
         digits = text.removeprefix("-")
@@ -67,8 +67,8 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
 
     Args:
         codec: a name, and after a colon values of its options.
-        version: of Zarr, 2 or 3.
-        dtype: of the elements.
+        version: the version of Zarr, 2 or 3.
+        dtype: the dtype of the elements.
         place: names the array in errors.
 
     Raises:

@@ -41,7 +41,7 @@ class ZarrGroup:
         path: its folder.
 
     Attributes:
-        version: of the format.
+        version: the version of the format.
         groups: relative paths of all groups, the first of which is this one, empty.
         arrays: members by relative path.
         left: relative paths of everything else, links included.
@@ -163,7 +163,7 @@ def _consolidated(
     """The file with consolidated metadata of a group.
 
     Args:
-        version: of the format.
+        version: the version of the format.
         inside: metadata of what is in the group, by relative path.
         own_metadata: those of the group itself.
     """

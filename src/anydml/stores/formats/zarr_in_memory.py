@@ -45,7 +45,7 @@ def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) ->
 
     Args:
         metadata: contents of the files that describe its array, by name.
-        sizes: of the chunk or shard.
+        sizes: the sizes of the chunk or shard.
         data: its bytes.
 
     Raises:

@@ -52,7 +52,7 @@ class Asked(NamedTuple):
     """Properties of a new array that is like another one.
 
     Attributes:
-        axes: for each axis the one of the other array that it was; None if unknown, when `chunks` are given.
+        axes: for each axis, the other array's axis that it comes from; None if unknown, with `chunks` given.
         chunks: sizes of a chunk; by default those of the other array.
         shards: sizes of a shard, −1 for a whole axis, empty for none; by default those of the other array,
             rounded up to whole chunks.
@@ -74,7 +74,7 @@ def changed(metadata: Mapping[str, bytes], shape: Sequence[int], request: Asked)
 
     Args:
         metadata: contents of the files that describe the other array, by name.
-        shape: of the new array.
+        shape: the shape of the new array.
         request: its other properties.
 
     Raises:
@@ -107,8 +107,8 @@ def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[
     """The metadata of an array with another dtype.
 
     Args:
-        metadata: of the array.
-        plain: of an array that has this dtype and the same fill value.
+        metadata: the metadata of the array.
+        plain: the metadata of an array that has this dtype and the same fill value.
     """
     name = "zarr.json" if "zarr.json" in metadata else ".zarray"
     document, other = json.loads(metadata[name]), json.loads(plain[name])

@@ -20,7 +20,7 @@ def edges_of(metadata: Mapping[str, bytes]) -> tuple[tuple[int, ...], ...] | Non
     """Return the boundaries of chunks along each axis, or None for arrays whose chunks have one size.
 
     Raises:
-        ValueError: the sizes are none of such a grid.
+        ValueError: the sizes do not belong to such a grid.
     """
     document = json.loads(metadata.get("zarr.json", b"{}"))
     grid = document.get("chunk_grid") if isinstance(document, dict) else None
@@ -76,7 +76,7 @@ def edges_given(chunks: Sequence[int | Sequence[int]], shape: Sequence[int]) -> 
     """Edges of chunks of which users give one size along an axis, or all of them.
 
     Raises:
-        ValueError: the sizes do not cover an axis, or are none.
+        ValueError: the sizes do not cover an axis, or are not positive integers.
     """
     axis_chunks: list[Any] = [*chunks]
     try:

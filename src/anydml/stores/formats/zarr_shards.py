@@ -26,12 +26,12 @@ def rechunked(
     """Codecs and sizes of files for other chunks.
 
     Args:
-        codecs: of the array, which may be changed.
+        codecs: the codecs of the array, which may be changed.
         outer: sizes of the box in one file.
         chunks: sizes of a chunk, without shards or of a shard; by default those that the array has.
         shards: sizes of a shard, −1 for a whole axis, empty for none; by default those that the array has, rounded up
             to whole chunks.
-        shape: of the array.
+        shape: the shape of the array.
 
     Raises:
         ValueError: chunks do not divide shards, or it is not known which level of nested shards gets the chunks.

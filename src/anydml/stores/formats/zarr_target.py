@@ -65,7 +65,7 @@ def new_zarr(
     Args:
         path: its folder.
         shape: sizes.
-        dtype: of the elements.
+        dtype: the dtype of the elements.
         chunks: sizes of a chunk, each of which may be a list of all sizes along its axis; by default those of `like`
             where it has these axes, else Zarr's choice.
         like: a `ZarrStore`, whose metadata are kept except for what is given.
@@ -73,7 +73,7 @@ def new_zarr(
         axes: the axis of `like` that each axis was; by default the same where there are as many.
         shards: sizes of a shard, −1 for a whole axis, empty for none; by default those of `like`, rounded up to whole
             chunks, or none.
-        version: of the format, 2 or 3; by default that of `like`, or 3.
+        version: the version of the format, 2 or 3; by default that of `like`, or 3.
 
     Raises:
         ModelError: Zarr has no such array, its codecs do not work, or zarr-python is not installed.

@@ -18,10 +18,10 @@ def entry_header(name: str, size: int, checksum: int, offset: int | None = None,
     """The header before an entry of a zip file, or, with the offset of that, the entry of the directory.
 
     Args:
-        name: of the entry.
-        size: of its content, in bytes.
+        name: the name of the entry.
+        size: the size of its content, in bytes.
         checksum: CRC-32 of the content.
-        offset: of the header before it.
+        offset: the offset of the header before it.
         padding: 0, or bytes that the header is longer, 4 or more.
     """
     path = name.encode()

@@ -28,7 +28,7 @@ class AlikeProgram(NamedTuple):
     """A program between inputs and outputs; constants follow these.
 
     Attributes:
-        name: of the program, for errors.
+        name: the name of the program, for errors.
         alike: all moves, in order.
         rest: a program with the same constants and scratch; the whole program if it has moves.
     """

@@ -43,7 +43,7 @@ class BlockList(Sequence[Block]):
     """Blocks, each stored as a row of integers.
 
     Args:
-        name: of the program, for errors.
+        name: the name of the program, for errors.
         rank: most axes of an area.
 
     Attributes:

@@ -66,11 +66,11 @@ def requests(
     """The fastest requests for a box, by an estimate.
 
     Args:
-        layout: of the array in the file, which is packed.
-        box: of it.
+        layout: the layout of the array in the file, which is packed.
+        box: the box that is read or written.
         is_read: whether a request may have unneeded bytes.
-        span: most bytes of such a request.
-        cost: of requests.
+        span: the maximum size in bytes of such a request.
+        cost: the cost of requests.
 
     Returns:
         The number of outer axes over which requests are repeated, the number of requests, and the bytes of each.

@@ -26,10 +26,10 @@ class Totals:
     Attributes:
         bytes_read: from all inputs.
         bytes_read_again: those of them that had been read before.
-        bytes_written: of elements.
+        bytes_written: the bytes of elements.
         reads: requests.
         writes: requests.
-        block_bytes: of the largest block.
+        block_bytes: the bytes of the largest block.
     """
 
     bytes_read: int = 0
@@ -46,7 +46,7 @@ class Summary(NamedTuple):
     Attributes:
         arrays: what is read and written, and in how many blocks.
         again: describes the bytes that are read more than once.
-        buffer_bytes: of all buffers.
+        buffer_bytes: the bytes of all buffers.
         buffers: which those are.
     """
 
@@ -60,9 +60,9 @@ class Blocking(ABC):
     """The blocks of a plan.
 
     Attributes:
-        name: of the program, for errors.
+        name: the name of the program, for errors.
         threads: that read, move and write at once.
-        count: of the blocks; an estimate where `is_estimate`.
+        count: the number of the blocks; an estimate where `is_estimate`.
         totals: likewise.
     """
 

@@ -19,7 +19,7 @@ def united(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbers, Numbe
     """The union of intervals.
 
     Args:
-        starts: of the intervals, in any order.
+        starts: the starts of the intervals, in any order.
         ends: likewise.
         gap: distance up to which intervals become one.
 
@@ -73,8 +73,8 @@ class ChunkCount:
     """Counts the chunks that boxes of one array have elements of, and the requests that read them.
 
     Args:
-        name: of the program, for errors.
-        layout: of the array.
+        name: the name of the program, for errors.
+        layout: the layout of the array.
         span: as in `boxes.requests`.
         cost: likewise.
     """

@@ -48,7 +48,7 @@ class FileBlocking(Blocking):
     Attributes:
         kinds: groups of moves of which no two are alike.
         cuts: how each of them is cut.
-        groups: of moves that have files in common.
+        groups: the groups of moves that have files in common.
         constants: bytes, by the numbers of operands.
         intervals: where operands lie in files, by number.
         spare: bytes of a block's buffers that go into their alignment.

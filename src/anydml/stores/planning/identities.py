@@ -48,7 +48,7 @@ def identities_of_stores(
     """Identities of the files of stores, and of those that say where their elements lie.
 
     Args:
-        name: of the plan, for errors.
+        name: the name of the plan, for errors.
         stores: `Store` objects or Zarr arrays.
         further: further values, of which paths are taken.
 
@@ -132,7 +132,7 @@ def mark(path: Path, digest: str, within: int = NAMING) -> None:
 
     Args:
         path: the file or folder.
-        digest: of the plan.
+        digest: the digest of the plan.
         within: nanoseconds after which a change is one by somebody else.
     """
     if hasattr(os, "setxattr"):

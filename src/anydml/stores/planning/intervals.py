@@ -20,10 +20,10 @@ class Cast(NamedTuple):
 
     Attributes:
         path: the file.
-        stored: dtype in the file, as of `Store`.
+        stored: dtype in the file, as in `Store`.
         dtype: that elements get.
         start: offset of the first of them, which is less than an element, or of what is packed.
-        packed: as of `Store`.
+        packed: as in `Store`.
     """
 
     path: Path

@@ -52,10 +52,10 @@ def joined(
     Args:
         alike: all moves, simplified, without lookups; an output is in one set.
         lookup_outputs: numbers of outputs that other moves write as well.
-        places: of all arrays.
+        places: the places of all arrays.
         first: number of the first new operand.
-        max_bytes: of a small output.
-        max_divided: of one that is written as its source is read.
+        max_bytes: the maximum size in bytes of a small output.
+        max_divided: the maximum size in bytes of an output that is written as its source is read.
     """
     are_alone = np.zeros(places.size.size, bool)
     are_alone[[*lookup_outputs]] = True

@@ -28,10 +28,10 @@ def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], 
     """A function that returns the bytes of a constant by its number, or of an input, which it reads once.
 
     Args:
-        name: of the program, for errors.
+        name: the name of the program, for errors.
         inputs: stores, by number.
         constants: by number.
-        max_bytes: of an input.
+        max_bytes: the maximum size in bytes of an input.
     """
     known = {k: value.reshape(-1).view(np.uint8) for k, value in constants.items()}
 

@@ -44,7 +44,7 @@ class MoveGroups(NamedTuple):
     """The moves of a program, in groups that share no operand.
 
     Attributes:
-        kinds: no two of which are alike.
+        kinds: groups, no two of which are alike.
         groups: all of them.
         intervals: by number.
         constants: bytes, by number.

@@ -96,7 +96,7 @@ class Pick(NamedTuple):
         """Boxes of the input that hold what is read, one per cell.
 
         Args:
-            layout: of the input, which is packed.
+            layout: the layout of the input, which is packed.
             ways: by dimension of the move, steps along each axis of the input.
             cell_of: returns the numbers of cells.
         """
@@ -130,7 +130,7 @@ class Pick(NamedTuple):
             picked: the elements.
             to: the destination in memory.
             read_box: the box of the input that is in memory.
-            strides: of its axes in memory.
+            strides: the strides of its axes in memory.
             source: that memory, with a stride per dimension of the move.
             add: adds an operand, and returns its number.
         """

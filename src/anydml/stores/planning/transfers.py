@@ -268,7 +268,7 @@ def contiguous(end: Access, move: Move, gap: int) -> tuple[int, int, list[int]]:
     """The runs of bytes that one end of a move touches.
 
     Args:
-        end: of the move.
+        end: the end of the move.
         move: the move.
         gap: bytes between two runs along a dimension that are still one.
 

@@ -18,7 +18,7 @@ class Writers(NamedTuple):
         moves: none where there are runs.
         runs: of inputs, by their places in the output: that place, the input's number in a set, the place in it, and
             bytes.
-        sets: as of `AlikeMoves`.
+        sets: as in `AlikeMoves`.
         output: number of the output in a set.
     """
 

@@ -19,7 +19,7 @@ class BlocksWriter(ABC):
     """Reads, moves and writes blocks of a plan whose outputs have been begun.
 
     Args:
-        threads: of the plan.
+        threads: the threads of the plan.
     """
 
     def __init__(self, threads: int) -> None:
@@ -37,7 +37,7 @@ class BlocksWriter(ABC):
         """Read, move and write blocks.
 
         Args:
-            numbers: of the blocks.
+            numbers: the numbers of the blocks.
             finished: called with the number and the bytes of each block that was written.
         """
 

@@ -71,7 +71,7 @@ class ChunkReader:
 
         Args:
             box: in coordinates of the array, in row-major order.
-            out: of the shape of the box, with elements of a `word`.
+            out: an array with the shape of the box, with elements of a `word`.
             block: number of the block that needs it.
             before: boxes of the array that this block needs before.
         """

@@ -58,11 +58,11 @@ def write_on(
     """Let workers write blocks of outputs that have been begun.
 
     Args:
-        client: of the cluster.
+        client: the client of the cluster.
         scheduler: its address.
-        plan: of the blocks.
-        digest: of the plan, by which workers know its journal.
-        numbers: of the blocks.
+        plan: the plan of the blocks.
+        digest: the digest of the plan, by which workers know its journal.
+        numbers: the numbers of the blocks.
         finished: called with the number and the bytes of each block that was written.
 
     Raises:

@@ -34,9 +34,9 @@ class Unequal:
     """Elements of an array that differ.
 
     Attributes:
-        index: of the first one, in C order.
-        values: of both arrays there, as text.
-        count: of all.
+        index: the index of the first one, in C order.
+        values: the values of both arrays there, as text.
+        count: number of elements that differ.
     """
 
     index: tuple[int, ...]
@@ -56,7 +56,7 @@ def compare(
 
     Args:
         program: whose moves are not simplified.
-        inputs: of the program.
+        inputs: the inputs of the program.
         outputs: arrays of the shapes of its outputs.
         dtypes: of the elements that the program moves, which differ from those of outputs at most in byte order.
         memory: bytes of all buffers together.
@@ -105,7 +105,7 @@ class _ComparedBlocks(GridBlocks):
     """Compares blocks of a plan.
 
     Args:
-        plan: of which nothing was begun.
+        plan: a plan that was not begun.
         outputs: arrays that its outputs are compared with, and dtypes of what is moved.
         folder: in which decoded chunks are kept meanwhile.
     """

@@ -44,7 +44,7 @@ def begin_write_back(descriptor: int, at: int, size: int) -> None:
     Only `os.fsync` waits for it and reports errors.
 
     Args:
-        descriptor: of the file.
+        descriptor: the descriptor of the file.
         at: offset of the first byte.
         size: number of bytes.
     """
@@ -67,7 +67,7 @@ def open_file(path: Path, create: bool = False, mode: int = 0o666) -> int:
     """Open a file for writing and return its descriptor.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         create: whether it begins empty, and need not exist.
         mode: permissions of a new file, of which the process takes what it gives nobody.
     """
@@ -79,7 +79,7 @@ class PlainFile:
     """A file that several threads read or write at once, each at its own offset.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         is_written: whether it is written to.
         is_kept: whether its content must reach the disk.
         descriptor: if it is open already.

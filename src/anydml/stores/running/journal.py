@@ -32,7 +32,7 @@ class Journal:
 
     Args:
         path: where it lies.
-        digest: of the plan.
+        digest: the digest of the plan.
         sync: syncs all outputs to the disk.
 
     Attributes:

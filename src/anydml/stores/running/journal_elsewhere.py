@@ -33,7 +33,7 @@ class JournalElsewhere:
 
     Args:
         path: its address.
-        digest: of the plan.
+        digest: the digest of the plan.
 
     Raises:
         ModelError: another process writes the same output, or the journal cannot be written.

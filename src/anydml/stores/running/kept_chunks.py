@@ -35,7 +35,7 @@ class KeptChunks:
 
     Args:
         folder: in which the file is made.
-        layout: of the array.
+        layout: the layout of the array.
         boxes: that are read: first coordinates and those after the last, of shape (boxes, axes, 2).
         blocks: the number of the block that needs each, in order.
         memory: bytes of the pieces that wait.
@@ -89,7 +89,7 @@ class KeptChunks:
         """Keep the parts of a chunk that boxes after one need.
 
         Args:
-            number: of the box for which the chunk was decoded.
+            number: the number of the box for which the chunk was decoded.
             chunk: its number along each axis.
             whole: its elements.
         """

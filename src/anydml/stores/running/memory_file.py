@@ -83,9 +83,9 @@ def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: n
     """The bytes of an array that will be written.
 
     Args:
-        name: of the program, for errors.
-        field: of the array, for errors.
-        array: of NumPy, or of another library in host memory.
+        name: the name of the program, for errors.
+        field: the field of the array, for errors.
+        array: an array of NumPy, or of another library in host memory.
         shape: required.
         dtype: required.
 

@@ -48,7 +48,7 @@ class ObjectFile:
         """Fill runs of a buffer with the bytes from an offset on, by one request; some may be `LEFT_OUT`.
 
         Raises:
-            OSError: as of `read`.
+            OSError: as in `read`.
             ModelError: likewise.
         """
         data, base = np.empty(int(lengths.sum()), np.uint8), 0

@@ -27,9 +27,9 @@ def read_box(
     Args:
         file: that holds the array.
         base: offset of the first element.
-        shape: of the array.
+        shape: the shape of the array.
         box: in coordinates of the array.
-        out: of the shape of the box, with any strides.
+        out: an array with the shape of the box and any strides.
         span: as in `requests`.
         buffers: for what does not come as it is needed.
     """

@@ -33,7 +33,7 @@ class ReadBack:
     is compared with another one's.
 
     Args:
-        layout: of the array.
+        layout: the layout of the array.
         folder: where the array lies until it gets its name.
         metadata: contents of the files that describe it, by name.
     """
@@ -55,7 +55,7 @@ class ReadBack:
         """Compare the chunks of a file with what was written, if it is one of those that are read back.
 
         Args:
-            number: of the file, along each axis.
+            number: the number of the file, along each axis.
             elements: its elements, with those outside the array.
 
         Raises:

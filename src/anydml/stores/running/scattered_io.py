@@ -33,7 +33,7 @@ def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, a
     """Read or write runs that are contiguous in a file, and return the number of bytes.
 
     Args:
-        descriptor: of the file.
+        descriptor: the descriptor of the file.
         buffer: memory of the runs.
         starts: their offsets in the buffer, at most `MAX_RUNS_AT_ONCE`; in a read some may be `LEFT_OUT`.
         lengths: bytes of each.

@@ -36,7 +36,7 @@ class Run(NamedTuple):
     """Chunks that lie close to each other in a shard.
 
     Attributes:
-        path: of the shard.
+        path: the path of the shard.
         start: offset of the first byte.
         end: offset behind the last byte.
         chunks: their numbers, offsets and lengths; a length of 0 stands for fill values only.
@@ -52,7 +52,7 @@ class ShardReader:
     """Reads chunks of shards, encoded as they are.
 
     Args:
-        path: of the array.
+        path: the path of the array.
         layout: its grid, which has shards.
     """
 
@@ -213,7 +213,7 @@ class ShardWriter:
     """Writes chunks into shards, several of which are open at once.
 
     Args:
-        folder: of the array.
+        folder: the folder of the array.
         layout: its grid, which has shards.
         scratch: a folder of this machine, in which shards for an address are put together.
     """

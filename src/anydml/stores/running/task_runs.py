@@ -92,7 +92,7 @@ def finish(plan: Planned, digest: str, done: Iterable[int], tasks: int, progress
     """Write all blocks but those that are done, and give the outputs their names, unless they have them.
 
     Raises:
-        ModelError: as of `run`.
+        ModelError: as in `run`.
         BindingError: the outputs were not begun.
     """
     staging = staging_of(plan)
