@@ -135,7 +135,7 @@ class Cells(NamedTuple):
         """
         if isinstance(part, Pick):
             pick = part._replace(move=with_elements_of(part.move, self.layout.element_size))
-            return self._picked(pick, np.arange(pick.offsets.size) if numbers is None else numbers)
+            return self._pick(pick, np.arange(pick.offsets.size) if numbers is None else numbers)
         move = with_elements_of(part, self.layout.element_size)
         box = box_of(move.reads, move, self.layout)
         low = tuple([bisect.bisect_right(axis, first) - 1 for axis, (first, _) in zip(self.bounds, box, strict=True)])
@@ -153,7 +153,7 @@ class Cells(NamedTuple):
         is_before = offsets + (above[0] + move.element_size) <= first
         return np.flatnonzero(~is_before & (offsets + below[0] < last + size))
 
-    def _picked(self, pick: Pick, numbers: Array) -> list[CellPart]:
+    def _pick(self, pick: Pick, numbers: Array) -> list[CellPart]:
         if not numbers.size:
             return []
         places, rest = places_of(pick.offsets[numbers], self.layout)

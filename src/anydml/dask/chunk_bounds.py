@@ -71,7 +71,7 @@ class AxisBounds(NamedTuple):
         chosen, (low, high, width) = cuts, _widest_run(cuts, widths)
         # Were all chunks narrower than the inputs', those of the next function would be, too, and so on.
         if cuts.size - 1 > 2 * len(even) or np.diff(cuts).max() < width:
-            chosen = _merged(cuts, widths)
+            chosen = _merge(cuts, widths)
             if np.diff(chosen).max() < width:
                 outside = chosen[(chosen < low) | (chosen > high)]
                 chosen = _merged_runs([outside, [*range(low, high, width), high]])
@@ -109,7 +109,7 @@ def _widest_run(cuts: Numbers, widths: Numbers) -> tuple[int, int, int]:
     return best
 
 
-def _merged(cuts: Numbers, widths: Numbers) -> Numbers:
+def _merge(cuts: Numbers, widths: Numbers) -> Numbers:
     """Return the cuts between which no more fit into the widths that are asked for there."""
     remaining, k = [0], 0
     while k < widths.size:

@@ -63,7 +63,7 @@ class ChunkBuilder:
             BindingError: an array does not have the type, dtype or shape that the Dask array declares.
         """
         result = self._empty(number)
-        chunk_arrays = [self._checked(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
+        chunk_arrays = [self._check(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
         moves, constants = self._moves(number, {chunk: k for k, chunk in enumerate(chunks)}, len(chunk_arrays))
         _run(moves, [*chunk_arrays, result, *constants])
         return result
@@ -73,13 +73,13 @@ class ChunkBuilder:
 
         Arguments and errors are those of `chunk`.
         """
-        chunk_arrays = [self._checked(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
+        chunk_arrays = [self._check(*chunk, array) for chunk, array in zip(chunks, arrays, strict=True)]
         moves, constants = self._moves(
             number, {chunk: k for k, chunk in enumerate(chunks)}, len(chunk_arrays), are_all=False
         )
         packed, size = [], 0
         for move in moves:
-            packed.append(move._replace(destination=_packed(move, len(chunk_arrays), size)))
+            packed.append(move._replace(destination=_pack(move, len(chunk_arrays), size)))
             size += _size(move)
         piece = np.empty(size, np.uint8)
         _run(packed, [*chunk_arrays, piece, *constants])
@@ -99,7 +99,7 @@ class ChunkBuilder:
         packed, ends = list[Move](), [0] * len(groups)
         for move in moves:
             if isinstance(move.source, Access) and (place := move.source.operand) < len(groups):
-                packed.append(move._replace(source=_packed(move, place, ends[place])))
+                packed.append(move._replace(source=_pack(move, place, ends[place])))
                 ends[place] += _size(move)
             else:
                 packed.append(move)
@@ -171,7 +171,7 @@ class ChunkBuilder:
             return cell_part.part.moved(picked, to, chunk, pitches, source._replace(offset=0), added)
         return move._replace(destination=to, source=source)
 
-    def _checked(self, operand: int, chunk: Number, array: Any) -> Array:
+    def _check(self, operand: int, chunk: Number, array: Any) -> Array:
         """Check a chunk against its Dask array's metadata, which functions such as map_blocks can violate."""
         name, dtype = self.inputs[operand]
         shape = sizes_of(self.cells[operand].box(chunk))
@@ -191,7 +191,7 @@ def _size(move: Move) -> int:
     return math.prod(move.sizes) * move.element_size
 
 
-def _packed(move: Move, operand: int, offset: int) -> Access:
+def _pack(move: Move, operand: int, offset: int) -> Access:
     """Return the access of a move to elements that follow each other in memory."""
     strides = Layout.packed(move.sizes, move.element_size).strides
     return move.destination._replace(operand=operand, offset=offset, strides=strides, lookups=())

@@ -95,7 +95,7 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
         for piece, group in zip(keys, groups[number], strict=True):
             refs = [TaskRef((names[operand], *chunk)) for operand, chunk in group]
             graph[piece] = Task(piece, _piece, shared_task, number, group, *refs)
-        graph[place] = Task(place, _assembled, shared_task, number, groups[number], *map(TaskRef, keys))
+        graph[place] = Task(place, _assemble, shared_task, number, groups[number], *map(TaskRef, keys))
     used = {operand for chunks in needs.values() for operand, _ in chunks}
     layers = HighLevelGraph.from_collections(key, graph, dependencies=[inputs[k] for k in sorted(used)])
     sizes = tuple(tuple(b - a for a, b in itertools.pairwise(axis)) or (0,) for axis in output_bounds)
@@ -110,7 +110,7 @@ def _piece(builder: ChunkBuilder, number: Number, chunks: tuple[Chunk, ...], *ar
     return builder.piece(number, chunks, arrays)
 
 
-def _assembled(builder: ChunkBuilder, number: Number, groups: tuple[tuple[Chunk, ...], ...], *pieces: Any) -> Any:
+def _assemble(builder: ChunkBuilder, number: Number, groups: tuple[tuple[Chunk, ...], ...], *pieces: Any) -> Any:
     return builder.assembled(number, groups, pieces)
 
 
@@ -141,7 +141,7 @@ def _within_memory(
             room, chunk_bytes = min(limit, max(MAX_CHUNKS * max(largest, written), SMALL_CHUNK)), written + read
             needs[number] = chunks
             if chunk_bytes > room and len(chunks) > 1:
-                groups[number], chunk_bytes = _grouped(cells, written, chunks, room)
+                groups[number], chunk_bytes = _group(cells, written, chunks, room)
             if chunk_bytes > worst[0]:
                 worst = chunk_bytes, number
         if worst[0] <= limit:
@@ -160,7 +160,7 @@ def _within_memory(
         )
 
 
-def _grouped(
+def _group(
     cells: Sequence[Cells], written: int, chunks: Sequence[Chunk], room: int
 ) -> tuple[tuple[tuple[Chunk, ...], ...], int]:
     """Share out chunks among tasks that pick pieces, which a task more puts together.

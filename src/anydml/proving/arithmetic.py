@@ -41,7 +41,7 @@ def arithmetic(mover: Mover, call: Call) -> Sequence[Term] | None:
     if call.operator in ELEMENTWISE and len(call.proto.output) == 1 and call.inputs:
         return _elementwise(mover, call)
     if call.operator in QUANTIZING:
-        return _quantized(mover, call)
+        return _quantize(mover, call)
     if call.operator == "MatMul":
         return _matmul(mover, *call.inputs) if len(call.inputs) == 2 and all(call.inputs) else None
     if call.operator == "Gemm":
@@ -171,7 +171,7 @@ def _elementwise(mover: Mover, call: Call) -> Sequence[Term] | None:
     return None if elementwise is None else [elementwise]
 
 
-def _quantized(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _quantize(mover: Mover, call: Call) -> Sequence[Term] | None:
     """Return what is quantized or dequantized by one scale; None where there are several, or a type is not known."""
     others = [term for term in call.inputs[1:] if term is not None]
     is_whole = all(other.shape == () for other in others)
@@ -230,10 +230,10 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
     ):  # fmt: skip
         return mover.terms.make("MatMul", [first, second], None, first.dtype, shape)
     kinds = [*[PLAIN] * (rank + 2), "added"]
-    return _added(mover, [first, second], axes, sizes, kinds)
+    return _add(mover, [first, second], axes, sizes, kinds)
 
 
-def _added(
+def _add(
     mover: Mover, terms: Sequence[Term], axes: Sequence[Sequence[int]], sizes: Sequence[Size], kinds: Sequence[Hashable]
 ) -> Term:
     """Return sums of products along the axes that are not plain."""
@@ -273,7 +273,7 @@ def computed_again(mover: Mover, term: Term, inputs: Sequence[Term | None], plac
     kinds = [PLAIN] * len(sizes)
     for axis in term.detail:
         kinds[places[axis]] = "added"
-    return None if axes is None else _added(mover, inputs_present, axes, sizes, kinds)
+    return None if axes is None else _add(mover, inputs_present, axes, sizes, kinds)
 
 
 def _gemm(mover: Mover, call: Call) -> Sequence[Term] | None:

@@ -28,7 +28,7 @@ def decompose(apply: Apply, mover: Mover, call: Call) -> Sequence[Term] | None:
         case "Conv":
             return _convolution(apply, mover, call, x)
         case "BatchNormalization":
-            return _normalised(apply, mover, call, x)
+            return _normalise(apply, mover, call, x)
     return None
 
 
@@ -52,7 +52,7 @@ def _convolution(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Te
     return [apply("Conv", rest, apply("Mul", weights, factor), **attributes)]
 
 
-def _normalised(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Term] | None:
+def _normalise(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Term] | None:
     """Return x · scale / √(variance + epsilon) + (shift − mean · scale / √(variance + epsilon)), by channels."""
     arrays = [None if term is None or not term.is_constant else term.array for term in call.inputs[1:5]]
     constants = [array.astype(np.float64) for array in arrays if array is not None]

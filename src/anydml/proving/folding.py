@@ -58,7 +58,7 @@ class Evaluator:
 
     def constant(self, array: Array) -> Term:
         """Return a model's own constant."""
-        return self._settled(self._terms.constant(array), False)
+        return self._settle(self._terms.constant(array), False)
 
     def computed(
         self, node: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None], max_elements: int
@@ -86,14 +86,14 @@ class Evaluator:
         is_exact &= all(term is None or term.number not in self.rounded for term in inputs)
         is_float = any(array.dtype.kind not in "iub" for array in results)
         terms = [self._terms.constant(array) for array in results]
-        return [self._settled(term, is_float and not is_exact) for term in terms]
+        return [self._settle(term, is_float and not is_exact) for term in terms]
 
     def moved(self, term: Term, inputs: Sequence[Term | None]) -> Term:
         """Return a constant that a node moves of others: it is rounded where they are."""
         is_rounded = any(term is not None and term.number in self.rounded for term in inputs)
-        return self._settled(term, True) if is_rounded and term.is_constant else term
+        return self._settle(term, True) if is_rounded and term.is_constant else term
 
-    def _settled(self, term: Term, is_rounded: bool) -> Term:
+    def _settle(self, term: Term, is_rounded: bool) -> Term:
         """Return a constant, or one of the other model from which only rounding tells it."""
         array = term.array
         if not self._is_real or array is None or array.dtype.kind != "f" or not array.size:

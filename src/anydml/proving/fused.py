@@ -79,7 +79,7 @@ def _matmul(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
 
 
 def _gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
-    x = _biased(apply, call)
+    x = _bias(apply, call)
     if x is None:
         return None
     inner = apply("Erf", apply("Mul", x, _number(terms, x, math.sqrt(0.5))))
@@ -87,7 +87,7 @@ def _gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
 
 
 def _fast_gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
-    x = _biased(apply, call)
+    x = _bias(apply, call)
     if x is None:
         return None
     cube = apply("Mul", apply("Pow", x, _number(terms, x, 3.0)), _number(terms, x, 0.044715))
@@ -95,7 +95,7 @@ def _fast_gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
     return [_half(apply, terms, x, inner)]
 
 
-def _biased(apply: Apply, call: Call) -> Term | None:
+def _bias(apply: Apply, call: Call) -> Term | None:
     x, bias = call.term(0), call.term(1)
     assert x is not None, "it is given"
     if not _are_rows(x, bias):

@@ -107,7 +107,7 @@ def laid_out(
             for k, (operand, axes_of) in enumerate(zip(operands, axes, strict=True))
         ]  # fmt: skip
         if factors is not None and inputs is not None and all(inputs):
-            return _arranged(
+            return _arrange(
                 viewer, [layout_input for layout_input in inputs if layout_input], factors, kinds, is_ordered, joined
             )
     raise AssertionError("inputs as they are fit")
@@ -165,7 +165,7 @@ def _input(
     return Input(source, [label for label, _ in flat], [size for _, size in flat])
 
 
-def _arranged(
+def _arrange(
     viewer: Viewer,
     inputs: Sequence[Input],
     factors: list[list[Size]],

@@ -79,9 +79,9 @@ class Mover(Viewer):
             source, factors, axes = term, term.sizes, own_axes(term)
             parts = {axis: (first, count, step) for axis, first, count, step in cuts}
             axes = [[(k, shape[k]) for k, _ in axis_entries] for axis_entries in axes]
-        return self._sliced(source, factors, parts, axes, tuple(shape))
+        return self._slice(source, factors, parts, axes, tuple(shape))
 
-    def _sliced(
+    def _slice(
         self,
         source: Term,
         factors: Sizes,
@@ -173,7 +173,7 @@ class Mover(Viewer):
         flat: list[Term] = []
         for term in [term for term in terms if term.sizes[axis] != 0] or [terms[0]]:
             for part in self._parts(term, axis):
-                merged = self._joined(flat[-1], part, axis) if flat else None
+                merged = self._join(flat[-1], part, axis) if flat else None
                 flat = [*flat[:-1], merged] if merged is not None else [*flat, part]
         if len(flat) == 1:
             return flat[0]
@@ -243,7 +243,7 @@ class Mover(Viewer):
             )
         return views
 
-    def _joined(self, first: Term, second: Term, axis: int) -> Term | None:
+    def _join(self, first: Term, second: Term, axis: int) -> Term | None:
         """Return two constants, repeats of one value, or slices that are side by side, as one; None for others."""
         if first.is_constant and second.is_constant:
             array = np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis)

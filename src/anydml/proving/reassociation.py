@@ -46,11 +46,11 @@ def in_order(mover: Mover, operator: str, terms: Sequence[Term], shape: Sizes, p
             by = filled(terms[1])
             if by is None or not float(by) or terms[0].shape != shape:
                 return None
-            return _multiplied(mover, terms[:1], shape, 1 / float(by), plain)
+            return _multiply(mover, terms[:1], shape, 1 / float(by), plain)
         case "Mul":
-            return _multiplied(mover, terms, shape, 1.0, plain)
+            return _multiply(mover, terms, shape, 1.0, plain)
         case "Add":
-            return _added(mover, terms, shape, plain)
+            return _add(mover, terms, shape, plain)
     return None
 
 
@@ -83,7 +83,7 @@ def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
     return plain("Mul", [mover.terms.constant(np.array(factor, term.dtype)), term])
 
 
-def _multiplied(mover: Mover, terms: Sequence[Term], shape: Sizes, number: float, plain: Plain) -> Term | None:
+def _multiply(mover: Mover, terms: Sequence[Term], shape: Sizes, number: float, plain: Plain) -> Term | None:
     rest = list[Term]()
     for term in terms:
         source, unscaled = scaled(mover, term)
@@ -112,13 +112,13 @@ def _power(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> T
     if exponent is None or float(exponent) not in (2, _CUBE) or base.shape != shape:
         return None
     mover.rounded.add("small powers are products")
-    power = _multiplied(mover, [base, base], shape, 1.0, plain)
+    power = _multiply(mover, [base, base], shape, 1.0, plain)
     if power is not None and float(exponent) == _CUBE:
-        power = _multiplied(mover, [base, power], shape, 1.0, plain)
+        power = _multiply(mover, [base, power], shape, 1.0, plain)
     return power
 
 
-def _added(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
+def _add(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
     parts = [summand for term in terms for summand in _summands(mover, term)]
     if not len(terms) < len(parts) <= MAX_ORDERED_TERMS:
         return None

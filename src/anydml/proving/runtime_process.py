@@ -65,7 +65,7 @@ class Runtime:
             ModelError: a model is too large to be sent.
         """
         try:
-            process = self._started()
+            process = self._start()
             assert process.stdin is not None, "it is a pipe"
             assert process.stdout is not None, "it is a pipe"
             pickle.dump((number, dict(inputs)), process.stdin)
@@ -78,7 +78,7 @@ class Runtime:
         results: list[Any] = answer
         return results
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             models = [(serialize(model), folder) for model, folder in self._sources]
             # -P, because the current folder must not be searched for modules.

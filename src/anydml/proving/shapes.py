@@ -34,7 +34,7 @@ def _less(a: Any, b: Any) -> bool:
     raise UndecidedError
 
 
-def _divided(terms: Terms, a: Any, b: Any) -> Any:
+def _divide(terms: Terms, a: Any, b: Any) -> Any:
     # ONNX divides integers towards 0, which for numbers of 0 and more is down.
     if isinstance(a, Polynomial) or isinstance(b, Polynomial):
         if not (terms.bounds.is_natural(a) and terms.bounds.is_natural(b)):
@@ -69,7 +69,7 @@ def computed(terms: Terms, kind: str, inputs: Sequence[Term | None], dtype: np.d
     if dtype is None or dtype.kind not in "iub" or not present or len(present) != len(inputs):
         return None
     try:
-        result = _each(partial(_divided, terms), present) if kind == "Div" else _computed(kind, present, dtype)
+        result = _each(partial(_divide, terms), present) if kind == "Div" else _computed(kind, present, dtype)
         return None if result is None else terms.integers(result, dtype)
     except (UndecidedError, OverflowError, ValueError):
         # NumPy raises ValueError for shapes that do not fit.

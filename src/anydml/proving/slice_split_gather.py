@@ -50,13 +50,13 @@ def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: S
         return axis, coordinates.start if len(coordinates) else 0, len(coordinates), step
     if step != 1:
         return None
-    first, last = (_clamped(mover, bound, size) for bound in (start, end))
+    first, last = (_clamp(mover, bound, size) for bound in (start, end))
     if first is None or last is None or (low := lower_bound(last - first)) is None or low < 0:
         return None
     return axis, first, last - first, 1
 
 
-def _clamped(mover: Mover, place: Size, size: Size) -> Size | None:
+def _clamp(mover: Mover, place: Size, size: Size) -> Size | None:
     """Return a start or end of a Slice as a coordinate from 0 to the size; None if unknown."""
     if isinstance(place, int) and place >= 2**31 - 1:
         return size

@@ -88,7 +88,7 @@ def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_re
         return mixed(seed_of(f"{term.kind}:{detail}"), _along(marks[0], axes)).reshape(sizes)
     if term.kind in ("Softmax", "LogSoftmax", "LayerNormalization"):
         return (
-            _normalised(term, operator, marks) if len(marks) == len(known_marks) else _opaque(term, known_marks, sizes)
+            _normalise(term, operator, marks) if len(marks) == len(known_marks) else _opaque(term, known_marks, sizes)
         )
     return _opaque(term, known_marks, sizes)
 
@@ -105,7 +105,7 @@ def _element_by_element(
     return np.broadcast_to(mixed(seed_of(text), *marks), sizes)
 
 
-def _normalised(term: Term, operator: str, marks: list[Marks]) -> Marks:
+def _normalise(term: Term, operator: str, marks: list[Marks]) -> Marks:
     """Return the fingerprints of what is normalised along an axis, or from it on."""
     axes, detail = term.detail
     row = np.expand_dims(_along(marks[0], axes), axes)

@@ -122,7 +122,7 @@ class Terms:
             like: a constant with the same elements in this order, perhaps of another shape.
             dtype: its dtype, if its elements are in 64 bits, not rounded to it: it equals one that is rounded.
         """
-        packed = _packed(array)
+        packed = _pack(array)
         content: Hashable
         if self._weights == "value" and packed.dtype.kind == "f":
             packed = np.where(packed == 0, packed.dtype.type(0), np.where(np.isnan(packed), np.nan, packed))
@@ -176,7 +176,7 @@ def _off(first: Term, second: Term) -> float:
     return off if np.isfinite(off) else np.inf
 
 
-def _packed(array: Array) -> Array:
+def _pack(array: Array) -> Array:
     """Return an array in row-major order."""
     if array.flags.c_contiguous or array.dtype.hasobject:
         return np.ascontiguousarray(array).reshape(array.shape)

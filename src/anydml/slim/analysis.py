@@ -174,7 +174,7 @@ class Analysis:
             visit = None if before is None else before._visits.get(op)
             if visit is None or not visit.holds(inputs):
                 node = self._read(op) if visit is None else visit.node
-                visit = _Visit(node, inputs, *self._visited(op, node, inputs))
+                visit = _Visit(node, inputs, *self._visit(op, node, inputs))
             self._visits[op] = visit
             self.values.update(visit.outputs)
 
@@ -234,7 +234,7 @@ class Analysis:
         except ModelError:
             return None
 
-    def _visited(
+    def _visit(
         self, op: Op, node: Node | None, inputs: Sequence[ValueInfo | None]
     ) -> tuple[list[tuple[str, ValueInfo]], bool]:
         """Return a node's outputs by name, and whether it is movement that refuses its inputs."""
@@ -248,7 +248,7 @@ class Analysis:
             moved = self._moved(op, node, tensors) if is_movement else None
             if moved is not None:
                 return moved, False
-            outputs = self._lowered(node, tensors)
+            outputs = self._lower(node, tensors)
             rest = tensors[len(tensors) if op.kind == "Concat" else 1 :]
             is_refused = outputs is None and all(tensor is None or tensor.array is not None for tensor in rest)
         if op.kind == "Slice" and has_open_end(tensors):
@@ -265,7 +265,7 @@ class Analysis:
                 moved_tensors.append((name, ValueInfo(tensor, is_constant=is_constant)))
         return moved_tensors, is_refused
 
-    def _lowered(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
+    def _lower(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
         """Return the shapes of a node's results, and their elements if they are few; None if unknown."""
         try:
             results = fold(node, tensors, FOLLOWED, self._budget)
@@ -304,7 +304,7 @@ class Analysis:
         if results_of and any(tensor is not None and tensor.array is None for tensor in tensors[:count]):
             plain: list[Tensor] | None = [Tensor(tensor.dtype, tensor.shape) for tensor in results_of[0]]
         else:
-            plain = self._lowered(node, tensors)
+            plain = self._lower(node, tensors)
         if plain is None or any(map(_is_opaque, plain)):
             return None
         result = []

@@ -44,19 +44,19 @@ def with_ones(
         ones = [axis for axis, size in enumerate(source) if size == 1]
         places = [axis for axis, size in enumerate(source) if size != 1]
         moved = [places[axis] for axis in perm]
-        order = _interleaved(sizes, moved, taken_sizes, ones) or [*ones, *moved]
+        order = _interleave(sizes, moved, taken_sizes, ones) or [*ones, *moved]
         windows = [(0, size, 1) for size in source]
         for axis, part in zip(places, window, strict=True):
             windows[axis] = part
         return [*source], windows, order
     if new_axes > 0 and tuple(axes) != tuple(source):
-        interleaved = _interleaved(sizes, [new_axes + axis for axis in perm], taken_sizes, [*range(new_axes)])
+        interleaved = _interleave(sizes, [new_axes + axis for axis in perm], taken_sizes, [*range(new_axes)])
         if interleaved is not None:
             return [1] * new_axes + axes, [(0, 1, 1)] * new_axes + window, interleaved
     return axes, window, perm
 
 
-def _interleaved(
+def _interleave(
     sizes: Sequence[int], axes: Sequence[int], taken_sizes: Sequence[int], ones: list[int]
 ) -> list[int] | None:
     """Return axes in order, with axes of size 1 among them so that the shape is `sizes`; None if it cannot be."""

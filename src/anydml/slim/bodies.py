@@ -29,11 +29,11 @@ def with_slimmed_bodies(graph: Graph, inner: Mapping[str, Sequence[Named]], slim
     ops = []
     for op in graph.ops:
         inner_terms = inner.get(next(filter(None, op.outputs), ""))
-        ops.append(op if inner_terms is None else _slimmed(op, inner_terms, graph, slim))
+        ops.append(op if inner_terms is None else _slim(op, inner_terms, graph, slim))
     return graph if ops == graph.ops else graph.with_ops(ops)
 
 
-def _slimmed(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
+def _slim(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
     proto = NodeProto()
     proto.CopyFrom(op.proto)
     is_changed = False

@@ -194,10 +194,10 @@ def _are_equal(first: Array, second: Array) -> bool:
     a, b = (array.reshape(shape) for array in (first, second))
     rows = max(ROWS, MAX_TENSOR_ELEMENTS // max(1, math.prod(shape[1:])))
     parts = (slice(k, k + rows) for k in range(0, len(a), rows))
-    return all(np.array_equal(_packed(a[part]), _packed(b[part])) for part in parts)
+    return all(np.array_equal(_pack(a[part]), _pack(b[part])) for part in parts)
 
 
-def _packed(array: Array) -> Array:
+def _pack(array: Array) -> Array:
     # A transposed part is read tile by tile, which NumPy does not do.
     return array if array.flags.c_contiguous else np.asarray(copy(array))
 

@@ -73,7 +73,7 @@ class _Composer(Composer):
         sliced = None if digits is None else sliced_axes(value.sizes[axis], int(flat[0]), digits)
         if sliced is not None:
             with contextlib.suppress(NotComposableError):
-                return _sliced(value, axis, *sliced).reshape(sizes)
+                return _slice(value, axis, *sliced).reshape(sizes)
         runs = runs_of(flat, MAX_PIECES)
         if runs is None or len(runs) * len(value.pieces) > MAX_PICKED:
             raise NotComposableError("it has too many pieces")
@@ -95,7 +95,7 @@ def _digits(indices: Array) -> list[Digit] | None:
     return digits
 
 
-def _sliced(value: Value, axis: int, axes: Sequence[int], window: Window, perm: Sequence[int]) -> Value:
+def _slice(value: Value, axis: int, axes: Sequence[int], window: Window, perm: Sequence[int]) -> Value:
     """Split an axis, and slice and transpose its parts."""
     split = value.reshape((*value.sizes[:axis], *axes, *value.sizes[axis + 1 :]))
     all_windows = [(0, size, 1) for size in split.sizes]

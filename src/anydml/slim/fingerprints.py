@@ -132,11 +132,11 @@ class _Fingerprints:
         if self._analysis.moves(op):
             prints = of_moved(self._analysis, op, self.of)
         else:
-            computed = self._computed(op)
+            computed = self._compute(op)
             prints = None if computed is None else [computed]
         self._known.update((n, marks) for n, marks in zip(op.outputs, prints or self._unknown(op), strict=False) if n)
 
-    def _computed(self, op: Op) -> Marks | None:
+    def _compute(self, op: Op) -> Marks | None:
         """Return the fingerprints of what a node computes; None if the operator is not known."""
         if is_identity_resize(op, self._analysis):
             return self.of(op.inputs[0])

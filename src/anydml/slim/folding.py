@@ -157,11 +157,11 @@ def _is_exact_power(base: float, exponent: float, power: float) -> bool:
 
 def plain(graph: Graph) -> Graph:
     """Return a graph without outputs that may be left out and that nothing reads, and with Transpose for Einsum."""
-    ops = [_transposed(_trimmed(op, graph)) for op in graph.ops]
+    ops = [_transpose(_trim(op, graph)) for op in graph.ops]
     return graph if ops == graph.ops else graph.with_ops(ops)
 
 
-def _trimmed(op: Op, graph: Graph) -> Op:
+def _trim(op: Op, graph: Graph) -> Op:
     if ":" in op.kind or len(op.outputs) == 1 or all(name in graph.readers for name in op.outputs):
         return op
     # Which outputs it has says whether a BatchNormalization of old opsets is trained.
@@ -177,7 +177,7 @@ def _trimmed(op: Op, graph: Graph) -> Op:
     return op.replaced(outputs=outputs)
 
 
-def _transposed(op: Op) -> Op:
+def _transpose(op: Op) -> Op:
     """Return a Transpose for an Einsum that does no more."""
     perm = permutation_of(op.get("equation").decode()) if op.kind == "Einsum" and len(op.inputs) == 1 else None
     return op if perm is None else Op.make("Transpose", op.inputs, op.outputs, op.proto.name, perm=perm)

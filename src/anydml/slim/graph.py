@@ -37,7 +37,7 @@ class Op:
         self.proto = proto
         self.kind = f"{domain}:{proto.op_type}" if domain else proto.op_type
         self.inputs, self.outputs = tuple(proto.input), tuple(proto.output)
-        self.captured = tuple(_captured(proto))
+        self.captured = tuple(_capture(proto))
 
     @classmethod
     def make(cls, kind: str, inputs: Iterable[str], outputs: Iterable[str], name: str, **attributes: Any) -> Op:
@@ -178,7 +178,7 @@ class Graph:
         initial = {op: tensor for op in self.ops if (tensor := self._initial(op)) is not None}
         graph.node.extend(op.proto for op in self.ops if op not in initial)
         used = self.readers.keys()
-        formerly = {name for node in self.model.graph.node for name in (*node.input, *_captured(node))}
+        formerly = {name for node in self.model.graph.node for name in (*node.input, *_capture(node))}
         inputs = {value.name for value in graph.input}
         unused = {tensor.name for tensor in graph.initializer if tensor.name in formerly - used - inputs}
         _keep(graph.initializer, {tensor.name for tensor in graph.initializer} - unused)
@@ -203,7 +203,7 @@ class Graph:
         return result
 
 
-def _captured(node: NodeProto) -> Iterator[str]:
+def _capture(node: NodeProto) -> Iterator[str]:
     for body in bodies(subgraphs(node)):
         for inner in body.node:
             yield from inner.input

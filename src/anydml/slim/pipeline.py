@@ -161,10 +161,10 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False, k
         ModelError: the model is not valid.
     """
     check(model)
-    return _slimmed(model, folder, exact, keeps_signs or exact)
+    return _slim(model, folder, exact, keeps_signs or exact)
 
 
-def _slimmed(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bool) -> Slimmed:
+def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bool) -> Slimmed:
     """Slim a model, with the signs of zeros or without."""
     opset = opsets_of(model.opset_import).get("", 0)
     if opset < OLDEST or model.ir_version < OLDEST_IR:
@@ -191,12 +191,12 @@ def _slimmed(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs:
     if not keeps_signs and (summed := judge.without_zeros(graph)) is not None:
         stages.append(Stage(summed, _zeros(graph, summed), (NOTHING, NOTHING), SIGNS))
         graph, analyses = summed, analyses.of(summed)
-    first = last = _composed(analyses, stand_ins, {}, judge)
+    first = last = _compose(analyses, stand_ins, {}, judge)
     if first.graph is not graph:
         stages.append(first.stage())
     if names and first.graph is not graph:
         # Values that were only needed for their shapes are not needed any more.
-        again = _composed(first.analyses, stand_ins, {}, judge)
+        again = _compose(first.analyses, stand_ins, {}, judge)
         if again.after.moved < first.after.moved:
             stages.append(again.stage())
             last = again
@@ -221,7 +221,7 @@ def _slimmed(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs:
 def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelProto:
     """Return a slimmed body, whose outputs are read by nodes that it does not know."""
     check(body)
-    return _slimmed(body, folder, exact, keeps_signs=True).model
+    return _slim(body, folder, exact, keeps_signs=True).model
 
 
 def _zeros(before: Graph, after: Graph) -> str:
@@ -276,7 +276,7 @@ def _rewritten(
             continue
         graph = current.graph.with_ops(ops)
         analyses = current.analyses.of(graph)
-        composed = _composed(analyses, stand_ins, current.settled, judge, is_compared=False)
+        composed = _compose(analyses, stand_ins, current.settled, judge, is_compared=False)
         before, after = current.after, composed.after
         is_cheaper = after.moved <= before.moved and after.weight < before.weight
         if is_cheaper and (not is_judged or judge.are_equal(current.analyses.first, composed.analyses.first)):
@@ -285,7 +285,7 @@ def _rewritten(
     return stages, current
 
 
-def _composed(
+def _compose(
     analyses: Analyses,
     stand_ins: StandIns,
     settled: dict[Key, Cost],

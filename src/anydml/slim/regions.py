@@ -134,10 +134,10 @@ class Regions:
             for name in value.data:
                 before = values[name].op
                 if before is not None:
-                    op_region = self._united(self._of[before], op_region)
+                    op_region = self._unite(self._of[before], op_region)
                 elif not values[name].is_constant:
                     # Two nodes may make the same of one value.
-                    op_region = self._united(self._of[readers.setdefault(name, op)], op_region)
+                    op_region = self._unite(self._of[readers.setdefault(name, op)], op_region)
         for name in dict.fromkeys(self._read_outside()):
             region = self.region_of(name)
             if region is not None:
@@ -150,7 +150,7 @@ class Regions:
                 self._of[op].ops.append(op)
         return [region for region in regions.values() if region.results]
 
-    def _united(self, first: Region, second: Region) -> Region:
+    def _unite(self, first: Region, second: Region) -> Region:
         if first is second:
             return first
         if len(first.ops) < len(second.ops):

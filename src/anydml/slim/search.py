@@ -57,10 +57,10 @@ class Search:
             yield from self._moved(pieces[0], sizes)
         sources = {piece.source for piece in pieces}
         if len(sources) == 1 and -1 not in sources and (len(pieces) > 1 or pieces[0].is_reversed):
-            yield from self._gathered(pieces, sizes)
+            yield from self._gather(pieces, sizes)
         if 1 < len(pieces) <= MAX_PIECES and depth < DEEPEST:
-            yield from self._padded(pieces, sizes, depth)
-            yield from self._concatenated(pieces, sizes, depth)
+            yield from self._pad(pieces, sizes, depth)
+            yield from self._concatenate(pieces, sizes, depth)
 
     def _moved(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
         """Yield combinations of Slice, Transpose and Expand, or of blocks, with Reshapes around them."""
@@ -68,7 +68,7 @@ class Search:
         if piece.is_reversed or piece.at or piece.size != math.prod(sizes):
             return
         if any(not digit.stride for digit in piece.digits):
-            yield from self._expanded(piece, sizes)
+            yield from self._expand(piece, sizes)
             return
         if len(source.sizes) == len(sizes) == 4 and self._stand_ins.is_constant(*source.sizes[1:], *sizes[1:]):
             yield from self._in_blocks(piece, source, sizes)
@@ -85,7 +85,7 @@ class Search:
             if expr is not None:
                 yield expr
 
-    def _expanded(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
+    def _expand(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
         """Yield a tensor that repeats elements, by Expand after what moves each once."""
         step, repeated = 1, []
         for digit in reversed(piece.digits):
@@ -143,7 +143,7 @@ class Search:
         moving = iter([axis for axis in perm if sliced.sizes[axis] != 1])
         still = [k if size == 1 else next(moving) for k, size in enumerate(sliced.sizes)]
         ways = [
-            self._swapped(sliced, perm, sizes),
+            self._swap(sliced, perm, sizes),
             *(
                 self._builder.reshape(self._builder.transpose(sliced, order, self._width), sizes)
                 for order in dict.fromkeys((tuple(perm), tuple(still)))
@@ -151,7 +151,7 @@ class Search:
         ]
         return min(filter(None, ways), key=self._builder.cost, default=None)
 
-    def _swapped(self, expr: Expr, perm: Sequence[int], sizes: tuple[int, ...]) -> Expr | None:
+    def _swap(self, expr: Expr, perm: Sequence[int], sizes: tuple[int, ...]) -> Expr | None:
         """Return a matrix or several that are transposed last: runtimes leave that to a MatMul that reads them."""
         moving = [axis for axis in perm if expr.sizes[axis] != 1]
         if len(moving) < 2 or 1 in sizes[-2:] or moving != [*sorted(moving)[:-2], *sorted(moving)[:-3:-1]]:
@@ -163,7 +163,7 @@ class Search:
         swap = [*range(len(batch)), len(batch) + 1, len(batch)]
         return None if reshaped is None else self._builder.transpose(reshaped, swap, self._width)
 
-    def _gathered(self, pieces: Pieces, sizes: tuple[int, ...]) -> Iterator[Expr]:
+    def _gather(self, pieces: Pieces, sizes: tuple[int, ...]) -> Iterator[Expr]:
         """Yield a Gather of rows, by the same indices for each coordinate of an outermost axis."""
         source = self._source_of(pieces[0].source)
         count, total = math.prod(sizes), source.count
@@ -201,7 +201,7 @@ class Search:
             if reshaped is not None:
                 yield reshaped
 
-    def _padded(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
+    def _pad(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
         """Yield a box that is padded by one fill."""
         fills = {piece.fill for piece in pieces if piece.source < 0}
         others = [piece for piece in pieces if piece.source >= 0]
@@ -218,7 +218,7 @@ class Search:
         if expr is not None:
             yield self._builder.pad(expr, first, after, fills.pop(), self._dtype)
 
-    def _concatenated(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
+    def _concatenate(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
         """Yield a Concat along an axis of the tensor's shape, or of a source's with one axis enlarged."""
         shapes = {sizes: None}
         count = math.prod(sizes)
@@ -235,11 +235,11 @@ class Search:
         for shape in shapes:
             boxes = _boxes(pieces, shape) if math.prod(shape) == count else []
             for axis in range(len(shape) if boxes else 0):
-                concatenated = self._joined(boxes, axis, shape, depth)
+                concatenated = self._join(boxes, axis, shape, depth)
                 if concatenated is not None and (reshaped := self._builder.reshape(concatenated, sizes)) is not None:
                     yield reshaped
 
-    def _joined(
+    def _join(
         self, boxes: Sequence[tuple[FlatPiece, Box]], axis: int, sizes: tuple[int, ...], depth: int
     ) -> Expr | None:
         """Return boxes joined along an axis; None if they overlap along it, or one has no expression."""

@@ -56,7 +56,7 @@ def rechunk_group(
         slices: by the names of axes, of every array that has them.
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)
-    sliced = _sliced(group, slices or {}, place)
+    sliced = _slice(group, slices or {}, place)
     # What is no folder becomes one, or a folder a file, with nothing else asked for.
     is_moved = (isinstance(source, Inside) or is_packed(target)) and not sliced
     is_moved &= chunks is None and shards is None and codec is None
@@ -64,7 +64,7 @@ def rechunk_group(
     if (is_other or sliced) and chunks is None and shards is None and codec is None:
         requested = dict[str, Sizes | None]()
     else:
-        requested = _chosen(group, chunks, shards, codec, place)
+        requested = _choose(group, chunks, shards, codec, place)
     chosen = {name: requested.get(name) for name in group.arrays if is_other or name in requested or name in sliced}
     real = [Path(real_path(path)) for path in (source, target)]
     if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
@@ -125,7 +125,7 @@ def _is_whole(index: Sequence[Any], shape: Sequence[int]) -> bool:
     return all(entry is ... or range(size)[entry] == range(size) for entry, size in zip(index, shape, strict=False))
 
 
-def _sliced(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> dict[str, tuple[slice, ...]]:
+def _slice(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> dict[str, tuple[slice, ...]]:
     """The slices of each array that has an axis of these names."""
     all_axes = {axis for member in group.arrays.values() for axis in member.axes}
     if unknown := [name for name in slices if name not in all_axes]:
@@ -138,7 +138,7 @@ def _sliced(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> d
     }
 
 
-def _chosen(
+def _choose(
     group: ZarrGroup, chunks: GroupSizes | None, shards: Sequence[int] | None, codec: str | None, place: JsonPath
 ) -> dict[str, Sizes | None]:
     """The arrays that are rewritten, and their chunks."""

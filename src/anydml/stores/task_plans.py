@@ -90,7 +90,7 @@ def plan_tasks(
         with part.open("w", encoding="utf-8") as out:
             out.write(f'{json.dumps({**report, "options": options})[:-1]}, "tasks": [\n')
             for number, blocks in enumerate(groups):
-                out.write((",\n" if number else "") + json.dumps(_described(plan, number, blocks)))
+                out.write((",\n" if number else "") + json.dumps(_describe(plan, number, blocks)))
             out.write("\n]}\n")
         part.replace(written)
     except OSError as error:
@@ -250,7 +250,7 @@ def _groups(plan: Plan, count: int) -> list[range]:
     return [range(low, high) for low, high in itertools.pairwise(ends)]
 
 
-def _described(plan: Plan, number: int, blocks: Sequence[int]) -> dict[str, Any]:
+def _describe(plan: Plan, number: int, blocks: Sequence[int]) -> dict[str, Any]:
     """A task for people and programs: what it reads and writes."""
     all_boxes = [*_boxes(plan, blocks)]
     return {

@@ -69,7 +69,7 @@ def verify(
         >>> stores.verify("a.safetensors", "b.safetensors")
         '"w" differs at [1, 1]: 1.0 and 2.0'
     """
-    comparison = _compared(first, second, (layout, None), to, memory, follow, progress, None, EVERYTHING, False, False)
+    comparison = _compare(first, second, (layout, None), to, memory, follow, progress, None, EVERYTHING, False, False)
     return comparison.differences[0].text if comparison.differences else None
 
 
@@ -125,11 +125,11 @@ def compare(
     """
     selection = Selection.of(only, drop, strip, rename)
     layouts = layout, second_layout
-    return _compared(first, second, layouts, to, memory, follow, progress, dtype, selection, metadata, True)
+    return _compare(first, second, layouts, to, memory, follow, progress, dtype, selection, metadata, True)
 
 
 @uncollected()
-def _compared(
+def _compare(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
     layouts: tuple[str | os.PathLike[str] | None, str | os.PathLike[str] | None],
@@ -158,7 +158,7 @@ def _compared(
     ]
     known_sums = [side.files if isinstance(side, Manifest) else None for side in (first_side, second_side)]
     remarks += differences_beside(first, second, known_sums)
-    differences = [*_described(first_side.described, second_side.described)]
+    differences = [*_describe(first_side.described, second_side.described)]
     if with_metadata:
         differences += _metadata(first_side.metadata, second_side.metadata)
     if differences and not is_whole:
@@ -193,7 +193,7 @@ def _side(
     return read_manifest(path)
 
 
-def _described(first: Shapes, second: Shapes) -> Iterator[Difference]:
+def _describe(first: Shapes, second: Shapes) -> Iterator[Difference]:
     """Differences of names, dtypes and shapes."""
     for name in first:
         if name not in second:

@@ -72,10 +72,10 @@ def compare_arrays(
         if is_zarr_group(side) and not is_zarr_group(other):
             raise JsonPath(str(side)).error(f"is a group of arrays, and {other} is one array: name one of them in it")
     (arrays, attributes, remarks, closed), (other_arrays, others, other_remarks, other_closed) = (
-        _opened(path) for path in sides
+        _open(path) for path in sides
     )
     differences = [
-        *_described({**arrays, **closed}, {**other_arrays, **other_closed}),
+        *_describe({**arrays, **closed}, {**other_arrays, **other_closed}),
         *_by_files(sides, closed, other_closed),
     ]
     differences += [*_metadata(attributes, others), *_kept_with(arrays, other_arrays)]
@@ -107,7 +107,7 @@ def _difference(name: str, subject: str, unequal: Unequal) -> Difference:
     return Difference(name, "elements", text, unequal.count)
 
 
-def _opened(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]]:
+def _open(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]]:
     """Arrays by relative path, attributes of groups by relative path, remarks, and why other arrays cannot be read."""
     if not is_zarr_group(path):
         return {"": open_store(path)}, {}, [], {}
@@ -151,7 +151,7 @@ def _is_same_file(first: Path, second: Path) -> bool:
     return filecmp.cmp(first, second, False)
 
 
-def _described(
+def _describe(
     first: Mapping[str, Store | ZarrStore | str], second: Mapping[str, Store | ZarrStore | str]
 ) -> list[Difference]:
     """Differences of names, dtypes and shapes."""

@@ -51,7 +51,7 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
         return put_at(x, dict(arrays), part)
     fitted = reshape(spread(part, tuple(shape)), sizes)
     if all(type(step) is int and step == 1 for step in steps):
-        return _boxed(x, fitted, starts, 0)
+        return _box(x, fitted, starts, 0)
     return put(x, fitted, [Along(axis, *bounds) for axis, bounds in enumerate(zip(starts, steps, strict=True))])
 
 
@@ -76,15 +76,15 @@ def array_of(trace: Any, source: Any) -> TracedArray:
     return stack(arrays_of(trace, items))
 
 
-def _boxed(x: TracedArray, part: TracedArray, starts: Sequence[Any], axis: int) -> TracedArray:
+def _box(x: TracedArray, part: TracedArray, starts: Sequence[Any], axis: int) -> TracedArray:
     """Replace the box at `starts` by an array of its shape, along an axis and those behind it."""
     if axis == x.ndim:
         return part
     start, size, count = starts[axis], x.shape[axis], part.shape[axis]
     if is_none(start) and are_same(size, count):
-        return _boxed(x, part, starts, axis + 1)
+        return _box(x, part, starts, axis + 1)
     rest = size - start - count
-    inner = _boxed(cut(x, axis, start, count), part, starts, axis + 1)
+    inner = _box(cut(x, axis, start, count), part, starts, axis + 1)
     front = [cut(x, axis, 0, start)] if is_open((start,)) or start else []
     back = [cut(x, axis, start + count, rest)] if is_open((rest,)) or rest else []
     joined = x.trace.composer.join([slab.value for slab in (*front, inner, *back)], axis)

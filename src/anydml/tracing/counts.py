@@ -37,19 +37,19 @@ Selecting = tuple[list[Any], list[tuple[str, Any]]]
 
 def selecting(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Selecting:
     """Return what selects the traces of a call: of arrays, dtype and number of dimensions."""
-    return [*map(_noted, arguments)], [(name, _noted(tree)) for name, tree in keywords.items()]
+    return [*map(_note, arguments)], [(name, _note(tree)) for name, tree in keywords.items()]
 
 
-def _noted(tree: Any) -> Any:
+def _note(tree: Any) -> Any:
     kind = type(tree)
     if kind is int:
         return int
     if kind is np.ndarray:
         return _Array((tree.dtype, tree.ndim))
     if isinstance(tree, (list, tuple)):
-        return [*map(_noted, tree)]
+        return [*map(_note, tree)]
     if isinstance(tree, dict):
-        return {name: _noted(item) for name, item in tree.items()}
+        return {name: _note(item) for name, item in tree.items()}
     if (number := kind_of(tree)) is not None:
         return number
     if adapter_of(tree) is None and not isinstance(tree, np.ndarray):

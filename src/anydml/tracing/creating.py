@@ -23,7 +23,7 @@ CONVERTING = frozenset((np.array, np.asarray, np.asanyarray, np.ascontiguousarra
 """Functions that take traced arrays, and lists of them, without asking them."""
 
 
-def _converted(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords: Any) -> Any:
+def _convert(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords: Any) -> Any:
     """Convert traced arrays and lists of them; anything else is left to NumPy."""
     traced = [leaf for leaf in leaves(a) if isinstance(leaf, TracedArray)]
     if not traced or isinstance(traced[0], TracedTensor):
@@ -32,7 +32,7 @@ def _converted(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords:
     return called(trace, function, (a, *arguments), keywords)
 
 
-def _filled(
+def _fill(
     trace: Trace, number: Any, shape: Any, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     return created(trace, shape, dtype, number)
@@ -53,9 +53,9 @@ def _full(
 
 
 CREATING: dict[Any, Callable[..., Any]] = {
-    np.zeros: lambda trace, *arguments, **keywords: _filled(trace, None, *arguments, **keywords),
-    np.empty: lambda trace, *arguments, **keywords: _filled(trace, None, *arguments, **keywords),
-    np.ones: lambda trace, *arguments, **keywords: _filled(trace, 1, *arguments, **keywords),
+    np.zeros: lambda trace, *arguments, **keywords: _fill(trace, None, *arguments, **keywords),
+    np.empty: lambda trace, *arguments, **keywords: _fill(trace, None, *arguments, **keywords),
+    np.ones: lambda trace, *arguments, **keywords: _fill(trace, 1, *arguments, **keywords),
     np.full: _full,
 }
 """Functions that create arrays of a shape, which a traced function may assign into."""
@@ -101,7 +101,7 @@ def creating(trace: Trace, value: Any, is_creating: bool) -> Any:
     if type(value) not in _FUNCTIONS:
         return value
     if value in CONVERTING:
-        return partial(_converted, trace, value)
+        return partial(_convert, trace, value)
     if is_creating and value in CREATING and trace.kind is not TracedTensor:
         return partial(_named, CREATING[value], value.__name__, trace)
     return value

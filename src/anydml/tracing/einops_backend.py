@@ -35,11 +35,11 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
     def reshape(self, x: TracedArray, shape: Sequence[int]) -> TracedArray:
         """Reshape in row-major order."""
         with named("einops"):
-            return _tracked(x, axes.reshape(x, tuple(shape)))
+            return _track(x, axes.reshape(x, tuple(shape)))
 
     def transpose(self, x: TracedArray, axes: Sequence[int]) -> TracedArray:
         """Permute axes."""
-        return _tracked(x, verbs.permute(x, tuple(axes)))
+        return _track(x, verbs.permute(x, tuple(axes)))
 
     def reduce(self, x: TracedArray, operation: str, axes: Sequence[int]) -> TracedArray:
         """Refuse: reductions and products compute."""
@@ -52,7 +52,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def add_axis(self, x: TracedArray, new_position: int) -> TracedArray:
         """Insert an axis of size 1."""
-        return _tracked(x, axes.expand_dims(x, new_position))
+        return _track(x, axes.expand_dims(x, new_position))
 
     def tile(self, x: TracedArray, repeats: Sequence[int]) -> TracedArray:
         """Repeat along each axis."""
@@ -72,7 +72,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         raise refused(f"einops.einsum {pattern!r}")
 
 
-def _tracked(x: TracedArray, result: TracedArray) -> TracedArray:
+def _track(x: TracedArray, result: TracedArray) -> TracedArray:
     """Return a result that may share x's memory."""
     return tracked(x.trace, "einops", (x,), {}, result) if x.trace.is_assigning else result
 

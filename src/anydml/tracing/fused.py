@@ -158,12 +158,12 @@ class Fused(Calls, Generic[P, R]):
         self._warn_of_unsteady()
         if is_new and (result := self.take(arguments, keywords, out)) is not None:
             return result
-        fixed = self._specialized(plan, registers)
+        fixed = self._specialize(plan, registers)
         if out is None:
             return fixed.run(call.inputs, call.adapters)
 
         def strided(strides: Sequence[Any], donations: Pairs) -> SpecializedProgram:
-            return self._specialized(plan, registers, tuple(strides), donations)
+            return self._specialize(plan, registers, tuple(strides), donations)
 
         return fixed.run_to(out, call.inputs, call.adapters, strided)
 
@@ -187,7 +187,7 @@ class Fused(Calls, Generic[P, R]):
         """Draw the program of the call that was traced last; nothing before the first."""
         if (latest := self._latest.registers()) is None:
             return None
-        drawn = HIGHER["explain"](self._specialized(*latest).program, device="")
+        drawn = HIGHER["explain"](self._specialize(*latest).program, device="")
         return drawn._repr_html_()  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
@@ -205,7 +205,7 @@ class Fused(Calls, Generic[P, R]):
     def lowered(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:
         """Return the program of a call, its input arrays, and its outputs' shapes and dtypes."""
         plan, registers, call = self._program_of(arguments, keywords)
-        fixed = self._specialized(plan, registers)
+        fixed = self._specialize(plan, registers)
         return fixed.program, call.inputs, [*fixed.shapes]
 
     def explain(self, *arguments: Any, **keywords: Any) -> str:
@@ -215,7 +215,7 @@ class Fused(Calls, Generic[P, R]):
         was traced several times, how often and for which arguments.
         """
         plan, registers, _ = self._program_of(arguments, keywords)
-        lines = [str(self._specialized(plan, registers)), *plan.pins]
+        lines = [str(self._specialize(plan, registers)), *plan.pins]
         if self._unsteady is not None:
             lines.append(f"no trace is cached, since the function reads {self._unsteady}, which changes between calls")
         if reasons := self._latest.reasons:
@@ -282,7 +282,7 @@ class Fused(Calls, Generic[P, R]):
         if place not in self._numbers:
             self._numbers.append(place)
 
-    def _specialized(
+    def _specialize(
         self, plan: TracedProgram, registers: Sequence[int], strides: Any = None, donations: Pairs = ()
     ) -> SpecializedProgram:
         """Specialize a traced program to one call's registers; cached."""

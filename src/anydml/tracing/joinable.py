@@ -26,7 +26,7 @@ class Joinable(ElementsAlone):
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
         joining = _OWN.get(function)
-        joined = None if joining is None or keywords.keys() - {"axis"} else _joined(joining, *arguments, **keywords)
+        joined = None if joining is None or keywords.keys() - {"axis"} else _join(joining, *arguments, **keywords)
         if joined is not None:
             return joined.view(Joinable)
         return super().__array_function__(function, types, arguments, keywords)
@@ -35,7 +35,7 @@ class Joinable(ElementsAlone):
 _OWN: dict[Any, Callable[..., Any]] = {np.stack: stack, np.concatenate: join}
 
 
-def _joined(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others: Any) -> Any:
+def _join(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others: Any) -> Any:
     """Join arrays of one dtype; return None if NumPy must, or must say what is wrong."""
     if others or type(axis) is not int or type(arrays) not in (list, tuple) or not arrays:
         return None
@@ -57,7 +57,7 @@ def joinable(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
         return tree
     kind = type(tree)
     if kind is np.ndarray:
-        return _viewed(tree, is_joined, is_writeable)
+        return _view(tree, is_joined, is_writeable)
     if kind is list or kind is tuple:
         min_bytes = JOINED_FROM if is_writeable else 0
         items = [
@@ -68,14 +68,14 @@ def joinable(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
         ]
         return items if kind is list else tuple(items)
     if isinstance(tree, (tuple, list, dict)):
-        return rebuilt(tree, lambda leaf, _: _viewed(leaf, is_joined, is_writeable), "")
+        return rebuilt(tree, lambda leaf, _: _view(leaf, is_joined, is_writeable), "")
     return tree
 
 
 _NUMBERS = frozenset((int, bool, float, type(None)))
 
 
-def _viewed(leaf: Any, is_joined: bool, is_writeable: bool) -> Any:
+def _view(leaf: Any, is_joined: bool, is_writeable: bool) -> Any:
     if type(leaf) is not np.ndarray:
         return leaf
     view = leaf.view(Joinable) if is_joined and leaf.nbytes >= JOINED_FROM else leaf

@@ -266,7 +266,7 @@ class ProductOrdering(Rewrite):
             added = [] if bias is None else [constant(bias_name, bias.reshape(-1, 1))]
             piece = self._readers.piece(product.first_factor)
             if reads_transposed or (piece is not None and transposed_matrix(piece[1]) == matrix):
-                transposed = self._ordered(product.first_factor, Order(matrix, TRANSPOSED))
+                transposed = self._order(product.first_factor, Order(matrix, TRANSPOSED))
                 product_name = self._add("Gemm" if added else "MatMul", [left, transposed, *added], "", label)
             else:
                 flat = self._reshaped(product.first_factor, matrix)
@@ -283,11 +283,11 @@ class ProductOrdering(Rewrite):
 
     def _sink(self, op: Op, product: Product) -> None:
         """Write a product whose first factor is transposed."""
-        transposed = self._ordered(product.first_factor, Order((product.rows, product.depth), TRANSPOSED))
+        transposed = self._order(product.first_factor, Order((product.rows, product.depth), TRANSPOSED))
         names = [transposed, product.weights, *([product.bias] if product.bias else [])]
         label = op.proto.name or op.outputs[0]
         product_name = self._add("Gemm", names, "", label, transA=1, transB=int(product.is_transposed))
-        self._shaped(product_name, (product.rows, product.columns), product.sizes, op.outputs[0])
+        self._shape(product_name, (product.rows, product.columns), product.sizes, op.outputs[0])
 
     def _elementwise(self, op: Op, order: Order) -> None:
         (output,) = op.outputs
@@ -303,24 +303,24 @@ class ProductOrdering(Rewrite):
                 assert array is not None, "the search has checked it"
                 inputs[k] = self._graph.constant(name, array)
             else:
-                inputs[k] = self._ordered(name, fine)
+                inputs[k] = self._order(name, fine)
         laid = self._graph.new_name(output, "laid")
         self._ops.append(op.replaced(inputs, [laid]))
         self._restore(laid, fine, output)
 
-    def _ordered(self, name: str, order: Order) -> str:
+    def _order(self, name: str, order: Order) -> str:
         """Write a value in the new order."""
         return self._add("Transpose", [self._reshaped(name, order.sizes)], "", perm=order.perm)
 
     def _restore(self, laid: str, order: Order, name: str) -> None:
         """Write a result in the old order, under its old name."""
         transposed = self._add("Transpose", [laid], "", perm=order.inverse)
-        self._shaped(transposed, order.sizes, self._values[name].sizes, name)
+        self._shape(transposed, order.sizes, self._values[name].sizes, name)
 
     def _reshaped(self, name: str, sizes: Sequence[int]) -> str:
-        return self._shaped(name, self._values[name].sizes, sizes, self._graph.new_name(name, "shape"))
+        return self._shape(name, self._values[name].sizes, sizes, self._graph.new_name(name, "shape"))
 
-    def _shaped(self, name: str, before: Sequence[int], after: Sequence[int], output: str) -> str:
+    def _shape(self, name: str, before: Sequence[int], after: Sequence[int], output: str) -> str:
         """Write a Reshape from one shape to another."""
         shape = self._stand_ins.shape(before, after)
         assert shape is not None, "the search has checked it"

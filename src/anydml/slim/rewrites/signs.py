@@ -26,7 +26,7 @@ class SignFolding(Rewrite):
                 continue
             (name,) = joined.outputs
             plain = self._graph.new_name(name, "plain")
-            inputs = [self._negated(term) or term for term in joined.inputs]
+            inputs = [self._negate(term) or term for term in joined.inputs]
             self._ops.append(joined.replaced(inputs, [plain], self._graph.new_name(name, "Concat")))
             signed = self._graph.constant(constant, self._signed(joined, constant))
             self._ops.append(op.replaced([plain if operand == name else signed for operand in op.inputs]))
@@ -41,11 +41,11 @@ class SignFolding(Rewrite):
             if constant is None or constant.tensor is None or not constant.is_constant:
                 continue
             is_small = len(constant.sizes) <= len(self._values[name].sizes) and constant.tensor.dtype.kind == "f"
-            if is_small and self._graph.is_read_once(name) and any(map(self._negated, joined.inputs)):
+            if is_small and self._graph.is_read_once(name) and any(map(self._negate, joined.inputs)):
                 return joined, other
         return None, ""
 
-    def _negated(self, name: str) -> str:
+    def _negate(self, name: str) -> str:
         """Return the name of what a value is the negative of; empty if of nothing, or if others read it, too."""
         op = self._graph.maker(name)
         return op.inputs[0] if op is not None and op.kind == "Neg" and self._graph.is_read_once(name) else ""
@@ -56,7 +56,7 @@ class SignFolding(Rewrite):
         sizes = self._values[joined.outputs[0]].sizes
         axis = joined.get("axis", 0) % len(sizes)
         signs = [
-            np.full(self._values[name].sizes[axis], -1 if self._negated(name) else 1, array.dtype)
+            np.full(self._values[name].sizes[axis], -1 if self._negate(name) else 1, array.dtype)
             for name in joined.inputs
         ]
         signed: Array = array * np.concatenate(signs).reshape([-1 if k == axis else 1 for k in range(len(sizes))])

@@ -153,13 +153,13 @@ class TransposePushing(Rewrite):
             if group is None:
                 self._ops.append(op)
                 continue
-            self._ops.append(new := self._adapted(op, group, names))
+            self._ops.append(new := self._adapt(op, group, names))
             for output, name in zip(op.outputs, new.outputs, strict=True):
                 if any(reader not in group.nodes for reader in self._readers.get(output, ())):
                     self._add("Transpose", [name], output, perm=group.perm)
         return self._ops
 
-    def _adapted(self, op: Op, group: _Group, names: dict[tuple[int, str], str]) -> Op:
+    def _adapt(self, op: Op, group: _Group, names: dict[tuple[int, str], str]) -> Op:
         """Return a node in the other order of axes; `names` has the results in that order by group and name."""
         rank = len(group.perm)
         inputs = [*op.inputs]

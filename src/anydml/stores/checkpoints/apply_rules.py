@@ -50,7 +50,7 @@ def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
             continue
         values = alike.get(id(tensor.value))
         if values is None:
-            values = alike[id(tensor.value)] = _changed(composer, name, tensor, rule)
+            values = alike[id(tensor.value)] = _change(composer, name, tensor, rule)
         if rule.action is Action.UNSTACK:
             counted = _counted(rule, rule.match.names, names[0].names)
             new = [names[0].filled({**parts, counted: str(k)}) for k in range(len(values))]
@@ -77,7 +77,7 @@ def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
     return rule.place.error(said)
 
 
-def _changed(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> list[Value]:
+def _change(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> list[Value]:
     """The results of a rule for one tensor, and for those that share its value."""
     place, said, value = rule.place / rule.action, rule.fields, tensor.value
     if elements_of(tensor.dtype) > 1 and _cuts_blocks(name, tensor, rule):
@@ -135,7 +135,7 @@ def _slice_of(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule)
     )
 
 
-def _permuted(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
+def _permute(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
     if sorted(rule.value) != [*range(len(tensor.shape))]:
         raise (rule.place / "permute").error(
             f"is {rule.value[:8]}, but {show(name)} has shape {list(tensor.shape)}: name each axis once"
@@ -143,7 +143,7 @@ def _permuted(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule)
     return tensor.value.permute(rule.value)
 
 
-def _unflattened(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
+def _unflatten(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
     axis = _axis(rule.value, tensor, name, rule.place / "unflatten")
     sizes, whole = [*rule.fields["sizes"]], tensor.shape[axis]
     known = math.prod(size for size in sizes if size != -1)
@@ -156,7 +156,7 @@ def _unflattened(composer: Composer, name: str, tensor: ComposedTensor, rule: Ru
     return composer.reshape(tensor.value, (*tensor.shape[:axis], *sizes, *tensor.shape[axis + 1 :]))
 
 
-def _flattened(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
+def _flatten(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
     place = rule.place / "flatten"
     if len(rule.value) != 2:
         raise place.error(f"is {rule.value[:8]}, where the first and the last axis are expected")
@@ -167,7 +167,7 @@ def _flattened(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule
     return composer.reshape(tensor.value, (*tensor.shape[:first], merged, *tensor.shape[last + 1 :]))
 
 
-def _picked(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
+def _pick(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
     axis = _axis(rule.value, tensor, name, rule.place / rule.action)
     size, indices = tensor.shape[axis], rule.fields["indices"]
     for index in indices:
@@ -180,10 +180,10 @@ def _picked(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -
 
 CHANGES: Mapping[Action, Callable[[Composer, str, ComposedTensor, Rule], Value]] = {
     Action.SLICE: _slice_of,
-    Action.PERMUTE: _permuted,
-    Action.UNFLATTEN: _unflattened,
-    Action.FLATTEN: _flattened,
-    Action.GATHER: _picked,
+    Action.PERMUTE: _permute,
+    Action.UNFLATTEN: _unflatten,
+    Action.FLATTEN: _flatten,
+    Action.GATHER: _pick,
 }
 """Actions from one tensor to one tensor."""
 
@@ -200,7 +200,7 @@ def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
                     f"makes a second tensor of the name {show(new)}: give it another name, or drop one"
                 )
             groups[new] = [pattern.filled(parts) for pattern in names]
-    return _merged(composer, tensors, rule, groups, composer.join)
+    return _merge(composer, tensors, rule, groups, composer.join)
 
 
 def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
@@ -230,7 +230,7 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
     def stacked(values: Sequence[Value], axis: int) -> Value:
         return composer.join([composer.reshape(value, (1, *value.sizes)) for value in values], 0)
 
-    return _merged(composer, tensors, rule, groups, stacked)
+    return _merge(composer, tensors, rule, groups, stacked)
 
 
 def _counted(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
@@ -241,7 +241,7 @@ def _counted(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
     return left[0]
 
 
-def _merged(
+def _merge(
     composer: Composer,
     tensors: ComposedTensors,
     rule: Rule,

@@ -147,7 +147,7 @@ def changed_dtypes(
     """
     remarks = list[str]()
     if is_little:
-        tensors, remarks = _swapped(tensors)
+        tensors, remarks = _swap(tensors)
     if dtype is None:
         return tensors, remarks
     tensors, casts = _cast(name, tensors, dtype)
@@ -287,7 +287,7 @@ def _largest(dtype: np.dtype[Any]) -> float:
     return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
-def _swapped(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
+def _swap(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
     """The tensors in little-endian order, and a remark on those that are not so in their files."""
     big_endian = {
         key: tensor.dtype.newbyteorder("<") for key, tensor in tensors.items() if tensor.dtype.byteorder == ">"

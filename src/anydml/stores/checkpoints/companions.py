@@ -134,21 +134,21 @@ def _of_packed(match: re.Match[str], model: Model) -> Companion | None:
     ranks = 1 if model.are_parts else model.ranks
     if shared.axis == 0:
         if outputs % ranks or outputs // ranks % per_integer:
-            return Companion(weight, _divided(count_noun(per_integer, "output"), outputs, ranks))
+            return Companion(weight, _divide(count_noun(per_integer, "output"), outputs, ranks))
         return Companion(weight, ALL if part == "g_idx" else Axis(1))
     # With g_idx, inputs name their groups in the whole weight; without it, each group is of inputs in a row.
     has_names, size = f"{module}.g_idx" in model.tensors, inputs // groups
     unit = per_integer if is_by_inputs else 1
     if inputs % ranks or inputs // ranks % unit:
-        return Companion(weight, _divided(count_noun(unit, "input"), inputs, ranks))
+        return Companion(weight, _divide(count_noun(unit, "input"), inputs, ranks))
     if part in ("qweight", "g_idx") or (not has_names and groups > 1):
         if not has_names and groups > 1 and inputs // ranks % size:
-            return Companion(weight, _divided(count_noun(size, "input"), inputs, ranks))
+            return Companion(weight, _divide(count_noun(size, "input"), inputs, ranks))
         return Companion(weight, Axis(0))
     return Companion(weight, ALL)
 
 
-def _divided(block: str, size: int, ranks: int) -> Unknown:
+def _divide(block: str, size: int, ranks: int) -> Unknown:
     return Unknown(f"of which each is for {block}, of {size} that {count_noun(ranks, 'rank')} would divide")
 
 

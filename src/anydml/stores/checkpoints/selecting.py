@@ -89,10 +89,10 @@ class Selection(NamedTuple):
                 f"leaves out {' and '.join(counts)}, as only and drop say{f': {beginnings}' if beginnings else ''}"
             )
         for prefix in self.strip:
-            selected_tensors, stripped = _stripped(name, prefix, selected_tensors)
+            selected_tensors, stripped = _strip(name, prefix, selected_tensors)
             remarks += stripped
         for old, new in self.rename:
-            selected_tensors = _renamed(name, old, new, selected_tensors)
+            selected_tensors = _rename(name, old, new, selected_tensors)
         return selected_tensors, remaining_others, remarks
 
     def _found(
@@ -147,7 +147,7 @@ def _put(name: str, tensors: dict[str, T], new: str, tensor: T, option: str) -> 
     tensors[new] = tensor
 
 
-def _stripped(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[str, T], list[str]]:
+def _strip(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[str, T], list[str]]:
     """The tensors without a beginning of their names, and a remark on those that do not have it."""
     beginning = prefix if prefix.endswith(".") else f"{prefix}."
     stripped, others = dict[str, T](), list[str]()
@@ -163,7 +163,7 @@ def _stripped(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[st
     return stripped, [f"{message}: {names(others)}"] if others else []
 
 
-def _renamed(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[str, T]:
+def _rename(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[str, T]:
     pattern, to, renamed, count = _pattern(name, "rename", old), _pattern(name, "rename", new), dict[str, T](), 0
     for key, tensor in tensors.items():
         if (parts := pattern.match(key)) is None:

@@ -44,7 +44,7 @@ def tensor_of(
     # By id, because hashing a dtype is slow.
     key = size, *((id(store.dtype), store.shape, *box) for store, *box in pieces)
     if (checked := alike.get(key)) is None:
-        checked = alike[key] = [piece.store.dtype for piece in pieces], *_checked(name, pieces, size)
+        checked = alike[key] = [piece.store.dtype for piece in pieces], *_check(name, pieces, size)
     _, shape, groups = checked
     if files is not None:
         for copies in groups:
@@ -57,7 +57,7 @@ def tensor_of(
     return ShardedTensor(shape, first.dtype, distinct)
 
 
-def _checked(
+def _check(
     name: str, pieces: Sequence[StoredPiece], size: tuple[int, ...] | None
 ) -> tuple[tuple[int, ...], list[list[int]]]:
     """The shape of the tensor of pieces, and the numbers of those that are equal boxes.

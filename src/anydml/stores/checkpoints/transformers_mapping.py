@@ -152,12 +152,12 @@ class Architecture:
             if new not in self.shapes:
                 unknown.append(name)
             elif pattern is not None:
-                _grouped(groups, new, by_pattern[pattern], pattern, name)
+                _group(groups, new, by_pattern[pattern], pattern, name)
             else:
                 _put(composed, new, tensors[name])
         origins = dict[str, ConverterGroup]()
         for group in groups.values():
-            for new, tensor in self._converted(trace, group, tensors).items():
+            for new, tensor in self._convert(trace, group, tensors).items():
                 _put(composed, new, tensor)
                 origins[new] = group
         for name, tensor in composed.items():
@@ -197,11 +197,11 @@ class Architecture:
         for name in sorted(tensors, key=self._loading.dot_natural_key):
             new, pattern = self._loading.apply_converters(name, converters)
             if pattern is not None:
-                _grouped(groups, new, by_pattern[pattern], pattern, name)
+                _group(groups, new, by_pattern[pattern], pattern, name)
             else:
                 _put(composed, self._loading.apply_renamings(name, renamings), tensors[name])
         for group in groups.values():
-            for new, tensor in self._converted(trace, group, tensors).items():
+            for new, tensor in self._convert(trace, group, tensors).items():
                 _put(composed, self._loading.apply_renamings(new, renamings), tensor)
         return composed
 
@@ -230,7 +230,7 @@ class Architecture:
             [transform for transform in transforms if isinstance(transform, loading.WeightConverter)],
         )
 
-    def _converted(self, trace: Trace, group: ConverterGroup, tensors: ComposedTensors) -> ComposedTensors:
+    def _convert(self, trace: Trace, group: ConverterGroup, tensors: ComposedTensors) -> ComposedTensors:
         """The results of a converter, which is traced and checked once per kind of tensors."""
         members = [tensors[name] for names in group.members.values() for name in names]
         sources = [store for member in members for store in member.sources]
@@ -242,7 +242,7 @@ class Architecture:
             values, _ = together(members)
             traced = (trace.new_array(value, member.dtype) for value, member in zip(values, members, strict=True))
             arguments = {pattern: [*islice(traced, len(names))] for pattern, names in group.members.items()}
-            for array in self._traced(group, arguments, known_conversion).values():
+            for array in self._trace(group, arguments, known_conversion).values():
                 composed = apart(array.value, array.element, range(len(sources)))
                 # Layers that are alike share values, so that the rest of the plan is made for one of them.
                 known_conversion.tensors[id(array)] = composed.changed(
@@ -285,7 +285,7 @@ class Architecture:
                 expected = {name: tensor.numpy() for name, tensor in self._called(group, real).items()}
             except Exception:  # the converter does not accept these shapes
                 continue
-            traced_results = self._traced(group, traced)
+            traced_results = self._trace(group, traced)
             if {name: tensor.shape for name, tensor in traced_results.items()} == {
                 n: tensor.shape for n, tensor in expected.items()
             }:
@@ -298,7 +298,7 @@ class Architecture:
             raise ModelError(f"convert: {_told(group)} differs when traced, on small tensors: please report this model")
         raise ModelError(f"convert: {_told(group)} cannot be checked: it takes no small tensors")
 
-    def _traced(
+    def _trace(
         self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known_conversion: Known | None = None
     ) -> dict[str, Any]:
         """The results of a converter for traced tensors.
@@ -361,7 +361,7 @@ CUTS: Sequence[Sequence[int]] = ((-1,), (0, -1), (0,), ())
 """Axes that are shortened for small tensors; an operation with a size of the configuration accepts only some."""
 
 
-def _grouped(groups: dict[str, ConverterGroup], first: str, converter: Any, pattern: str, name: str) -> None:
+def _group(groups: dict[str, ConverterGroup], first: str, converter: Any, pattern: str, name: str) -> None:
     groups.setdefault(first, ConverterGroup(converter, first, {})).members.setdefault(pattern, []).append(name)
 
 

@@ -51,7 +51,7 @@ class Packed:
         self._offset, self._size, self._length, self._checksum = offset, size, length, checksum
         self._lock = threading.Lock()
         self._points = [_Point(zlib.decompressobj(-zlib.MAX_WBITS), 0, 0, 0)]
-        self._now, self._data = self._copied(0), b""
+        self._now, self._data = self._copy(0), b""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Packed, self._said
@@ -70,7 +70,7 @@ class Packed:
         with self._lock:
             nearest = bisect(self._points, at, key=lambda point: point.decoded) - 1
             if not self._points[nearest].decoded <= self._now.decoded - len(self._data) <= at:
-                self._now, self._data = self._copied(nearest), b""
+                self._now, self._data = self._copy(nearest), b""
             self._fill_from_here(view, at, read)
 
     def _fill_from_here(self, view: memoryview, at: int, read: Read) -> None:
@@ -83,7 +83,7 @@ class Packed:
             if done < len(view):
                 self._decode(read)
 
-    def _copied(self, number: int) -> _Point:
+    def _copy(self, number: int) -> _Point:
         point = self._points[number]
         return point._replace(decoder=point.decoder.copy())
 

@@ -188,13 +188,13 @@ class _Machine:
         elif name == "POP":
             stack.pop()
         elif name == "POP_MARK":
-            self._marked()
+            self._mark()
         elif name == "DUP":
             stack.append(stack[-1])
         elif name not in _NOTHING:
             getattr(self, f"_{name.lower()}")(argument)
 
-    def _marked(self) -> list[Any]:
+    def _mark(self) -> list[Any]:
         """Pop everything down to the last mark."""
         at = len(self._stack) - 1
         while self._stack[at] is not _MARK:
@@ -218,15 +218,15 @@ class _Machine:
         self._few(3)
 
     def _tuple(self, _: Any) -> None:
-        self._stack.append(tuple(self._marked()))
+        self._stack.append(tuple(self._mark()))
 
     def _list(self, _: Any) -> None:
-        self._stack.append(self._marked())
+        self._stack.append(self._mark())
 
     _frozenset = _list
 
     def _dict(self, _: Any) -> None:
-        flat = self._marked()
+        flat = self._mark()
         self._stack.append(PickledDict(zip(flat[::2], flat[1::2], strict=True)))
 
     def _append(self, _: Any) -> None:
@@ -234,7 +234,7 @@ class _Machine:
         _listed(self._stack[-1]).append(value)
 
     def _appends(self, _: Any) -> None:
-        values = self._marked()
+        values = self._mark()
         _listed(self._stack[-1]).extend(values)
 
     _additems = _appends
@@ -244,7 +244,7 @@ class _Machine:
         _items(self._stack[-1]).append((key, value))
 
     def _setitems(self, _: Any) -> None:
-        flat = self._marked()
+        flat = self._mark()
         _items(self._stack[-1]).extend(zip(flat[::2], flat[1::2], strict=True))
 
     def _global(self, argument: str) -> None:

@@ -48,7 +48,7 @@ class Decoder:
             Exception: any error of the codec's library, where the file is broken or has more than a chunk.
         """
         if self._stream is not None:
-            return self._joined(data)
+            return self._join(data)
         # These formats begin with the decoded size, and their decoders refuse a smaller buffer.
         flat = np.empty(self.size, np.uint8) if flat is None else flat
         flat[-1:] = UNWRITTEN
@@ -59,7 +59,7 @@ class Decoder:
         del flat, decoded
         return self._coder.decode(data)
 
-    def _joined(self, data: bytes) -> bytearray:
+    def _join(self, data: bytes) -> bytearray:
         """Decode concatenated streams, up to one byte more than a chunk has."""
         output, remaining = bytearray(), data
         while remaining:

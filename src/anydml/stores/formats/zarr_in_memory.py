@@ -80,11 +80,11 @@ def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     """
     if is_text(elements.dtype):
         with one_chunk(elements.size):
-            return _encoded(metadata, texts_of(elements))
-    return _encoded(metadata, elements)
+            return _encode(metadata, texts_of(elements))
+    return _encode(metadata, elements)
 
 
-def _encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
+def _encode(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     files, name, order = _alone(metadata, elements.shape)
     held = dict[str, Any]()
     with unwarned():

@@ -44,7 +44,7 @@ def rechunked(
             return plain, chunk
         configuration = _first(codecs)["configuration"] if depth else {"index_codecs": INDEX_CODECS}
         sharding = [{"name": SHARDING, "configuration": {**configuration, "chunk_shape": chunk, "codecs": plain}}]
-        result = sharding, _rounded(shards, shape, chunk)
+        result = sharding, _round(shards, shape, chunk)
     else:
         if depth > 1 and chunks is not None:
             levels = " of ".join(str(level) for level in levels_of(codecs, outer))
@@ -56,12 +56,12 @@ def rechunked(
         inner = _back(said["chunk_shape"], order)
         chunk = [*map(int, inner if chunks is None else chunks)]
         said["chunk_shape"] = [chunk[k] for k in order]
-        result = codecs, _rounded(shards or [-1] * len(chunk), shape if shards else outer, chunk)
+        result = codecs, _round(shards or [-1] * len(chunk), shape if shards else outer, chunk)
     check_shards(*result)
     return result
 
 
-def _rounded(shards: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
+def _round(shards: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
     """Sizes of shards, where −1 is a whole axis, rounded up to whole chunks."""
     return [
         max(1, -(-size // max(1, part))) * part if shard == -1 else int(shard)

@@ -210,7 +210,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     rows = listed(offset_of(area, view.strides), sizes[:level], view.strides[:level])
     transfer = transfer_of(operand, rows, np.arange(count, dtype=np.int64) * length, length)
     constants = {number: 2 + k for k, number in enumerate(group.constants)}
-    own_moves = tuple(_renumbered(move, constants) for move in inside)
+    own_moves = tuple(_renumber(move, constants) for move in inside)
     if side == "destination":
         copied = None
         if several := [copy for copy in group.copies if copy.destination == operand]:
@@ -226,7 +226,7 @@ def _other(side: Side) -> Side:
     return "source" if side == "destination" else "destination"
 
 
-def _renumbered(move: Move, constants: Mapping[int, int]) -> Move:
+def _renumber(move: Move, constants: Mapping[int, int]) -> Move:
     """The move between the two buffers, each of which is one operand."""
     to = move.destination._replace(operand=1)
     source = move.source

@@ -21,7 +21,7 @@ from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_coun
 from anydml.stores.planning.block_shapes import block_count, boxes_of, size_of
 from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, THREADS, Blocking, Summary, Totals
 from anydml.stores.planning.blocks import BlockIO, Cut, block_io
-from anydml.stores.planning.choosing import blocks_of, chosen
+from anydml.stores.planning.choosing import blocks_of, choose_cut
 from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.covered import Covered
 from anydml.stores.planning.intervals import Interval
@@ -86,7 +86,7 @@ class FileBlocking(Blocking):
         self.cuts: list[Cut] = []
         count, groups = 0, Counter(group.kind for group in self.groups)
         for number, kind in enumerate(self.kinds):
-            cut = chosen(kind, self.max_block_bytes)
+            cut = choose_cut(kind, self.max_block_bytes)
             kind.last_block.clear()
             if cut is None:
                 size = bytes_text(self.max_block_bytes)

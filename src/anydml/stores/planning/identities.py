@@ -65,11 +65,11 @@ def identities_of_stores(
     identities = identities_of([*(path for path, _ in described_files), *further])
     for path, state in described_files:
         if state not in (None, identities[path]):
-            raise _changed(name, path)
+            raise _change(name, path)
     return identities
 
 
-def _changed(name: str, path: Path) -> BindingError:
+def _change(name: str, path: Path) -> BindingError:
     return BindingError(f"{name}: {path} has changed since it was opened: open it again", name)
 
 
@@ -93,7 +93,7 @@ def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> No
     paths = [*identities]
     for path, is_other in zip(paths, _each(is_changed, paths), strict=True):
         if is_other:
-            raise _changed(name, path)
+            raise _change(name, path)
 
 
 def _of_folder(path: Path) -> tuple[int, int]:

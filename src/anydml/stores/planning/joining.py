@@ -96,7 +96,7 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
     are_many = sum(len(copies.parts) for copies in spaced) > MAX_SINGLE_COPIES
     are_rows = [are_many and copies.are_few_runs for copies in spaced]
     runs = [copies for copies, is_row in zip(spaced, are_rows, strict=True) if is_row]
-    copied = [*_sorted(chain(_runs(writers, places, ends_of), map(SpacedMoves.runs, runs)))]
+    copied = [*_sort(chain(_runs(writers, places, ends_of), map(SpacedMoves.runs, runs)))]
     others = [move for copies, is_row in zip(spaced, are_rows, strict=True) if not is_row for move in copies.moves()]
     ends = [(*key, int(np.min(at)), int(np.max(at + lengths))) for key, _, at, lengths in copied]
     ends += [(*key, *extent(move.reads, move.sizes, move.element_size)) for key, move in others if key[1] >= 0]
@@ -131,7 +131,7 @@ def _runs(writers: Iterable[Writers], places: Places, ends_of: Numbers) -> Itera
             yield group, places.file[store], offsets + first, read, np.full(offsets.size, length)
 
 
-def _sorted(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
+def _sort(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
     """Offsets in files, and lengths, of copies between a group and a file."""
     columns = [*zip(*runs, strict=True)]
     if not columns:

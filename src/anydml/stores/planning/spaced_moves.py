@@ -61,7 +61,7 @@ class SpacedMoves(NamedTuple):
     def moves(self) -> Iterator[tuple[GroupAndFile, Move]]:
         """Moves with offsets in files."""
         sizes, end, source, length = self.move
-        for k, turns, count in self._repeated():
+        for k, turns, count in self._repeat():
             steps = [int(offsets[k + count] - offsets[k]) if turns > 1 else 0 for offsets in (self.to, self.at)]
             within = [int(offsets[k + 1] - offsets[k]) if count > 1 else 0 for offsets in (self.to, self.at)]
             written = end._replace(offset=int(self.to[k]), strides=(steps[0], within[0], *end.strides))
@@ -72,7 +72,7 @@ class SpacedMoves(NamedTuple):
             )
             yield (int(self.group[k]), int(self.file[k])), Move((turns, count, *sizes), written, read, length)
 
-    def _repeated(self) -> Iterator[tuple[int, int, int]]:
+    def _repeat(self) -> Iterator[tuple[int, int, int]]:
         """Parts of one size that are evenly spaced, too: the first output, and the numbers of parts and of each."""
         firsts, counts = np.array(self.parts, np.int64).reshape(-1, 2).T
         place = np.stack([self.to, self.at, self.group, self.file], 1).astype(np.int64)

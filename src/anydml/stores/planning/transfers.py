@@ -143,11 +143,11 @@ def direct(move: Move, side: Side) -> Transfer | None:
         return None
     descending = [k for k in varying if end.strides[k] < 0]
     if descending:
-        end, opposite = _reversed(end, sizes, descending), _reversed(opposite, sizes, descending)
+        end, opposite = _reverse(end, sizes, descending), _reverse(opposite, sizes, descending)
     return transfer_of(end.operand, _offsets(end, sizes, outer), _offsets(opposite, sizes, varying), length, True, runs)
 
 
-def _reversed(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
+def _reverse(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
     """The end with some dimensions reversed."""
     strides = tuple(-stride if k in dimensions else stride for k, stride in enumerate(end.strides))
     offset = end.offset + sum((sizes[k] - 1) * end.strides[k] for k in dimensions)

@@ -197,7 +197,7 @@ def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list
     done: list[tuple[int, int]] = []
     with _LOCK:
         try:
-            plan, writer = _opened(data, token, digest)
+            plan, writer = _open(data, token, digest)
             with staging_of(plan).share():
                 _check_journal(plan, digest)
                 writer.write(numbers, lambda number, size: done.append((number, size)))
@@ -219,7 +219,7 @@ def _check_journal(plan: Planned, digest: str) -> None:
         )
 
 
-def _opened(data: bytes, token: str, digest: str) -> tuple[Any, Any]:
+def _open(data: bytes, token: str, digest: str) -> tuple[Any, Any]:
     if token not in _OPEN:
         while len(_OPEN) >= MAX_OPEN:
             _OPEN.pop(next(iter(_OPEN)))[1].__exit__()

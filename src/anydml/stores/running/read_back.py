@@ -129,13 +129,11 @@ class ReadBack:
 
     def _is_rounded(self, elements: Array, written: Array) -> bool:
         """Whether codecs have rounded elements, and done nothing else to them: then they change them only once."""
-        if not (names := rounding(self._metadata, self.layout.dtype)) or not self._same(
-            elements, self._rounded(written)
-        ):
+        if not (names := rounding(self._metadata, self.layout.dtype)) or not self._same(elements, self._round(written)):
             return False
-        return not names.isdisjoint(DRIFTING) or self._same(elements, self._rounded(elements))
+        return not names.isdisjoint(DRIFTING) or self._same(elements, self._round(elements))
 
-    def _rounded(self, written: Array) -> Array:
+    def _round(self, written: Array) -> Array:
         """Elements after the codecs of a chunk, alone and in memory, and not in a shard and a file."""
         request = Asked(range(written.ndim), [*self.layout.inner], () if self.layout.version == 3 else None)
         metadata = changed(self._metadata, written.shape, request)
