@@ -86,7 +86,7 @@ def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is
             make.fill(make.diagonal(box, axis, axis + 2), value)
             half //= 2
         count -= block_rows
-        # The rectangle below or to the right of the triangle of `whole` lines.
+        # The rectangle below or to the right of the triangle of `block_rows` lines.
         if is_low:
             make.fill(_box(make, to, row + block_rows, count, column, block_rows), value)
         else:

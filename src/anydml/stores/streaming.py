@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
 
 def parts_of(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], max_bytes: int) -> Iterator[list[Part]]:
-    """Lists of parts that together have about `most` bytes at most, in the order of the tensors and of their elements.
+    """Yield lists of parts of about `max_bytes` bytes each, in the order of the tensors and of their elements.
 
     Args:
         tensors: shapes and dtypes by name.

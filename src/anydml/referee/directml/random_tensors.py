@@ -16,10 +16,10 @@ BITS_32_AND_LESS = tuple(data_type for data_type in DATA_TYPES if data_type not 
 INDEX_TYPES = (DataType.INT32, DataType.INT64, DataType.UINT32, DataType.UINT64)
 
 
-def random_sizes(rng: Generator, max_size: int = 8, elements: int = 120) -> list[int]:
-    """1 to `most` sizes, with few elements in all and many 1s."""
+def random_sizes(rng: Generator, max_rank: int = 8, elements: int = 120) -> list[int]:
+    """Draw 1 to `max_rank` sizes, with few elements in all and many 1s."""
     sizes: list[int] = []
-    for _ in range(int(rng.integers(1, max_size + 1))):
+    for _ in range(int(rng.integers(1, max_rank + 1))):
         remaining = elements // math.prod(sizes)
         sizes.append(int(rng.integers(1, max(2, min(remaining, 7) + 1))) if rng.random() < 0.75 else 1)
     return sizes

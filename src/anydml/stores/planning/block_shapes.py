@@ -96,7 +96,7 @@ def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN
 
 
 def parts(box: Box, itemsize: int, max_bytes: int) -> Iterator[Box]:
-    """A box as parts of at most `most` bytes, cut along its outer axes first."""
+    """Yield parts of a box of at most `max_bytes` bytes, cut along its outer axes first."""
     sizes, part_bytes = sizes_of(box), size_of(box) * itemsize
     steps = [*sizes]
     for axis, size in enumerate(sizes):
@@ -153,10 +153,10 @@ def block_count(shape: Sequence[int], block: Sequence[int]) -> int:
     return math.prod(-(-size // step) for size, step in zip(shape, block, strict=True))
 
 
-def boxes_of(shape: Sequence[int], block: Sequence[int], max_bytes: int | None = None) -> Iterator[Box]:
-    """The blocks in C order; or `most` of them, evenly spread."""
+def boxes_of(shape: Sequence[int], block: Sequence[int], max_count: int | None = None) -> Iterator[Box]:
+    """Yield the blocks in C order, or at most `max_count` of them, evenly spread."""
     count = block_count(shape, block)
-    looked = count if max_bytes is None else min(max_bytes, count)
+    looked = count if max_count is None else min(max_count, count)
     return (box_at(shape, block, k * count // looked) for k in range(looked))
 
 

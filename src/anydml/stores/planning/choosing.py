@@ -236,7 +236,7 @@ def blocks_of(
     max_bytes: int,
     io_of: Callable[[int, int, Box], BlockIO],
 ) -> Iterator[tuple[Block, BlockIO]]:
-    """The blocks of an operand, none of which takes more than `most` bytes, in the order of its areas."""
+    """Yield an operand's blocks of at most `max_bytes` bytes each, in the order of its areas."""
     unit = (1, group.units[operand]) if cut.pitch else (group.units[operand],)
     for whole in wholes:
         waiting = [whole]
