@@ -347,4 +347,4 @@ def test_later_runs_are_compiled():
     (found,) = program._moved.take((X,), {}, None)
     assert np.array_equal(found, X)
     # What runs a graph is not compared before each run.
-    assert all(plan.remembered.is_empty for plans in program._moved._kept._traces.values() for plan in plans)
+    assert all(plan.remembered.is_empty for plans in program._moved._cached._traces.values() for plan in plans)

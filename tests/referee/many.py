@@ -53,7 +53,7 @@ def onnx(count: int, seed: int) -> Iterator[Outcome]:
         model = model_of(node, case.outputs)
         found: Any = None
         try:
-            found = [*backend.prepare(model).run([*map(engine_value, node.given)])]
+            found = [*backend.prepare(model).run([*map(engine_value, node.run_inputs)])]
             known = [case.outputs, *(each.outputs for each in case.alternatives if each.outputs is not None)]
             agrees = any(_agree(found, each) for each in known)
         except AnydmlError as error:

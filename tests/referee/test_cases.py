@@ -33,8 +33,8 @@ def modelled(case):
     return model_of(case.node, case.outputs)
 
 
-def given(case):
-    return [*map(engine_value, case.node.given)]
+def run_inputs(case):
+    return [*map(engine_value, case.node.run_inputs)]
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
@@ -42,7 +42,7 @@ def test_anydml_agrees_with_every_case(name):
     for case in make_cases([name], 10, seed=3):
         known = [case.outputs, *(each.outputs for each in case.alternatives if each.outputs is not None)]
         try:
-            found = [*map(as_array, backend.prepare(modelled(case)).run(given(case)))]
+            found = [*map(as_array, backend.prepare(modelled(case)).run(run_inputs(case)))]
         except AnydmlError:
             assert len(known) <= len(case.alternatives), case
             continue
@@ -54,12 +54,12 @@ def test_onnx_agrees_with_every_case(name):
     for case in make_cases([name], 6, seed=4):
         model = modelled(case)
         onnx.checker.check_model(model, full_check=True)
-        if name in ("Flatten", "NonZero") and any(value.size == 0 for value in given(case)):
+        if name in ("Flatten", "NonZero") and any(value.size == 0 for value in run_inputs(case)):
             continue
-        if name == "Identity" and any(value is None for value in given(case)):
+        if name == "Identity" and any(value is None for value in run_inputs(case)):
             continue
         made = ReferenceEvaluator(model)
-        found = made.run(None, dict(zip(made.input_names, given(case), strict=True)))
+        found = made.run(None, dict(zip(made.input_names, run_inputs(case), strict=True)))
         assert all(map(same, map(as_array, found), case.outputs)), case
 
 

@@ -447,7 +447,7 @@ def test_what_may_differ_each_time_is_not_cached(read):
         warnings.simplefilter("ignore", RuntimeWarning)
         for _ in range(3):
             assert fused(X).size >= 62
-    assert not fused._kept._traces
+    assert not fused._cached._traces
 
 
 def test_seeded_generators_inside_are_no_matter():

@@ -18,8 +18,8 @@ class Watch:
         refuse: raises an exception, instead of an instruction that was never executed; None to record it.
     """
 
-    def __cinit__(self, seen: dict, enter, refuse):
-        self.seen, self.others = seen, {}
+    def __cinit__(self, marks_by_code: dict, enter, refuse):
+        self.seen, self.others = marks_by_code, {}
         self.enter, self.refuse = enter, refuse
         self.frame = self.marks = cython.NULL
         self.count = 0

@@ -128,11 +128,11 @@ class ChunkBuilder:
         wanted_chunks: list[set[Number]] = [set() for _ in self.cells]
         for k, chunk in place_of:
             wanted_chunks[k].add(chunk)
-        moves, more, constants = list[Move](), list[Array](), dict[int, int]()
+        moves, constant_arrays, constants = list[Move](), list[Array](), dict[int, int]()
 
         def added(array: Array) -> int:
-            more.append(array)
-            return count + len(more)
+            constant_arrays.append(array)
+            return count + len(constant_arrays)
 
         for part in self.mapping.within(box) if all(low < high for low, high in box) else ():
             operand = operand_of(part, len(self.cells))
@@ -149,7 +149,7 @@ class ChunkBuilder:
                     source = source._replace(operand=constants[source.operand])
                 to = in_box(part.destination, part.sizes, self.mapping.output, box, strides, count)
                 moves.append(part._replace(destination=to, source=source))
-        return moves, more
+        return moves, constant_arrays
 
     def _move(
         self,

@@ -219,15 +219,15 @@ Names = Sequence[str]
 """Names of values; empty for omitted ones."""
 
 
-def last_use(nodes: Iterable[tuple[Names, Names]], needed: Names) -> dict[int, list[str]]:
+def last_use(nodes: Iterable[tuple[Names, Names]], graph_outputs: Names) -> dict[int, list[str]]:
     """Return, by node number, the values that can be freed after each node.
 
     Args:
         nodes: names of the inputs and of the outputs of each node, in order.
-        needed: values that must not be freed.
+        graph_outputs: values that must not be freed.
     """
     last = {name: i for i, (inputs, outputs) in enumerate(nodes) for name in (*inputs, *outputs)}
-    for name in (*needed, ""):
+    for name in (*graph_outputs, ""):
         last.pop(name, None)
     drops: dict[int, list[str]] = {}
     for name, i in last.items():

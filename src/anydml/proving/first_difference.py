@@ -13,7 +13,7 @@ from anydml.files.json_path import show
 from anydml.proving.calls import attributes_in
 from anydml.proving.fingerprint_arithmetic import Marks
 from anydml.proving.model_terms import Read
-from anydml.proving.terms import Term, needed
+from anydml.proving.terms import Term, with_ancestors
 
 DEPTH = 3
 """Maximum depth of nested terms that are printed."""
@@ -46,7 +46,7 @@ def first_difference(first: Read, second: Read, output: str, marks: Mapping[int,
         output: name of an output that differs.
         marks: fingerprints of terms by number, by which other terms may be equal; empty if there are none.
     """
-    first_needed, other = (needed([read.outputs[output]]) for read in (first, second))
+    first_needed, other = (with_ancestors([read.outputs[output]]) for read in (first, second))
     a, b = _first(first_needed, other, marks), _first(other, first_needed, marks)
     places = [a or first_needed[-1], b or other[-1]]
     texts = [text(place) + attributes for place, attributes in zip(places, _differing(*places), strict=True)]

@@ -26,7 +26,7 @@ from anydml.proving.fingerprint_arithmetic import (
     seed_of,
     spread,
 )
-from anydml.proving.terms import Term, needed
+from anydml.proving.terms import Term, with_ancestors
 from anydml.proving.views import moved as moved_array
 
 MAX_MARKS = 1 << 27
@@ -46,7 +46,7 @@ def fingerprints_of(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dic
     """
     marks_of, marks_left = dict[int, Marks | None](), MAX_MARKS
     with np.errstate(over="ignore"):
-        for term in needed(outputs):
+        for term in with_ancestors(outputs):
             if term.shape is not None and (sizes := batch.inner(term.shape)) is not None:
                 marks_left -= int(np.prod(sizes, dtype=np.int64))
             if marks_left < 0:

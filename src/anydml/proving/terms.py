@@ -208,7 +208,7 @@ def vector_of(term: Term | None) -> list[Any] | None:
     return elements.tolist() if elements is not None and elements.ndim == 1 else None
 
 
-def needed(outputs: Iterable[Term]) -> list[Term]:
+def with_ancestors(outputs: Iterable[Term]) -> list[Term]:
     """Return terms and all that they are computed from, in order."""
     terms: dict[int, Term] = {}
     stack = [*outputs]

@@ -158,7 +158,7 @@ def write_case(case: Case, folder: Path) -> int:
     (target / DATA).mkdir(parents=True)
     is_valid = not case.broken
     (target / MODEL).write_bytes(model_of(case.node, case.outputs, is_valid).SerializeToString())
-    _write_values(target / DATA, "input", case.node.given)
+    _write_values(target / DATA, "input", case.node.run_inputs)
     _write_values(target / DATA, "output", case.outputs if is_valid else ())
     for k, reading in enumerate(case.alternatives):
         if reading.outputs is not None:

@@ -88,7 +88,7 @@ class Node(NamedTuple):
     constant: frozenset[int] = frozenset()
 
     @property
-    def given(self) -> list[Value]:
+    def run_inputs(self) -> list[Value]:
         """Return the inputs that are passed when the model runs."""
         return [value for k, value in enumerate(self.inputs) if value is not None and k not in self.constant]
 

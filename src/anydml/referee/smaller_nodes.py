@@ -95,7 +95,7 @@ def _valid(name: str, node: Node) -> Case | None:
             return None
         case = valid_case(operator, node, name)
         model = model_of(node, case.outputs)
-        outputs = [*map(as_array, backend.prepare(model).run([*map(engine_value, node.given)]))]
+        outputs = [*map(as_array, backend.prepare(model).run([*map(engine_value, node.run_inputs)]))]
         if len(case.outputs) != node.outputs or not _are_equal(outputs, case.outputs):
             return None
         # Last: onnx's checker ends the process where sizes of Split are fewer than outputs.

@@ -183,7 +183,9 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
     analyses = original = Analyses(graph, several)
     if folded is not None:
         folded_analyses = analyses.of(folded)
-        moved, after_folding = (_movement(each.first, stand_ins) for each in (analyses, folded_analyses))
+        moved, after_folding = (
+            _movement(graph_analyses.first, stand_ins) for graph_analyses in (analyses, folded_analyses)
+        )
         # Sizes that are known from now on tell what nodes have moved before, too.
         moved = max(moved, after_folding, key=lambda cost: cost.moved)
         stages.append(Stage(folded, _folding(graph, folded), (moved, after_folding)))

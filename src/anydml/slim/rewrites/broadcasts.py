@@ -69,17 +69,19 @@ class Broadcasting(Rewrite):
         result_shape = self._stand_ins.shape((*batch, first[-2], second[-1]), result)
         if left_shape is None or right_shape is None or result_shape is None:
             return False
-        left, right = self._reshape(op.inputs[0], left_shape, ""), self._reshape(root, right_shape, "")
+        first_factor, second_factor = self._reshape(op.inputs[0], left_shape, ""), self._reshape(root, right_shape, "")
         bounds = [(0,) * len(repeated), (1,) * len(repeated), repeated]
-        right = self._add("Slice", [right, *(self._integers(right, bound) for bound in bounds)], "")
+        second_factor = self._add(
+            "Slice", [second_factor, *(self._integers(second_factor, bound) for bound in bounds)], ""
+        )
         for chain_op, name in chain:
             new_name = self._graph.new_name(chain_op.outputs[0], "shared")
             self._ops.append(
-                chain_op.replaced([right if read == name else read for read in chain_op.inputs], [new_name])
+                chain_op.replaced([second_factor if read == name else read for read in chain_op.inputs], [new_name])
             )
-            right = new_name
+            second_factor = new_name
         new_name, (output,) = self._graph.new_name(op.outputs[0], "shared"), op.outputs
-        self._ops.append(op.replaced([left, right], [new_name]))
+        self._ops.append(op.replaced([first_factor, second_factor], [new_name]))
         self._reshape(new_name, result_shape, output)
         return True
 

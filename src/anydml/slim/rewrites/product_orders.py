@@ -262,15 +262,15 @@ class ProductOrdering(Rewrite):
         output = self._graph.ops[row[0]].outputs[0] if row else op.outputs[0]
         label = op.proto.name or op.outputs[0]
         if order.perm == TRANSPOSED:
-            left, matrix = constant(product.weights, weights.T), (product.rows, product.depth)
+            weights_name, matrix = constant(product.weights, weights.T), (product.rows, product.depth)
             added = [] if bias is None else [constant(bias_name, bias.reshape(-1, 1))]
             piece = self._readers.piece(product.first_factor)
             if reads_transposed or (piece is not None and transposed_matrix(piece[1]) == matrix):
                 transposed = self._order(product.first_factor, Order(matrix, TRANSPOSED))
-                product_name = self._add("Gemm" if added else "MatMul", [left, transposed, *added], "", label)
+                product_name = self._add("Gemm" if added else "MatMul", [weights_name, transposed, *added], "", label)
             else:
                 flat = self._reshaped(product.first_factor, matrix)
-                product_name = self._add("Gemm", [left, flat, *added], "", label, transB=1)
+                product_name = self._add("Gemm", [weights_name, flat, *added], "", label, transB=1)
         else:
             _, _, heads, width = order.sizes
             split = weights.reshape(1, product.depth, heads, width).transpose(0, 2, 1, 3)

@@ -135,7 +135,7 @@ def _compact() -> Callable[[Sequence[tuple[str, Any]]], tuple[Any, ...]]:
     """Return a hook that parses objects of a header to entries, and others to tuples: there may be many."""
     kinds: dict[str, tuple[Any, Any, str]] = {}
 
-    def made(pairs: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
+    def fields_of_pairs(pairs: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
         try:
             (first_key, dtype), (two, shape), (three, (first, last)) = pairs
         except (TypeError, ValueError):
@@ -147,7 +147,7 @@ def _compact() -> Callable[[Sequence[tuple[str, Any]]], tuple[Any, ...]]:
         key = f"{dtype!r} {shape!r}"
         return _Entry(kinds.setdefault(key, (dtype, shape, key)), first, last)
 
-    return made
+    return fields_of_pairs
 
 
 def parse_json(

@@ -86,12 +86,12 @@ def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
 
 def _encode(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     files, name, order = _alone(metadata, elements.shape)
-    held = dict[str, Any]()
+    contents = dict[str, Any]()
     with unwarned():
-        array = in_memory(files, held).with_config({"write_empty_chunks": True})
+        array = in_memory(files, contents).with_config({"write_empty_chunks": True})
         # Also fields of records get the byte order that the array has them in.
         array[...] = np.asarray(elements.transpose(order), array.dtype, order="C")
-    data: bytes = held[name].to_bytes()
+    data: bytes = contents[name].to_bytes()
     return data
 
 

@@ -52,10 +52,10 @@ def rechunked(
                 f"it has shards in shards, {levels}: chunks alone do not say which of these they are; give shards "
                 "(--shards), too, which may be none"
             )
-        said, order = _first(codecs)["configuration"], _order(codecs, len(outer))
-        inner = _back(said["chunk_shape"], order)
+        inner_configuration, order = _first(codecs)["configuration"], _order(codecs, len(outer))
+        inner = _back(inner_configuration["chunk_shape"], order)
         chunk = [*map(int, inner if chunks is None else chunks)]
-        said["chunk_shape"] = [chunk[k] for k in order]
+        inner_configuration["chunk_shape"] = [chunk[k] for k in order]
         result = codecs, _round(shards or [-1] * len(chunk), shape if shards else outer, chunk)
     check_shards(*result)
     return result

@@ -32,7 +32,7 @@ AT_ONCE = 1 << 14
 """Elements whose texts are Python objects at the same time."""
 
 
-class _Known:
+class _TextNumbers:
     """Texts that this process knows.
 
     Attributes:
@@ -55,12 +55,12 @@ class _Known:
         """The number of a text, which is known from now on."""
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         number = int.from_bytes(digest, "little") if text else 0
-        known = self.passing.get(number, self.lasting.get(number))
-        if known is not None and known != text:
-            raise ValueError(f"the texts {text[:40]!r} and {known[:40]!r} cannot be told apart")
+        cached = self.passing.get(number, self.lasting.get(number))
+        if cached is not None and cached != text:
+            raise ValueError(f"the texts {text[:40]!r} and {cached[:40]!r} cannot be told apart")
         if is_lasting:
             self.lasting[number] = text
-        elif known is None:
+        elif cached is None:
             self.size += sys.getsizeof(text) + BYTES_A_TEXT
             if self.limits and self.size > sum(self.limits) / 2:
                 raise self.too_long(self.size, f"the {len(self.passing) + 1} different texts that were met")
@@ -72,12 +72,12 @@ class _Known:
         """Bytes of memory that one chunk of texts may need."""
         return min(self.limits, default=math.inf) / 2
 
-    def too_long(self, size: int, what: str) -> ValueError:
+    def too_long(self, size: int, noun: str) -> ValueError:
         limit = bytes_text(int(self.chunk_bytes))
-        return ValueError(f"{what} need {bytes_text(size)} of memory, of which they may have {limit}: give more memory")
+        return ValueError(f"{noun} need {bytes_text(size)} of memory, of which they may have {limit}: give more memory")
 
 
-_KNOWN = _Known()
+_NUMBERS = _TextNumbers()
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
@@ -88,16 +88,16 @@ def is_text(dtype: np.dtype[Any]) -> bool:
 @contextmanager
 def texts_within(max_bytes: float) -> Iterator[None]:
     """Let a run meet texts: half of the bytes are for those that are known, half for those of one chunk."""
-    with _KNOWN.lock:
-        _KNOWN.limits.append(max_bytes)
+    with _NUMBERS.lock:
+        _NUMBERS.limits.append(max_bytes)
     try:
         yield
     finally:
-        with _KNOWN.lock:
-            _KNOWN.limits.remove(max_bytes)
-            if not _KNOWN.limits:
-                _KNOWN.passing.clear()
-                _KNOWN.size = 0
+        with _NUMBERS.lock:
+            _NUMBERS.limits.remove(max_bytes)
+            if not _NUMBERS.limits:
+                _NUMBERS.passing.clear()
+                _NUMBERS.size = 0
 
 
 @contextmanager
@@ -113,10 +113,10 @@ def one_chunk(count: int) -> Iterator[int | None]:
     Raises:
         ValueError: so many elements need more memory than there is for texts.
     """
-    with _KNOWN.lock:
-        free = _KNOWN.chunk_bytes - count * BYTES_AN_ELEMENT
+    with _NUMBERS.lock:
+        free = _NUMBERS.chunk_bytes - count * BYTES_AN_ELEMENT
         if free < 0:
-            raise _KNOWN.too_long(count * BYTES_AN_ELEMENT, f"a chunk of {count} texts")
+            raise _NUMBERS.too_long(count * BYTES_AN_ELEMENT, f"a chunk of {count} texts")
         yield None if math.isinf(free) else int(free / COPIES)
 
 
@@ -134,15 +134,15 @@ def numbers_of(texts: Array, is_lasting: bool = False) -> Array:
     """
     flat = texts.reshape(-1)
     numbers = np.empty(flat.size, "<u8")
-    with _KNOWN.lock:
+    with _NUMBERS.lock:
         for start in range(0, flat.size, AT_ONCE):
             numbers_by_text: dict[str, int] = {}
-            some = map(str, flat[start : start + AT_ONCE].tolist())
+            chunk = map(str, flat[start : start + AT_ONCE].tolist())
             numbers[start : start + AT_ONCE] = [
                 numbers_by_text[text]
                 if text in numbers_by_text
-                else numbers_by_text.setdefault(text, _KNOWN.number(text, is_lasting))
-                for text in some
+                else numbers_by_text.setdefault(text, _NUMBERS.number(text, is_lasting))
+                for text in chunk
             ]
     return numbers.view(TEXT).reshape(texts.shape)
 
@@ -154,15 +154,15 @@ def texts_of(numbers: Array) -> Array:
         ValueError: together they need more memory than `texts_within` allows.
     """
     flat = np.ascontiguousarray(numbers).reshape(-1).view("<u8")
-    with _KNOWN.lock:
+    with _NUMBERS.lock:
         texts = np.empty(flat.size, np.dtypes.StringDType())
-        left = _KNOWN.chunk_bytes
+        remaining = _NUMBERS.chunk_bytes
         for start in range(0, flat.size, AT_ONCE):
-            some = [*map(_KNOWN.text, flat[start : start + AT_ONCE].tolist())]
-            left -= COPIES * sum(map(len, some)) + BYTES_AN_ELEMENT * len(some)
-            if left < 0:
-                raise _KNOWN.too_long(int(_KNOWN.chunk_bytes - left), "the texts of a chunk, or some of them,")
-            texts[start : start + AT_ONCE] = some
+            chunk = [*map(_NUMBERS.text, flat[start : start + AT_ONCE].tolist())]
+            remaining -= COPIES * sum(map(len, chunk)) + BYTES_AN_ELEMENT * len(chunk)
+            if remaining < 0:
+                raise _NUMBERS.too_long(int(_NUMBERS.chunk_bytes - remaining), "the texts of a chunk, or some of them,")
+            texts[start : start + AT_ONCE] = chunk
     return texts.reshape(numbers.shape)
 
 
