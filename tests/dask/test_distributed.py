@@ -174,7 +174,7 @@ def test_what_does_not_work_is_said_in_a_line(client, x, capsys, monkeypatch):
     code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", "nowhere://")
     assert (code, len(err.splitlines())) == (2, 1)
     # As where workers do not find the files under the same paths.
-    monkeypatch.setattr(cluster, "whole", lambda path: "/nowhere" / path)
+    monkeypatch.setattr(cluster, "absolute_path", lambda path: "/nowhere" / path)
     code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", address(client))
     assert (code, len(err.splitlines())) == (2, 1)
     assert "same paths" in err
