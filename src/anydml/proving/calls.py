@@ -103,7 +103,8 @@ class Call:
         if any(term is not None and term.shape == () for term in lists):
             return False
         if self.operator == "Slice" and any(
-            end in OPEN_ENDS and step < 0 for end, step in zip(self.numbers_of(2) or (), self.numbers_of(4) or (), strict=False)
+            end in OPEN_ENDS and step < 0
+            for end, step in zip(self.numbers_of(2) or (), self.numbers_of(4) or (), strict=False)
         ):
             return False
         return all(attribute.i in (0, 1) for name, attribute in self._attributes.items() if name in FLAGS)
