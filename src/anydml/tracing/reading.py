@@ -61,14 +61,14 @@ _Read = tuple[frozenset[str], tuple[str, ...], str | None, frozenset[int], froze
 _SEEN: dict[int, tuple[types.CodeType, _Read]] = {}
 """Results of `_named` by the identity of their code, since hashing code would take long."""
 
-MOST_CODES_READ = 4096
+MAX_CODES_READ = 4096
 
 
 def _named(code: types.CodeType) -> _Read:
     known = _SEEN.get(id(code))
     if known is not None:
         return known[1]
-    if len(_SEEN) >= MOST_CODES_READ:
+    if len(_SEEN) >= MAX_CODES_READ:
         _SEEN.clear()
     names = _names_in(code)
     # The code is kept, so that no other one gets its identity.

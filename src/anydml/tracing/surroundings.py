@@ -34,10 +34,10 @@ from anydml.tracing.sorts import (
 )
 from anydml.tracing.writing import is_only_written
 
-MOST_VISITED = 2000
+MAX_VISITED = 2000
 """Maximum number of objects that are visited."""
 
-MOST_BYTES = 1024
+MAX_BYTES = 1024
 """Maximum number of bytes of an array that are compared."""
 
 
@@ -134,8 +134,8 @@ class Surroundings:
             self.unsteady, self.is_doubted = what, True
 
     def _visit_all(self) -> None:
-        while len(self.objects) < MOST_VISITED:
-            while self._waiting and len(self.objects) < MOST_VISITED:
+        while len(self.objects) < MAX_VISITED:
+            while self._waiting and len(self.objects) < MAX_VISITED:
                 each, label = self._waiting.pop()
                 sort = sort_of(type(each))
                 if id(each) in self.objects:
@@ -169,7 +169,7 @@ class Surroundings:
             visit(self, each, label)
 
     def _visit_array(self, each: Any, label: str) -> None:
-        if each.nbytes <= MOST_BYTES:
+        if each.nbytes <= MAX_BYTES:
             self.remembered.note_content(each.tobytes, label)
         if type(each) is not np.ndarray:
             self._visit_object(each, label)
