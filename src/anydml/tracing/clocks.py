@@ -56,25 +56,25 @@ def _reading(function: Any) -> str | None:
     return None
 
 
-def differs_by_time(each: Any) -> bool:
+def differs_by_time(value: Any) -> bool:
     """Whether an object is a function or class whose results may differ in every call."""
-    kind = type(each)
+    kind = type(value)
     if kind in (types.BuiltinFunctionType, types.FunctionType, types.MethodType):
-        return each in _DIFFERING or _reading(each) is not None
-    return isinstance(each, (random.SystemRandom, pathlib.Path)) or (
-        kind is type and issubclass(each, (random.SystemRandom, pathlib.Path, datetime.date))
+        return value in _DIFFERING or _reading(value) is not None
+    return isinstance(value, (random.SystemRandom, pathlib.Path)) or (
+        kind is type and issubclass(value, (random.SystemRandom, pathlib.Path, datetime.date))
     )
 
 
-def differs_by_process(each: Any) -> bool:
+def differs_by_process(value: Any) -> bool:
     """Whether an object is a function whose results differ by process or thread, or by settings of these."""
-    kind = type(each)
+    kind = type(value)
     if kind is types.FunctionType:
-        return each.__name__ == "get_worker_info" or each in _SETTINGS
-    if kind is types.BuiltinFunctionType and each in _SETTINGS:
+        return value.__name__ == "get_worker_info" or value in _SETTINGS
+    if kind is types.BuiltinFunctionType and value in _SETTINGS:
         return True
     torch = sys.modules.get("torch")
-    return kind is types.BuiltinFunctionType and torch is not None and each in _settings_of(torch)
+    return kind is types.BuiltinFunctionType and torch is not None and value in _settings_of(torch)
 
 
 _SETTINGS = {os.getpid, os.getcwd, threading.get_ident, threading.get_native_id, threading.active_count}

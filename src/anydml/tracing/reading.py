@@ -65,9 +65,9 @@ MAX_CODES_READ = 4096
 
 
 def _named(code: types.CodeType) -> _Read:
-    known = _SEEN.get(id(code))
-    if known is not None:
-        return known[1]
+    cached = _SEEN.get(id(code))
+    if cached is not None:
+        return cached[1]
     if len(_SEEN) >= MAX_CODES_READ:
         _SEEN.clear()
     names = _names_in(code)
@@ -77,10 +77,10 @@ def _named(code: types.CodeType) -> _Read:
 
 
 def _names_in(code: types.CodeType) -> _Read:
-    inner = [_named(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    names = {*code.co_names, *(name for each in inner for name in each[0])}
+    inner = [_named(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    names = {*code.co_names, *(name for read in inner for name in read[0])}
     if reads_by_text(code.co_names):
-        names |= {part for each in _texts(code) for part in (each, *each.split("."))}
+        names |= {part for text in _texts(code) for part in (text, *text.split("."))}
         if _computes_names(code):
             names.add(ANY)
     # Every other byte is an instruction, or a cache's.
@@ -88,23 +88,23 @@ def _names_in(code: types.CodeType) -> _Read:
     if _MATCHING in used:
         # A pattern of a class reads attributes, some of which the class names.
         names.add(ANY)
-    imported = {name for each in inner for name in each[1]}
+    imported = {name for read in inner for name in read[1]}
     if _IMPORTING in used:
         imported |= {step.argval for step in dis.get_instructions(code) if step.opcode == _IMPORTING}
-    unsteady = next((each[2] for each in inner if each[2]), None)
+    unsteady = next((read[2] for read in inner if read[2]), None)
     if not _SEEDED.isdisjoint(code.co_names):
         unsteady = next(_unseeded(code), unsteady)
     if not _RUN.isdisjoint(code.co_names):
         unsteady = next((step.argval for step in _steps(code) if _is_run(step)), unsteady)
     if "datetime64" in code.co_names and not {"now", "today"}.isdisjoint(_texts(code)):
         unsteady = "numpy.datetime64"
-    asked = frozenset(_asked_in(code, used)).union(*[each[4] for each in inner])
-    return frozenset(names), tuple(imported), unsteady, used.union(*[each[3] for each in inner]), asked
+    asked_names = frozenset(_asked_in(code, used)).union(*[read[4] for read in inner])
+    return frozenset(names), tuple(imported), unsteady, used.union(*[read[3] for read in inner]), asked_names
 
 
 def _asked_in(code: types.CodeType, used: frozenset[int]) -> Iterator[str]:
     if reads_by_text(code.co_names):
-        yield from (each for each in _texts(code) if each.isidentifier())
+        yield from (text for text in _texts(code) if text.isidentifier())
     is_handling = _HANDLING in used and _LEAVING not in used
     if is_handling or not _MISSING.isdisjoint(code.co_names):
         yield from code.co_names
@@ -134,20 +134,20 @@ _IMPORTING, _MATCHING = dis.opmap["IMPORT_NAME"], dis.opmap["MATCH_CLASS"]
 def _computes_names(code: types.CodeType) -> bool:
     """Whether code calls `getattr` or `hasattr` with other names than texts in it."""
     steps = _steps(code)
-    asked = sum(step.argval in ("getattr", "hasattr") for step in steps)
+    queries = sum(step.argval in ("getattr", "hasattr") for step in steps)
     calls = [(k, step.arg) for k, step in enumerate(steps) if step.opname == "CALL" and step.arg in (2, 3)]
     # The name is the second argument, before a default that is one instruction.
     name_steps = [steps[k - (arg or 0) + 1] for k, arg in calls]
-    return asked > sum(each.opname.startswith("LOAD_CONST") and type(each.argval) is str for each in name_steps)
+    return queries > sum(step.opname.startswith("LOAD_CONST") and type(step.argval) is str for step in name_steps)
 
 
 def _steps(code: types.CodeType) -> list[dis.Instruction]:
     """Return the instructions of code, without those that only prepare calls."""
-    return [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
+    return [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
 
 
 def _texts(code: types.CodeType) -> list[str]:
-    return [each for each in code.co_consts if isinstance(each, str)]
+    return [constant for constant in code.co_consts if isinstance(constant, str)]
 
 
 def _unseeded(code: types.CodeType) -> Iterator[str]:
@@ -173,5 +173,5 @@ def _calls_with_a_constant(steps: list[dis.Instruction]) -> bool:
     constant, *others = steps
     is_constant = constant.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT")) and constant.argval is not None
     # A keyword's name is an instruction of its own.
-    calls = [each for each in others if each.opname not in ("KW_NAMES", "LOAD_CONST")][:1]
+    calls = [step for step in others if step.opname not in ("KW_NAMES", "LOAD_CONST")][:1]
     return is_constant and any(call.opname in ("CALL", "CALL_KW") and call.arg == 1 for call in calls)

@@ -27,20 +27,20 @@ MAKERS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG6
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.dtype, np.generic)
 
 
-def is_maker(each: Any, name: str) -> bool:
+def is_maker(value: Any, name: str) -> bool:
     """Whether an object makes generators of random numbers, under a name that code does not show.
 
     Args:
-        each: the object.
+        value: the object.
         name: what code calls it.
     """
     if name.rpartition(".")[2] in MAKERS:
         return False
     numpys = sys.modules.get("numpy.random")
-    if isinstance(each, type):
+    if isinstance(value, type):
         kinds = () if numpys is None else (numpys.RandomState, numpys.BitGenerator, numpys.SeedSequence)
-        return issubclass(each, (random.Random, *kinds))
-    return numpys is not None and each is numpys.default_rng
+        return issubclass(value, (random.Random, *kinds))
+    return numpys is not None and value is numpys.default_rng
 
 
 def sort_of(kind: type) -> str:
@@ -96,7 +96,7 @@ def _is_opaque(kind: type) -> bool:
         return False
     if package in sys.stdlib_module_names:
         return not issubclass(kind, BaseException)
-    return any(type(each) in _COMPILED for name, each in vars(kind).items() if name not in _OF_ALL)
+    return any(type(base) in _COMPILED for name, base in vars(kind).items() if name not in _OF_ALL)
 
 
 _COMPILED = (types.MethodDescriptorType, types.GetSetDescriptorType)
@@ -130,21 +130,23 @@ _UNSTEADY = (contextvars.ContextVar, threading.local, weakref.ref)
 _PARTS = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget")
 
 
-def parts_of(each: Any) -> list[Any]:
+def parts_of(wrapper: Any) -> list[Any]:
     """Return what a wrapper, such as a method, is made of."""
-    return [part for name in _PARTS if (part := getattr(each, name, None)) is not None]
+    return [part for name in _PARTS if (part := getattr(wrapper, name, None)) is not None]
 
 
 def classes_of(kind: type) -> list[type]:
     """Return a class and its bases, except those of libraries."""
-    return [each for each in kind.__mro__ if not is_of_a_library(each)]
+    return [base for base in kind.__mro__ if not is_of_a_library(base)]
 
 
 def called_by_syntax(kind: type, is_new: bool) -> list[Any]:
     """Return the methods that calls, operators, `len` and so on use of objects of a class, or of new ones."""
     others = _OF_TEXT if is_new else _OF_TEXT | _OF_NEW
-    methods = [(name, each) for name, each in vars(kind).items() if type(each) in (types.FunctionType, staticmethod)]
-    return [each for name, each in methods if name.startswith("__") and name not in others]
+    methods = [
+        (name, method) for name, method in vars(kind).items() if type(method) in (types.FunctionType, staticmethod)
+    ]
+    return [method for name, method in methods if name.startswith("__") and name not in others]
 
 
 _OF_NEW = {"__init__", "__new__", "__post_init__"}
@@ -152,19 +154,19 @@ _OF_TEXT = {"__del__", "__repr__", "__str__", "__reduce__"}
 """Methods of which results seldom depend."""
 
 
-def is_of_a_library(each: Any) -> bool:
+def is_of_a_library(value: Any) -> bool:
     """Whether a function, class or module is of a library, whose code is not searched."""
-    if isinstance(each, type) and each.__module__ == "builtins":
+    if isinstance(value, type) and value.__module__ == "builtins":
         # Classes that code without a module defines have this module, too.
-        return not each.__flags__ & _DEFINED_LATER
-    return package_of(each) in _LIBRARIES
+        return not value.__flags__ & _DEFINED_LATER
+    return package_of(value) in _LIBRARIES
 
 
 _DEFINED_LATER = 1 << 9
 """Flag of classes that are not part of the interpreter's memory (Py_TPFLAGS_HEAPTYPE)."""
 
 
-def package_of(each: Any) -> str:
+def package_of(value: Any) -> str:
     """Return the name of the package that has a function or class, or a module."""
-    name = each.__name__ if isinstance(each, types.ModuleType) else getattr(each, "__module__", None)
+    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
     return str(name or "").partition(".")[0]
