@@ -43,7 +43,7 @@ GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
 """Seconds per byte, where everything is read, moved and written once by long requests; short elements add to it."""
 
 
-def chosen(group: MoveGroup, max_bytes: int) -> Cut | None:
+def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
     """Return the best cut of a group into blocks of at most `most` bytes; None if no cut fits.
 
     The search ends early at a cut that is hardly slower than one pass over all bytes, or where blocks have very many
