@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -26,7 +27,6 @@ MODULES = [each.stem for each in sorted(CORE.glob("*.py")) if each.with_suffix("
 MODULES.sort(key="moving".__ne__)  # takes longest, and so begins first
 RULES = "build/rules.pyx"
 """Made of the operators' texts."""
-HEADERS = sorted(map(str, CORE.glob("*.h")))
 PLAIN = sorted(each for each in Path("src/anydml").rglob("*.pxd") if each.parent != CORE)
 """Modules that also run uncompiled, as Python."""
 
@@ -50,6 +50,17 @@ LANGUAGE = {"language_level": 3, "annotation_typing": False}
 DIRECTIVES = {"language_level": 3, "cdivision": True, "infer_types": True} | dict.fromkeys(
     ("boundscheck", "wraparound", "initializedcheck"), False
 )
+
+
+def headers_of(*sources: Path) -> set[Path]:
+    """The headers of the core that C files include, and those that these include."""
+    headers = set[Path]()
+    while sources:
+        texts = [source.read_text(encoding="utf-8") for source in sources]
+        names = {name for text in texts for name in re.findall('^ *# *include "(.+)"', text, re.M)}
+        sources = tuple({path for name in names if (path := CORE / name).exists()} - headers)
+        headers.update(sources)
+    return headers
 
 
 class Build(build_ext):
@@ -104,7 +115,7 @@ class Build(build_ext):
             directives = DIRECTIVES if ".core." in ext.name else LANGUAGE
             (ext.sources,) = (each.sources for each in self.cythonize([ext], compiler_directives=directives))
         made = Path(self.get_ext_fullpath(ext.name))
-        if self.force or newer_group([*ext.sources, *ext.depends], made):
+        if self.force or newer_group([*ext.sources, *headers_of(*map(Path, ext.sources))], made):
             made.parent.mkdir(parents=True, exist_ok=True)
             begin = monotonic()
             subprocess.run([*self.compile, *ext.sources, "-o", str(made), *self.link], check=True)
@@ -120,8 +131,8 @@ class Build(build_ext):
         return outfile, copied[1]
 
 
-EXTENSIONS = [Extension(f"anydml.core.{name}", [str(CORE / f"{name}.py")], depends=HEADERS) for name in MODULES]
-EXTENSIONS.append(Extension("anydml.core.rules", [RULES], depends=HEADERS))
+EXTENSIONS = [Extension(f"anydml.core.{name}", [str(CORE / f"{name}.py")]) for name in MODULES]
+EXTENSIONS.append(Extension("anydml.core.rules", [RULES]))
 EXTENSIONS += [
     Extension(".".join(each.relative_to("src").with_suffix("").parts), [str(each.with_suffix(".py"))]) for each in PLAIN
 ]

@@ -4,8 +4,11 @@ import importlib.util
 import json
 import os
 import re
+import runpy
+import shutil
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 from documents import ROOT
@@ -101,3 +104,19 @@ def test_the_page_of_a_package_index_has_no_paths():
         else:
             kind = "raw" if is_picture else "blob"
             assert address == f"https://github.com/anydml/anydml/{kind}/v{dml.__version__}/{link}"
+
+
+@pytest.mark.parametrize("header", ["kernels.h", "pool.h", "ranges.h", "pages.h"])
+def test_modules_depend_on_the_headers_that_a_compiler_includes(tmp_path, monkeypatch, header):
+    if not (compiler := shutil.which("cc")):
+        pytest.skip("no C compiler")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    core = "src/anydml/core"
+    source = tmp_path / "module.c"
+    source.write_text(f'#include <stdint.h>\n#include "Python.h"\n  # include "{header}"\n', encoding="utf-8")
+    includes = [f"-I{folder}" for folder in (core, sysconfig.get_path("include"))]
+    rule = subprocess.run([compiler, "-M", *includes, source], check=True, capture_output=True, text=True).stdout
+    expected = {word for word in rule.split() if word.startswith(core)}
+    assert {path.as_posix() for path in runpy.run_path("setup.py")["headers_of"](source)} == expected
+    assert f"{core}/{header}" in expected
