@@ -305,3 +305,29 @@ def test_quiet_commands_print_nothing_where_there_is_nothing_wrong(ran):
     code, out, _ = ran("check", example, "-q", "--feature-level", "1_0")
     assert code == 1
     assert "there is no such operator at DML_FEATURE_LEVEL_1_0" in out
+
+
+ONE_VALUE = [
+    (name, option)
+    for name, command in COMMANDS.items()
+    for option in command.params
+    if isinstance(option, click.Option) and not (option.is_flag or option.multiple or option.count)
+    if option.name != "output_option"
+]
+
+
+@pytest.mark.parametrize("name, option", ONE_VALUE, ids=lambda value: getattr(value, "name", value))
+def test_no_value_of_an_option_is_ignored(name, option):
+    values = [f"{spelling}=1" if spelling.startswith("--") else f"{spelling}1" for spelling in option.opts] * 2
+    message = f"{max(option.opts, key=len)} is given {len(values)} times, but takes one value"
+    with click.Context(anydml) as parent, pytest.raises(click.UsageError, match=message):
+        COMMANDS[name].make_context(name, [*values, ".", "out"], parent=parent)
+
+
+def test_options_of_several_values_may_be_given_again():
+    arguments = ["--drop=a", "--drop", "b", "-q", "-q", ".", "out"]
+    with (
+        click.Context(anydml) as parent,
+        COMMANDS["reshard"].make_context("reshard", arguments, parent=parent) as context,
+    ):
+        assert ("a", "b") in context.params.values()

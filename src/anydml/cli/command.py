@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -33,8 +34,20 @@ class Command(click.Command):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments; what -o names becomes the last one."""
-        return super().parse_args(ctx, self._with_output_last(ctx, args) if self._name_of_output else args)
+        """Parse arguments; what -o names becomes the last one.
+
+        Raises:
+            UsageError: an option that has one value is given twice, of which click would ignore the first.
+        """
+        words = self._with_output_last(ctx, args) if self._name_of_output else args
+        if not ctx.resilient_parsing:
+            _, _, parameters = self.make_parser(ctx).parse_args([*words])
+            for option, count in Counter(parameters).items():
+                if count > 1 and _has_one_value(option):
+                    commas = ", of items between commas" if ",…" in (option.metavar or "") else ""
+                    name = max(option.opts, key=len)
+                    raise click.UsageError(f"{name} is given {count} times, but takes one value{commas}", ctx)
+        return super().parse_args(ctx, words)
 
     def _with_output_last(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
         others, outputs = list[str](), list[str]()
@@ -64,6 +77,10 @@ class Command(click.Command):
         if len(outputs) > 1:
             raise click.UsageError(f"-o is given {len(outputs)} times, but one {self._name_of_output} is written", ctx)
         return [*others, *(() if "--" in others or not outputs else ["--"]), *outputs]
+
+
+def _has_one_value(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Option) and not (parameter.is_flag or parameter.multiple or parameter.count)
 
 
 class Group(click.Group):
