@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from functools import cache, partial, update_wrapper
-from types import CodeType, FunctionType
+from functools import partial, update_wrapper
+from types import FunctionType
 from typing import Any
 
 from numpy import ndarray
@@ -22,13 +22,33 @@ def native(*_: Any) -> Any:
 is_ready = is_native
 
 
-@cache
-def _code(count: int) -> CodeType:
-    """Return the code of a function of so many arguments, which are passed one by one: that is fastest."""
-    names = ", ".join(["x", *[f"a{k}" for k in range(1, count)]])
-    found = f"native({names}) if type(x) is ndarray or is_ready(x) else None"
-    body: Any = eval(f"lambda {names}: general({names}) if (found := {found}) is None else found")
-    return body.__code__  # type: ignore[no-any-return]
+def _of_two(x: Any, out: Any) -> Any:
+    result = native(x, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, out) if result is None else result
+
+
+def _of_three(x: Any, a: Any, out: Any) -> Any:
+    result = native(x, a, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, out) if result is None else result
+
+
+def _of_four(x: Any, a: Any, b: Any, out: Any) -> Any:
+    result = native(x, a, b, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, b, out) if result is None else result
+
+
+def _of_five(x: Any, a: Any, b: Any, c: Any, out: Any) -> Any:
+    result = native(x, a, b, c, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, b, c, out) if result is None else result
+
+
+def _of_six(x: Any, a: Any, b: Any, c: Any, d: Any, out: Any) -> Any:
+    result = native(x, a, b, c, d, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, b, c, d, out) if result is None else result
+
+
+_BODIES = {body.__code__.co_argcount: body.__code__ for body in (_of_two, _of_three, _of_four, _of_five, _of_six)}
+"""Code by number of arguments, which are passed one by one: that is fastest."""
 
 
 def derived(function: Function) -> Callable[..., Any]:
@@ -36,7 +56,7 @@ def derived(function: Function) -> Callable[..., Any]:
     stub: Any = function.stub
     code = stub.__code__
     count = code.co_argcount + code.co_kwonlyargcount
-    body = _code(count).replace(
+    body = _BODIES[count].replace(
         co_name=stub.__name__,
         co_qualname=stub.__name__,
         co_argcount=code.co_argcount,
