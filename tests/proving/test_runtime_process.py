@@ -59,3 +59,35 @@ def test_a_proof_says_which_model_ended_it(monkeypatch):
     first = prove(NEG, RELU)
     assert (first.verdict, first.run.note) == ("undecided", f"ONNX Runtime refuses A: {said}")
     assert any(f"    ONNX Runtime refuses A: {said} where " in line for line in lines(first))
+
+
+def test_an_interruption_ends_what_computes_on(monkeypatch):
+    monkeypatch.setattr(runtime_process, "START", "import time; time.sleep(30)")
+    with pytest.raises(KeyboardInterrupt), Runtime([(RELU, None)]) as runtime:
+        process = runtime._start()
+        raise KeyboardInterrupt
+    assert process.returncode not in (None, 0)
+
+
+@pytest.mark.parametrize("executable", [None, "", "/nothing here"])
+def test_a_proof_without_an_interpreter_says_so(monkeypatch, executable):
+    monkeypatch.setattr(sys, "executable", executable)
+    proof = prove(RELU, NEG)
+    assert proof.verdict == "undecided"
+    assert proof.run.note.startswith("A is not run: ")
+    assert str(executable or "sys.executable") in proof.run.note
+
+
+def test_an_application_is_not_started_again(monkeypatch):
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert "sys.executable" in prove(RELU, NEG).run.note
+
+
+@pytest.mark.parametrize("sizes", ["100000,100000,100000,1000", f"{2**62},4", f"{2**63 - 1}"])
+def test_inputs_that_no_memory_holds_are_not_run(sizes):
+    one, other = (
+        parser.parse_model(f"{HEADER} g (float[{sizes}] x) => (float[{sizes}] y) {{ y = {operator} (x) }}")
+        for operator in ("Relu", "Neg")
+    )
+    proof = prove(one, other)
+    assert (proof.verdict, proof.run.note[:14]) == ("undecided", "A is not run: ")

@@ -70,9 +70,10 @@ def compare_runs(
             try:
                 inputs = random_inputs(first, sizes, number)
                 expected, again = (runtime.run(0, inputs) for _ in range(2))
-            except (RefusedError, ModelError) as error:
+            except (RefusedError, ModelError, MemoryError) as error:
                 # Whatever the reason is, these sizes are not the model's.
-                refused = RunComparison(sizes, {}, "", 0, f"ONNX Runtime refuses A: {str(error)[:MAX_REASON]}")
+                what = "ONNX Runtime refuses A" if isinstance(error, RefusedError) else "A is not run"
+                refused = RunComparison(sizes, {}, "", 0, f"{what}: {str(error)[:MAX_REASON]}")
                 continue
             try:
                 results = runtime.run(1, inputs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +18,9 @@ from anydml.proving.names import unnamed_size
 
 FIRST_SIZE = 3
 """Value of the first symbolic size; others are larger by one each."""
+
+MAX_ELEMENTS = sys.maxsize // 8
+"""Number of elements of the largest array of 64-bit numbers."""
 
 LARGEST_ERROR = 1 << 10
 """Largest allowed error of sums in another order, in units in the last place of a result's largest number."""
@@ -70,7 +75,12 @@ def error_of(first: Any, second: Any) -> float:
 
 
 def random_inputs(model: ModelProto, sizes: Mapping[str, int] | None = None, seed: int = 0) -> dict[str, Any]:
-    """Return random inputs for a model; integers are 0 or 1, which are indices in any table."""
+    """Return random inputs for a model; integers are 0 or 1, which are indices in any table.
+
+    Raises:
+        ModelError: an input has no shape or no type, or too many elements for an array.
+        MemoryError: an input does not fit into memory.
+    """
     random, known_sizes = np.random.default_rng(seed), dict(sizes or {})
     defaults = {tensor.name for tensor in model.graph.initializer}
     return {value.name: _input(value, random, known_sizes) for value in model.graph.input if value.name not in defaults}
@@ -87,6 +97,8 @@ def _input(value: ValueInfoProto, random: np.random.Generator, known_sizes: dict
         else known_sizes.setdefault(size or unnamed_size(value.name, axis), FIRST_SIZE + len(known_sizes))
         for axis, size in enumerate(sizes)
     ]
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise ModelError(f"input {show(value.name)} has too many elements for an array: {math.prod(shape)}")
     if dtype.hasobject:
         return np.full(shape, "a", dtype)
     if dtype.kind in "iub":

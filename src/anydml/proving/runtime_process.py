@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from onnx import ModelProto
 
+from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.onnx.checks import reason, serialize
 from anydml.proving.constants import with_data
@@ -51,6 +52,9 @@ class Runtime:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if self._process is not None:
+            # It computes on where this process was interrupted.
+            self._process.kill()
         self._end()
 
     def run(self, number: int, inputs: Mapping[str, Any]) -> list[Any]:
@@ -62,10 +66,10 @@ class Runtime:
 
         Raises:
             RefusedError: the model or the inputs are refused, or the process ended.
-            ModelError: a model is too large to be sent.
+            ModelError: a model is too large to be sent, or no process can be started.
         """
+        process = self._start()
         try:
-            process = self._start()
             assert process.stdin is not None, "it is a pipe"
             assert process.stdout is not None, "it is a pipe"
             pickle.dump((number, dict(inputs)), process.stdin)
@@ -81,12 +85,19 @@ class Runtime:
     def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             models = [(serialize(model), folder) for model, folder in self._sources]
+            if not sys.executable or getattr(sys, "frozen", False):
+                # An application's own executable would start the application again.
+                raise ModelError("models are run by a Python interpreter, and sys.executable names none")
             # -P, because the current folder must not be searched for modules.
             command, pipe = [sys.executable, "-P", "-c", START], subprocess.PIPE
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+            try:
+                self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+            except OSError as error:
+                raise ModelError(f"{sys.executable}, which would run models, is not started: {reason(error)}") from None
             assert self._process.stdin is not None, "it is a pipe"
-            pickle.dump(sys.path, self._process.stdin)
-            pickle.dump(models, self._process.stdin)
+            with contextlib.suppress(OSError):  # of a process that has ended, which is seen when it does not answer
+                pickle.dump(sys.path, self._process.stdin)
+                pickle.dump(models, self._process.stdin)
         return self._process
 
     def _end(self) -> str:
@@ -97,7 +108,7 @@ class Runtime:
         with contextlib.suppress(OSError):
             # What was not sent cannot be, once it has ended.
             process.communicate()
-        code = process.returncode
+        code = process.wait()
         return f"its process ended by {signal.Signals(-code).name}" if code < 0 else f"its process ended with {code}"
 
 

@@ -7,6 +7,7 @@ so find equal what terms, whose nodes stand in another order, do not (see `anydm
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -48,7 +49,7 @@ def fingerprints_of(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dic
     with np.errstate(over="ignore"):
         for term in with_ancestors(outputs):
             if term.shape is not None and (sizes := batch.inner(term.shape)) is not None:
-                marks_left -= int(np.prod(sizes, dtype=np.int64))
+                marks_left -= math.prod(sizes)
             if marks_left < 0:
                 raise NoFingerprintError("there are too many elements")
             marks_of[term.number] = _marks(term, marks_of, batch, is_real)
