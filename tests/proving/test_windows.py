@@ -64,11 +64,11 @@ def test_valid_is_without_padding(operator):
     assert prove(_model(operator, valid), _model(operator, "pads = [0,0,0,1]"), runs=False).verdict == "undecided"
 
 
-def _row(operator, size, **attributes):
+def _row(operator, size, kernel=3, **attributes):
     """A model of one node along rows of 7 elements, or of a size with a name."""
     is_pool = operator.endswith("Pool")
-    weights = numpy_helper.from_array(np.arange(48, dtype=np.float32).reshape(4, 4, 3) % 11, "w")
-    node = helper.make_node(operator, ["x"] if is_pool else ["x", "w"], ["y"], kernel_shape=[3], **attributes)
+    weights = numpy_helper.from_array(np.arange(16 * kernel, dtype=np.float32).reshape(4, 4, kernel) % 11, "w")
+    node = helper.make_node(operator, ["x"] if is_pool else ["x", "w"], ["y"], kernel_shape=[kernel], **attributes)
     values = [helper.make_tensor_value_info("x", 1, [2, 4, size]), helper.make_tensor_value_info("y", 1, [2, 4, None])]
     graph = helper.make_graph([node], "g", values[:1], values[1:], [] if is_pool else [weights])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
@@ -96,3 +96,14 @@ def test_padding_that_is_proved_equal_is_so_on_onnx_runtime(operator, mode, size
         # Where kernels have gaps, runtimes do not agree; where strides do, all sizes would have to be known.
         is_known = gap == 1 and operator != "ConvTranspose" and (size == 7 or strides == 1)
         assert proved == (mode == "VALID" or is_known)
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("operator", NODES)
+def test_padding_below_0_is_not_taken_for_none(operator, mode):
+    for size, kernel, step in ((7, 1, 2), (6, 1, 2), (3, 1, 3), (6, 1, 4), (7, 2, 4), (5, 2, 5)):
+        attributes = {"kernel": kernel, "strides": [step]}
+        needed = (-(-size // step) - 1) * step + kernel - size
+        first, second = (_row(operator, size, **attributes, **how) for how in ({"auto_pad": mode}, {"pads": [0, 0]}))
+        is_equal = operator != "ConvTranspose" and needed == 0
+        assert prove(first, second, runs=False).verdict == ("proved" if is_equal else "undecided"), (size, kernel, step)

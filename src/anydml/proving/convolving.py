@@ -60,9 +60,13 @@ def padded(call: Call) -> Call:
 
 
 def _same(size: Size, reach: int, step: int) -> int | None:
-    """Return how much is padded so that a size is divided by the step, rounded up; None if the size decides it."""
+    """Return how much is padded so that a size is divided by the step, rounded up.
+
+    None if the size decides it, or it is below 0, which runtimes refuse, take for 0, or read from another place.
+    """
     if isinstance(size, int):
-        return max(0, (-(-size // step) - 1) * step + reach - size)
+        count = (-(-size // step) - 1) * step + reach - size
+        return count if count >= 0 else None
     return reach - 1 if step == 1 else None
 
 
