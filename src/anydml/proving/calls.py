@@ -31,7 +31,10 @@ LISTS: Mapping[str, Sequence[int]] = {
     "CenterCropPad": (1,), "ConstantOfShape": (0,), "Expand": (1,), "Pad": (1, 3), "Reduce": (1,), "Reshape": (1,),
     "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,),
 }  # fmt: skip
-"""Inputs by number that runtimes refuse if they have no dimension; onnx's evaluator takes them for lists of one."""
+"""Inputs by number that must have a dimension: onnx's evaluator takes others for lists of one, as few runtimes do."""
+
+SCALARS: Mapping[str, Sequence[int]] = {"Dropout": (1, 2)}
+"""Inputs by number that must have no dimension; onnx's evaluator takes others, too."""
 
 OTHER_DEFAULTS = frozenset((("Clip", 6), ("Selu", 1)))
 """Versions of element-wise operators whose defaults are not those of later versions."""
@@ -95,12 +98,16 @@ class Call:
     def is_defined(self) -> bool:
         """Whether runtimes agree on what it does.
 
-        Flags are 0 or 1, lists of sizes and axes have a dimension, and no Slice ends backwards at a large number.
+        Flags are 0 or 1, lists of sizes and axes have a dimension, scalars have none, and no Slice ends backwards at a
+        large number.
         """
         if self.domain:
             return True
         lists = [self.term(k) for k in LISTS.get("Reduce" if self.operator.startswith("Reduce") else self.operator, ())]
+        scalars = [self.term(k) for k in SCALARS.get(self.operator, ())]
         if any(term is not None and term.shape == () for term in lists):
+            return False
+        if any(term is not None and term.shape != () for term in scalars):
             return False
         if self.operator == "Slice" and any(
             end in OPEN_ENDS and step < 0

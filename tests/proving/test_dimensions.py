@@ -1,0 +1,62 @@
+"""Inputs that must have a dimension, or none: what runtimes may refuse is not proved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from anydml.proving import prove
+from anydml.proving.calls import LISTS, SCALARS
+from anydml.proving.running import are_equal, run
+
+NODES = {
+    ("CenterCropPad", 1): ("CenterCropPad <axes = [0]> (x, k)", "int64", 4),
+    ("ConstantOfShape", 0): ("ConstantOfShape (k)", "int64", 4),
+    ("Dropout", 1): ("Dropout (x, k)", "float", 0.5),
+    ("Dropout", 2): ("Dropout (x, , k)", "bool", 0),
+    ("Expand", 1): ("Expand (x, k)", "int64", 4),
+    ("Pad", 3): ("Pad (x, pads, , k)", "int64", 0),
+    ("Reduce", 1): ("ReduceSum <keepdims = 1> (x, k)", "int64", 0),
+    ("Reshape", 1): ("Reshape (x, k)", "int64", 4),
+    ("Slice", 1): ("Slice (x, k, four)", "int64", 0),
+    ("Slice", 2): ("Slice (x, zero, k)", "int64", 4),
+    ("Slice", 3): ("Slice (x, zero, four, k)", "int64", 0),
+    ("Slice", 4): ("Slice (x, zero, four, , k)", "int64", 1),
+    ("Split", 1): ("Split (x, k)", "int64", 4),
+    ("Squeeze", 1): ("Squeeze (z, k)", "int64", 0),
+    ("Tile", 1): ("Tile (x, k)", "int64", 1),
+}
+"""A node of each input of the tables, its dtype and its element; but for pads of Pad, of which there are at least 2."""
+
+TAKEN = "CenterCropPad", "Expand"
+"""Operators whose lists may be without a dimension on ONNX Runtime."""
+
+
+def _model(node, dtype, element, dims):
+    return parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["": 18]> g (float[4] x) => (float[M] y)
+        <{dtype}{dims} k = {{{element}}}, int64[2] pads = {{0, 0}}, int64[1] zero = {{0}}, int64[1] four = {{4}}>
+        {{ z = Unsqueeze (x, zero) y = {node} }}"""
+    )
+
+
+def test_every_input_of_the_tables_is_tried():
+    table = {(name, k) for inputs in (LISTS, SCALARS) for name, numbers in inputs.items() for k in numbers}
+    assert table - NODES.keys() == {("Pad", 1)}
+
+
+@pytest.mark.parametrize(("name", "k"), NODES)
+def test_an_input_with_another_rank_is_not_proved(name, k):
+    node, dtype, element = NODES[name, k]
+    ranks = ("[1]", "") if name in LISTS else ("", "[1]")
+    right, wrong = (_model(node, dtype, element, dims) for dims in ranks)
+    assert prove(right, right, runs=False).verdict == "proved"
+    assert prove(right, wrong, runs=False).verdict == "undecided"
+    x = {"x": np.zeros(4, np.float32)}
+    run(right, x)
+    if name in TAKEN:
+        assert are_equal(run(wrong, x), run(right, x))
+        return
+    with pytest.raises(Exception, match=r"(?s).+"):  # ONNX Runtime raises errors of several types
+        run(wrong, x)
