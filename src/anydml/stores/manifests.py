@@ -117,35 +117,35 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         raise place.error("is a manifest without tensors")
     if files is not None and not isinstance(files, dict):
         raise (place / "files").error(f"is {show(files)}, where an object is expected")
-    for name, known in (files or {}).items():
-        if not isinstance(known, str) or not _SUM.fullmatch(known):
-            raise (place / "files" / name).error(f"is {show(known)}, where 64 digits are expected")
+    for name, checksum in (files or {}).items():
+        if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
+            raise (place / "files" / name).error(f"is {show(checksum)}, where 64 digits are expected")
     result = Manifest({}, {}, {key: str(value) for key, value in metadata.items()}, files)
-    for name, said in tensors.items():
+    for name, entry in tensors.items():
         tensor_place = place / "tensors" / name
-        if not isinstance(said, dict) or not {"dtype", "shape", "sha256"} <= {*said}:
+        if not isinstance(entry, dict) or not {"dtype", "shape", "sha256"} <= {*entry}:
             raise tensor_place.error("is not an object with dtype, shape and sha256")
-        dtype, shape, known = said["dtype"], said["shape"], said["sha256"]
+        dtype, shape, checksum = entry["dtype"], entry["shape"], entry["sha256"]
         kind = _dtype(dtype)
         if kind is None:
             raise (tensor_place / "dtype").error(f"is {show(dtype)}, but must be a dtype that this version knows")
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
             raise (tensor_place / "shape").error(f"is {show(shape)}, where sizes from 0 are expected")
-        if not isinstance(known, str) or not _SUM.fullmatch(known):
-            raise (tensor_place / "sha256").error(f"is {show(known)}, where 64 digits are expected")
+        if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
+            raise (tensor_place / "sha256").error(f"is {show(checksum)}, where 64 digits are expected")
         is_kept = is_of_blocks(kind)
         result.described[name] = (
             blocks_of(dtype, tuple(shape), tensor_place / "shape") if is_kept else (tuple(shape), kind)
         )
-        result.hashes[name] = known
+        result.hashes[name] = checksum
     return result
 
 
 def _dtype(text: Any) -> np.dtype[Any] | None:
     """A dtype by its name in NumPy or ml_dtypes."""
-    known = {str(dtype): dtype for dtype in DTYPES.values()} | {**DTYPES_OF_BLOCKS}
-    if not isinstance(text, str) or text in known:
-        return known.get(text) if isinstance(text, str) else None
+    dtypes = {str(dtype): dtype for dtype in DTYPES.values()} | {**DTYPES_OF_BLOCKS}
+    if not isinstance(text, str) or text in dtypes:
+        return dtypes.get(text) if isinstance(text, str) else None
     try:
         numpy_dtype: np.dtype[Any] = np.dtype(text)
     except (TypeError, ValueError, SyntaxError):

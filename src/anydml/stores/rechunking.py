@@ -241,10 +241,10 @@ def _slice(match: re.Match[str]) -> slice:
     return slice(*(None if part is None else int(part) for part in match.group("start", "stop", "step")))
 
 
-def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:
+def _axis(axis: int, rank: int, option: str, place: JsonPath) -> int:
     if not -rank <= axis < rank:
         raise BindingError(
-            f"rechunk: {place}: {what} names axis {axis}, but the array has {count_noun(rank, 'axis')}, from 0 on"
+            f"rechunk: {place}: {option} names axis {axis}, but the array has {count_noun(rank, 'axis')}, from 0 on"
         )
     return axis % rank
 

@@ -28,18 +28,18 @@ class Holders:
         self._all: list[_Holder] = []
 
     def add(
-        self, each: Any, mapping: Mapping[str, Any], classes: Sequence[type], label: str, is_noted: bool = True
+        self, value: Any, mapping: Mapping[str, Any], classes: Sequence[type], label: str, is_noted: bool = True
     ) -> None:
         """Add an object.
 
         Args:
-            each: the object.
+            value: the object.
             mapping: its attributes by name.
             classes: the classes whose attributes it has, too.
             label: its name in messages.
             is_noted: whether changes of its attributes are noticed.
         """
-        self._all.append(_Holder(each, mapping, classes, label, is_noted, set()))
+        self._all.append(_Holder(value, mapping, classes, label, is_noted, set()))
 
     def scan(self, names: set[str]) -> bool:
         """Note and add attributes with names that were not looked for before; return whether there were such names."""
@@ -61,32 +61,32 @@ class Holders:
         for holder in noted:
             is_answering = any("__getattr__" in vars(kind) for kind in holder.classes)
             wanted = names if is_answering else asked
-            if not isinstance(holder.each, type):
+            if not isinstance(holder.value, type):
                 self._remembered.note_names(holder.mapping, sorted(wanted - holder.mapping.keys()), holder.label)
             for kind in holder.classes if asked else ():
                 self._note_of_class(kind, sorted(asked - vars(kind).keys()), holder.label)
-        objects = [holder for holder in noted if holder.classes and not isinstance(holder.each, type)]
+        objects = [holder for holder in noted if holder.classes and not isinstance(holder.value, type)]
         if objects:
             labels = [holder.label for holder in objects]
-            self._remembered.note(partial(map, type, [holder.each for holder in objects]), "the class of ", labels)
+            self._remembered.note(partial(map, type, [holder.value for holder in objects]), "the class of ", labels)
 
     def _scan(self, holder: _Holder, names: set[str]) -> None:
         """Note and add the attributes of an object, or the variables of a module, with such names."""
         mapping, label = holder.mapping, holder.label
-        is_any = ANY in names and len(mapping) <= MAX_ITEMS and not isinstance(holder.each, types.ModuleType)
+        is_any = ANY in names and len(mapping) <= MAX_ITEMS and not isinstance(holder.value, types.ModuleType)
         reached = [*mapping] if is_any else [*(mapping.keys() & names)]
         if is_any and holder.is_noted:
-            self._remembered.note(partial(iter, ()), label, whole=mapping)
+            self._remembered.note(partial(iter, ()), label, container=mapping)
         self._waiting += [(mapping[name], f"{label}.{name}") for name in reached]
-        is_class = isinstance(holder.each, type)
+        is_class = isinstance(holder.value, type)
         for kind in holder.classes:
             attributes, of_class = vars(kind), []
             for name in attributes.keys() if is_any else attributes.keys() & names:
                 value = attributes[name]
                 if type(value) is types.MemberDescriptorType:
                     if not is_class:
-                        self._remembered.note(partial(_of_slot, value, holder.each), f"{label}.{name}")
-                        self._waiting += [(each, f"{label}.{name}") for each in _of_slot(value, holder.each)]
+                        self._remembered.note(partial(_of_slot, value, holder.value), f"{label}.{name}")
+                        self._waiting += [(content, f"{label}.{name}") for content in _of_slot(value, holder.value)]
                     continue
                 self._waiting.append((value, f"{label}.{name}"))
                 of_class.append(name)
@@ -108,7 +108,7 @@ class _Holder(NamedTuple):
         names: the names that were looked for.
     """
 
-    each: Any
+    value: Any
     mapping: Mapping[str, Any]
     classes: Sequence[type]
     label: str
@@ -116,5 +116,5 @@ class _Holder(NamedTuple):
     names: set[str]
 
 
-def _of_slot(slot: Any, each: Any) -> tuple[Any, ...]:
-    return (slot.__get__(each),) if hasattr(each, slot.__name__) else ()
+def _of_slot(slot: Any, value: Any) -> tuple[Any, ...]:
+    return (slot.__get__(value),) if hasattr(value, slot.__name__) else ()

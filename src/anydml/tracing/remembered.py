@@ -40,17 +40,19 @@ class Remembered:
                 remaining.append(entry._replace(read=read, expected=expected, names=names))
         self._entries = remaining
 
-    def note(self, read: partial[Any], label: str, names: Sequence[str] = (), whole: Any = None) -> None:
+    def note(self, read: partial[Any], label: str, names: Sequence[str] = (), container: Any = None) -> None:
         """Note what is there now.
 
         Args:
             read: returns it; of several things, maps names to them.
             label: its name, or what comes before its names.
             names: its names, if there are several things.
-            whole: a container that must keep its length.
+            container: what must keep its length.
         """
         expected = (*read(),)
-        self._entries.append(_Entry(read, expected, whole, 0 if whole is None else len(whole), label, names, is_))
+        self._entries.append(
+            _Entry(read, expected, container, 0 if container is None else len(container), label, names, is_)
+        )
 
     def note_names(self, mapping: Mapping[str, Any], names: Iterable[str], label: str) -> None:
         """Note the items of a mapping with some names, or that there are none; what was noted before is left out.
@@ -72,8 +74,8 @@ class Remembered:
             read: returns it.
             label: its name.
         """
-        each = partial(_content, read)
-        self._entries.append(_Entry(each, (*each(),), None, 0, label, (), eq))
+        content = partial(_content, read)
+        self._entries.append(_Entry(content, (*content(),), None, 0, label, (), eq))
 
 
 class _Entry(NamedTuple):
@@ -81,7 +83,7 @@ class _Entry(NamedTuple):
 
     read: partial[Any]
     expected: Sequence[Any]
-    whole: Any
+    container: Any
     length: int
     label: str
     names: Sequence[str]
@@ -89,9 +91,9 @@ class _Entry(NamedTuple):
 
     def changed(self) -> str:
         """Return the name of the first thing that differs; an empty text if none does."""
-        read, expected, whole, length, label, names, is_alike = self
+        read, expected, container, length, label, names, is_alike = self
         try:
-            if whole is None or len(whole) == length:
+            if container is None or len(container) == length:
                 if expected and all(map(is_alike, read(), expected)):
                     return ""
                 differ = [not _is_same(*pair) for pair in zip(read(), expected, strict=True)]

@@ -81,11 +81,11 @@ class Surroundings:
         self._visit_all()
         if len(self._functions) > 1:
             # Notebooks that reload a module replace the code of its functions.
-            names = [each.__name__ for each in self._functions]
+            names = [function.__name__ for function in self._functions]
             self._note(partial(map, attrgetter("__code__"), self._functions), "the code of ", names)
-        with_defaults = [each for each in self._functions if each.__defaults__]
+        with_defaults = [function for function in self._functions if function.__defaults__]
         if with_defaults:
-            names = [each.__name__ for each in with_defaults]
+            names = [function.__name__ for function in with_defaults]
             self._note(partial(map, attrgetter("__defaults__"), with_defaults), "the defaults of ", names)
 
     def change(self) -> str | None:
@@ -115,18 +115,18 @@ class Surroundings:
     def _visit_arguments(self, arguments: Any) -> None:
         waiting = [arguments]
         while waiting:
-            each = waiting.pop()
-            kind = type(each)
+            argument = waiting.pop()
+            kind = type(argument)
             if kind in _SKIPPED:
                 continue
             if kind is tuple or kind is list:
-                waiting += each
-            elif isinstance(each, (tuple, list, dict)):
-                waiting += each.values() if isinstance(each, dict) else each
+                waiting += argument
+            elif isinstance(argument, (tuple, list, dict)):
+                waiting += argument.values() if isinstance(argument, dict) else argument
                 if kind is not dict:
-                    self._hold(each, f"a {kind.__name__} among the arguments", classes_of(kind))
+                    self._hold(argument, f"a {kind.__name__} among the arguments", classes_of(kind))
             elif sort_of(kind) not in ("plain", "array", "tensor", "library") and not is_array_like(kind):
-                self._waiting.append((each, f"a {kind.__name__} among the arguments"))
+                self._waiting.append((argument, f"a {kind.__name__} among the arguments"))
 
     def doubt(self, what: str) -> None:
         """Note what may differ whenever it is read, unless something else explains what was noticed."""
@@ -136,13 +136,13 @@ class Surroundings:
     def _visit_all(self) -> None:
         while len(self.objects) < MAX_VISITED:
             while self._waiting and len(self.objects) < MAX_VISITED:
-                each, label = self._waiting.pop()
-                sort = sort_of(type(each))
-                if id(each) in self.objects:
-                    self._again.add(self._containers.get(id(each), ""))
+                value, label = self._waiting.pop()
+                sort = sort_of(type(value))
+                if id(value) in self.objects:
+                    self._again.add(self._containers.get(id(value), ""))
                 elif sort != "plain":
-                    self.objects[id(each)] = each
-                    self._visit(each, label, sort)
+                    self.objects[id(value)] = value
+                    self._visit(value, label, sort)
             if not self._holders.scan(self._names):
                 self._holders.note_absent(self._asked, self._names)
                 if reads_by_text(self._names):
@@ -151,81 +151,83 @@ class Surroundings:
                     self.unsteady = modules[0] if modules else self.unsteady
                 if not self._names.isdisjoint(("type", "__class__")):
                     # The class of a generator makes another one, from chance.
-                    makers = [each for each in self.objects.values() if sort_of(type(each)) == "generator"]
+                    makers = [value for value in self.objects.values() if sort_of(type(value)) == "generator"]
                     self.unsteady = f"the class of a {type(makers[0]).__name__}" if makers else self.unsteady
                 torch = sys.modules.get("torch")
                 if torch is not None and id(torch) in self.objects and not self._names.isdisjoint(_OF_DEFAULT_DTYPE):
                     self._note(partial(_result, torch.get_default_dtype), "PyTorch's default dtype")
                 return
 
-    def _visit(self, each: Any, label: str, sort: str) -> None:
-        if sort == "unsteady" or differs_by_time(each) or is_maker(each, label):
+    def _visit(self, value: Any, label: str, sort: str) -> None:
+        if sort == "unsteady" or differs_by_time(value) or is_maker(value, label):
             self.unsteady = label
-        elif differs_by_process(each):
-            self._note(partial(_result, each), label)
-        elif each is os.environ or each is os.getenv:
+        elif differs_by_process(value):
+            self._note(partial(_result, value), label)
+        elif value is os.environ or value is os.getenv:
             self._visit_container(vars(os.environ)["_data"], "os.environ")
         elif (visit := _VISITS.get(sort)) is not None:
-            visit(self, each, label)
+            visit(self, value, label)
 
-    def _visit_array(self, each: Any, label: str) -> None:
-        if each.nbytes <= MAX_BYTES:
-            self.remembered.note_content(each.tobytes, label)
-        if type(each) is not np.ndarray:
-            self._visit_object(each, label)
+    def _visit_array(self, array: Any, label: str) -> None:
+        if array.nbytes <= MAX_BYTES:
+            self.remembered.note_content(array.tobytes, label)
+        if type(array) is not np.ndarray:
+            self._visit_object(array, label)
 
-    def _visit_buffer(self, each: Any, label: str) -> None:
-        self.remembered.note_content(memoryview(each).tobytes, label)
+    def _visit_buffer(self, buffer: Any, label: str) -> None:
+        self.remembered.note_content(memoryview(buffer).tobytes, label)
 
-    def _visit_tensor(self, each: Any, label: str) -> None:
-        self.remembered.note_content(partial(_version, each), label)
+    def _visit_tensor(self, tensor: Any, label: str) -> None:
+        self.remembered.note_content(partial(_version, tensor), label)
 
-    def _visit_file(self, each: Any, label: str) -> None:
+    def _visit_file(self, file: Any, label: str) -> None:
         # What is only written to, such as a log, says nothing.
-        if not each.closed and each.readable():
+        if not file.closed and file.readable():
             self.unsteady = label
 
-    def _visit_other_function(self, each: Any, label: str) -> None:
-        if type(each) is not types.FunctionType:
+    def _visit_other_function(self, function: Any, label: str) -> None:
+        if type(function) is not types.FunctionType:
             # That of a function which is no method is a module.
-            if type(each.__self__) is not types.ModuleType:
-                self._waiting.append((each.__self__, label))
-        elif not is_of_a_library(each):
-            self._search(each, is_opened=False)
+            if type(function.__self__) is not types.ModuleType:
+                self._waiting.append((function.__self__, label))
+        elif not is_of_a_library(function):
+            self._search(function, is_opened=False)
 
-    def _visit_module(self, each: Any, label: str) -> None:
-        self._holders.add(each, vars(each), (), label, is_noted=not is_of_a_library(each))
+    def _visit_module(self, module: Any, label: str) -> None:
+        self._holders.add(module, vars(module), (), label, is_noted=not is_of_a_library(module))
 
-    def _visit_wrapper(self, each: Any, label: str) -> None:
-        if isinstance(each, functools._lru_cache_wrapper) and makes_generators(each.__wrapped__):
+    def _visit_wrapper(self, wrapper: Any, label: str) -> None:
+        if isinstance(wrapper, functools._lru_cache_wrapper) and makes_generators(wrapper.__wrapped__):
             self.unsteady = label
-        self._waiting += [(part, label) for part in parts_of(each)]
-        self._hold_attributes(each, label)
+        self._waiting += [(part, label) for part in parts_of(wrapper)]
+        self._hold_attributes(wrapper, label)
 
-    def _visit_librarys(self, each: Any, label: str) -> None:
+    def _visit_librarys(self, value: Any, label: str) -> None:
         # Of another fused function, its own function.
-        wrapped = getattr(each, "__dict__", {}).get("__wrapped__")
+        wrapped = getattr(value, "__dict__", {}).get("__wrapped__")
         if wrapped is not None and not is_of_a_library(wrapped):
             self._waiting.append((wrapped, label))
-            self._hold_attributes(each, label)
+            self._hold_attributes(value, label)
 
-    def _hold_attributes(self, each: Any, label: str) -> None:
+    def _hold_attributes(self, value: Any, label: str) -> None:
         """Note what users set as attributes of a function, or of what stands for one."""
-        mapping = getattr(each, "__dict__", None)
+        mapping = getattr(value, "__dict__", None)
         if mapping or (mapping is not None and not self._asked.isdisjoint(self._names)):
-            self._holders.add(each, mapping, (), label)
+            self._holders.add(value, mapping, (), label)
 
-    def _visit_object(self, each: Any, label: str) -> None:
-        kind = type(each)
-        self._hold(each, label, [*classes_of(each), *classes_of(kind)] if isinstance(each, type) else classes_of(kind))
-        if isinstance(each, (collections.UserDict, collections.UserList, collections.ChainMap)):
-            self._waiting.append((each.maps if isinstance(each, collections.ChainMap) else each.data, label))
+    def _visit_object(self, value: Any, label: str) -> None:
+        kind = type(value)
+        self._hold(
+            value, label, [*classes_of(value), *classes_of(kind)] if isinstance(value, type) else classes_of(kind)
+        )
+        if isinstance(value, (collections.UserDict, collections.UserList, collections.ChainMap)):
+            self._waiting.append((value.maps if isinstance(value, collections.ChainMap) else value.data, label))
 
-    def _hold(self, each: Any, label: str, classes: Sequence[type]) -> None:
-        self.objects[id(each)] = each
-        is_class = isinstance(each, type)
-        mapping = {} if is_class else getattr(each, "__dict__", {})
-        self._holders.add(each, mapping, classes, label)
+    def _hold(self, value: Any, label: str, classes: Sequence[type]) -> None:
+        self.objects[id(value)] = value
+        is_class = isinstance(value, type)
+        mapping = {} if is_class else getattr(value, "__dict__", {})
+        self._holders.add(value, mapping, classes, label)
         self._waiting += [(method, label) for kind in classes for method in called_by_syntax(kind, is_class)]
         # PyTorch's modules have attributes that are items of these.
         self._waiting += [(mapping[name], label) for name in ("_modules", "_buffers") if name in mapping]
@@ -248,20 +250,20 @@ class Surroundings:
         if "open" in names and "open" not in variables:
             self.unsteady = "open"
         reached = {name: variables[name] for name in names if name in variables}
-        self.remembered.note_names(variables, [name for name, each in reached.items() if not _is_fixed(each)], "")
+        self.remembered.note_names(variables, [name for name, value in reached.items() if not _is_fixed(value)], "")
         self.remembered.note_names(variables, sorted((names & asked_for(code)) - variables.keys()), "")
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             self._note(partial(_contents, cell), name)
             reached.update(zip([name], _contents(cell), strict=False))
-        for name, each in reached.items():
-            is_alike = not is_of_a_library(each) or package_of(each) == package_of(function)
-            if is_opened and type(each) is types.FunctionType and is_alike:
-                if id(each) not in self.objects:
-                    self._search(each, is_opened=True)
-            elif not is_opened or watched(each) is each:
-                self._waiting.append((each, name))
-            elif isinstance(each, types.ModuleType):
-                inner = {key: vars(each)[key] for key in names if key in vars(each)}
+        for name, value in reached.items():
+            is_alike = not is_of_a_library(value) or package_of(value) == package_of(function)
+            if is_opened and type(value) is types.FunctionType and is_alike:
+                if id(value) not in self.objects:
+                    self._search(value, is_opened=True)
+            elif not is_opened or watched(value) is value:
+                self._waiting.append((value, name))
+            elif isinstance(value, types.ModuleType):
+                inner = {key: vars(value)[key] for key in names if key in vars(value)}
                 self._waiting += [(item, f"{name}.{key}") for key, item in inner.items() if watched(item) is item]
         defaults = function.__defaults__ or ()
         self._waiting += zip(
@@ -269,25 +271,25 @@ class Surroundings:
         )
         if function.__kwdefaults__:
             self._visit_container(function.__kwdefaults__, f"the defaults of {function.__name__}")
-        self._waiting += [(each, each.__name__) for each in modules_of(code)]
+        self._waiting += [(value, value.__name__) for value in modules_of(code)]
         self._hold_attributes(function, function.__name__)
         if type(registry := function.__dict__.get("registry")) is types.MappingProxyType:
             # The implementations that `singledispatch` chooses from.
             self._visit_container(registry, function.__name__)
 
-    def _visit_container(self, each: Any, label: str) -> None:
-        is_dict = isinstance(each, (dict, types.MappingProxyType))
-        items = each.values() if is_dict else each
-        self._containers[id(each)] = label
-        if len(each) <= MAX_ITEMS:
+    def _visit_container(self, container: Any, label: str) -> None:
+        is_dict = isinstance(container, (dict, types.MappingProxyType))
+        items = container.values() if is_dict else container
+        self._containers[id(container)] = label
+        if len(container) <= MAX_ITEMS:
             self._waiting += [(item, f"{label}[…]") for item in items]
-        if not isinstance(each, (tuple, frozenset)):
-            read = partial(chain, each, items) if is_dict else partial(iter, each)
-            self._note(read if len(each) <= MAX_ITEMS else partial(iter, ()), label, whole=each)
-        if isinstance(each, collections.defaultdict):
-            self._waiting.append((each.default_factory, label))
-        if getattr(each, "__dict__", None) or classes_of(type(each)):
-            self._hold(each, label, classes_of(type(each)))
+        if not isinstance(container, (tuple, frozenset)):
+            read = partial(chain, container, items) if is_dict else partial(iter, container)
+            self._note(read if len(container) <= MAX_ITEMS else partial(iter, ()), label, container=container)
+        if isinstance(container, collections.defaultdict):
+            self._waiting.append((container.default_factory, label))
+        if getattr(container, "__dict__", None) or classes_of(type(container)):
+            self._hold(container, label, classes_of(type(container)))
 
 
 _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
@@ -305,9 +307,9 @@ _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
 }
 
 
-def _is_fixed(each: Any) -> bool:
+def _is_fixed(value: Any) -> bool:
     """Whether a global variable is a module, or a function or class of a library, which nobody replaces."""
-    return isinstance(each, types.ModuleType) or (callable(each) and is_of_a_library(each))
+    return isinstance(value, types.ModuleType) or (callable(value) and is_of_a_library(value))
 
 
 def _contents(cell: types.CellType) -> tuple[Any, ...]:

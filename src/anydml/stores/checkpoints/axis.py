@@ -68,24 +68,24 @@ class Axis:
         total = sum(section.whole for section in sections)
         heads = self.heads if isinstance(self.heads, int) else total
         if size % total or size % heads:
-            what = "heads" if self.heads else "parts"
+            noun = "heads" if self.heads else "parts"
             raise ModelError(
                 f"{show(name)} has {count_noun(size, 'row')} along axis {self.axis}, which is "
-                f"not a multiple of {heads} {what}: correct {what} in [[axes]] of the layout"
+                f"not a multiple of {heads} {noun}: correct {noun} in [[axes]] of the layout"
             )
         intervals, start = list[tuple[int, int]](), 0
-        for whole, _, copies in sections:
-            whole *= size // total  # noqa: PLW2901
-            if whole % (ranks // copies):
+        for section_size, _, copies in sections:
+            section_size *= size // total  # noqa: PLW2901
+            if section_size % (ranks // copies):
                 raise ModelError(
                     f"{show(name)} has shape {[*shape]}, and {count_noun(ranks // copies, 'rank')} cannot share evenly "
-                    f"its axis {self.axis}: use {near_divisors(whole, ranks // copies)} "
+                    f"its axis {self.axis}: use {near_divisors(section_size, ranks // copies)} "
                     "ranks; or in a layout, slice it to a multiple of the ranks, or give all of it to each by "
                     "replicate = true"
                 )
-            rank_size = whole // (ranks // copies)
+            rank_size = section_size // (ranks // copies)
             intervals.append((start + rank // copies * rank_size, rank_size))
-            start += whole
+            start += section_size
         return tuple(intervals)
 
 

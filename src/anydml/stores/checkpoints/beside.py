@@ -35,14 +35,14 @@ def sums_beside(path: str | os.PathLike[str]) -> Sums | None:
 
 
 def differences_beside(
-    first: str | os.PathLike[str], second: str | os.PathLike[str], known: Sequence[Sums | None] = (None, None)
+    first: str | os.PathLike[str], second: str | os.PathLike[str], known_of_sides: Sequence[Sums | None] = (None, None)
 ) -> list[str]:
     """Remarks on files beside two checkpoints that are folders, and on wrong sizes in their indexes.
 
     Args:
         first: a checkpoint or a manifest.
         second: another.
-        known: sums of the files beside each, which a manifest has.
+        known_of_sides: sums of the files beside each, which a manifest has.
 
     Raises:
         ModelError: a file cannot be read.
@@ -50,19 +50,20 @@ def differences_beside(
     remarks = [difference for path in (first, second) for difference in _wrong_sizes(locate("verify", path))]
     paths = first, second
     sums = [
-        sums_beside(path) if known_sums is None else known_sums for path, known_sums in zip(paths, known, strict=True)
+        sums_beside(path) if known_sums is None else known_sums
+        for path, known_sums in zip(paths, known_of_sides, strict=True)
     ]
-    here, there = sums
-    if here is None or there is None:
-        which = next((k for k, known_sums in enumerate(known) if known_sums), None)
+    first_sums, second_sums = sums
+    if first_sums is None or second_sums is None:
+        which = next((k for k, known_sums in enumerate(known_of_sides) if known_sums), None)
         if which is not None:
-            said = f"{paths[1 - which]}: is one file, so that {count_noun(len(known[which] or ()), 'small file')} of"
-            remarks.append(f"{said} {paths[which]} are not compared")
+            files = count_noun(len(known_of_sides[which] or ()), "small file")
+            remarks.append(f"{paths[1 - which]}: is one file, so that {files} of {paths[which]} are not compared")
         return remarks
-    for path, sums_here, others in ((first, here, there), (second, there, here)):
+    for path, sums_here, others in ((first, first_sums, second_sums), (second, second_sums, first_sums)):
         if alone := [name for name in sums_here if name not in others]:
             remarks.append(f"{path}: has {names(alone)} beside its tensors, which the other lacks")
-    if different := [name for name in here if name in there and here[name] != there[name]]:
+    if different := [name for name in first_sums if name in second_sums and first_sums[name] != second_sums[name]]:
         remarks.append(f"{names(different)} beside the tensors differ in content")
     return remarks
 
@@ -73,8 +74,8 @@ def _wrong_sizes(path: Path) -> Iterator[str]:
     if index is None or not index.name.endswith((INDEX, BIN_INDEX)):
         return
     content = parse_json(index.read_bytes(), JsonPath(str(index)), "text")
-    said = content.get("metadata") if isinstance(content, dict) else None
-    size = said.get("total_size") if isinstance(said, dict) else None
+    metadata = content.get("metadata") if isinstance(content, dict) else None
+    size = metadata.get("total_size") if isinstance(metadata, dict) else None
     tensors = [*open(index).stores.values()]
     total = sum(tensor.nbytes for tensor in tensors)
     # Tensors that share elements, as torch.save lets them, may be counted once.

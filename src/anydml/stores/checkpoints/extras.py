@@ -43,20 +43,20 @@ def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
         folder = folder.parent
     elif not folder.is_dir():
         return [], []
-    copied, left = list[Path](), list[str]()
+    copied, not_copied = list[Path](), list[str]()
     with JsonPath(str(folder)).reading():
         for entry in sorted(folder.iterdir()):
             if entry.name.startswith("."):
                 continue
             if entry.is_dir():
-                left.append(f"{entry.name}/")
+                not_copied.append(f"{entry.name}/")
             elif entry.name.lower().endswith(WEIGHTS):
                 continue
             elif entry.name in (TRACKER, LATEST) or not _is_small(folder, entry):
-                left.append(entry.name)
+                not_copied.append(entry.name)
             else:
                 copied.append(entry)
-    return copied, left
+    return copied, not_copied
 
 
 def _is_small(folder: Path, path: Path) -> bool:
@@ -97,17 +97,17 @@ def extras_for(
         is_file: whether the output is one file, which gets none.
         dtype: the dtype of the tensors, if they are cast.
     """
-    copied, left = extras_beside(beside)
-    copied, left = (
+    copied, not_copied = extras_beside(beside)
+    copied, not_copied = (
         [path for path in copied if path.name not in read],
-        [file_name for file_name in left if file_name not in read],
+        [file_name for file_name in not_copied if file_name not in read],
     )
     if is_file:
-        copied, left = [], [*(path.name for path in copied), *left]
+        copied, not_copied = [], [*(path.name for path in copied), *not_copied]
     contents: dict[Path, Content] = {out / path.name: path for path in copied}
     changed = [path for path in copied if path.name == "config.json" and dtype is not None]
     if dtype is not None:
         contents |= {out / path.name: config_of(path, dtype) for path in changed}
     size = f", {bytes_text(sum(path.stat().st_size for path in copied))}"
     remarks = remark_on_files("copies", [path.name for path in copied], size)
-    return contents, changed, remarks + remark_on_files("leaves behind", left)
+    return contents, changed, remarks + remark_on_files("leaves behind", not_copied)

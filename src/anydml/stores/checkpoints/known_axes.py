@@ -138,8 +138,10 @@ def _up_or_embedding(name: str, model: Model) -> tuple[Axis, int] | Unknown:
             return Unknown(f"which may be of two parts, and {show(down)} is not there to tell", "axis = 0, parts = N")
         rows, width = tensors[weight].shape[0], tensors[down].shape[1]
         if rows not in (width, 2 * width):
-            said = f"whose {count_noun(rows, 'row')} are neither as many as {show(down)} has columns, nor twice as many"
-            return Unknown(said, "axis = 0, parts = N")
+            message = (
+                f"whose {count_noun(rows, 'row')} are neither as many as {show(down)} has columns, nor twice as many"
+            )
+            return Unknown(message, "axis = 0, parts = N")
         return Axis(0, parts=rows // width), 2 if match[3] == "weight" else 1
     if name == "tok_embeddings.weight" and len(sizes) == 2 and "norm.weight" in tensors:
         # Llama 1 and 2 share columns, Llama 3 rows.
@@ -181,17 +183,19 @@ def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
 
     fitting = [projection.number for projection in config.heads(of_keys) if fits(projection)]
     if not fitting:
-        said = f"whose {count_noun(rows, 'row')} are not those of the heads that {config.path} tells"
-        return Unknown(said, "axis = 0, heads = N")
+        message = f"whose {count_noun(rows, 'row')} are not those of the heads that {config.path} tells"
+        return Unknown(message, "axis = 0, heads = N")
     wrong = next((count for count in fitting if count % ranks), None)
     if wrong is None:
         return Axis(0, fitting[0])
     if model.are_parts and len({*fitting}) == 1:
         return Axis(0, wrong)
-    said = f"whose {count_noun(wrong, 'head')}, as {config.path} tells, {count_noun(ranks, 'rank')} cannot share evenly"
+    message = (
+        f"whose {count_noun(wrong, 'head')}, as {config.path} tells, {count_noun(ranks, 'rank')} cannot share evenly"
+    )
     if ranks % wrong:
-        return Unknown(f"{said}; a number of ranks that divides {wrong} or is a multiple of it can")
-    return Unknown(f"{said}, but with copies of heads", f"axis = 0, heads = {wrong}")
+        return Unknown(f"{message}; a number of ranks that divides {wrong} or is a multiple of it can")
+    return Unknown(f"{message}, but with copies of heads", f"axis = 0, heads = {wrong}")
 
 
 def weight_of(name: str, model: Model) -> str | None:
@@ -225,20 +229,20 @@ def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis |
     block = None if model.config is None else model.config.block(axis)
     if block is None:
         return Unknown(f"which are for blocks of {show(weight)} whose sizes no config.json tells, as weight_block_size")
-    what = ("row", "column")[axis]
+    noun = ("row", "column")[axis]
     if scales[axis] != -(-sizes[axis] // block):
-        return Unknown(f"whose shape is {[*scales]} for {[*sizes]}, and not one for each {count_noun(block, what)}")
+        return Unknown(f"whose shape is {[*scales]} for {[*sizes]}, and not one for each {count_noun(block, noun)}")
     rank_size = sizes[axis] if model.are_parts else sizes[axis] // model.ranks
     if rank_size % block:
         return Unknown(
-            f"of which each is for {count_noun(block, what)}, but a rank has {rank_size}, which would divide one"
+            f"of which each is for {count_noun(block, noun)}, but a rank has {rank_size}, which would divide one"
         )
     return Axis(axis)
 
 
-def line_for(name: str, said: str) -> str:
+def line_for(name: str, fields: str) -> str:
     """The line of a layout that decides about tensors with this name, and those of other layers."""
     numbered = _NUMBERED.match(name)
     pattern = name if numbered is None else f"*{name[numbered.end() :]}"
     # Strings of TOML are those of JSON; a shortened one would match nothing.
-    return f"axes = [{{match = {json.dumps(pattern, ensure_ascii=False)}, {said}}}]"
+    return f"axes = [{{match = {json.dumps(pattern, ensure_ascii=False)}, {fields}}}]"

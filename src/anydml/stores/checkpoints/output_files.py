@@ -106,28 +106,28 @@ def plan_checkpoint(
         raise JsonPath(str(out)).error("would have no tensor")
     stem = stem_of(tensors, composed)
     others, changed = dict[Path, Content](), list[Path]()
-    placed = Placed(composed, axes, placement or Placement(), str(out), config_beside(beside))
+    placed_tensors = Placed(composed, axes, placement or Placement(), str(out), config_beside(beside))
     if dcp:
-        rank_files, pieces = _pieces(composer, placed)
-        targets, said = new_distributed(
-            out, placed.made.names, pieces, [(columns.tensor, numbers) for columns, numbers in rank_files]
+        rank_files, pieces = _pieces(composer, placed_tensors)
+        targets, other_files = new_distributed(
+            out, placed_tensors.made.names, pieces, [(columns.tensor, numbers) for columns, numbers in rank_files]
         )
         parts = [columns for columns, _ in rank_files]
-        others |= said
+        others |= other_files
     else:
         metadata, said_of_keys = _metadata_for(out, metadata, bool(extras), to)
         remarks += said_of_keys
         if placement is not None:
-            files = [*_ranks(composer, placed, out / stem, metadata)]
+            files = [*_ranks(composer, placed_tensors, out / stem, metadata)]
         elif is_file:
-            files = [OutputFile(out, placed.made.wholes, metadata)]
+            files = [OutputFile(out, placed_tensors.made.wholes, metadata)]
         else:
-            files = [*files_of_shards(name, placed.made.wholes, out, stem, metadata, max_bytes, shards)]
+            files = [*files_of_shards(name, placed_tensors.made.wholes, out, stem, metadata, max_bytes, shards)]
             if len(files) > 1:
                 others[out / f"{stem}{INDEX}"] = index_of(files)
         targets, parts = outputs_of(files), [file.parts for file in files]
     program, stores = program_of(composer, parts)
-    plan_remarks = remarks + placed.remarks
+    plan_remarks = remarks + placed_tensors.remarks
     if extras:
         read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
         small, changed, said_of_them = extras_for(out, beside, read, is_file, to)
@@ -175,19 +175,19 @@ def _metadata_for(
             )
         return with_file_type(metadata, to), []
     remaining = dict[str, str]()
-    gone = [key for key, value in metadata.items() if isinstance(value, KeyText) and value.is_array]
+    array_keys = [key for key, value in metadata.items() if isinstance(value, KeyText) and value.is_array]
     if out.suffix.lower() != ".npz":
-        remaining = {key: value for key, value in metadata.items() if key not in gone}
+        remaining = {key: value for key, value in metadata.items() if key not in array_keys}
         remaining.setdefault("format", "pt")
-    return remaining, remark_on_files("leaves out the keys with arrays", gone)
+    return remaining, remark_on_files("leaves out the keys with arrays", array_keys)
 
 
 def outputs_of(files: Sequence[OutputFile]) -> Targets:
     """Targets of all parts of files."""
     tensors = files[0].parts.made
     files_made, offsets = list[NewFile](), list[Numbers]()
-    for path, parts, said, ranks in files:
-        file, offset_in_file = new_file(path, parts.in_file, said, ranks)
+    for path, parts, metadata, ranks in files:
+        file, offset_in_file = new_file(path, parts.in_file, metadata, ranks)
         files_made.append(file)
         offsets.append(offset_in_file)
     tensor, value = (np.concatenate([getattr(file.parts, name) for file in files]) for name in ("tensor", "value"))
@@ -212,31 +212,31 @@ def check_output(name: str, out: Path, is_for_ranks: bool, inputs: Sequence[str 
     return is_file
 
 
-def _ranks(composer: Composer, placed: Placed, stem: Path, metadata: Mapping[str, str]) -> Iterator[OutputFile]:
+def _ranks(composer: Composer, placed_tensors: Placed, stem: Path, metadata: Mapping[str, str]) -> Iterator[OutputFile]:
     """One file per rank."""
-    count = placed.placement.ranks
+    count = placed_tensors.placement.ranks
     for rank in range(count):
-        parts, cuts = placed.parts(composer, rank)
-        said = {**metadata, RANK: str(rank), RANKS: str(count)}
+        parts, cuts = placed_tensors.parts(composer, rank)
+        rank_metadata = {**metadata, RANK: str(rank), RANKS: str(count)}
         part_of_value = np.zeros(len(parts.made.values), np.int32)
         part_of_value[[*cuts]] = np.arange(len(cuts))
         texts = [json.dumps(cut) for cut in cuts.values()]
         intervals = RankParts(PARTS, parts.made.names, parts.tensor, texts, part_of_value[parts.value])
         path = stem.with_name(f"{stem.name}-rank-{rank:05}-of-{count:05}.safetensors")
-        yield OutputFile(path, parts, said, intervals)
+        yield OutputFile(path, parts, rank_metadata, intervals)
 
 
-def _pieces(composer: Composer, placed: Placed) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
+def _pieces(composer: Composer, placed_tensors: Placed) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
     """The pieces of each rank, with their numbers in a list of kinds; what several ranks have is that of the first."""
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     values, all_pieces = list[int](), list[NewPiece]()
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
-    made_tensors, files = placed.made, list[tuple[Parts, Numbers]]()
-    counts = [0] * (int(np.max(placed.kinds)) + 1)
-    for rank in range(placed.placement.ranks):
+    made_tensors, files = placed_tensors.made, list[tuple[Parts, Numbers]]()
+    counts = [0] * (int(np.max(placed_tensors.kinds)) + 1)
+    for rank in range(placed_tensors.placement.ranks):
         of_kinds: list[list[int]] = [[] for _ in counts]
-        for kind, cuts in placed.shares(rank).items():
-            tensor = placed.first(kind)
+        for kind, cuts in placed_tensors.shares(rank).items():
+            tensor = placed_tensors.first(kind)
             for box in product(*cuts):
                 start, shape = tuple(at for at, _ in box), tuple(size for _, size in box)
                 if (kind, start) in numbers or (0 in shape and 0 not in tensor.shape):
@@ -250,10 +250,10 @@ def _pieces(composer: Composer, placed: Placed) -> tuple[list[tuple[Parts, Numbe
                 values.append(made_tensors.number(alike[key], tensor.dtype))
                 counts[kind] += 1
         firsts = np.cumsum([0, *map(len, of_kinds)])
-        piece_counts = np.array([len(of_kind) for of_kind in of_kinds])[placed.kinds]
+        piece_counts = np.array([len(of_kind) for of_kind in of_kinds])[placed_tensors.kinds]
         tensors = np.repeat(np.arange(piece_counts.size, dtype=np.int32), piece_counts)
         within = np.arange(tensors.size) - np.repeat(np.cumsum(piece_counts) - piece_counts, piece_counts)
         flat = np.array([number for of_kind in of_kinds for number in of_kind], np.int32)
-        piece = flat[firsts[placed.kinds[tensors]] + within] if flat.size else flat
+        piece = flat[firsts[placed_tensors.kinds[tensors]] + within] if flat.size else flat
         files.append((Parts(made_tensors, tensors, np.array(values, np.int32)[piece]), piece))
     return files, all_pieces

@@ -115,9 +115,9 @@ class Placed:
                 f"{where} has {self._experts} experts, which {placement.ep} ranks cannot share evenly: "
                 f"use {near_divisors(self._experts, placement.ep)} ranks"
             )
-        wanted = config.experts if config is not None and placement.ep > 1 else None
-        if config is not None and wanted and numbers and self._experts != wanted:
-            raise ModelError(f"{where} has {self._experts} experts, where {config.path} tells {wanted}")
+        expert_count = config.experts if config is not None and placement.ep > 1 else None
+        if config is not None and expert_count and numbers and self._experts != expert_count:
+            raise ModelError(f"{where} has {self._experts} experts, where {config.path} tells {expert_count}")
         self._is_tied = placement.pp > 1 and not any("lm_head" in name or "output" in name for name in all_names)
 
     @property
@@ -143,7 +143,7 @@ class Placed:
     @cached_property
     def kinds(self) -> Numbers:
         """A number per tensor, equal for those of which each rank has the same intervals."""
-        known: dict[Any, int] = {}
+        kind_numbers: dict[Any, int] = {}
         numbers = list[int]()
         placement = self.placement
         patterns = self.axes.alike(self.tensors)
@@ -158,7 +158,7 @@ class Placed:
                 about = weight and (id(self.tensors[weight].value), pattern_of[weight]), depends_on(name, self._model)
             # Dtypes by id, because hashing one is slow; those that are equal twice are only more kinds.
             key = id(tensor.value), id(tensor.dtype), pattern, about, stages, group
-            numbers.append(known.setdefault(key, len(known)))
+            numbers.append(kind_numbers.setdefault(key, len(kind_numbers)))
         return np.array(numbers, np.int32)
 
     @cached_property
@@ -269,6 +269,6 @@ def _part(composer: Composer, value: Value, cuts: Sequence[AxisIntervals]) -> Va
     """A rank's part of a tensor."""
     for axis, cut in enumerate(cuts):
         if cut != ((0, value.sizes[axis]),):
-            some = [sliced(composer, value, axis, start, size) for start, size in cut]
-            value = some[0] if len(some) == 1 else composer.join(some, axis)
+            slices = [sliced(composer, value, axis, start, size) for start, size in cut]
+            value = slices[0] if len(slices) == 1 else composer.join(slices, axis)
     return value

@@ -51,12 +51,12 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
     ends = tuple(f".{state}" for state in STATES)
     states = {name.rpartition(".")[0] for name in all_names if name.endswith(ends)}
     first = Counter[str]()
-    known: dict[str, int] = {}
+    depths: dict[str, int] = {}
     for name in all_names:
         one, dot, rest = name.partition(".")
         begins = one + dot + rest.partition(".")[0]
-        if (depth := known.get(begins)) is None:
-            depth = known[begins] = _training(begins.split("."))
+        if (depth := depths.get(begins)) is None:
+            depth = depths[begins] = _training(begins.split("."))
         if depth or (states and name.rpartition(".")[0] in states):
             first[".".join(begins.split(".")[: depth or 1])] += 1
     if first:
@@ -64,9 +64,10 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
         remarks.append(
             f"contains tensors that train a model, under their own names: {groups}; drop of reshard leaves them out"
         )
-    if gone := [*others]:
-        remarks.append(f"leaves out {count_noun(len(gone), 'object')} that {'is' if len(gone) == 1 else 'are'} not "
-                       f"{'a tensor' if len(gone) == 1 else 'tensors'}: {names(gone)}")  # fmt: skip
+    if left_out_objects := [*others]:
+        count = len(left_out_objects)
+        kind = "is not a tensor" if count == 1 else "are not tensors"
+        remarks.append(f"leaves out {count_noun(count, 'object')} that {kind}: {names(left_out_objects)}")
     return remarks
 
 
@@ -83,10 +84,10 @@ def about(checkpoint: Checkpoint) -> list[str]:
     remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.others)
     remarks += different_metadata([checkpoint])
     remarks += [f"cannot read {error}" for error in checkpoint.refused.values()]
-    for path, said in checkpoint.file_metadata.items():
-        if RANK in said:
-            remarks.append(f"{path.name} holds the parts of rank {said[RANK]} of {said.get(RANKS)}")
-        elif SHARDING in said:
+    for path, metadata in checkpoint.file_metadata.items():
+        if RANK in metadata:
+            remarks.append(f"{path.name} holds the parts of rank {metadata[RANK]} of {metadata.get(RANKS)}")
+        elif SHARDING in metadata:
             remarks.append(f"{path.name} holds pieces, at offsets that it records")
         elif (count := is_one_of(path)) > 1 and len(checkpoint.file_metadata) == 1:
             remarks.append(f"{path.name} is one of {count} files that its name counts")
@@ -97,8 +98,8 @@ def different_metadata(checkpoints: Sequence[Checkpoint]) -> list[str]:
     """Remarks on keys of metadata of which files say different things; the last file's values are kept."""
     last, differing = dict[str, tuple[Path, str]](), set[str]()
     for checkpoint in checkpoints:
-        for path, said in checkpoint.file_metadata.items():
-            for key, value in said.items():
+        for path, metadata in checkpoint.file_metadata.items():
+            for key, value in metadata.items():
                 if key not in OWN_KEYS and key in last and is_other(last[key][1], value):
                     differing.add(key)
                 last[key] = path, value
@@ -118,7 +119,7 @@ def beside_index(checkpoint: Checkpoint) -> list[str]:
         return []
     named, files = {path.name for path in checkpoint.file_metadata}, [*checkpoint.path.iterdir()]
     remarks = list[str]()
-    says_itself = any(key in said for said in checkpoint.file_metadata.values() for key in (RANK, SHARDING))
+    says_itself = any(key in metadata for metadata in checkpoint.file_metadata.values() for key in (RANK, SHARDING))
     if not says_itself and not any(file.name.endswith((INDEX, BIN_INDEX)) for file in files):
         remarks += said_of_names(checkpoint.file_metadata)
     remarks += others_beside(checkpoint.path, named)
@@ -156,9 +157,9 @@ def check_ends(tensors: StoredTensors, folder: Path) -> None:
     """
     for name, rows, why in _expected(tensors, config_beside(folder)):
         if name in tensors and tensors[name].ndim and tensors[name].shape[0] < rows:
-            there = count_noun(tensors[name].shape[0], "row")
+            rows_text = count_noun(tensors[name].shape[0], "row")
             raise (JsonPath(str(folder)) / name).error(
-                f"has {there} in these files, where {why} says {rows}: files are missing"
+                f"has {rows_text} in these files, where {why} says {rows}: files are missing"
             )
 
 

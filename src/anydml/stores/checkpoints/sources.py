@@ -82,7 +82,9 @@ def read_sources(
         raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
     path = located_paths[0]
     if len(located_paths) > 1:
-        return sources_of([file for one in located_paths for file in _files(one, follow)], axes, selection, name)
+        return sources_of(
+            [file for located_path in located_paths for file in _files(located_path, follow)], axes, selection, name
+        )
     chosen = _chosen(path, follow)
     if (folder := _folder_of_training(path, chosen)) is not None:
         tensors, others, unread, remarks = read_trained(folder, axes)
@@ -98,9 +100,9 @@ def read_sources(
         sources = sources_of(opened if is_sharded else [united(path, opened, place)], axes, selection, name)
         left = others_beside(path, {file.name for file in files}) if is_sharded else []
         return sources._replace(remarks=[*sources.remarks, *left])
-    said = said_of_rank(path) if path.is_file() else None
+    remark = said_of_rank(path) if path.is_file() else None
     sources = sources_of([_checkpoint(path, follow)], axes, selection, name)
-    return sources if said is None else sources._replace(remarks=[said, *sources.remarks])
+    return sources if remark is None else sources._replace(remarks=[remark, *sources.remarks])
 
 
 def _selected(
@@ -133,15 +135,15 @@ def sources_of(
     place = JsonPath(str(opened[0].path if len(opened) == 1 else opened[0].path.parent))
     remarks, refused = list[str](), {key: error for checkpoint in opened for key, error in checkpoint.refused.items()}
     tensors: StoredTensors
-    said = {key for checkpoint in opened for of_file in checkpoint.file_metadata.values() for key in of_file}
-    if RANK in said:
+    metadata_keys = {key for checkpoint in opened for of_file in checkpoint.file_metadata.values() for key in of_file}
+    if RANK in metadata_keys:
         ranks = ranks_in_order([*_by_file(opened)], place)
         tensors = parts_of(ranks)
         if (folders := len({rank.path.parent for rank in ranks})) > 1:
             remarks.append(
                 f"joins ranks of {folders} folders, whose files cannot tell whether they were written together"
             )
-    elif SHARDING in said:
+    elif SHARDING in metadata_keys:
         files = [*_by_file(opened)]
         tensors = _assembled(files, place)
         check_ends(tensors, files[0].path.parent)
@@ -171,8 +173,8 @@ def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, 
     """
     all_names = {name for checkpoint in opened for name in checkpoint}
     if len(all_names) == sum(map(len, opened)):
-        said = f"takes {count_noun(len(opened), 'input')} as parts of one checkpoint, for no tensor is in two of them"
-        return {name: store for checkpoint in opened for name, store in checkpoint.stores.items()}, {}, [said]
+        remark = f"takes {count_noun(len(opened), 'input')} as parts of one checkpoint, for no tensor is in two of them"
+        return {name: store for checkpoint in opened for name, store in checkpoint.stores.items()}, {}, [remark]
     for rank in opened[1:]:
         if different := sorted({*rank} ^ {*opened[0]}):
             place = JsonPath(str(rank.path))
@@ -186,8 +188,8 @@ def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, 
 
 def _count_of(opened: Checkpoint) -> int:
     """The number of files of which a file is one, as its name or, of a GGUF file, its metadata say; or 1."""
-    said = opened.metadata.get("split.count", "")
-    return max(is_one_of(opened.path), int(said) if said.isdecimal() and len(said) < 10 else 1)
+    count_text = opened.metadata.get("split.count", "")
+    return max(is_one_of(opened.path), int(count_text) if count_text.isdecimal() and len(count_text) < 10 else 1)
 
 
 def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
@@ -196,8 +198,8 @@ def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
         stores: dict[Path, dict[str, Store]] = {path: {} for path in checkpoint.file_metadata}
         for name, store in checkpoint.items():
             stores[store.path][name] = store
-        for path, said in checkpoint.file_metadata.items():
-            yield Checkpoint(path, stores[path], said, {path: said})
+        for path, metadata in checkpoint.file_metadata.items():
+            yield Checkpoint(path, stores[path], metadata, {path: metadata})
 
 
 def _chosen(path: Path, follow: bool) -> Chosen:
@@ -244,8 +246,8 @@ def is_in_pieces(path: Path, follow: bool = True) -> bool:
     """
     if _folder_of_training(path, chosen := _chosen(path, follow)) is not None:
         return True
-    said = (opened_file(file).metadata for file in chosen.files[:1])
-    return any(key in metadata for metadata in said for key in (RANK, SHARDING))
+    file_metadata = (opened_file(file).metadata for file in chosen.files[:1])
+    return any(key in metadata for metadata in file_metadata for key in (RANK, SHARDING))
 
 
 def _checkpoint(path: Path, follow: bool) -> Checkpoint:
@@ -265,21 +267,21 @@ def _files(folder: Path, follow: bool) -> list[Checkpoint]:
 
 
 def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
-    all_metadata = last_values(said for checkpoint in checkpoints for said in checkpoint.file_metadata.values())
+    all_metadata = last_values(metadata for checkpoint in checkpoints for metadata in checkpoint.file_metadata.values())
     return {key: value for key, value in all_metadata.items() if key not in OWN_KEYS}
 
 
-def _assembled(files: Sequence[Checkpoint], whole: JsonPath) -> StoredTensors:
+def _assembled(files: Sequence[Checkpoint], folder: JsonPath) -> StoredTensors:
     """Tensors of the pieces of a distributed checkpoint."""
     pieces: dict[str, list[StoredPiece]] = {}
     if (other := next((file for file in files if SHARDING not in file.metadata), None)) is not None:
-        raise whole.error(f"has files of shards, and {other.path.name}, which is none: name only the shards' files")
-    check_numbers([file.path for file in files], whole)
+        raise folder.error(f"has files of shards, and {other.path.name}, which is none: name only the shards' files")
+    check_numbers([file.path for file in files], folder)
     for file in files:
         place = JsonPath(str(file.path)) / "__metadata__" / SHARDING
-        said = parse_json(file.metadata[SHARDING].encode("utf-8", "replace"), place, "text")
+        sharding = parse_json(file.metadata[SHARDING].encode("utf-8", "replace"), place, "text")
         for name, store in file.items():
-            entry = said.get(name) if isinstance(said, dict) else None
+            entry = sharding.get(name) if isinstance(sharding, dict) else None
             start = entry.get("saved_offsets") if isinstance(entry, dict) else None
             if (
                 not isinstance(start, list)

@@ -97,8 +97,8 @@ def _consolidated(folder: Path, axes: Axes) -> Trained:
     """Meta's files of Llama."""
     place = JsonPath(str(folder))
     by_rank = {int(match[1]): entry for entry in folder.iterdir() if (match := _CONSOLIDATED.fullmatch(entry.name))}
-    if gone := sorted({*range(max(by_rank) + 1)} - {*by_rank}):
-        raise place.error(f"lacks the files consolidated.NN.pth of rank {', '.join(map(str, gone[:10]))}")
+    if missing := sorted({*range(max(by_rank) + 1)} - {*by_rank}):
+        raise place.error(f"lacks the files consolidated.NN.pth of rank {', '.join(map(str, missing[:10]))}")
     ranks = [opened_file(by_rank[rank]) for rank in range(len(by_rank))]
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
@@ -126,8 +126,8 @@ def said_of_rank(path: Path) -> str | None:
     beside = sorted(path.parent.iterdir())
     if path.name in FILES and path.parent.name.startswith("mp_rank_"):
         of_rank = [entry for entry in path.parent.parent.iterdir() if entry.name.startswith("mp_rank_")]
-        said = "numbers of layers are those of its stage; name the folder above for the whole"
-        return f"reads one of {len(of_rank)} ranks of Megatron, whose {said}" if len(of_rank) > 1 else None
+        message = "numbers of layers are those of its stage; name the folder above for the whole"
+        return f"reads one of {len(of_rank)} ranks of Megatron, whose {message}" if len(of_rank) > 1 else None
     if is_model_file(path):
         of_rank = [entry for entry in beside if is_model_file(entry)]
         return (

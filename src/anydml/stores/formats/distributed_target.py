@@ -80,7 +80,7 @@ def new_distributed(
         around.append(_around(shape, dtype, _NAMES[dtype]))
     sizes = bytes_of([*kinds])
     heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
-    contents = tuple(part for both in around for part in both)
+    contents = tuple(part for pair in around for part in pair)
     files_made, offsets, stored = list[NewFile](), [np.empty(0, np.int64)], list[_Stored]()
     for number, (tensor, piece) in enumerate(files):
         kinds_of_file = kind_of[piece]
@@ -147,11 +147,11 @@ class _Metadata:
         present = np.flatnonzero(kinds >= 0).tolist()
         name_of_tensor[present] = [memo.put(_plain(texts[number])) for number in present]
         starts = [memo.put(_size(piece.start)) for piece in self.pieces]
-        said = self._of_kinds(memo, starts)
+        kind_opcodes = self._of_kinds(memo, starts)
         state, planned = list[bytes](), list[bytes]()
         for number, kind in zip(name_of_tensor[present].tolist(), kinds[present].tolist(), strict=True):
             name = memo.get(number)
-            state += [name, said[kind]]
+            state += [name, kind_opcodes[kind]]
             planned += [name, name, b"\x85"]
         stored = [self._places(memo, entry, offset, name_of_tensor, np.array(starts, np.uint32))
                   for entry, offset in zip(self.stored, self.offsets, strict=True)]  # fmt: skip

@@ -81,9 +81,9 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         raise place.error("is not a file" if located_path.exists() else NO_FILE)
     if located_path.name.lower().endswith(".npy"):
         with place.reading():
-            seen = seen_at(located_path)
+            state = seen_at(located_path)
         header = npy.read_header(located_path, place)
-        return Store(located_path, "", header.shape, header.dtype, header.offset, header.order, seen=seen)
+        return Store(located_path, "", header.shape, header.dtype, header.offset, header.order, seen=state)
     if located_path.suffix.lower() in READERS:
         return opened_file(located_path)
     if located_path.name.endswith((INDEX, BIN_INDEX)):
@@ -110,9 +110,9 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
     """Open an address."""
     with place.reading():
         if path.suffix.lower() == ".npy" and path.is_file():
-            seen = seen_at(path)
+            state = seen_at(path)
             header = npy.read_header(path, place)
-            return Store(path, "", header.shape, header.dtype, header.offset, header.order, seen=seen)
+            return Store(path, "", header.shape, header.dtype, header.offset, header.order, seen=state)
         if path.suffix.lower() in READERS and path.is_file():
             return opened_file(path)
         if path.name.endswith((INDEX, BIN_INDEX)) and path.is_file():
@@ -120,8 +120,8 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
         if is_zarr(path):
             return open_zarr(path)
         if not isinstance(path, Inside) and path.is_dir():
-            known = (METADATA, INDEX, BIN_INDEX, *READERS)
-            if any(entry.name.lower().endswith(known) for entry in path.iterdir()):
+            suffixes = (METADATA, INDEX, BIN_INDEX, *READERS)
+            if any(entry.name.lower().endswith(suffixes) for entry in path.iterdir()):
                 return _folder(path, place, True)
         if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
             raise place.error(f"cannot be read: it {why}")
@@ -179,12 +179,12 @@ def _what_is_in(entries: Sequence[Path]) -> str:
         return N5
     if any(entry.name == ".zmetadata" for entry in entries):
         return "has .zmetadata alone, as references of kerchunk in Parquet, which are not read: write them as JSON"
-    known = [entry.name for entry in entries if entry.suffix.lower() in (".npy", *READERS) and entry.is_file()]
-    known += [entry.name for entry in entries if entry.suffix.lower() == ".zip" and is_zip_store(entry)]
+    readable = [entry.name for entry in entries if entry.suffix.lower() in (".npy", *READERS) and entry.is_file()]
+    readable += [entry.name for entry in entries if entry.suffix.lower() == ".zip" and is_zip_store(entry)]
     folders = {name: entries[0].parent / name for name in sorted(inside)}
-    known += [name for name, folder in folders.items() if is_zarr(folder) or is_n5(folder)]
-    if known:
-        return f"has no index that says which files belong to one checkpoint: name one of {names(known)} in it"
+    readable += [name for name, folder in folders.items() if is_zarr(folder) or is_n5(folder)]
+    if readable:
+        return f"has no index that says which files belong to one checkpoint: name one of {names(readable)} in it"
     return (
         f"has {names(entry.name for entry in entries)}, but a Zarr array, an index, .npy or "
         f"one of {', '.join(READERS)} is expected: name a file, or a folder that has some"
@@ -201,10 +201,10 @@ def opened_file(path: Path) -> Checkpoint:
     if path.suffix.lower() not in READERS:
         raise place.error(f"is not a file of tensors: expected one of {', '.join(READERS)}")
     with place.reading():
-        seen = seen_at(path)
+        state = seen_at(path)
         checkpoint = READERS[path.suffix.lower()](path, place)
     for store in checkpoint.stores.values():
-        store.seen = seen
+        store.seen = state
     return Checkpoint(
         path, checkpoint.stores, checkpoint.metadata, {path: checkpoint.metadata}, checkpoint.others, checkpoint.refused
     )
@@ -252,8 +252,8 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
         content = parse_json(index.read_bytes(), place, "text")
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict):
-        said = "is missing" if weight_map is None else f"is {show(weight_map)}"
-        raise (place / "weight_map").error(f"{said}, where an object of the tensors' files is expected")
+        message = "is missing" if weight_map is None else f"is {show(weight_map)}"
+        raise (place / "weight_map").error(f"{message}, where an object of the tensors' files is expected")
     files: dict[str, Path] = {}
     texts: dict[str, str] = {}
     for name, written in weight_map.items():
@@ -265,11 +265,11 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
         weight_map[name] = texts.setdefault(written, written)
     opened = {written: opened_file(files[written]) for written in sorted(files)}
     merged = united(index.parent, opened.values(), place)
-    held = {name: written for written, file in opened.items() for name in file}
-    if held != weight_map:
+    actual_map = {name: written for written, file in opened.items() for name in file}
+    if actual_map != weight_map:
         for name, written in weight_map.items():
-            if held.get(name) != written:
+            if actual_map.get(name) != written:
                 raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
-        missing = [name for name in held if name not in weight_map]
+        missing = [name for name in actual_map if name not in weight_map]
         raise (place / "weight_map").error(f"does not have {names(missing)}, which the files have")
     return merged

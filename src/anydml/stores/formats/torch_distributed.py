@@ -65,18 +65,18 @@ def read_distributed(folder: Path) -> Distributed:
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}
     dtypes: dict[str, np.dtype[Any] | None] = {}
     for name, entry in _pairs(state.get("state_dict_metadata")):
-        said = fields_of(entry)
-        if not isinstance(name, str) or "chunks" not in said:
+        fields = fields_of(entry)
+        if not isinstance(name, str) or "chunks" not in fields:
             distributed.others.append(str(name))
             continue
-        shape = sizes_of(said.get("size"))
+        shape = sizes_of(fields.get("size"))
         if shape is None:
             raise (place / name).error("has no size, which each tensor of .metadata has")
-        if not isinstance(said["chunks"], list) or not said["chunks"]:
+        if not isinstance(fields["chunks"], list) or not fields["chunks"]:
             raise (place / name).error(f"has no pieces for its shape {[*shape]}")
         distributed.tensors[name] = shape, []
-        dtypes[name] = _declared(said.get("properties"))
-        for chunk in said["chunks"]:
+        dtypes[name] = _declared(fields.get("properties"))
+        for chunk in fields["chunks"]:
             box = fields_of(chunk)
             chunks[name, sizes_of(box.get("offsets"))] = sizes_of(box.get("sizes"))
     with AlikePieces() as pieces:
@@ -114,8 +114,8 @@ def _add_pieces(
     """
     place, files = JsonPath(str(folder / METADATA)), dict[str, tuple[Path, tuple[Any, ...]]]()
     for index, info in _pairs(places):
-        said = fields_of(index)
-        name, start = said.get("fqn"), sizes_of(said.get("offset"))
+        fields = fields_of(index)
+        name, start = fields.get("fqn"), sizes_of(fields.get("offset"))
         if start is None:
             # The place of an object, which is not an array.
             continue
@@ -152,7 +152,7 @@ def _piece(
         path = inside(folder, written, place)
         with place.reading():
             files[written] = path, seen_at(path)
-    path, seen = files[written]
+    path, state = files[written]
     try:
         with place.reading():
             tensor = pieces.read(path, place, offset, length)
@@ -170,7 +170,7 @@ def _piece(
         raise place.error(f"has shape {[*store.shape]} at {offset} of {show(written)}, where {[*shape]} is expected")
     if dtype is not None and store.dtype != dtype:
         raise place.error(f"has {store.dtype} at {offset} of {show(written)}, where {dtype} is declared")
-    return replace(store, name=name, seen=seen)
+    return replace(store, name=name, seen=state)
 
 
 def _declared(properties: Any) -> np.dtype[Any] | None:

@@ -97,12 +97,12 @@ def new_zarr(
             f"would have chunks of several sizes, and so no shards, as {like.path} has: say --shards none (shards=())"
         )
     if chunks is None:
-        found = _regular(path, shape, dtype, None, like, codec, axes, None, version)
+        target = _regular(path, shape, dtype, None, like, codec, axes, None, version)
     else:
         # Chunks that are given are files: they have no shards, of which each would need chunks of its own.
-        largest = [max(map(int.__sub__, own[1:], own)) for own in edges]
-        found = _regular(path, shape, dtype, largest, like, codec, axes, (), version)
-    return replace(found, layout=found.layout.of_several(edges), metadata=with_edges(found.metadata, edges))
+        largest = [max(map(int.__sub__, axis_edges[1:], axis_edges)) for axis_edges in edges]
+        target = _regular(path, shape, dtype, largest, like, codec, axes, (), version)
+    return replace(target, layout=target.layout.of_several(edges), metadata=with_edges(target.metadata, edges))
 
 
 def _check_sizes(
@@ -141,9 +141,9 @@ def _regular(
         raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
     if version not in (None, 2, 3):
         raise place.error(f"has version {version!r:.40} of the format, where 2 or 3 is expected")
-    for name, requested, whole in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
+    for name, requested, special_sizes in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
         if requested is not None:
-            _check_sizes(name, requested, shape, whole, place)
+            _check_sizes(name, requested, shape, special_sizes, place)
     if chunks is not None and not shards:
         # A chunk is no larger than the array.
         chunks = [max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True)]
@@ -189,31 +189,31 @@ def _edges(
             raise place.error(f"cannot have these chunks: {error}") from None
     if not isinstance(like, ZarrStore) or like.layout.edges is None:
         return None
-    known = range(like.ndim) if axes is None and len(shape) == like.ndim else axes
-    if known is None or [like.shape[k] for k in known] != [*shape]:
+    kept_axes = range(like.ndim) if axes is None and len(shape) == like.ndim else axes
+    if kept_axes is None or [like.shape[k] for k in kept_axes] != [*shape]:
         raise place.error(
             f"would have chunks of several sizes, as {like.path} has, but other axes: give sizes by --chunks (chunks=)"
         )
-    return tuple(like.layout.edges[k] for k in known)
+    return tuple(like.layout.edges[k] for k in kept_axes)
 
 
 def _plain(
-    shape: Sequence[int], dtype: np.dtype[Any], version: int, chunks: Sequence[int] | None, **more: Any
+    shape: Sequence[int], dtype: np.dtype[Any], version: int, chunks: Sequence[int] | None, **keywords: Any
 ) -> dict[str, bytes]:
     """Metadata by Zarr's choice."""
     import zarr
 
     if is_text(dtype):
         dtype = np.dtypes.StringDType()
-        if "fill_value" in more:
-            more["fill_value"] = str(texts_of(np.asarray(more["fill_value"]))[()])
+        if "fill_value" in keywords:
+            keywords["fill_value"] = str(texts_of(np.asarray(keywords["fill_value"]))[()])
     if version == 3 and not dtype.isnative:
         # The byte order of version 3 is not in the dtype, but in the first codec.
-        more["serializer"] = zarr.codecs.BytesCodec(endian="little" if sys.byteorder == "big" else "big")
+        keywords["serializer"] = zarr.codecs.BytesCodec(endian="little" if sys.byteorder == "big" else "big")
     files: dict[str, Any] = {}
     zarr.create_array(
         store=zarr.storage.MemoryStore(files), shape=tuple(shape), dtype=dtype, zarr_format=version,
-        chunks="auto" if chunks is None else tuple(chunks), **more,
+        chunks="auto" if chunks is None else tuple(chunks), **keywords,
     )  # fmt: skip
     return {name: text.to_bytes() for name, text in files.items()}
 

@@ -90,15 +90,15 @@ class GridBlocking(Blocking):
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
         self._divide(free, 1 if are_near([*inputs, *outputs]) else 2)
 
-    def _divide(self, free: int, held: int) -> None:
+    def _divide(self, free: int, block_copies: int) -> None:
         """Choose the shapes of blocks, of which so many are held at once, or fewer where they are too small so."""
         constant_bytes = self._program.constant_bytes
         try:
-            self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, held)
+            self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, block_copies)
             self.threads = self.shares.threads
             self._choose()
         except BindingError:
-            if held == 1:
+            if block_copies == 1:
                 raise
             self._divide(free, 1)
 
@@ -119,17 +119,17 @@ class GridBlocking(Blocking):
 
     def divided(self, count: int) -> Self:
         """The same work in at least so many blocks, or in as many as there can be."""
-        most, smaller = self, self
-        while 0 < len(most.blocks) < count:
+        finest, smaller = self, self
+        while 0 < len(finest.blocks) < count:
             smaller = copy.copy(smaller)
             smaller.shares = replace(smaller.shares, boxes=smaller.shares.boxes // 2)
             try:
                 smaller._choose()
             except BindingError:
                 break
-            if len(smaller.blocks) > len(most.blocks):
-                most = smaller
-        return most
+            if len(smaller.blocks) > len(finest.blocks):
+                finest = smaller
+        return finest
 
     def cell_of(self, operand: int, axis: int, at: Array) -> Array:
         """The chunks in which coordinates lie; in a plain file, parts that take as long as a request."""
@@ -228,41 +228,41 @@ class GridBlocking(Blocking):
         rank = max((len(store.shape) for store in self.inputs), default=0)
         self.kept_boxes, may_be_kept = BlockList(self.name, rank), any(choice.are_kept for choice in self.choices)
         writes = largest = 0
-        seen = [ChunkCount(self.name, store.layout, self.shares.span, cost_at(store.path)) for store in self.inputs]
+        counts = [ChunkCount(self.name, store.layout, self.shares.span, cost_at(store.path)) for store in self.inputs]
         for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
-            whole = looked = block_count(target.shape, choice.block)
-            if few is not None and whole > few:
+            total = looked = block_count(target.shape, choice.block)
+            if few is not None and total > few:
                 looked, self.is_estimate = SAMPLED_BLOCKS, True
             before = len(self._blocks)
             for k in range(looked):
-                for box in self._fitting(number, box_at(target.shape, choice.block, k * whole // looked)):
+                for box in self._fitting(number, box_at(target.shape, choice.block, k * total // looked)):
                     block = len(self._blocks)
                     self._blocks.append(Block(number, 0, box))
                     regions = self.regions(number, box)
                     largest = max(largest, self._held(regions))
                     for operand, region in regions:
-                        seen[operand].add(region, whole, looked)
+                        counts[operand].add(region, total, looked)
                         if may_be_kept and not self.inputs[operand].layout.is_plain:
                             self.kept_boxes.append(Block(block, operand, region))
                             self.kept |= {operand} if choice.are_kept else set()
-                    writes += _writes(target, box) * whole // looked
-            self.count += (len(self._blocks) - before) * whole // max(1, looked)
+                    writes += _writes(target, box) * total // looked
+            self.count += (len(self._blocks) - before) * total // max(1, looked)
         if self.is_estimate:
             check_count(self.name, self.count, "blocks", MORE_MEMORY)
-        read = [chunks.read(operand in self.kept) for operand, chunks in enumerate(seen)]
+        read = [chunks.read(operand in self.kept) for operand, chunks in enumerate(counts)]
         reads, bytes_read, again = (sum(column) for column in zip(*read, strict=True))
         self.totals = Totals(bytes_read, again, sum(target.nbytes for target in self.outputs), reads, writes, largest)
 
     def _fitting(self, number: int, box: Box) -> Iterator[Box]:
         """A block, or its parts where it needs more memory than the one that was chosen by."""
-        held = self._held(self.regions(number, box))
-        if held <= self.shares.room(self.choices[number].are_kept):
+        box_bytes = self._held(self.regions(number, box))
+        if box_bytes <= self.shares.room(self.choices[number].are_kept):
             yield box
             return
         smaller = halves(box, _unit(self.outputs[number]))
         if len(smaller) == 1:
             raise BindingError(
-                f"{self.name}: {bytes_text(held)} of inputs are needed at once for a chunk of "
+                f"{self.name}: {bytes_text(box_bytes)} of inputs are needed at once for a chunk of "
                 f"{self.outputs[number]!r}: give more memory, or smaller chunks"
             )
         for part in smaller:
@@ -303,8 +303,8 @@ class GridBlocking(Blocking):
             ", decoded chunks are kept in a file meanwhile" if any(choice.are_kept for choice in self.choices) else ""
         )
         sizes, threads = self.totals.block_bytes, count_noun(self.threads, "thread")
-        held = min(self.shares.held, self.count)
-        each = " for each of 2 blocks" if held > 1 else ""
+        block_copies = min(self.shares.held, self.count)
+        per_block = " for each of 2 blocks" if block_copies > 1 else ""
         waiting = f"{bytes_text(self.gathered)} of chunks that are kept, " if self.gathered else ""
         texts = f"; texts may take {bytes_text(self.shares.texts)}" if self.shares.texts else ""
         return Summary(
@@ -312,8 +312,8 @@ class GridBlocking(Blocking):
             f"in {about}{count_noun(self.count, 'block')} of up to "
             f"{' and '.join(str([*choice.block]) for choice in self.choices)}",
             f"of it decoded more than once{note}",
-            held * sizes + self.threads * self.shares.need + self.gathered,
-            f"{bytes_text(sizes)}{each}, {waiting}and {bytes_text(self.shares.need)} for each of {threads}{texts}",
+            block_copies * sizes + self.threads * self.shares.need + self.gathered,
+            f"{bytes_text(sizes)}{per_block}, {waiting}and {bytes_text(self.shares.need)} for each of {threads}{texts}",
         )
 
 
@@ -323,9 +323,10 @@ def _unit(target: Target | ZarrTarget) -> tuple[int, ...]:
         return (1,) * len(target.shape)
     if (edges := target.layout.edges) is None:
         return target.layout.file
-    every = zip(target.layout.file, edges, target.shape, strict=True)
+    axes = zip(target.layout.file, edges, target.shape, strict=True)
     return tuple(
-        chunk if [*own[:-1]] == [*range(0, own[-2] + 1, chunk)] else max(1, size) for chunk, own, size in every
+        chunk if [*axis_edges[:-1]] == [*range(0, axis_edges[-2] + 1, chunk)] else max(1, size)
+        for chunk, axis_edges, size in axes
     )
 
 

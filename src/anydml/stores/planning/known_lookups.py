@@ -33,14 +33,14 @@ def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], 
         constants: by number.
         max_bytes: the maximum size in bytes of an input.
     """
-    known = {k: value.reshape(-1).view(np.uint8) for k, value in constants.items()}
+    constant_bytes = {k: value.reshape(-1).view(np.uint8) for k, value in constants.items()}
 
     def read(operand: int) -> Array:
-        if operand not in known:
+        if operand not in constant_bytes:
             if (size := inputs[operand].nbytes) > max_bytes:
                 raise BindingError(f"{name}: the indices in {inputs[operand]!r} need {bytes_text(size)} of memory")
-            known[operand] = np.frombuffer(inputs[operand].read().tobytes("A"), np.uint8)
-        return known[operand]
+            constant_bytes[operand] = np.frombuffer(inputs[operand].read().tobytes("A"), np.uint8)
+        return constant_bytes[operand]
 
     return read
 
@@ -145,8 +145,8 @@ def _indices(
     strides = tuple(lookup.strides[k] for k in by)
     low = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if s < 0)
     high = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if s > 0) + dtype.itemsize
-    whole = read(lookup.operand)
-    if lookup.offset + low < 0 or lookup.offset + high > whole.size:
+    content = read(lookup.operand)
+    if lookup.offset + low < 0 or lookup.offset + high > content.size:
         raise AssertionError("indices lie within their operand")
     raw = np.lib.stride_tricks.as_strided(flat[: dtype.itemsize].view(dtype), (*sizes, 1), (*strides, dtype.itemsize))
     numbers = raw[..., 0]

@@ -84,7 +84,9 @@ def box_of(end: Access, move: Move, layout: Layout) -> Box:
     run = max(1, move.element_size // layout.element_size)
     ways.append([*(0,) * (len(first) - 1), 1] if first else [])
     below, above = reach((*move.sizes, run), ways, len(first))
-    low, high = ([at + more for at, more in zip(first, more_of_axes, strict=True)] for more_of_axes in (below, above))
+    low, high = (
+        [at + change for at, change in zip(first, more_of_axes, strict=True)] for more_of_axes in (below, above)
+    )
     return box_between(low, high, layout.sizes)
 
 
@@ -100,13 +102,13 @@ def in_box(end: Access, sizes: Sequence[int], layout: Layout, box: Box, strides:
         operand: that is the box.
     """
     first, ways = located(end, sizes, layout)
-    nearer = [stride - whole for stride, whole in zip(strides, layout.strides, strict=True)]
+    nearer = [stride - old_stride for stride, old_stride in zip(strides, layout.strides, strict=True)]
 
-    def placed(distance: int, counts: Sequence[int]) -> int:
-        return distance + sum(count * more for count, more in zip(counts, nearer, strict=True))
+    def convert_distance(distance: int, counts: Sequence[int]) -> int:
+        return distance + sum(count * change for count, change in zip(counts, nearer, strict=True))
 
-    moved = tuple(map(placed, end.strides, ways))
-    return Access(operand, placed(end.offset, first) - offset_of(box, strides), moved)
+    moved = tuple(map(convert_distance, end.strides, ways))
+    return Access(operand, convert_distance(end.offset, first) - offset_of(box, strides), moved)
 
 
 class RegionMap:
@@ -230,7 +232,7 @@ class RegionMap:
         box: Box,
         strides: Sequence[int],
         regions: Sequence[InputBox],
-        held: Sequence[Array],
+        arrays: Sequence[Array],
         constants: Mapping[int, Array],
     ) -> tuple[list[Move], list[Array]]:
         """Moves between boxes in memory.
@@ -241,17 +243,17 @@ class RegionMap:
             box: of the output.
             strides: of its memory, in bytes, by axis; its operand follows those of the regions.
             regions: boxes that hold the elements; what a part reads lies in one of them.
-            held: their memory.
+            arrays: their memory.
             constants: by the operands of the moves.
 
         Returns:
             The moves, and their operands after that of the output.
         """
-        moves, more, numbers = list[Move](), list[Array](), dict[int, int]()
+        moves, constant_arrays, numbers = list[Move](), list[Array](), dict[int, int]()
 
         def added(array: Array) -> int:
-            more.append(array)
-            return len(regions) + len(more)
+            constant_arrays.append(array)
+            return len(regions) + len(constant_arrays)
 
         def held_in(operand: int, box: Box) -> int:
             return next(k for k, region in enumerate(regions) if _is_inside(InputBox(operand, box), region))
@@ -263,7 +265,7 @@ class RegionMap:
                 layout = self.inputs[part.operand]
                 for inner in self._boxes(part, cell_of):
                     place = held_in(part.operand, inner.box)
-                    held_box, pitches = regions[place].box, held[place].strides
+                    held_box, pitches = regions[place].box, arrays[place].strides
                     source = in_box(move.reads, move.sizes, layout, held_box, pitches, place)._replace(offset=0)
                     moves.append(part.moved(inner, to, held_box, pitches, source, added))
                 continue
@@ -274,30 +276,30 @@ class RegionMap:
             elif isinstance(source, Access):
                 layout = self.inputs[source.operand]
                 place = held_in(source.operand, box_of(source, move, layout))
-                source = in_box(source, move.sizes, layout, regions[place].box, held[place].strides, place)
+                source = in_box(source, move.sizes, layout, regions[place].box, arrays[place].strides, place)
             moves.append(move._replace(destination=to, source=source))
-        return moves, more
+        return moves, constant_arrays
 
 
 def _move_of(part: Move | Pick) -> Move:
     return part if isinstance(part, Move) else part.move
 
 
-def _is_inside(one: InputBox, other: InputBox) -> bool:
-    pairs = zip(one.box, other.box, strict=False)
-    return one.operand == other.operand and all(low >= first and high <= last for (low, high), (first, last) in pairs)
+def _is_inside(inner: InputBox, outer: InputBox) -> bool:
+    pairs = zip(inner.box, outer.box, strict=False)
+    return inner.operand == outer.operand and all(low >= first and high <= last for (low, high), (first, last) in pairs)
 
 
-def _union(one: InputBox, other: InputBox) -> InputBox:
-    pairs = zip(one.box, other.box, strict=True)
-    return InputBox(one.operand, tuple((min(a[0], b[0]), max(a[1], b[1])) for a, b in pairs))
+def _union(x: InputBox, y: InputBox) -> InputBox:
+    pairs = zip(x.box, y.box, strict=True)
+    return InputBox(x.operand, tuple((min(a[0], b[0]), max(a[1], b[1])) for a, b in pairs))
 
 
-def _is_close(one: InputBox, other: InputBox) -> bool:
+def _is_close(x: InputBox, y: InputBox) -> bool:
     """Whether the union of two boxes is hardly larger than both together."""
-    if one.operand != other.operand:
+    if x.operand != y.operand:
         return False
-    return size_of(_union(one, other).box) * 4 <= 5 * (size_of(one.box) + size_of(other.box))
+    return size_of(_union(x, y).box) * 4 <= 5 * (size_of(x.box) + size_of(y.box))
 
 
 def compiled(moves: Sequence[Move], count: int) -> Any:

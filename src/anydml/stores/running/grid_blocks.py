@@ -88,17 +88,17 @@ class GridBlocks(BlocksWriter):
             undone.pop_all()
 
     def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> ChunkReader:
-        kept = None
+        kept_chunks = None
         if number in self._blocking.kept:
             areas, blocks = self._blocking.kept_boxes.areas(number, len(store.shape))
             memory = self._blocking.gathered // len(self._blocking.kept)
-            kept = KeptChunks(folder, store.layout, areas, blocks, memory)
-            self._opened.more.callback(kept.close)
+            kept_chunks = KeptChunks(folder, store.layout, areas, blocks, memory)
+            self._opened.more.callback(kept_chunks.close)
         file: Any = self._opened.file(store.path) if isinstance(store, Store) else None
         if isinstance(store, Store) and store.stored is not None:
             cast = Cast.of(store)
             file, store = CastFile(file, cast), replace(store, offset=cast.place(store.offset))
-        return ChunkReader(store, self._blocking.shares.span, kept, self._opened.buffers, file)
+        return ChunkReader(store, self._blocking.shares.span, kept_chunks, self._opened.buffers, file)
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
         if isinstance(target, ZarrTarget):
@@ -127,52 +127,52 @@ class GridBlocks(BlocksWriter):
             before: tuple[int, Future[_Boxes]] | None = None
             for room, number in zip(itertools.cycle(self._rooms), numbers):  # as many as there are
                 # Half of the threads write meanwhile.
-                most = None if before is None else max(1, self.plan.threads // 2)
-                reading = ahead.submit(self._read, number, room, most)
+                max_tasks = None if before is None else max(1, self.plan.threads // 2)
+                reading = ahead.submit(self._read, number, room, max_tasks)
                 if before is not None:
                     yield before[0], before[1].result()
                 before = number, reading
             if before is not None:
                 yield before[0], before[1].result()
 
-    def _read(self, number: int, room: Array, most: int | None) -> _Boxes:
+    def _read(self, number: int, room: Array, max_tasks: int | None) -> _Boxes:
         """Read the boxes that a block needs, by at most so many threads."""
         output, _, box = self._blocking.blocks[number]
         regions = self._blocking.regions(output, box)
-        held = self._held(regions, room)
+        arrays = self._held(regions, room)
         counts = Counter[int]()
         before = [counts.update([region.operand]) or counts[region.operand] - 1 for region in regions]
         tasks = (
             task
-            for region, out, count in zip(regions, held, before, strict=True)
+            for region, out, count in zip(regions, arrays, before, strict=True)
             for task in self._readers[region.operand].reads(region.box, out, number, count)
         )
-        self._opened.together(tasks, most)
+        self._opened.together(tasks, max_tasks)
         for operand in counts:
             self._readers[operand].release(number)
-        return regions, held
+        return regions, arrays
 
-    def _parts(self, number: int, regions: Sequence[InputBox], held: Sequence[Array]) -> None:
+    def _parts(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> None:
         """Move and write the parts of a block from its boxes."""
         output, _, box = self._blocking.blocks[number]
         parts = self._writers[output].parts(box)
         self._opened.together(
-            partial(self._part, output, part, box, shape, regions, held) for part, box, shape in parts
+            partial(self._part, output, part, box, shape, regions, arrays) for part, box, shape in parts
         )
 
     def _held(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
         """Arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
-        held, at = [], 0
+        arrays, at = [], 0
         for region in regions:
             kind = word(self.plan.inputs[region.operand].dtype.itemsize)
             shape = sizes_of(region.box)
             size = math.prod(shape) * kind.itemsize
             if at + size > room.size:
-                held.append(np.empty(shape, kind))
+                arrays.append(np.empty(shape, kind))
                 continue
-            held.append(room[at : at + size].view(kind).reshape(shape))
+            arrays.append(room[at : at + size].view(kind).reshape(shape))
             at += -(-size // LINE) * LINE
-        return held
+        return arrays
 
     def _part(
         self,
@@ -181,7 +181,7 @@ class GridBlocks(BlocksWriter):
         output_box: Box,
         shape: tuple[int, ...],
         regions: Sequence[InputBox],
-        held: Sequence[Array],
+        arrays: Sequence[Array],
     ) -> None:
         """Move the elements of a part of a block from boxes of inputs in memory, and write it."""
         writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
@@ -189,14 +189,14 @@ class GridBlocks(BlocksWriter):
             blocking, strides = self._blocking, Layout.packed(shape, kind.itemsize).strides
             mapping = blocking.mappings[output]
             parts = mapping.within(output_box)
-            found, more = mapping.between(
-                parts, blocking.cell_of, output_box, strides, regions, held, blocking.constants
+            all_moves, constants = mapping.between(
+                parts, blocking.cell_of, output_box, strides, regions, arrays, blocking.constants
             )
             if sizes_of(output_box) != shape:
                 flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
             elif sum(part.bytes_written for part in parts) < flat.size:
                 flat[:] = 0
-            moves = tuple(move for move in simplify(found) if 0 not in move.sizes)
-            operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *more]
+            moves = tuple(move for move in simplify(all_moves) if 0 not in move.sizes)
+            operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in arrays), flat, *constants]
             self._move(moves, operands)
             writer.write(part, flat)
