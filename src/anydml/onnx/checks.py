@@ -128,10 +128,10 @@ def _passed_attributes(model: ModelProto) -> Iterator[AttributeProto]:
             yield from node.attribute
 
 
-def _bytes(text: str | AttributeProto) -> int:
-    if isinstance(text, AttributeProto):
-        return int(text.ByteSize())
-    return len(text) if text.isascii() else 4 * len(text)
+def _bytes(item: str | AttributeProto) -> int:
+    if isinstance(item, AttributeProto):
+        return int(item.ByteSize())
+    return len(item) if item.isascii() else 4 * len(item)
 
 
 def reason(error: Exception) -> str:

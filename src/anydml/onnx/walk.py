@@ -37,10 +37,10 @@ def nodes(tops: Iterable[Body]) -> Iterator[NodeProto]:
     return (node for body in bodies(tops) for node in body.node)
 
 
-def function_name(function: NodeProto | FunctionProto) -> Name:
+def function_name(proto: NodeProto | FunctionProto) -> Name:
     """Return the name of the function that a node calls, if there is one, or of a function."""
-    name = function.op_type if isinstance(function, NodeProto) else function.name
-    return plain_domain(function.domain), name, function.overload
+    name = proto.op_type if isinstance(proto, NodeProto) else proto.name
+    return plain_domain(proto.domain), name, proto.overload
 
 
 def all_bodies(model: ModelProto) -> Iterator[Body]:
