@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import defs, helper
+from onnx import defs, helper, parser
 
 from anydml import ModelError
 from anydml.onnx import backend
+from anydml.onnx.checks import check
 from anydml.onnx.table import NODES
 
 onnxruntime.set_default_logger_severity(4)
@@ -109,3 +110,21 @@ def test_a_version_that_is_missing_is_refused():
     node = helper.make_node("Tile", ["x", "tiles", "axis"], ["y"])
     with pytest.raises(ModelError, match="does not have the version of opset 5; it has versions 6, 13"):
         backend.run_node(node, [X, np.float32(2), np.float32(0)], opset_version=5)
+
+
+@pytest.mark.parametrize("where", ["model", "function"])
+@pytest.mark.parametrize("above", [1, 1000])
+def test_an_opset_that_onnx_does_not_know_is_refused(where, above):
+    version = defs.onnx_opset_version() + above
+    model, inner = (version, 18) if where == "model" else (18, version)
+    text = f"""<ir_version: 9, opset_import: ["": {model}, "f": 1]> g (float[2] x) => (float[2] y) {{ y = f.f (x) }}
+    <domain: "f", opset_import: ["": {inner}]> f (a) => (b) {{ b = Identity (a) }}"""
+    message = f"imports opset {version} of ONNX, but the installed onnx .* up to {version - above}:"
+    with pytest.raises(ModelError, match=message):
+        check(parser.parse_model(text))
+
+
+def test_the_newest_opset_is_taken():
+    newest = defs.onnx_opset_version()
+    text = f'<ir_version: 10, opset_import: ["": {newest}]> g (float[2] x) => (float[2] y) {{ y = Neg (x) }}'
+    check(parser.parse_model(text))

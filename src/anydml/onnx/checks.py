@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 
 import onnx.checker
+import onnx.defs
 import onnx.inliner
 from google.protobuf.message import EncodeError
 from onnx import AttributeProto, ModelProto, TensorProto, ValueInfoProto
@@ -38,8 +39,10 @@ def check(model: ModelProto) -> None:
     Unlike the checker, allow inputs and outputs without a shape and outputs without a type, as onnx's evaluator does.
 
     Raises:
-        ModelError: onnx's checker refuses the model, or there is not enough memory to check it.
+        ModelError: onnx's checker refuses the model, the installed onnx does not know its opset, or there is not enough
+            memory to check it.
     """
+    _check_opsets(model)
     size = _byte_size(model)
     if size > MAX_BYTES:
         # The checker needs a serialised model. Models this large have their external data loaded, and cannot be.
@@ -52,6 +55,16 @@ def check(model: ModelProto) -> None:
         onnx.checker.check_model(_replace_unchecked(model))
     except Exception as error:
         raise ModelError(f"the model breaks a rule of ONNX: {reason(error)}") from None
+
+
+def _check_opsets(model: ModelProto) -> None:
+    """Refuse opsets of ONNX that the installed onnx does not know, whose operators may have another meaning."""
+    newest = onnx.defs.onnx_opset_version()
+    for opset in (opset for importer in (model, *model.functions) for opset in importer.opset_import):
+        if not plain_domain(opset.domain) and opset.version > newest:
+            known = f"the installed onnx {onnx.__version__} knows opsets up to {newest}: install a newer one"
+            message = f"the model imports opset {opset.version} of ONNX, but {known}"
+            raise ModelError(message, field="opset_import", rule="the installed onnx must know the opset")
 
 
 def serialize(model: ModelProto) -> bytes:
