@@ -157,6 +157,8 @@ def rechunked(folder, seed):
         child = os.fork()
         if not child:
             try:
+                # A process that a shell started in the background ignores it.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 again = plan()
                 rng.seed(f"{seed} {number}")
                 Failing.left = rng.randint(1, rng.choice((20, 60, 150)))

@@ -113,7 +113,7 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
         ("stores empty", "name a file, or a folder that has some"),
         ("stores bad.npy", "anydml: bad.npy: is not a .npy file: "),
         ("stores text.txt", "or a Zarr array or group, also in .zip, .json (kerchunk), .h5, "),
-        ("stores broken.h5", "is not a file of HDF5, although its name ends like one"),
+        ("stores broken.h5", "is not an HDF5 or NetCDF-4 file, though its name says so"),
         ("reshard missing out", "missing: there is no such file or folder"),
         ("reshard w", "IN and OUT are needed, but 'w' was given alone"),
         ("reshard w w out", "w: is given twice: each input is one tensor-parallel rank"),

@@ -7,12 +7,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import safetensors.torch as safetensors
-import torch
 from stores.test_commands import anydml
 
 from anydml import stores
 from anydml.errors import ModelError
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+safetensors = pytest.importorskip("safetensors.torch")
 
 
 def tensor(value):

@@ -159,7 +159,7 @@ def test_chunks_of_a_wrong_length(tmp_path, change):
 @pytest.mark.parametrize("sizes", [(99999999999999999999, 5), (1 << 62, 5), (0, 5), (-99999999999999999999, 5)])
 def test_sizes_beyond_all_files(field, sizes):
     pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
-    with pytest.raises(ModelError, match=rf"{field} are .* from 1 and below 2⁶² for each axis"):
+    with pytest.raises(ModelError, match=rf"{field} is .*: each size must be 1 or more, and below 2⁶²"):
         stores.rechunk("x.npy", "y.zarr", **{"chunks": [2, 2], field: sizes})
 
 

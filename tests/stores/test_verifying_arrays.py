@@ -292,7 +292,7 @@ def test_an_array_is_sliced_by_names_of_axes(tmp_path, version):
     stores.rechunk(tmp_path / "a/temp", tmp_path / "b", slices="x=:7:2,t=20:3:-4").run()
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "b"), mode="r")[...], x[20:3:-4, :7:2])
     np.save(tmp_path / "x.npy", x)
-    for source, said in ("a/temp", 'has no axis "q", or several; it has "t", "x"'), ("x.npy", "have no names"):
+    for source, said in ("a/temp", 'has no axis "q": its axes are "t", "x"'), ("x.npy", "have no names"):
         with pytest.raises(ModelError, match=said):
             stores.rechunk(tmp_path / source, tmp_path / "c", slices="q=1:")
 

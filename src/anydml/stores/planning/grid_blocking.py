@@ -103,10 +103,10 @@ class GridBlocking(Blocking):
             self._divide(free, 1)
 
     @property
-    def gathered(self) -> int:
+    def waiting_bytes(self) -> int:
         """Bytes of kept chunks that wait to be written together."""
         block_bytes = self.shares.room(True) if self.is_estimate else self.totals.block_bytes
-        return self.shares.gathered(block_bytes) if self.kept else 0
+        return self.shares.waiting_bytes(block_bytes) if self.kept else 0
 
     def _choose(self) -> None:
         """Choose the shapes of blocks, and list them."""
@@ -305,14 +305,14 @@ class GridBlocking(Blocking):
         sizes, threads = self.totals.block_bytes, count_noun(self.threads, "thread")
         block_copies = min(self.shares.held, self.count)
         per_block = " for each of 2 blocks" if block_copies > 1 else ""
-        waiting = f"{bytes_text(self.gathered)} of chunks that are kept, " if self.gathered else ""
+        waiting = f"{bytes_text(self.waiting_bytes)} of chunks that are kept, " if self.waiting_bytes else ""
         texts = f"; texts may take {bytes_text(self.shares.texts)}" if self.shares.texts else ""
         return Summary(
             f"{count_noun(len(self.inputs), 'array')} to {count_noun(len(self.outputs), 'array')}, "
             f"in {about}{count_noun(self.count, 'block')} of up to "
             f"{' and '.join(str([*choice.block]) for choice in self.choices)}",
             f"of it decoded more than once{note}",
-            block_copies * sizes + self.threads * self.shares.need + self.gathered,
+            block_copies * sizes + self.threads * self.shares.need + self.waiting_bytes,
             f"{bytes_text(sizes)}{per_block}, {waiting}and {bytes_text(self.shares.need)} for each of {threads}{texts}",
         )
 

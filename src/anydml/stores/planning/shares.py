@@ -104,7 +104,7 @@ class Shares:
         """Bytes that the boxes of a block may have, whose chunks are kept or not."""
         return self.boxes - min(self.boxes // 4, GATHERED) if are_kept else self.boxes
 
-    def gathered(self, block_bytes: int) -> int:
+    def waiting_bytes(self, block_bytes: int) -> int:
         """Bytes of kept chunks that wait to be written together, where the boxes of a block have so many."""
         return min(GATHERED, self.boxes - block_bytes)
 

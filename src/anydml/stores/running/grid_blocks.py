@@ -91,7 +91,7 @@ class GridBlocks(BlocksWriter):
         kept_chunks = None
         if number in self._blocking.kept:
             areas, blocks = self._blocking.kept_boxes.areas(number, len(store.shape))
-            memory = self._blocking.gathered // len(self._blocking.kept)
+            memory = self._blocking.waiting_bytes // len(self._blocking.kept)
             kept_chunks = KeptChunks(folder, store.layout, areas, blocks, memory)
             self._opened.more.callback(kept_chunks.close)
         file: Any = self._opened.file(store.path) if isinstance(store, Store) else None

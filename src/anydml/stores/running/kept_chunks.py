@@ -136,8 +136,11 @@ class KeptChunks:
             self._waiting += size
             if self._bytes[number] > WRITE:
                 self._write_longest(number)
-            while self._waiting > self._memory:
-                self._write_longest(max(self._bytes, key=self._bytes.__getitem__))
+            self._write_until_waiting_pieces_fit()
+
+    def _write_until_waiting_pieces_fit(self) -> None:
+        while self._waiting > self._memory:
+            self._write_longest(max(self._bytes, key=self._bytes.__getitem__))
 
     def _write_longest(self, number: int) -> None:
         """Write the most pieces of a box that lie one after the other, by one request."""
