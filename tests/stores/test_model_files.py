@@ -92,6 +92,9 @@ def expected(kinds):
     if by_transformers := [kind for kind in ORDER if kind in kinds]:
         return by_transformers[0]
     by_others = [kind for kind in ("numbered", "fp16", "bin fp16", "mistral", "meta", "dcp", "other") if kind in kinds]
+    if "fp16" in by_others and "bin fp16" in by_others:
+        # diffusers and transformers look for a variant as for a model: in safetensors files first.
+        by_others.remove("bin fp16")
     all_of = by_others + [kind for kind in LAST if kind in kinds][:1]
     return all_of[0] if len(all_of) == 1 else None
 
@@ -120,6 +123,23 @@ def test_nothing_is_read_that_other_programs_would_not_read(tmp_path):
             wrong.append((kinds, taken, unnamed))
     assert wrong == []
     assert read > 130
+
+
+@pytest.mark.parametrize("stems", [("model", "pytorch_model"), ("diffusion_pytorch_model",) * 2], ids=str)
+def test_a_variant_is_read_beside_its_own_file_of_torch_save_alone(tmp_path, stems):
+    one(f"{stems[0]}.fp16.safetensors")(tmp_path, 1)
+    one(f"{stems[1]}.fp16.bin")(tmp_path, 2)
+    assert stores.open(tmp_path)["w"].read()[0] == 1
+    one(f"{stems[1]}.bf16.bin")(tmp_path, 3)
+    with pytest.raises(ModelError, match=rf'"{stems[0]}\.fp16\.safetensors" beside "{stems[1]}\.bf16\.bin", which'):
+        stores.open(tmp_path)
+
+
+def test_the_usual_file_is_named_where_its_variants_are_refused(tmp_path):
+    for name in "model.safetensors", "model.fp16.safetensors", "pytorch_model.bin", "pytorch_model.fp16.bin":
+        one(name)(tmp_path, 1)
+    with pytest.raises(ModelError, match=r'has "model\.fp16\.safetensors" beside "model\.safetensors", which may'):
+        stores.open(tmp_path)
 
 
 def test_what_is_refused_is_read_by_its_name(tmp_path, capsys):

@@ -26,6 +26,9 @@ _FIRST = re.compile(r"(diffusion_pytorch_)?model\.safetensors(\.index\.json)?")
 _SECOND = re.compile(r"(diffusion_)?pytorch_model\.bin(\.index\.json)?")
 """File names for which they look next."""
 
+_VARIANT = re.compile(r"(diffusion_pytorch_)?model(\.[\w-]+)\.safetensors")
+"""Names of files of variants, such as fp16, for which these look before those of ``torch.save`` of the variant."""
+
 _OF_MODELS = ("model", "diffusion_pytorch_model", "pytorch_model", "consolidated")
 """Prefixes of the file names of models, also where a variant, a number or a rank follows."""
 
@@ -95,7 +98,7 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
         files = []
     elif not follow:
         files = [inside(folder, file.name, JsonPath(str(file))) for file in files]
-    first = index or min(files, key=lambda file: not file.name.startswith(_OF_MODELS), default=None)
+    first = index or min(files, key=_rank, default=None)
     _check_alone(None if first is None else first.name, [entry.name for entry in entries], place)
     return Chosen(index, files)
 
@@ -117,7 +120,7 @@ def _check_alone(chosen: str | None, beside: Sequence[str], place: JsonPath) -> 
         # Beside an index of such files, others may be its own.
         is_rival = _SECOND.fullmatch if chosen is not None and chosen.endswith(BIN_INDEX) else _OF_TORCH.fullmatch
         if chosen is not None or rivals:
-            rivals += [name for name in beside if is_rival(name)]
+            rivals += [name for name in beside if is_rival(name) and name != _same_variant(chosen)]
         if chosen is not None and not chosen.startswith(_OF_ADAPTERS):
             rivals += [name for name in beside if name in _ADAPTERS]
     all_names = [*([] if chosen is None else [chosen]), *rivals]
@@ -126,6 +129,17 @@ def _check_alone(chosen: str | None, beside: Sequence[str], place: JsonPath) -> 
             f"has {show(all_names[0])} beside {names(all_names[1:])}, which may be several checkpoints: name the files "
             "of one"
         )
+
+
+def _rank(file: Path) -> tuple[bool, bool]:
+    """A key by which the file that other programs read comes first."""
+    return not _FIRST.fullmatch(file.name), not file.name.startswith(_OF_MODELS)
+
+
+def _same_variant(name: str | None) -> str | None:
+    """The file of ``torch.save`` that has the same variant of a model as a safetensors file."""
+    match = _VARIANT.fullmatch(name or "")
+    return match and f"{match[1] or 'pytorch_'}model{match[2]}.bin"
 
 
 def _is_no_folder(path: Path) -> bool:
