@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -158,7 +159,25 @@ def test_different_texts_are_within_the_memory(tmp_path):
     assert plan.verify() is None
     np.testing.assert_array_equal(read(tmp_path / "y"), x)
     # No text is known when all runs have ended but those of fill values.
-    assert not zarr_texts._NUMBERS.passing
+    assert zarr_texts._NUMBERS.passing == {0: {}}
+
+
+def test_texts_of_runs_that_overlap_are_known_until_their_own_end():
+    def met(k):
+        return np.array([f"run {k}, text {j}" for j in range(1000)] + ["of all"], np.dtypes.StringDType())
+
+    runs = [ExitStack() for _ in range(20)]
+    numbers_met = list[np.ndarray]()
+    for k, run in enumerate(runs):
+        run.enter_context(zarr_texts.texts_within(1_200_000))
+        numbers_met.append(zarr_texts.numbers_of(met(k)))
+        if k:
+            np.testing.assert_array_equal(zarr_texts.texts_of(numbers_met[k - 1]), met(k - 1))
+            runs[k - 1].close()
+        np.testing.assert_array_equal(zarr_texts.texts_of(numbers_met[k]), met(k))
+    runs[-1].close()
+    numbers = zarr_texts._NUMBERS
+    assert (numbers.passing, numbers.limits, numbers.under_way, numbers.size) == ({0: {}}, {}, [], 0)
 
 
 def test_equal_texts_of_a_chunk_are_within_the_memory(tmp_path):

@@ -37,44 +37,75 @@ class _TextNumbers:
 
     Attributes:
         lasting: those of fill values, by number: stores have these for as long as they live.
-        passing: those that runs have met, by number, until the last run ends.
+        passing: those that runs have met, by number, by the latest run that was under way when they were last met:
+            they may be needed until all runs that began before that one, and this one, have ended.
         size: bytes of the latter.
-        limits: bytes that each run under way may use for texts.
+        limits: bytes that each run may use for texts, while there are texts that it may have met.
+        under_way: the runs that have not ended.
         lock: chunks of texts are decoded and encoded in turn, so that one at a time takes memory.
     """
 
     def __init__(self) -> None:
-        self.lasting, self.passing = {0: ""}, dict[int, str]()
-        self.size, self.limits, self.lock = 0, list[float](), threading.RLock()
+        self.lasting, self.passing = {0: ""}, {0: dict[int, str]()}
+        self.size, self.limits, self.under_way, self.lock = 0, dict[int, float](), list[int](), threading.RLock()
+
+    def begin(self, max_bytes: float) -> int:
+        """The number of a new run."""
+        run = max(self.passing) + 1
+        self.limits[run], self.passing[run] = max_bytes, {}
+        self.under_way.append(run)
+        return run
+
+    def end(self, run: int) -> None:
+        """Forget what no run under way has met."""
+        self.under_way.remove(run)
+        for earlier in [*self.passing]:
+            if earlier and not (self.under_way and self.under_way[0] <= earlier):
+                self.limits.pop(earlier)
+                self.size -= sum(map(_bytes_of, self.passing.pop(earlier).values()))
+        if not self.under_way:
+            self.passing[0].clear()
+            self.size = 0
 
     def text(self, number: int) -> str:
         """The text of a number."""
-        return self.passing[number] if number in self.passing else self.lasting[number]
+        texts = next((texts for texts in self.passing.values() if number in texts), self.lasting)
+        return texts[number]
 
     def number(self, text: str, is_lasting: bool) -> int:
         """The number of a text, which is known from now on."""
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         number = int.from_bytes(digest, "little") if text else 0
-        cached = self.passing.get(number, self.lasting.get(number))
+        texts = next((texts for texts in self.passing.values() if number in texts), self.lasting)
+        cached = texts.get(number)
         if cached is not None and cached != text:
             raise ValueError(f"the texts {text[:40]!r} and {cached[:40]!r} cannot be told apart")
         if is_lasting:
             self.lasting[number] = text
         elif cached is None:
-            self.size += sys.getsizeof(text) + BYTES_A_TEXT
-            if self.limits and self.size > sum(self.limits) / 2:
-                raise self.too_long(self.size, f"the {len(self.passing) + 1} different texts that were met")
-            self.passing[number] = text
+            size = self.size + _bytes_of(text)
+            if self.limits and size > sum(self.limits.values()) / 2:
+                count = sum(map(len, self.passing.values())) + 1
+                raise self.too_long(size, f"the {count} different texts that were met")
+            self.size = size
+            self.passing[max(self.passing)][number] = text
+        elif texts is not self.lasting:
+            self.passing[max(self.passing)][number] = texts.pop(number)
         return number
 
     @property
     def chunk_bytes(self) -> float:
         """Bytes of memory that one chunk of texts may need."""
-        return min(self.limits, default=math.inf) / 2
+        return min(map(self.limits.__getitem__, self.under_way), default=math.inf) / 2
 
     def too_long(self, size: int, noun: str) -> ValueError:
         limit = bytes_text(int(self.chunk_bytes))
         return ValueError(f"{noun} need {bytes_text(size)} of memory, of which they may have {limit}: give more memory")
+
+
+def _bytes_of(text: str) -> int:
+    """Bytes that a text takes among those that are known."""
+    return sys.getsizeof(text) + BYTES_A_TEXT
 
 
 _NUMBERS = _TextNumbers()
@@ -89,15 +120,12 @@ def is_text(dtype: np.dtype[Any]) -> bool:
 def texts_within(max_bytes: float) -> Iterator[None]:
     """Let a run meet texts: half of the bytes are for those that are known, half for those of one chunk."""
     with _NUMBERS.lock:
-        _NUMBERS.limits.append(max_bytes)
+        run = _NUMBERS.begin(max_bytes)
     try:
         yield
     finally:
         with _NUMBERS.lock:
-            _NUMBERS.limits.remove(max_bytes)
-            if not _NUMBERS.limits:
-                _NUMBERS.passing.clear()
-                _NUMBERS.size = 0
+            _NUMBERS.end(run)
 
 
 @contextmanager
