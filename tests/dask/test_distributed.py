@@ -1,6 +1,7 @@
 """Fused functions, rechunk and reshard on a cluster of two processes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,7 +86,9 @@ def test_rechunk_gives_its_blocks_to_a_cluster(client, x):
     # In a process of its own, which has no client yet.
     first = [sys.executable, "-m", "anydml", *first, "--scheduler", address(client)]
     ended = subprocess.run(first, check=False, capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    # On a busy machine lines say how far the work is.
+    said = [line for line in ended.stderr.splitlines() if not re.match(r"rechunk: plans: |.*% .* left", line)]
+    assert (ended.returncode, said) == (0, [])
     assert "written to 'x.zarr'" in ended.stdout
     for target in ("y.zarr", "y.npy"):
         # Too little memory for chunks to be decoded once: each worker keeps those that it decoded.
