@@ -25,6 +25,7 @@ X = np.arange(12).reshape(3, 4)
         lambda x, k: np.roll(x, k, 0),
         np.rot90,
         lambda x, k: np.repeat(x, k, 1),
+        lambda x, k: np.rollaxis(x, 1, k),
         lambda x, k: x[k:],
     ],
 )
@@ -38,6 +39,24 @@ def test_short_integers_are_integers(function: Callable[..., Any], is_argument: 
 def test_insert_refuses_positions_that_are_no_integers() -> None:
     with pytest.raises(dml.FuseError, match="float64, not integers"):
         dml.fuse(lambda x: np.insert(x, 1.0, 0, axis=0))(X)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.insert(x, np.uint64(2**64 - 1), 7),
+        lambda x: np.insert(x, np.array([2**64 - 1], np.uint64), 7),
+        lambda x: np.insert(x, True, 7),
+        lambda x: np.insert(x, np.False_, 7),
+        lambda x: np.take(x, 2**70, mode="clip"),
+        lambda x: np.take(x, -(2**70), mode="wrap"),
+    ],
+)
+def test_what_numpy_refuses_is_refused(function: Callable[[Any], Any]) -> None:
+    with pytest.raises((IndexError, ValueError, AttributeError, OverflowError)):
+        function(X)
+    with pytest.raises(dml.FuseError, match=r"index|positions|indices"):
+        dml.fuse(function)(X)
 
 
 torch = pytest.importorskip("torch")
@@ -75,6 +94,12 @@ RAISING: dict[str, Callable[[Any], Any]] = {
     "diagonal at True": lambda x: x.diagonal(True),
     "tril at False": lambda x: x.tril(False),
     "diagonal at a float": lambda x: x.diagonal(1.0),
+    "where with an integer that int32 does not hold": lambda x: torch.where(
+        T > 4, x.new_zeros(3, 4, dtype=torch.int32), 2**31
+    ),
+    "where with an integer that uint8 does not hold": lambda x: torch.where(
+        T > 4, x.new_zeros(3, 4, dtype=torch.uint8), -256
+    ),
 }
 
 

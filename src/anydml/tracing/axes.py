@@ -120,7 +120,7 @@ def moveaxis(x: TracedArray, source: Any, destination: Any) -> TracedArray:
 
 def rollaxis(x: TracedArray, axis: int, start: int = 0) -> TracedArray:
     """Move an axis before another one."""
-    axis = axis_of(x, axis)
+    axis, start = axis_of(x, axis), operator.index(start)
     # A negative start counts from the last axis, not from the end of the shape.
     if not -x.ndim <= start <= x.ndim:
         raise broken(f"start is {start}, but must be {-x.ndim} to {x.ndim}")

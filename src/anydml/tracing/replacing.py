@@ -206,9 +206,9 @@ def insert(x: TracedArray, obj: Any, values: Any, axis: Any = None) -> TracedArr
     if is_one:
         new = moveaxis(new, 0, axis)
     at = np.arange(size)[obj] if isinstance(obj, slice) else np.atleast_1d(np.asarray(obj))
-    if at.dtype.kind not in "iub" and at.size:
+    if at.dtype.kind not in ("iu" if is_one else "iub") and at.size:
         raise broken(f"positions are {at.dtype}, not integers", FuseIndexError)
-    at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64)
+    at = np.flatnonzero(at) if at.dtype == bool else at
     count = new.shape[axis] if is_one or len(at) == 1 else len(at)
     part = broadcast(new, resized(x, axis, count))
     # Inserting the numbers of the new elements into those of the old ones gives the sources.

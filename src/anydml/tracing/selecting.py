@@ -48,6 +48,8 @@ def _bounded(indices: Any, size: int, mode: str) -> Any:
         raise broken(f"mode is {mode!r}, but must be 'raise', 'wrap' or 'clip'")
     if mode == "raise":
         return indices
+    if indices.dtype.kind not in "iub" and indices.size:
+        raise broken(f"indices are {indices.dtype}, not integers", FuseIndexError)
     return indices % size if mode == "wrap" else np.clip(indices, 0, size - 1)
 
 
@@ -201,7 +203,24 @@ def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
     """Choose between two arrays of one dtype, or an array and a number that its dtype holds."""
     if x is None or y is None:
         raise refused("where of a condition alone", "shapes would depend on elements")
-    return choose(mask, *map(verbs.native, arrays_of(mask.trace, (x, y), is_weak=True)))
+    chosen = arrays_of(mask.trace, (x, y), is_weak=True)
+    if mask.trace.device is not None:
+        for number, array in zip((x, y), chosen, strict=True):
+            _check_held(number, array.element)
+    return choose(mask, *map(verbs.native, chosen))
+
+
+def _check_held(number: Any, dtype: np.dtype[Any]) -> None:
+    """Check that a dtype holds an integer, which NumPy's functions would wrap; unsigned ones count from their end, too.
+
+    Raises:
+        FuseError: it does not.
+    """
+    if type(number) is int and dtype.kind in "iu":
+        greatest = int(np.iinfo(dtype).max)
+        least = -greatest if dtype.kind == "u" else -greatest - 1
+        if not least <= number <= greatest:
+            raise broken(f"{number} in an array of {dtype}: it must be {least} to {greatest}")
 
 
 def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> TracedArray:
