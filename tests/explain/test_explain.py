@@ -454,7 +454,7 @@ def test_windows_of_a_rolled_image_are_drawn_beside_each_other():
     windows = dml.fuse(lambda x: np.roll(x, (-4, -4), (0, 1)).reshape(7, 8, 7, 8, 9).transpose(0, 2, 1, 3, 4))
     (section,) = dml.explain(windows, np.zeros((56, 56, 9))).sections
     for drawn in parts(section):
-        first_row = min(y for _, _, y, _, _ in drawn)
+        first_row = min((y for _, _, y, _, _ in drawn), default=0)
         for (_, x, y, width, height), (_, left, top, wide, high) in itertools.combinations(drawn, 2):
             # The last rows are thinner than what can be seen.
             if max(y, top) < first_row + 140:
