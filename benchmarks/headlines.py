@@ -24,6 +24,8 @@ GRIDS = {
     "images": "images cropped, mirrored, padded, and channels moved",
 }
 """What a grid of `results` measures, by the name of its file."""
+LIBRARIES = {"torch": "PyTorch", "safetensors": "the safetensors library"}
+"""What the alternatives of `headline` are called."""
 NOT_ALTERNATIVES = {"anydml", "cp"}
 
 
@@ -55,14 +57,21 @@ def results(name: str) -> Any:
 
 
 def headline() -> str:
-    """One sentence about the first grid, or nothing if it has no results."""
+    """Sentences about the first grid and the table, or nothing if that grid has no results."""
     if not (RESULTS / "checkpoints.json").exists():
         return ""
-    by_case = ratios(results("checkpoints")).values()
+    kept = results("checkpoints")
+    by_case = ratios(kept).values()
     median, least = f"{statistics.median(by_case):.1f}", f"{min(by_case):.1f}"
+    cases = [case["seconds"] for case in kept["cases"].values()]
+    ways = {way for case in cases for way in case} - NOT_ALTERNATIVES
+    names = " or ".join(LIBRARIES[way] for way in LIBRARIES if way in ways)
+    copies = [case["cp"] / case["anydml"] for case in cases if "cp" in case]
     return (
-        f"**Speed:** anydml joins the shards of a checkpoint {median} times as fast as the fastest alternative (median "
-        f"of {len(by_case)} cases; the\nleast is {least}). All grids:\n\n"
+        f"**Speed:** anydml joins the shards of a checkpoint {median} times as fast as {names} (median of "
+        f"{len(by_case)} cases; the\nleast is {least}). A plain copy by `cp` takes {min(copies):.1f} to "
+        f"{max(copies):.1f} times as long as anydml. In this table, × is the time of the\nfastest alternative (NumPy, "
+        "PyTorch, ONNX Runtime, OpenCV or safetensors) divided by anydml's, on 2 cores:\n\n"
     )
 
 

@@ -22,6 +22,37 @@ def test_no_page_has_a_heading_twice():
         assert len(headings) == len({*headings}), path.name
 
 
+def broken_rows(text):
+    """A document's rows that are printed as they are, or have more or fewer cells than their table."""
+    code = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+    for table in re.findall(r"^\|.*(?:\n\|.*)*", code.sub("", text), re.MULTILINE):
+        rows = table.split("\n")
+        if len(rows) == 1 or not re.fullmatch(r"\|( *:?-+:? *\|)+", rows[1]):
+            yield from rows
+        else:
+            yield from (row for row in rows if columns(row) != columns(rows[1]))
+
+
+def columns(line):
+    """The number of lines between cells, without those that are escaped or part of code."""
+    return len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line)))
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted(DOCS.parent.glob("*.md")), *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name
+)
+def test_no_table_is_broken(path):
+    assert list(broken_rows(path.read_text(encoding="utf-8"))) == []
+
+
+def test_a_broken_table_is_told():
+    table = "| a | b |\n|---|--:|\n| 1 | `x \\| y` |\n"
+    assert list(broken_rows(table)) == []
+    assert list(broken_rows(f"{table}\n| 2 | 3 |\n")) == ["| 2 | 3 |"]
+    assert list(broken_rows(f"{table}| 2 |\n")) == ["| 2 |"]
+    assert list(broken_rows("| a |\n| 1 |\n")) == ["| a |", "| 1 |"]
+
+
 def test_one_table_has_the_exit_codes_of_every_command():
     text = (DOCS / "command-line.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `anydml ([a-z ]+?)(?= [A-Z-]|`).*\| (.*?) \|$", text, re.MULTILINE)
