@@ -148,13 +148,13 @@ def test_work_of_unknown_extent_is_said_from_the_first_second(clock, monkeypatch
     monkeypatch.setattr(progress.threading.Thread, "join", lambda thread: None)
     for stream, pauses in (Terminal(), [1, 1, 1]), (io.StringIO(), [1, 10, 10]):
         start = clock[0]
-        waits = progress.Waiting("reshard: plans", stream)
+        waits = progress.Waiting("reshard: planning", stream)
         for pause, spent in zip(pauses, (0.5, 1.5, 12), strict=True):
             assert waits.tick(start + spent) == pause
         waits.close()
         said = stream.getvalue()
-        assert "reshard: plans: 2 s" in said
-        assert "reshard: plans: 12 s" in said
+        assert "reshard: planning, 2 s" in said
+        assert "reshard: planning, 12 s" in said
         assert "0 s" not in said
         assert said.endswith("\r" if stream.isatty() else "12 s\n")
 

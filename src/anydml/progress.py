@@ -103,12 +103,12 @@ class Waiting:
     """Says how long work has gone on whose extent is not known yet, from the first second.
 
     Args:
-        what: is done.
+        message: what is being done, such as "reshard: planning".
         stream: where to write; stderr by default.
     """
 
     def __init__(self, message: str, stream: TextIO | None = None) -> None:
-        self._what, self._bar, self._start = message, Progress(0, 0, stream), time.monotonic()
+        self._message, self._bar, self._start = message, Progress(0, 0, stream), time.monotonic()
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, daemon=True)
         self._thread.start()
@@ -121,7 +121,7 @@ class Waiting:
         """Say it, and return after how many seconds to say it again."""
         spent = now - self._start
         if spent >= FIRST_SECONDS:
-            self._bar.say(f"{self._what}: {_duration(spent)}")
+            self._bar.say(f"{self._message}, {_duration(spent)}")
         return FIRST_SECONDS if spent < FIRST_SECONDS or self._bar.is_terminal else LINE_SECONDS
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ def waiting(message: str, is_shown: bool = True) -> Iterator[None]:
     """Say from the first second how long the work of a block has gone on.
 
     Args:
-        message: is done.
+        message: what the block does, such as "reshard: planning".
         is_shown: whether to say it.
     """
     if not is_shown:

@@ -58,7 +58,7 @@ def test_unless_it_is_allowed(folder, outside, path):
 
 def test_a_source_may_lie_in_the_current_folder_where_that_is_allowed(folder, outside, monkeypatch):
     monkeypatch.chdir(outside.parent)
-    assert "does not exist" in folder.error(read("outside.bin"))
+    assert "there is no such file or folder" in folder.error(read("outside.bin"))
     folder.run(read("outside.bin"), allow_outside=True)
 
 

@@ -96,7 +96,10 @@ CASES = [
         {"initialValues": {"value": 1, "valueCount": 1}, "initialValuesDataType": "UNKNOWN"},
         "resources.C.initialValues: needs an initialValuesDataType",
     ),
-    ({"initialValues": {"sourcePath": "none.bin"}}, 'resources.C.initialValues.sourcePath: "none.bin" does not exist'),
+    (
+        {"initialValues": {"sourcePath": "none.bin"}},
+        'resources.C.initialValues.sourcePath: "none.bin": there is no such file or folder',
+    ),
     ({"initialValues": {"sourcePath": "."}}, 'resources.C.initialValues.sourcePath: "." is not a file'),
     ({"initialValues": {"sourcePath": "x.jpg"}}, 'resources.C.initialValues.sourcePath: "x.jpg" is an image'),
     (

@@ -148,7 +148,7 @@ def test_a_graph_that_computes_or_is_none(run, folder):
     with pytest.raises(ModelError, match=r"dispatchables.concat.sourcePath: .*\(Gemm\): not supported: anydml has"):
         run(dispatch(), graph="g (float[2,2] x) => (float[2,2] y) { y = Gemm (x, x) }")
     text = {"resources": {}, "dispatchables": {"g": {"type": "ONNX", "sourcePath": "none.onnx"}}, "commands": []}
-    assert "does not exist" in folder.error_of(folder.write(json.dumps(text)))
+    assert "there is no such file or folder" in folder.error_of(folder.write(json.dumps(text)))
     (folder.path / "none.onnx").write_bytes(b"no protobuf")
     assert "dispatchables.g.sourcePath" in folder.error_of(folder.write(json.dumps(text)))
 

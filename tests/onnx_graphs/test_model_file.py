@@ -156,7 +156,7 @@ def test_external_data(written, tmp_path):
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"location": "none.bin"}, '"none.bin" does not exist'),
+        ({"location": "none.bin"}, '"none.bin": there is no such file or folder'),
         ({"location": ""}, "has no location"),
         ({"location": "."}, "is not a file"),
         ({"offset": 24, "length": 12}, r'12 bytes from byte 24 on, but "w\.bin" has 32 bytes'),

@@ -307,7 +307,7 @@ def test_what_computes_or_is_traced_wrongly_is_refused(operation, message, tmp_p
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (None, "does not exist: it names the architecture"),
+        (None, "there is no such file or folder; it names the architecture"),
         ({"architectures": ["NoSuchModel"]}, 'has architecture "NoSuchModel", which transformers .* does not have'),
         ({"quantization_config": {"quant_method": "fp8"}}, "has a quantization_config: its tensors are computed"),
         ({"model_type": "nothing"}, "is not a model that transformers can make"),

@@ -174,7 +174,7 @@ def test_copies_that_differ_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("ranks", "error"),
     [
-        ({"pp": 3}, "has 2 layers, too few for 3 stages"),
+        ({"pp": 3}, r"in.safetensors has 2 layers, too few for 3 stages: --pp \(pp=\) can be 1 or 2"),
         ({"ep": 5}, "has 12 experts, which 5 ranks cannot share evenly"),
         ({"cp": 2}, 'ranks have "cp", where pp, fsdp, ep, tp are known'),
         ({"tp": 0}, "tp is 0, where 1 to 4096"),

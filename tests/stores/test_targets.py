@@ -43,15 +43,17 @@ def test_a_safetensors_file_is_like_a_checkpoint(tmp_path):
         ("x.npy", (2,), [("a", "u1")], "elements must be numbers, texts or plain bytes"),
         ("x.npy", (2,), ("f4", (3,)), "elements must be numbers, texts or plain bytes"),
         ("x.npy", None, "f4", "needs one shape"),
-        ("x.npy", (-1,), "f4", "sizes from 0"),
-        ("x.npy", (1,) * 65, "f4", "up to 64 sizes"),
+        ("x.npy", (2, -1), "f4", r"shape\[1\] is -1: each size must be 0 or more"),
+        ("x.npy", "2,2", "f4", r"shape is the text '2,2': pass a sequence of sizes"),
+        ("x.npy", (2.5,), "f4", r"shape is \(2.5,\): pass a sequence of integers"),
+        ("x.npy", (1,) * 65, "f4", "shape has 65 sizes: there must be at most 64"),
         ("x.safetensors", (2,), "f4", "by the tensors' names"),
         ("x.safetensors", {"a": (2,)}, None, "a: has no dtype"),
         ("x.safetensors", {"a": (2,)}, "c16", "which safetensors has not"),
         ("x.safetensors", {"a": (2,)}, ">f4", "which safetensors has not"),
         ("x.safetensors", {"__metadata__": (2,)}, "f4", "cannot have a tensor called"),
         ("x.bin", (2,), "f4", "ends with none of"),
-        *[(name, shape, "float33", "'float33', which NumPy does not know: write such as float32")
+        *[(name, shape, "float33", "'float33', which NumPy does not know: use a name such as float32")
           for name, shape in (("x.npy", (2,)), ("x.zarr", (2,)), ("x.safetensors", {"a": (2,)}))],
     ],
 )  # fmt: skip

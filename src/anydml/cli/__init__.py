@@ -49,6 +49,11 @@ _SETTINGS = {
 OF_CHECKPOINTS = ("stores", "reshard", "convert", "verify", "manifest")
 """Commands that are given options of other tools for checkpoints."""
 
+MEANT = {
+    ("rechunk", option): "--permute" for option in ("--axes", "--order", "--transpose", "--swapaxes", "--moveaxis")
+}
+"""Options that are meant by names of other tools, by command."""
+
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and end the process.
@@ -85,6 +90,8 @@ def _main(argv: list[str]) -> int | str | None:
         if isinstance(error, click.NoSuchOption) and command.split()[-1] in OF_CHECKPOINTS:
             answer = answer_of(error.option_name)
             message = message if answer is None else f"No such option '{error.option_name}': {answer}"
+        if isinstance(error, click.NoSuchOption) and (meant := MEANT.get((command.split()[-1], error.option_name))):
+            message = f"No such option '{error.option_name}'. Did you mean '{meant}'?"
         stop = "" if message.endswith((".", "?")) else "."
         code = _report_failure(argv, f"{message}{stop} See '{command} --help'.")
     except click.ClickException as error:

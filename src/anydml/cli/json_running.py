@@ -35,6 +35,8 @@ def run_json(
     from anydml.dxdispatch.schedule import schedule
     from anydml.dxdispatch.steps import PrintStep
 
+    if timing["milliseconds"] is None and not timing["iterations"]:
+        warn("nothing is dispatched, for -i is 0: resources have their initial values")
     loaded = dxdispatch.load(model.path, allow_outside=allow_outside, folder=model.folder)
     dispatches = list[dict[str, Any]]()
     contents = dxdispatch.run(

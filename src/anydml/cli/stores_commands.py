@@ -91,7 +91,7 @@ def reshard(
         raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
     check_options(output)
     options = memory, shard_size, overwrite, extras_of(extras_from, no_extras), not no_follow, dtype, dcp, shards
-    with waiting("reshard: plans", not quiet):
+    with waiting("reshard: planning", not quiet):
         plan = make(
             inputs, output, layout, ranks_of(ranks), *options, only, drop, strip, renames(rename), vocab_size, scratch
         )
@@ -130,7 +130,7 @@ def convert(
 
     check_options(output)
     options = memory, shard_size, overwrite, extras_of(extras_from, no_extras), not no_follow, dtype, dcp, shards
-    with waiting("convert: plans", not quiet):
+    with waiting("convert: planning", not quiet):
         plan = make(model, output, to, ranks_of(ranks), *options, scratch)
     _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
 
@@ -223,14 +223,14 @@ def rechunk(
 
         if dry_run or verify or scheduler is not None:
             raise click.UsageError("--plan takes no --dry-run, --verify or --scheduler: its tasks are run later")
-        with waiting("rechunk: plans", not quiet):
+        with waiting("rechunk: planning", not quiet):
             plan = plan_tasks(plan_file, source, output, tasks, **options)
         PlanOutput(output, quiet, as_json).list(plan, False, is_dry=False)
         return 0
     if tasks is not None:
         raise click.UsageError("--tasks is the number of tasks that --plan FILE writes")
     check_dry_run()
-    with waiting("rechunk: plans", not quiet):
+    with waiting("rechunk: planning", not quiet):
         plan = make(source, output, **options)
     if not verify:
         _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run)

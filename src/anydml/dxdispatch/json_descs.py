@@ -29,7 +29,7 @@ from anydml.operators.problem import camel
 from anydml.operators.scalars import Scalar
 from anydml.operators.unsupported import why_refused
 from anydml.tensor import DataType, TensorDesc, TensorFlags
-from anydml.text import count_noun, did_you_mean
+from anydml.text import closest_name, count_noun, did_you_mean
 
 _OTHER_DISPATCHABLES = ("hlsl", "dmlserializedgraph")
 _LARGEST = 2**64
@@ -173,7 +173,11 @@ def _check_count(fields: Mapping[str, Any], count: str, array: str, length: int,
 
 def _missing_field_error(fields: Mapping[str, Any], name: str, place: JsonPath) -> Exception:
     similar = next((key for key in fields if key.lower() == name.lower()), None)
-    hint = f"; this object has {show(similar)}, but names are case-sensitive" if similar else ""
+    if similar:
+        hint = f"; this object has {show(similar)}, but names are case-sensitive"
+    else:
+        near = closest_name(name, fields)
+        hint = f"; this object has {show(near)}: is that meant?" if near else ""
     return (place / name).error(f"is required{hint}")
 
 

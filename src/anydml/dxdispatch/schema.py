@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.tensor import UINT_MAX
+from anydml.text import closest_name
 
 UInt32 = Annotated[int, Field(ge=0, le=UINT_MAX)]
 UInt64 = Annotated[int, Field(ge=0, le=2**64 - 1)]
@@ -220,7 +221,9 @@ def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
         if is_present or first["type"] == "missing":
             place = place / key
     if first["type"] == "missing":
-        return place.error("is required")
+        name = str(first["loc"][-1])
+        near = closest_name(name, value) if isinstance(value, dict) else None
+        return place.error("is required" + (f"; this object has {show(near)}: is that meant?" if near else ""))
     words = first["msg"].replace("Input should be", "must be").replace("List should have", "must have")
     words = words.partition(" after validation")[0]
     words = _WORDS.get(first["type"], words)

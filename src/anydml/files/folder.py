@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from anydml.errors import NO_FILE
 from anydml.files.json_path import JsonPath, show
 from anydml.files.modes import ACCESS_LIST, allowed_by
 from anydml.paths import address
@@ -35,8 +36,8 @@ class Folder:
         if not os.path.exists(path) and self.allow_outside:
             path = Path.cwd() / _portable_path(written)
         if not os.path.isfile(path):
-            reason = "is not a file" if os.path.exists(path) else "does not exist"
-            raise place.error(f"{show(written)} {reason}: it was looked for at {path}")
+            reason = " is not a file" if os.path.exists(path) else f": {NO_FILE}"
+            raise place.error(f"{show(written)}{reason}; it was looked for at {path}")
         return path
 
     def target(self, written: str, place: JsonPath) -> Path:

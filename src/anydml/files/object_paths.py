@@ -32,7 +32,7 @@ else:
     _LocalPath = type(Path())
 
 RESPONSE_CHUNK = 64 << 10
-"""Bytes in which an object comes that is put where it belongs; larger ones are joined, and held twice."""
+"""Bytes of the pieces in which an object is received; obstore joins smaller ones, and holds their bytes twice."""
 
 
 class ObjectPath(_LocalPath):
@@ -205,12 +205,17 @@ class ObjectPath(_LocalPath):
 
         yield from map(bytes, obstore.get(self.store, self.key).stream(min_chunk_size=size))
 
-    def unlink(self, missing_ok: bool = True) -> None:
-        """Remove the object, if there is one.
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Remove the object.
+
+        Args:
+            missing_ok: whether there may be none.
 
         Raises:
-            OSError: it cannot be removed.
+            OSError: there is none, or it cannot be removed.
         """
+        if not missing_ok:
+            self.stat()
         self.remove([self])
 
     def remove(self, paths: Iterable[ObjectPath]) -> None:
@@ -249,7 +254,14 @@ class ObjectPath(_LocalPath):
     def _error(self, error: Exception) -> OSError:
         if isinstance(error, FileNotFoundError):
             return FileNotFoundError(2, "there is no such object", str(self))
-        return OSError(0, first_line(error), str(self))
+        return ObjectError(0, first_line(error), str(self))
+
+
+class ObjectError(OSError):
+    """An error of a store, which has no number of the operating system."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
 
 
 class AddressStat(NamedTuple):

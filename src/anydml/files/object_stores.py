@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache, lru_cache
 from typing import Any
 
 from anydml.files.json_path import JsonPath
 
+CREDENTIALS = (
+    "; are there credentials? They are read from variables such as AWS_ACCESS_KEY_ID; AWS_SKIP_SIGNATURE=true reads "
+    "public buckets without"
+)
+"""Advice where obstore looked for credentials and found none."""
+
+_ASKS_FOR_CREDENTIALS = re.compile(r"169\.254\.(169|170)\.|metadata\.google\.internal|credential", re.IGNORECASE)
+"""Addresses of cloud machines that give credentials, and the word."""
+
 
 def first_line(error: Exception) -> str:
     """The first line of an error of obstore, which may hold a page of a server's answer."""
     lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
+    line = lines[0][:300] if lines else type(error).__name__
+    return f"{line}{CREDENTIALS}" if _ASKS_FOR_CREDENTIALS.search(str(error)) else line
 
 
 def store_of(scheme: str, root: str) -> Any:

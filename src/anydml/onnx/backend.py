@@ -65,7 +65,7 @@ class Prepared(onnx.backend.base.BackendRep):
                 f"the graph has {count_noun(len(required), 'input')} ({', '.join(map(escape_controls, required))}), "
                 f"but got {len(values)}"
             )
-            raise ModelError(message, rule="one value an input")
+            raise ModelError(message, rule="one value per input")
         return dict(zip(names if len(values) == len(names) else required, values, strict=True))
 
 

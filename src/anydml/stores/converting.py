@@ -12,6 +12,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.paths import path_text
+from anydml.stores.arguments import COUNT, checked
 from anydml.stores.checkpoints.composed import ComposedTensors
 from anydml.stores.checkpoints.model_layouts import cached_layout
 from anydml.stores.checkpoints.output_files import Change, plan_checkpoint
@@ -26,6 +27,7 @@ LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 """Layouts by name."""
 
 
+@checked(shards=COUNT)
 @uncollected()
 def convert(
     model: str | os.PathLike[str],

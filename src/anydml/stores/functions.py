@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.operators.base import OperatorDesc
+from anydml.stores.arguments import LIST, Kind, checked, refusal
 from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Content, Target
@@ -97,6 +99,9 @@ def plan_function(
 def _no_store(name: str, inputs: Any) -> BindingError:
     """Return the error for inputs without a store."""
     checkpoint = next((leaf for leaf in leaves(inputs) if isinstance(leaf, Checkpoint)), None)
+    for path in leaves(inputs):
+        if isinstance(path, (str, os.PathLike)):
+            return refusal(name, "inputs", path, f"pass stores.open({str(path)[:80]!r})")
     if checkpoint is None:
         return BindingError(f"{name}: inputs have no store: open one by anydml.stores.open", name, "inputs")
     which = f"pick one by its name, such as [{min(checkpoint)!r}]" if checkpoint else "it has none"
@@ -114,6 +119,11 @@ def _check_target(name: str, field: str, target: Any, shape: tuple[int, ...], dt
         raise BindingError(message, name, field, "outputs must have the results' shapes and dtypes")
 
 
+@checked(
+    desc=Kind(lambda value: isinstance(value, OperatorDesc), "pass an operator's desc, as of dml.Slice1OperatorDesc"),
+    inputs=LIST,
+    outputs=LIST,
+)
 def plan(
     desc: OperatorDesc,
     inputs: Sequence[Store],

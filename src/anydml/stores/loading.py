@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from anydml.errors import ModelError
 from anydml.moves import Fill
+from anydml.stores.arguments import PATHS, Kind, checked
 from anydml.stores.checkpoints.composed import MadeTensors, described, program_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.output_files import Change
@@ -22,6 +23,11 @@ from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
 
 
+@checked(
+    model=Kind(
+        lambda value: isinstance(value, Checkpoint) or PATHS.fits(value), "pass a path, an open checkpoint, or paths"
+    )
+)
 @uncollected()
 def plan_load(
     model: str | os.PathLike[str] | Checkpoint | Sequence[str | os.PathLike[str]],
@@ -72,6 +78,8 @@ def plan_load(
         where, (tensors, _, remarks) = str(model.path), sources_of([model], axes)
     else:
         paths = [model] if isinstance(model, (str, os.PathLike)) else [*model]
+        if not paths:
+            raise ModelError("plan_load: name a checkpoint")
         where, (tensors, _, remarks) = str(paths[0]), read_sources(paths, axes, follow)
     composed = described(tensors) if change is None else change(described(tensors))
     if placement.ranks > 1:

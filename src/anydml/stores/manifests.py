@@ -21,6 +21,7 @@ from anydml.files.json_path import JsonPath, show
 from anydml.files.located import locate
 from anydml.paths import path_text
 from anydml.progress import progress_bar
+from anydml.stores.arguments import checked
 from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Texts
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, in_elements, is_of_blocks, name_of
@@ -111,7 +112,9 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
             raise place.error(f"is larger than {MAX_HEADER} bytes")
         content = parse_json(manifest_path.read_bytes(), place, "text")
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
-        raise place.error(f"is not a manifest of anydml manifest: its {KEY} is not {VERSION}")
+        if isinstance(content, dict) and KEY in content:
+            raise place.error(f"is a manifest of version {show(content[KEY])}, and {VERSION} is read: write it again")
+        raise place.error("is JSON, but not a manifest: `anydml manifest MODEL s.json` writes one")
     tensors, metadata, files = content.get("tensors"), content.get("metadata", {}), content.get("files")
     if not isinstance(tensors, dict) or not isinstance(metadata, dict):
         raise place.error("is a manifest without tensors")
@@ -153,6 +156,7 @@ def _dtype(text: Any) -> np.dtype[Any] | None:
     return numpy_dtype if is_own_dtype(numpy_dtype) and str(numpy_dtype) == text else None
 
 
+@checked()
 @uncollected()
 def manifest(
     model: str | os.PathLike[str],

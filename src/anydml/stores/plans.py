@@ -83,7 +83,7 @@ class Plan(Planned):
 
             run_on(scheduler, self, progress)
         if self.upload is not None:
-            with waiting(f"{self.name}: sends files to {self.upload.to}", progress is True):
+            with waiting(f"{self.name}: sending files to {self.upload.to}", progress is True):
                 self.upload.send()
             self.was_there = False
 

@@ -12,12 +12,13 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import locate
+from anydml.stores.arguments import SIZES, checked
 from anydml.stores.checkpoints.casting import array_as
 from anydml.stores.formats.inside_files import Inside, locate_inside, remarks_on_reading
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.packing import check_packed
 from anydml.stores.formats.store import Checkpoint, Store
-from anydml.stores.formats.target import Target, new_npy
+from anydml.stores.formats.target import Target, new_npy, remarks_on_folder
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_metadata import attribute_remarks, axes_of, is_same, is_zarr_group
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
@@ -35,6 +36,7 @@ OF_OTHERS = (
 _PART = re.compile(r"(?P<one>-?\d{1,18})|(?P<start>-?\d{1,18})?:(?P<stop>-?\d{1,18})?(?::(?P<step>-?\d{1,18})?)?")
 
 
+@checked(shards=SIZES)
 def rechunk(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
@@ -162,6 +164,7 @@ def rechunk(
     is_as_it_is = order == [*range(store.ndim)] and all(flip == slice(None) for flip in flips)
     is_as_it_is &= all(_is_whole(entry, size) for entry, size in zip(index, store.shape, strict=True))
     plan.remarks = [*casts, *_remarks(store, new, shards, is_as_it_is and not casts)]
+    plan.remarks += [] if isinstance(new, Target) else remarks_on_folder(output)
     return plan
 
 

@@ -16,6 +16,7 @@ from anydml.files.located import at_once, real_path, size_at
 from anydml.stores.formats.inside_files import Inside, remarks_on_reading
 from anydml.stores.formats.n5 import as_plain
 from anydml.stores.formats.packing import is_packed
+from anydml.stores.formats.target import remarks_on_folder
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
 from anydml.stores.formats.zarr_metadata import codecs_beside_spec, is_of_xarray, is_same, shard_levels
@@ -102,7 +103,7 @@ def rechunk_group(
         they = "it is" if len(unchanged) == 1 else "they are"
         plan.remarks.append(f"copies {names(unchanged)} as {they}, {size} in {count_noun(len(copied), 'file')}")
     plan.remarks += [f"leaves out {show(name)}, which {why}" for name, why in group.refused.items()]
-    plan.remarks += remarks_on_reading(source)
+    plan.remarks += remarks_on_reading(source) + remarks_on_folder(target)
     if group.left:
         plan.remarks.append(f"leaves behind {names(group.left)}")
     return plan
@@ -166,7 +167,7 @@ def _choose(
 
 
 def array_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:
-    """Remarks on what is not as it was, and for which nobody asked."""
+    """Remarks on properties of an array that change although no argument says so."""
     remarks = _shards_remarks(store, new, shards)
     if store.layout.version < new.layout.version and is_of_xarray(store.metadata):
         remarks.append("keeps the fill value, which xarray takes for a missing one in version 2 alone")

@@ -13,6 +13,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.paths import path_text
+from anydml.stores.arguments import COUNT, checked
 from anydml.stores.checkpoints.apply_rules import apply_rule
 from anydml.stores.checkpoints.composed import ComposedTensors, MadeTensors, described, program_of
 from anydml.stores.checkpoints.layout_rules import read_layout
@@ -29,6 +30,7 @@ from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
 
 
+@checked(shards=COUNT)
 def reshard(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],

@@ -18,6 +18,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.paths import path_text
+from anydml.stores.arguments import checked
 from anydml.stores.formats.inside_files import Inside, absolute_path, locate_inside
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.zarr_texts import is_text
@@ -32,6 +33,7 @@ TASK_BYTES = 256 << 20
 """Bytes that a task writes, where their number is not given."""
 
 
+@checked()
 def plan_tasks(
     file: str | os.PathLike[str],
     source: str | os.PathLike[str],
@@ -101,6 +103,7 @@ def plan_tasks(
     return plan
 
 
+@checked()
 def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callable[[int], None] = False) -> None:
     """Run a task of a plan. A task that was run already, or by a process that died, may be run again.
 
@@ -131,6 +134,7 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
     write_task(plan, str(document["digest"]), number, range(first, last), progress)
 
 
+@checked()
 def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], None] = False) -> Plan:
     """Write what no task of a plan has written, and give the outputs their names.
 

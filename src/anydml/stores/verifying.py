@@ -14,6 +14,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.progress import progress_bar
+from anydml.stores.arguments import FLAG, checked
 from anydml.stores.checkpoints.beside import differences_beside
 from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Texts
@@ -29,6 +30,7 @@ from anydml.stores.verifying_arrays import compare_arrays, is_of_arrays
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
 
 
+@checked()
 def verify(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
@@ -73,6 +75,7 @@ def verify(
     return comparison.differences[0].text if comparison.differences else None
 
 
+@checked(metadata=FLAG)
 def compare(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.errors import BindingError, ModelError
+from anydml.errors import NO_FILE, BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
 from anydml.moves.compose import Composer
@@ -66,6 +66,8 @@ def compare_arrays(
     sides = [locate_inside("verify", path) for path in (first, second)]
     for side, other in (sides, sides[::-1]):
         if not is_of_arrays(other):
+            if not other.exists():
+                raise JsonPath(str(other)).error(NO_FILE)
             raise JsonPath(str(other)).error(
                 f"is neither a Zarr array or group nor a .npy file, as {side} is: name two of one kind"
             )

@@ -21,8 +21,8 @@ class AxisSection(NamedTuple):
     """A section of an axis that all ranks share.
 
     Attributes:
-        whole: its size, relative to those of other sections.
-        own: that of the part of a rank.
+        whole: the size of the section, relative to the other sections.
+        own: the size of a rank's part of it, relative to the rank's parts of other sections.
         copies: number of consecutive ranks with the same part.
     """
 

@@ -60,17 +60,17 @@ class Looks:
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._beside: dict[str, bool] = {}
+        self._may_depend: dict[str, bool] = {}
         lasts = {pattern.rpartition(".")[2] for pattern in {*patterns}}
         self._has_integers = "SCB" in lasts
 
-    def beside(self, pattern: str) -> bool:
+    def may_depend(self, pattern: str) -> bool:
         """Whether tensors of a pattern may depend on others."""
-        if (depends := self._beside.get(pattern)) is None:
+        if (depends := self._may_depend.get(pattern)) is None:
             last = pattern.rpartition(".")[2]
             is_of_integers = self._has_integers and last in ("weight", "SCB", "weight_format")
             depends = is_of_integers or last in _PARTS or "lora_" in pattern or "scale" in pattern
-            self._beside[pattern] = depends
+            self._may_depend[pattern] = depends
         return depends
 
 

@@ -34,7 +34,7 @@ from anydml.stores.formats.gguf import ARCHITECTURE, KeyText, with_file_type
 from anydml.stores.formats.model_files import INDEX
 from anydml.stores.formats.new_header import RankParts
 from anydml.stores.formats.store import Numbers, uncollected
-from anydml.stores.formats.target import Content, NewFile, new_file
+from anydml.stores.formats.target import Content, NewFile, new_file, remarks_on_folder
 from anydml.stores.formats.targets import Targets
 from anydml.stores.plans import Plan
 from anydml.stores.running.uploading import Upload
@@ -90,8 +90,8 @@ def plan_checkpoint(
     """
     name = composer.name
     out, upload = _place_of(name, output, scratch)
-    is_file = check_output(name, out, placement is not None or dcp, inputs)
-    max_bytes = parse_size(shard_size)
+    check_output(out, placement is not None or dcp, inputs)
+    is_file, max_bytes = is_one_file(out), parse_size(shard_size)
     if not max_bytes:
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
     check_shards(name, shards, out, is_whole=not (is_file or dcp or placement is not None))
@@ -106,7 +106,7 @@ def plan_checkpoint(
         raise JsonPath(str(out)).error("would have no tensor")
     stem = stem_of(tensors, composed)
     others, changed = dict[Path, Content](), list[Path]()
-    placed_tensors = Placed(composed, axes, placement or Placement(), str(out), config_beside(beside))
+    placed_tensors = Placed(composed, axes, placement or Placement(), str(inputs[0]), config_beside(beside))
     if dcp:
         rank_files, pieces = _pieces(composer, placed_tensors)
         targets, other_files = new_distributed(
@@ -115,8 +115,8 @@ def plan_checkpoint(
         parts = [columns for columns, _ in rank_files]
         others |= other_files
     else:
-        metadata, said_of_keys = _metadata_for(out, metadata, bool(extras), to)
-        remarks += said_of_keys
+        metadata, remarks_on_keys = _metadata_for(out, metadata, bool(extras), to)
+        remarks += remarks_on_keys
         if placement is not None:
             files = [*_ranks(composer, placed_tensors, out / stem, metadata)]
         elif is_file:
@@ -130,11 +130,11 @@ def plan_checkpoint(
     plan_remarks = remarks + placed_tensors.remarks
     if extras:
         read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
-        small, changed, said_of_them = extras_for(out, beside, read, is_file, to)
+        small, changed, remarks_on_extras = extras_for(out, beside, read, is_file, to)
         others |= small
-        plan_remarks += said_of_them
+        plan_remarks += remarks_on_extras
     plan = Plan(program, stores, targets, memory, overwrite, None if is_file else out, others, changed=changed)
-    plan.remarks, plan.upload = plan_remarks, upload
+    plan.remarks, plan.upload = plan_remarks + ([] if is_file else remarks_on_folder(out)), upload
     if upload is not None:
         upload.check_free()
         size = bytes_text(sum(file.size for file in plan.files))
@@ -195,21 +195,24 @@ def outputs_of(files: Sequence[OutputFile]) -> Targets:
     return Targets(files_made, number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
 
 
-def check_output(name: str, out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLike[str]] = ()) -> bool:
-    """Whether the output is one file.
+def is_one_file(out: Path) -> bool:
+    """Whether an output is one file, as its suffix says, and not a folder."""
+    return out.name.lower().endswith((".safetensors", ".gguf", ".npz"))
+
+
+def check_output(out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLike[str]]) -> None:
+    """Check the name of an output.
 
     Raises:
         ModelError: the output has another format, would be a part of an input, or ranks need a folder.
     """
-    is_file = out.name.lower().endswith((".safetensors", ".gguf", ".npz"))
     if out.suffix.lower() in OF_OTHERS:
         raise JsonPath(str(out)).error(
             "would be a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"
         )
-    if is_for_ranks and is_file:
+    if is_for_ranks and is_one_file(out):
         raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
     check_apart(inputs, out)
-    return is_file
 
 
 def _ranks(composer: Composer, placed_tensors: Placed, stem: Path, metadata: Mapping[str, str]) -> Iterator[OutputFile]:

@@ -98,6 +98,7 @@ class Placed:
     ) -> None:
         self.axes, self.placement, self.tensors, self._where = axes, placement, tensors, where
         self.made = MadeTensors([*tensors.items()])
+        self._is_divided = False
         self._values: dict[tuple[int, tuple[AxisIntervals, ...]], Value] = {}
         self._model = Model(tensors, config, placement.tp)
         all_names = [*tensors]
@@ -107,9 +108,20 @@ class Placed:
         self._stack = max(stacks, key=lambda stack: stacks[stack], default=None)
         self._layers = 1 + max((layer for stack, layer in self._layer.values() if stack == self._stack), default=-1)
         if placement.pp > 1 and self._layers < placement.pp:
-            raise ModelError(f"{where} has {count_noun(self._layers, 'layer')}, too few for {placement.pp} stages")
+            possible = (
+                "1" if self._layers < 2 else f"1 or {self._layers}" if self._layers == 2 else f"1 to {self._layers}"
+            )
+            raise ModelError(
+                f"{where} has {count_noun(self._layers, 'layer')}, too few for {count_noun(placement.pp, 'stage')}: "
+                f"--pp (pp=) can be {possible}"
+            )
         numbers = [int(match[1]) for name in all_names if (match := _EXPERT.match(name))] if placement.ep > 1 else []
         self._experts = 1 + max(numbers, default=-1)
+        if placement.ep > 1 and not numbers and not any(_is_of_experts(name) for name in all_names):
+            raise ModelError(
+                f"{where} has no tensor of experts, such as …experts.0.…, and each of {placement.ep} expert-parallel "
+                "ranks would get all tensors: leave out --ep (ep=)"
+            )
         if self._experts % placement.ep:
             raise ModelError(
                 f"{where} has {self._experts} experts, which {placement.ep} ranks cannot share evenly: "
@@ -124,6 +136,10 @@ class Placed:
     def remarks(self) -> list[str]:
         """The assumptions made so far, as notes for users."""
         remarks = self.axes.remarks
+        if self.placement.tp > 1 and not self._is_divided:
+            remarks.append(
+                f"divides no tensor among {self.placement.tp} tensor-parallel ranks: each gets all that the others get"
+            )
         if self.placement.pp > 1:
             first = [name for name in self.tensors if not self._stages(name)]
             if first:
@@ -153,7 +169,7 @@ class Placed:
             expert = _EXPERT.match(name) if placement.ep > 1 else None
             group = expert and int(expert[1]) * placement.ep // self._experts
             about = None
-            if looks.beside(pattern):
+            if looks.may_depend(pattern):
                 weight = weight_of(name, self._model)
                 about = weight and (id(self.tensors[weight].value), pattern_of[weight]), depends_on(name, self._model)
             # Dtypes by id, because hashing one is slow; those that are equal twice are only more kinds.
@@ -225,8 +241,9 @@ class Placed:
         if counts.tp > 1:
             axis = self.axes.of(name, self._model, self._where)
             if axis.axis is not None:
+                self._is_divided = True
                 intervals[axis.axis] = axis.cut(shape, at.tp, counts.tp, name)
-        is_stacked = len(shape) > 1 and "experts" in name.split(".") and not _EXPERT.match(name)
+        is_stacked = len(shape) > 1 and _is_of_experts(name) and not _EXPERT.match(name)
         if counts.ep > 1 and is_stacked:
             config = self._model.config
             if config is not None and config.experts and shape[0] % config.experts:
@@ -252,6 +269,11 @@ class Placed:
                 intervals[0], min(rows, rows_per_rank * at.fsdp), min(rows, rows_per_rank * (at.fsdp + 1))
             )
         return tuple(intervals)
+
+
+def _is_of_experts(name: str) -> bool:
+    """Whether a tensor is of experts, as its name says: of one, or of all of them along its first axis."""
+    return "experts" in name.split(".") or _EXPERT.match(name) is not None
 
 
 def _between(cut: AxisIntervals, start: int, stop: int) -> AxisIntervals:

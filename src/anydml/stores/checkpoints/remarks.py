@@ -9,7 +9,7 @@ from pathlib import Path
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.model_config import ModelConfig, config_beside
-from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, is_one_of, said_of_names
+from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, count_in_name, remarks_on_names
 from anydml.stores.formats.gguf import SPLIT
 from anydml.stores.formats.joined_metadata import is_other
 from anydml.stores.formats.model_files import BIN_INDEX, INDEX, WEIGHTS
@@ -89,7 +89,7 @@ def about(checkpoint: Checkpoint) -> list[str]:
             remarks.append(f"{path.name} holds the parts of rank {metadata[RANK]} of {metadata.get(RANKS)}")
         elif SHARDING in metadata:
             remarks.append(f"{path.name} holds pieces, at offsets that it records")
-        elif (count := is_one_of(path)) > 1 and len(checkpoint.file_metadata) == 1:
+        elif (count := count_in_name(path)) > 1 and len(checkpoint.file_metadata) == 1:
             remarks.append(f"{path.name} is one of {count} files that its name counts")
     return remarks
 
@@ -121,9 +121,9 @@ def beside_index(checkpoint: Checkpoint) -> list[str]:
     remarks = list[str]()
     says_itself = any(key in metadata for metadata in checkpoint.file_metadata.values() for key in (RANK, SHARDING))
     if not says_itself and not any(file.name.endswith((INDEX, BIN_INDEX)) for file in files):
-        remarks += said_of_names(checkpoint.file_metadata)
+        remarks += remarks_on_names(checkpoint.file_metadata)
     remarks += others_beside(checkpoint.path, named)
-    max_files = max(map(is_one_of, checkpoint.file_metadata), default=1)
+    max_files = max(map(count_in_name, checkpoint.file_metadata), default=1)
     if max_files > len(named):
         remarks.append(
             f"reads {len(named)} of {max_files} files that their names count, because the index names no others"

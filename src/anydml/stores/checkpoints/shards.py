@@ -18,7 +18,8 @@ from anydml.stores.formats.store import Store
 from anydml.text import count_noun
 
 _STEM = re.compile(r"(adapter_model|diffusion_pytorch_model|pytorch_lora_weights|consolidated(?!.*\.pth$))[-.]")
-"""Names of files that other programs look for; Meta's consolidated.NN.pth are read by none as .safetensors."""
+"""Beginnings of file names that other programs look for. Meta's consolidated.NN.pth do not count: no program looks
+for them as .safetensors."""
 
 _ONE_FILE = {"adapter_model": "PEFT", "pytorch_lora_weights": "diffusers"}
 """By file name, the library that reads a single file of this name, but no numbered files."""

@@ -31,8 +31,8 @@ from anydml.stores.checkpoints.remarks import (
 )
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
-from anydml.stores.checkpoints.trained import OF_TRAINING, is_trained, read_trained, said_of_rank
-from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, check_one, is_one_of, ranks_in_order
+from anydml.stores.checkpoints.trained import OF_TRAINING, is_trained, read_trained, remark_on_rank
+from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, check_one, count_in_name, ranks_in_order
 from anydml.stores.formats.joined_metadata import last_values
 from anydml.stores.formats.model_files import METADATA, Chosen, choose_files
 from anydml.stores.formats.opening import open, opened_file, united
@@ -100,7 +100,7 @@ def read_sources(
         sources = sources_of(opened if is_sharded else [united(path, opened, place)], axes, selection, name)
         left = others_beside(path, {file.name for file in files}) if is_sharded else []
         return sources._replace(remarks=[*sources.remarks, *left])
-    remark = said_of_rank(path) if path.is_file() else None
+    remark = remark_on_rank(path) if path.is_file() else None
     sources = sources_of([_checkpoint(path, follow)], axes, selection, name)
     return sources if remark is None else sources._replace(remarks=[remark, *sources.remarks])
 
@@ -189,7 +189,7 @@ def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, 
 def _count_of(opened: Checkpoint) -> int:
     """The number of files of which a file is one, as its name or, of a GGUF file, its metadata say; or 1."""
     count_text = opened.metadata.get("split.count", "")
-    return max(is_one_of(opened.path), int(count_text) if count_text.isdecimal() and len(count_text) < 10 else 1)
+    return max(count_in_name(opened.path), int(count_text) if count_text.isdecimal() and len(count_text) < 10 else 1)
 
 
 def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:

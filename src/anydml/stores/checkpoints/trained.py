@@ -113,7 +113,7 @@ def _consolidated(folder: Path, axes: Axes) -> Trained:
     return Trained(tensors, ranks[0].others, {**unread, **refused}, remarks)
 
 
-def said_of_rank(path: Path) -> str | None:
+def remark_on_rank(path: Path) -> str | None:
     """A remark on a file that has the parts of one rank, if its name says so and others lie beside it.
 
     Raises:

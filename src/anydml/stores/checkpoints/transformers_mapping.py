@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.engines import open_engine
-from anydml.errors import FuseError, ModelError
+from anydml.errors import NO_FILE, FuseError, ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart, together
@@ -103,7 +103,7 @@ class Architecture:
                 f"convert: transformers' mappings cannot be read ({error}): pip install 'transformers>=5' torch"
             ) from None
         if not (folder / "config.json").is_file():
-            raise place.error("does not exist: it names the architecture, whose tensors are to be converted")
+            raise place.error(f"{NO_FILE}; it names the architecture whose tensors are to be converted")
         self._loading = core_model_loading
         self._mapping_of = conversion_mapping.get_model_conversion_mapping
         try:

@@ -1,4 +1,4 @@
-"""Tensors of new files in columns: a checkpoint may have a million parts, of which few have a shape of their own."""
+"""Tensors of new files, stored by columns: a checkpoint may have a million parts, but only few different shapes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class Later(Protocol):
-    """Bytes that are made when they are written, because a plan would hold many at once."""
+    """Bytes that are made when they are written, so that a plan does not hold all of them at once."""
 
     def make(self) -> bytes:
         """All bytes, which are always the same."""
@@ -25,7 +25,7 @@ class Later(Protocol):
 
 
 def content_bytes(content: bytes | Later) -> bytes:
-    """Bytes that are there, or are made."""
+    """The bytes of a content, which are made now if they are of a `Later`."""
     return content if isinstance(content, bytes) else content.make()
 
 

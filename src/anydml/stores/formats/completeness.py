@@ -9,7 +9,7 @@ from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.formats.store import Checkpoint
-from anydml.text import count_noun
+from anydml.text import count_noun, escape_controls
 
 RANK, RANKS, PARTS = "anydml_rank", "anydml_ranks", "anydml_parts"
 """Keys of ``__metadata__`` in files of ranks: the rank, the number of ranks, and the rank's part of each tensor."""
@@ -29,6 +29,9 @@ _DIGITS = re.compile(r"\d+")
 
 _OWN_NUMBER = re.compile(r"(?<![^\W_])\d+(?![^\W_])")
 """A number that is a part of a name of its own, as in ``consolidated.00``, but not in ``fp16``."""
+
+_RANK = re.compile(r"-rank-$")
+"""The end of the head of names of files of ranks, none of which is read without the others."""
 
 _SHARD = re.compile(r"shard-(?P<number>\d{1,18})-")
 """The prefix of the names of files of ``HuggingFaceStorageWriter``."""
@@ -61,9 +64,11 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
         if first_missing := [*islice(missing, 10)]:
             digits, width = next(iter(numbers.values())), len(str(count))
             lost = (f"{head}{number:0{digits}}{of}{count:0{max(digits, width)}}{tail}" for number in first_missing)
+            is_of_ranks = _RANK.search(head) is not None
+            what_to_do = "add them" if is_of_ranks else "name a single file to read it without the others"
             raise place.error(
                 f"has {len(numbers)} of {count_noun(count, 'file')} that their names count, and lacks {names(lost)}: "
-                "name a single file to read it without the others"
+                f"{what_to_do}"
             )
     # The number of shards stands nowhere, but their numbers have no gaps.
     if gaps := sorted({*range(1, max(shards, default=0))} - shards):
@@ -104,7 +109,7 @@ def _with_sets(files: Sequence[Path]) -> Iterator[tuple[tuple[str, ...], Path]]:
             yield (name,) if is_one else (file.name,), file
 
 
-def said_of_names(files: Iterable[Path]) -> list[str]:
+def remarks_on_names(files: Iterable[Path]) -> list[str]:
     """A remark on files that are read as one checkpoint although their names differ in more than digits."""
     all_names = sorted(file.name for file in files)
     if len({_DIGITS.sub("0", name) for name in all_names}) < 2:
@@ -112,7 +117,7 @@ def said_of_names(files: Iterable[Path]) -> list[str]:
     return [f"reads {len(all_names)} files of different names as parts of one checkpoint: {names(all_names)}"]
 
 
-def is_one_of(file: Path) -> int:
+def count_in_name(file: Path) -> int:
     """The number of files that the name of a file counts, or 1."""
     match = _NUMBERED.fullmatch(file.name)
     return int(match["count"]) if match else 1
@@ -137,10 +142,13 @@ def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpo
     (count,) = counts if len(counts) == 1 else (None,)
     by_rank = {file.metadata[RANK]: file for file in files}
     if count != str(len(files)) or {*by_rank} != {str(k) for k in range(len(files))}:
-        numbers = ", ".join(sorted(file.metadata[RANK] for file in files))[:200]
-        expected = f"{show(count)} ranks" if len(counts) == 1 else "one number of ranks"
+        all_ranks = sorted((file.metadata[RANK] for file in files), key=lambda rank: (len(rank), rank))
+        numbers = escape_controls(", ".join(all_ranks)[:200])
+        noun = "rank" if len(files) == 1 else "ranks"
+        if count is None:
+            raise place.error(f"has files of {noun} {numbers} of different numbers of ranks: name the files of one set")
+        of = f"{noun} {numbers} of {escape_controls(count[:20])}"
         raise place.error(
-            f"has files of {'rank' if len(files) == 1 else 'ranks'} {numbers}, where {expected} are expected: "
-            "name the files of all ranks, or their folder"
+            f"{'is' if len(files) == 1 else 'has'} {of}: name the files of all ranks, each once, or their folder"
         )
     return [by_rank[str(k)] for k in range(len(files))]

@@ -195,7 +195,7 @@ def _files(folder: Path, rank: int) -> Iterator[tuple[tuple[int, ...], Path]]:
     with os.scandir(folder) as entries:
         all_entries = [*entries]
     for entry in all_entries:
-        # A number is written in one way.
+        # Other spellings of a number, such as 01, are not names of blocks.
         if not entry.name.isdecimal() or str(int(entry.name)) != entry.name:
             continue
         if rank == 1 and entry.is_file():

@@ -11,12 +11,13 @@ from anydml.errors import NO_FILE, ModelError
 from anydml.files import npy
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.arguments import checked
 from anydml.stores.formats.completeness import (
     RANK,
     SHARDING,
     check_numbers,
     check_one,
-    is_one_of,
+    count_in_name,
     ranks_in_order,
     set_of,
 )
@@ -41,6 +42,7 @@ N5 = (
 """The error's text for other folders."""
 
 
+@checked()
 @uncollected()
 def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as anydml.stores.open
     """Open arrays in files, reading only their headers.
@@ -150,7 +152,7 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     with place.reading():
         entries = sorted(path.iterdir())
     if not files:
-        files = [entry for entry in entries if entry.suffix.lower() == ".gguf" and is_one_of(entry) > 1]
+        files = [entry for entry in entries if entry.suffix.lower() == ".gguf" and count_in_name(entry) > 1]
         # Those of two models, such as of two quantisations, are none.
         files = files if len({set_of(file) for file in files}) == 1 else []
     if not files and (path / METADATA).is_file():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath
 from anydml.files.located import locate
+from anydml.stores.arguments import Kind, checked
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.columns import FileTensors, Later, content_bytes
 from anydml.stores.formats.gguf import make_gguf_header
@@ -126,6 +129,7 @@ class Target(StoredArray):
         return f"<target{name} {str(self.file.path)!r}: {self.dtype} {self.shape}>"
 
 
+@checked(metadata=Kind(lambda value: isinstance(value, Mapping), "pass texts by name"))
 def create(
     path: str | os.PathLike[str],
     shape: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
@@ -267,15 +271,26 @@ def _dtype(dtype: Any, place: JsonPath) -> np.dtype[Any]:
     try:
         numpy_dtype: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError):
-        raise place.error(f"dtype is {dtype!r:.60}, which NumPy does not know: write such as float32") from None
+        raise place.error(f"dtype is {dtype!r:.60}, which NumPy does not know: use a name such as float32") from None
     return numpy_dtype
 
 
 def _sizes(raw_sizes: Any, place: JsonPath) -> tuple[int, ...]:
+    if isinstance(raw_sizes, (str, bytes)):
+        raise place.error(f"shape is the text {raw_sizes!r:.60}: pass a sequence of sizes, such as [2, 3]")
     try:
-        sizes = tuple(int(size) for size in raw_sizes)
-    except (TypeError, ValueError):
-        sizes = (-1,)
-    if any(size < 0 for size in sizes) or len(sizes) > MAX_DIMENSIONS:
-        raise place.error(f"shape is {raw_sizes!r:.80}, where up to 64 sizes from 0 are expected")
+        sizes = tuple(operator.index(size) for size in raw_sizes)
+    except TypeError:
+        raise place.error(f"shape is {raw_sizes!r:.80}: pass a sequence of integers, such as [2, 3]") from None
+    if len(sizes) > MAX_DIMENSIONS:
+        raise place.error(f"shape has {len(sizes)} sizes: there must be at most {MAX_DIMENSIONS}")
+    if (axis := next((axis for axis, size in enumerate(sizes) if size < 0), None)) is not None:
+        raise place.error(f"shape[{axis}] is {sizes[axis]}: each size must be 0 or more")
     return sizes
+
+
+def remarks_on_folder(out: Path) -> list[str]:
+    """A remark on a folder whose name ends like that of a file."""
+    if out.suffix.lower() in (".zarr", ".zip", ".icechunk") or not re.fullmatch(r"\.[A-Za-z]\w{0,9}", out.suffix):
+        return []
+    return [f"writes a folder named {out.name}: {out.suffix} is not the suffix of a file that is written here"]

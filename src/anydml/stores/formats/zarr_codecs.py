@@ -133,8 +133,8 @@ def rounding(metadata: Mapping[str, bytes], dtype: np.dtype[Any]) -> set[str]:
     return {*names_of(document)} - (EXACT if dtype.kind in "fc" else EXACT | {"delta"})
 
 
-MAX_GROWTH, MORE = 16, 64 << 10
-"""Limits of the bytes between two codecs of a chunk: a factor of the chunk's bytes, plus a constant."""
+MAX_GROWTH, GROWTH_ALLOWANCE = 16, 64 << 10
+"""Data between two codecs may have at most `MAX_GROWTH` times a chunk's bytes, plus `GROWTH_ALLOWANCE` bytes."""
 
 
 def names_of(document: Mapping[str, Any]) -> Iterator[str]:
@@ -173,7 +173,7 @@ def bounded(array: Any, text_bytes: int | None = None) -> Any:
         return array
     if metadata.zarr_format == 2:
         size = math.prod(array.chunks) * np.dtype(array.dtype).itemsize
-        between = MAX_GROWTH * size + MORE if text_bytes is None or not is_text else text_bytes
+        between = MAX_GROWTH * size + GROWTH_ALLOWANCE if text_bytes is None or not is_text else text_bytes
         max_bytes = between if metadata.filters else size
         kind = _classes()[0]
 
@@ -260,7 +260,7 @@ def _classes() -> tuple[Any, Any]:
 
         async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
             size = math.prod(chunk_spec.shape) * chunk_spec.dtype.to_native_dtype().itemsize
-            max_bytes = self.max_bytes or (size if self.is_exact else MAX_GROWTH * size + MORE)
+            max_bytes = self.max_bytes or (size if self.is_exact else MAX_GROWTH * size + GROWTH_ALLOWANCE)
             decoded = await asyncio.to_thread(Decoder(self.config, max_bytes).decode, chunk_bytes.to_bytes())
             return chunk_spec.prototype.buffer.from_array_like(np.frombuffer(decoded, np.uint8))
 

@@ -25,8 +25,8 @@ class Cost(NamedTuple):
     byte: float
 
 
-HERE, ELSEWHERE = Cost(4e-6, 0.3e-9), Cost(1e-3, 5e-9)
-"""Costs in files of this machine, and at addresses, where many requests wait at once."""
+LOCAL_COST, REMOTE_COST = Cost(4e-6, 0.3e-9), Cost(1e-3, 5e-9)
+"""Costs of files on this machine, and of objects at addresses, where many requests are in flight at once."""
 
 
 MAX_CANDIDATES = 3000
@@ -57,11 +57,11 @@ def sizes_of(box: Box) -> tuple[int, ...]:
 
 def cost_at(path: Path) -> Cost:
     """The cost of requests to a path or an address."""
-    return ELSEWHERE if isinstance(path, Address) and not path.is_near else HERE
+    return REMOTE_COST if isinstance(path, Address) and not path.is_near else LOCAL_COST
 
 
 def requests(
-    layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN, cost: Cost = HERE
+    layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN, cost: Cost = LOCAL_COST
 ) -> tuple[int, int, int]:
     """The fastest requests for a box, by an estimate.
 
@@ -83,13 +83,13 @@ def requests(
         count, run_bytes = math.prod(sizes[:level]), math.prod(sizes[level:]) * itemsize
         if length != run_bytes and (not is_read or length > span):
             continue
-        spent = count * (cost.request + cost.byte * length + HERE.byte * run_bytes * (length != run_bytes))
+        spent = count * (cost.request + cost.byte * length + LOCAL_COST.byte * run_bytes * (length != run_bytes))
         if spent < best[0]:
             best = spent, (level, count, length)
     return best[1]
 
 
-def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN, cost: Cost = HERE) -> float:
+def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN, cost: Cost = LOCAL_COST) -> float:
     """Estimated seconds for a box; as `requests`."""
     _, count, length = requests(layout, box, is_read, span, cost)
     return count * (cost.request + cost.byte * length)

@@ -9,7 +9,7 @@ import numpy as np
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.block_list import MAX_CHUNKS, MORE_MEMORY, check_count
-from anydml.stores.planning.block_shapes import HERE, Cost, requests, size_of
+from anydml.stores.planning.block_shapes import LOCAL_COST, Cost, requests, size_of
 
 WAITING_INTERVALS = 1 << 16
 """Intervals that wait to be united with the others."""
@@ -70,63 +70,66 @@ class Covered:
 
 
 class ChunkCount:
-    """Counts the chunks that boxes of one array have elements of, and the requests that read them.
+    """Counts the chunks that overlap boxes of one array, and the requests that read these chunks.
 
     Args:
         name: the name of the program, for errors.
-        layout: the layout of the array.
-        span: as in `boxes.requests`.
+        grid: the chunks of the array.
+        span: as in `anydml.stores.planning.block_shapes.requests`.
         cost: likewise.
     """
 
-    def __init__(self, name: str, layout: ChunkGrid, span: int, cost: Cost = HERE) -> None:
-        self._name, self._layout, self._span, self._cost = name, layout, span, cost
+    def __init__(self, name: str, grid: ChunkGrid, span: int, cost: Cost = LOCAL_COST) -> None:
+        self._name, self._grid, self._span, self._cost = name, grid, span, cost
         self._reads = self._bytes = 0
-        self._grid = [*layout.counts]
+        self._counts = [*grid.counts]
         self._covered = Covered()
         self._is_estimate = False
 
     def add(self, box: Box, total: int = 1, looked: int = 1) -> None:
-        """Count those of a box, one of `looked` that stand for `total`.
+        """Count the chunks and requests of a box, which is one of `looked` boxes that stand for `total`.
 
         Raises:
             BindingError: there are too many of them.
         """
-        layout = self._layout
-        if layout.is_one:
-            _, reads, length = requests(layout.packed, box, span=self._span, cost=self._cost)
+        grid = self._grid
+        if grid.is_one:
+            _, reads, length = requests(grid.packed, box, span=self._span, cost=self._cost)
             self._reads += reads * total // looked
             self._bytes += reads * length * total // looked
             return
-        ranges = [layout.span(axis, *interval) for axis, interval in enumerate(box)]
+        ranges = [grid.span(axis, *interval) for axis, interval in enumerate(box)]
         chunk_count = math.prod(high - low for low, high in ranges)
         self._reads += chunk_count * total // looked
         # Shards are files, however many chunks they have.
         self._is_estimate = self._is_estimate or total > looked or self._reads > MAX_CHUNKS
-        files = self._reads * math.prod(layout.chunk) // math.prod(layout.file)
+        files = self._reads * math.prod(grid.chunk) // math.prod(grid.file)
         check_count(self._name, files, "chunks of what is read", MORE_MEMORY)
-        if layout.is_plain:
-            self._bytes += size_of(box) * layout.dtype.itemsize * total // looked
-        if layout.is_plain or self._is_estimate or not chunk_count:
+        if grid.is_plain:
+            self._bytes += size_of(box) * grid.dtype.itemsize * total // looked
+        if grid.is_plain or self._is_estimate or not chunk_count:
             return
-        # Chunks are numbered in C order: those along the last axis that a box has a part of, with all of the axes after
-        # it, are a run.
-        last = max((k for k, size in enumerate(self._grid) if ranges[k] != (0, size)), default=0)
-        behind = math.prod(self._grid[last + 1 :])
+        # Chunks are numbered in C order. The box's chunks along the last axis of which it has only a part, with all
+        # chunks along the axes after it, have consecutive numbers.
+        last = max((k for k, size in enumerate(self._counts) if ranges[k] != (0, size)), default=0)
+        behind = math.prod(self._counts[last + 1 :])
         length = (ranges[last][1] - ranges[last][0]) * behind if ranges else 1
         starts = np.full(1, ranges[last][0] * behind if ranges else 0, np.int64)
         for k in reversed(range(last)):
-            behind = math.prod(self._grid[k + 1 :])
+            behind = math.prod(self._counts[k + 1 :])
             starts = np.add.outer(np.arange(*ranges[k], dtype=np.int64) * behind, starts).reshape(-1)
         self._covered.add(starts, np.full(starts.size, length, np.int64))
 
     def read(self, are_kept: bool) -> tuple[int, int, int]:
-        """Requests, their bytes, and those of chunks that are decoded again, which none are that are kept.
+        """The number of requests, their bytes, and the bytes of chunks that are decoded more than once.
 
-        Where boxes stand for others, distinct chunks are the most possible.
+        Where boxes stand for others, the number of distinct chunks is an upper bound.
+
+        Args:
+            are_kept: whether decoded chunks are kept, so that each is read and decoded once.
         """
-        if self._layout.is_plain:
+        if self._grid.is_plain:
             return self._reads, self._bytes, 0
-        distinct = min(self._reads, math.prod(self._grid)) if self._is_estimate else self._covered.size
-        count, size = distinct if are_kept else self._reads, self._layout.chunk_bytes
+        distinct = min(self._reads, math.prod(self._counts)) if self._is_estimate else self._covered.size
+        count, size = distinct if are_kept else self._reads, self._grid.chunk_bytes
         return count, count * size, (count - distinct) * size

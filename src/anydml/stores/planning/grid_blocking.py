@@ -178,7 +178,7 @@ class GridBlocking(Blocking):
             spent += block_shapes.seconds(target.layout.packed, box, False)
         for operand, region in regions:
             layout, cost = self.inputs[operand].layout, cost_at(self.inputs[operand].path)
-            is_near = cost is block_shapes.HERE
+            is_near = cost is block_shapes.LOCAL_COST
             spans = (layout.span(axis, *interval) for axis, interval in enumerate(region))
             count = math.prod(last - first for first, last in spans)
             if layout.is_plain:
@@ -194,7 +194,7 @@ class GridBlocking(Blocking):
                 size = size_of(region) * layout.dtype.itemsize
                 if size * blocks > MAX_KEPT * self.inputs[operand].nbytes:
                     return None
-                spent += count * block_shapes.HERE.request + 2 * size * block_shapes.HERE.byte
+                spent += count * block_shapes.LOCAL_COST.request + 2 * size * block_shapes.LOCAL_COST.byte
                 once += self.inputs[operand].nbytes * decoded / max(1, target.nbytes)
             else:
                 spent += count * layout.chunk_bytes * decoded

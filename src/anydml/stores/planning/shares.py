@@ -111,7 +111,7 @@ class Shares:
 
 def are_near(arrays: Sequence[Store | ZarrStore | Target | ZarrTarget]) -> bool:
     """Whether requests for all arrays cost no more than those of files of this machine."""
-    return all(cost_at(array.path) is block_shapes.HERE for array in arrays)
+    return all(cost_at(array.path) is block_shapes.LOCAL_COST for array in arrays)
 
 
 def _of_requests(inputs: Sequence[Store | ZarrStore], written: int, free: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Buffers that the threads of a plan lend each other, so that each is made once."""
+"""Buffers that the threads of a plan share, so that they are allocated once."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Buffers:
 
     @contextmanager
     def lent(self, size: int) -> Iterator[Array]:
-        """A buffer of some bytes, which nobody else has meanwhile; it has whatever was in it."""
+        """A buffer of `size` bytes for the caller alone, until the block ends; its content is arbitrary."""
         buffer = self._free.pop() if self._free else None
         if buffer is None or buffer.size < size:
-            # The smaller one is no more, so that there are as many as were lent at once.
+            # Drop the smaller one, so that there are no more buffers than were in use at once.
             buffer = None
             buffer = np.frombuffer(mmap.mmap(-1, max(1, size)), np.uint8)
         try:

@@ -39,9 +39,9 @@ class ChunkReader:
 
     Args:
         store: the array.
-        span: most bytes of a request with unneeded bytes.
-        kept: where decoded chunks are kept for later boxes; None where they are not.
-        buffers: for what does not come as it is needed.
+        span: the maximum size in bytes of a request that also reads unneeded bytes.
+        kept: holds decoded chunks for later boxes; None to decode a chunk anew for every box.
+        buffers: for data that must be decoded or rearranged.
         file: the plain file that holds the array; None if it lies in chunks.
     """
 
@@ -54,16 +54,16 @@ class ChunkReader:
         file: PlainFile | None = None,
     ) -> None:
         self._buffers = buffers
-        self.path, self.layout, self.span, self._file = store.path, store.layout, span, file
+        self.path, self.grid, self.span, self._file = store.path, store.layout, span, file
         self._is_elsewhere = isinstance(store.path, Address)
         self._word = word(store.dtype.itemsize)
-        codec = self.layout.codec if self.layout.is_own else None
-        self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
+        codec = self.grid.codec if self.grid.is_own else None
+        self._decoder = None if codec is None else Decoder(codec, self.grid.chunk_bytes)
         self._metadata = store.metadata if isinstance(store, ZarrStore) else {}
-        self._is_whole = self.layout.is_own or self.layout.is_alone
+        self._is_whole = self.grid.is_own or self.grid.is_alone
         with unwarned():
             self._array: Any = None if self._is_whole else bounded(_array_of(store))
-        self._shards = None if self.layout.shard is None else ShardReader(store.path, self.layout)
+        self._shards = None if self.grid.shard is None else ShardReader(store.path, self.grid)
         self._kept = kept
 
     def reads(self, box: Box, out: Array, block: int = 0, before: int = 0) -> Iterator[Task]:
@@ -82,17 +82,17 @@ class ChunkReader:
             for part in parts(box, out.itemsize, self.span if self._is_elsewhere else max(self.span, 1 << 20)):
                 own = out[inside_box(part, box)]
                 yield partial(
-                    read_box, self._file, self.layout.offset, self.layout.shape, part, own, self.span, self._buffers
+                    read_box, self._file, self.grid.offset, self.grid.shape, part, own, self.span, self._buffers
                 )
             return
         if self._shards is not None and self._is_elsewhere:
             for run in self._shards.runs(box, self.span):
                 yield partial(self._run, run, box, out)
             return
-        for chunk in self.layout.near(box):
-            if self._is_elsewhere and self.layout.is_plain:
+        for chunk in self.grid.near(box):
+            if self._is_elsewhere and self.grid.is_plain:
                 # So that many requests are made at once, and none takes much memory.
-                common = common_box(box, self.layout.box(chunk))
+                common = common_box(box, self.grid.box(chunk))
                 for part in parts(common, out.itemsize, self.span):
                     yield partial(self.read, chunk, part, out[inside_box(part, box)])
             else:
@@ -109,11 +109,11 @@ class ChunkReader:
         Raises:
             ModelError: the chunk cannot be read or decoded.
         """
-        chunk_box = self.layout.box(chunk)
+        chunk_box = self.grid.box(chunk)
         common = common_box(box, chunk_box)
         target = out[inside_box(common, box)]
         inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, chunk_box, strict=True))
-        if self.layout.is_plain:
+        if self.grid.is_plain:
             self._plain(chunk, inside, target)
             return
         if not self._is_whole:
@@ -128,15 +128,15 @@ class ChunkReader:
 
     def _kept_reads(self, kept: KeptChunks, number: int, box: Box, out: Array) -> Iterator[Task]:
         """Tasks that read a box, the chunks of which are kept for later ones."""
-        ranges = [range(*self.layout.span(axis, *interval)) for axis, interval in enumerate(box)]
-        most = max(self.span, min(KEPT_READ, 2 * self.layout.chunk_bytes))
+        ranges = [range(*self.grid.span(axis, *interval)) for axis, interval in enumerate(box)]
+        most = max(self.span, min(KEPT_READ, 2 * self.grid.chunk_bytes))
         run, start, end = list[Box](), 0, 0
         for chunk in itertools.product(*ranges):
             if not kept.has(number, chunk):
                 yield partial(self._keep, kept, number, chunk, box, out)
                 continue
             at = kept.place(number, chunk)
-            for part in parts(common_box(box, self.layout.box(chunk)), out.itemsize, most):
+            for part in parts(common_box(box, self.grid.box(chunk)), out.itemsize, most):
                 size = size_of(part) * out.itemsize
                 if run and (at != end or end + size - start > most):
                     yield partial(self._read_kept, kept, number, start, end, run, box, out)
@@ -154,7 +154,7 @@ class ChunkReader:
 
     def _keep(self, kept: KeptChunks, number: int, chunk: tuple[int, ...], box: Box, out: Array) -> None:
         """Decode a chunk, take what a box needs of it, and keep it for later ones."""
-        chunk_box = self.layout.box(chunk)
+        chunk_box = self.grid.box(chunk)
         common = common_box(box, chunk_box)
         with kept.lock(chunk):
             # Another box of the same block may have needed it, too.
@@ -197,7 +197,7 @@ class ChunkReader:
             except OSError as error:
                 raise self._error(run.chunks[0][0], error.strerror or str(error)) from None
         for chunk, at, size in run.chunks:
-            chunk_box = self.layout.box(chunk)
+            chunk_box = self.grid.box(chunk)
             common = common_box(box, chunk_box)
             if not size:
                 out[inside_box(common, box)] = self._filled()
@@ -209,8 +209,8 @@ class ChunkReader:
                 out[inside_box(common, box)] = self._unpacked(chunk, piece, flat)[inside_box(common, chunk_box)]
 
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
-        sizes = self.layout.sizes(chunk)
-        path, size, at = self.path / self.layout.name(chunk), math.prod(sizes) * self._word.itemsize, 0
+        sizes = self.grid.sizes(chunk)
+        path, size, at = self.path / self.grid.name(chunk), math.prod(sizes) * self._word.itemsize, 0
         try:
             if self._shards is not None:
                 if (interval := self._shards.place(chunk)) is None:
@@ -238,13 +238,13 @@ class ChunkReader:
 
     def _decoded(self, chunk: tuple[int, ...], flat: Array | None) -> Array:
         """A whole chunk, perhaps in a buffer."""
-        if not self.layout.is_own:
+        if not self.grid.is_own:
             return self._alone(chunk)
         try:
-            path = self.path / self.layout.name(chunk)
+            path = self.path / self.grid.name(chunk)
             data = path.read_bytes() if self._shards is None else self._shards.read(chunk)
         except FileNotFoundError:
-            return np.broadcast_to(self._filled(), self.layout.sizes(chunk)).copy()
+            return np.broadcast_to(self._filled(), self.grid.sizes(chunk)).copy()
         except (OSError, ValueError) as error:
             raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
         return self._unpacked(chunk, data, flat)
@@ -257,7 +257,7 @@ class ChunkReader:
             # Codecs raise any error of their libraries.
             raise_if_short(error)
             raise self._error(chunk, str(error)) from None
-        sizes = self.layout.sizes(chunk)
+        sizes = self.grid.sizes(chunk)
         if view.size != (size := math.prod(sizes) * self._word.itemsize):
             raise self._error(chunk, f"it is {view.size} bytes, where {size} are expected")
         return view.view(self._word).reshape(sizes)
@@ -266,14 +266,14 @@ class ChunkReader:
         """A whole chunk, read by zarr-python as an array of its own."""
         try:
             with suppress(FileNotFoundError):
-                data = (self.path / self.layout.name(chunk)).read_bytes()
-                elements = decoded(self._metadata, self.layout.sizes(chunk), data)
-                return np.ascontiguousarray(elements, self.layout.dtype).reshape(elements.shape).view(self._word)
+                data = (self.path / self.grid.name(chunk)).read_bytes()
+                elements = decoded(self._metadata, self.grid.sizes(chunk), data)
+                return np.ascontiguousarray(elements, self.grid.dtype).reshape(elements.shape).view(self._word)
         except Exception as error:
             # Codecs raise any error of their libraries.
             raise_if_short(error)
             raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
-        return np.broadcast_to(self._filled(), self.layout.sizes(chunk)).copy()
+        return np.broadcast_to(self._filled(), self.grid.sizes(chunk)).copy()
 
     def _elements(self, box: Box) -> Array:
         """A box, read by zarr-python."""
@@ -284,15 +284,15 @@ class ChunkReader:
             # Codecs raise any error of their libraries.
             raise_if_short(error)
             raise JsonPath(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
-        stored = np.ascontiguousarray(elements, self.layout.dtype)
+        stored = np.ascontiguousarray(elements, self.grid.dtype)
         return stored.reshape([e - a for a, e in box]).view(self._word)
 
     def _filled(self) -> Array:
-        return np.frombuffer(self.layout.fill, self._word)[0]  # type: ignore[no-any-return]
+        return np.frombuffer(self.grid.fill, self._word)[0]  # type: ignore[no-any-return]
 
     def _error(self, chunk: Sequence[int], why: str) -> Exception:
-        what = f"chunk {[*chunk]} of a shard" if self.layout.shard is not None else "a chunk"
-        return JsonPath(str(self.path / self.layout.name(chunk))).error(f"cannot be read as {what}: {why[:200]}")
+        what = f"chunk {[*chunk]} of a shard" if self.grid.shard is not None else "a chunk"
+        return JsonPath(str(self.path / self.grid.name(chunk))).error(f"cannot be read as {what}: {why[:200]}")
 
 
 def _array_of(store: Store | ZarrStore) -> Any:

@@ -32,16 +32,16 @@ class ChunkWriter:
     """
 
     def __init__(self, target: ZarrTarget, folder: Path, scratch: Path) -> None:
-        layout = target.layout
-        self.layout, self.folder = layout, folder
-        self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
+        grid = target.layout
+        self.grid, self.folder = grid, folder
+        self._coder = coder_of(grid.codec) if grid.is_own and grid.codec is not None else None
         self._metadata = target.metadata
         self._made: set[Path] = set()
-        self._back = ReadBack(layout, folder, target.metadata)
-        self._shards = None if layout.shard is None else ShardWriter(folder, layout, scratch)
-        self.fill = layout.fill
+        self._back = ReadBack(grid, folder, target.metadata)
+        self._shards = None if grid.shard is None else ShardWriter(folder, grid, scratch)
+        self.fill = grid.fill
         # Readers differ in what a chunk without a file has where there is no fill value.
-        self._leaves_out = (self._shards is not None or not layout.is_own) and has_fill_value(target.metadata)
+        self._leaves_out = (self._shards is not None or not grid.is_own) and has_fill_value(target.metadata)
 
     def close(self) -> None:
         """Close shards that an error has left open."""
@@ -50,8 +50,8 @@ class ChunkWriter:
 
     def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
         """The chunks of a box, as `PlainWriter.parts`."""
-        for chunk in self.layout.near(box):
-            yield chunk, self.layout.box(chunk), self.layout.sizes(chunk)
+        for chunk in self.grid.near(box):
+            yield chunk, self.grid.box(chunk), self.grid.sizes(chunk)
 
     def _has_fill_alone(self, flat: Array) -> bool:
         """Whether all elements have the bytes of the fill value, as chunks have that are left out of shards."""
@@ -68,14 +68,14 @@ class ChunkWriter:
         Raises:
             ModelError: a codec refuses the elements, or other ones are read back.
         """
-        layout, sizes = self.layout, self.layout.sizes(chunk)
-        elements = flat.view(layout.dtype).reshape(sizes)
-        path = self.folder / layout.name(chunk)
+        grid, sizes = self.grid, self.grid.sizes(chunk)
+        elements = flat.view(grid.dtype).reshape(sizes)
+        path = self.folder / grid.name(chunk)
         try:
             # Of shards, and of what zarr-python encodes, chunks are left out that have fill values alone.
             is_left_out = self._leaves_out and self._has_fill_alone(flat)
             data = as_bytes(flat)
-            if not layout.is_own and not is_left_out:
+            if not grid.is_own and not is_left_out:
                 data = memoryview(encoded(self._metadata, elements))
             elif self._coder is not None and not is_left_out:
                 data = memoryview(self._coder.encode(elements))

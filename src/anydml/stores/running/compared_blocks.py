@@ -88,11 +88,11 @@ def _target(store: Store | ZarrStore) -> Target | ZarrTarget:
     """A target of the form of a store, which is not written."""
     if isinstance(store, ZarrStore):
         # Chunks of several sizes divide no array into blocks of one size.
-        layout = replace(store.layout, edges=None)
-        if layout.shard is not None and block_count(layout.shape, layout.chunk) <= MAX_CHUNKS:
+        grid = replace(store.layout, edges=None)
+        if grid.shard is not None and block_count(grid.shape, grid.chunk) <= MAX_CHUNKS:
             # What is compared need not be whole shards.
-            layout = replace(layout, shard=None, index=None)
-        return ZarrTarget(store.path, layout, store.metadata)
+            grid = replace(grid, shard=None, index=None)
+        return ZarrTarget(store.path, grid, store.metadata)
     if store.order is not None:
         raise BindingError(
             f"verify: {store.path} has its elements in order {store.order}, and so has the other array: write one of "
@@ -130,12 +130,12 @@ class _Comparer:
         self,
         store: Store | ZarrStore,
         moved: np.dtype[Any],
-        layout: ChunkGrid,
+        grid: ChunkGrid,
         span: int,
         unit: int,
         opened: Opened,
     ) -> None:
-        self.layout = layout
+        self.grid = grid
         self.found: Unequal | None = None
         self._dtype, self._moved, self._unit, self._lock = store.dtype, moved, unit, threading.Lock()
         self.fill = bytes(store.dtype.itemsize)
@@ -144,11 +144,11 @@ class _Comparer:
 
     def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
         """See `BoxWriter.parts`."""
-        if self.layout.is_one:
+        if self.grid.is_one:
             yield from ((part, part, sizes_of(part)) for part in parts(box, self._dtype.itemsize, self._unit))
         else:
             yield from (
-                (chunk_box, chunk_box, sizes_of(chunk_box)) for chunk_box in map(self.layout.box, self.layout.near(box))
+                (chunk_box, chunk_box, sizes_of(chunk_box)) for chunk_box in map(self.grid.box, self.grid.near(box))
             )
 
     def write(self, part: Box, flat: Array) -> None:

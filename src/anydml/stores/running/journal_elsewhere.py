@@ -188,7 +188,7 @@ class JournalElsewhere:
             return
         with suppress(OSError, ModelError):
             if is_over:
-                self.path.unlink()
+                self.path.unlink(missing_ok=True)
             else:
                 self._save(is_left=True)
 

@@ -1,4 +1,4 @@
-"""Decoded chunks in a file without a name, which lie there as later boxes need them."""
+"""Decoded chunks in a temporary file, in the order in which later boxes read them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ BYTES_A_PIECE = 256
 class KeptChunks:
     """Decoded chunks of an array.
 
-    Every box has a place in the file until it was read, and in it one for what each chunk has of it, in the order of
-    the chunks: so what a box needs is read from end to end. A chunk is decoded for the first box that needs it, and its
-    pieces for all later ones are written, after they have waited for those that lie beside them.
+    Every box has an interval of the file until it is read. It holds the box's pieces, one per chunk, in the order of
+    the chunks, so that a box is read from end to end. A chunk is decoded for the first box that needs it; its pieces
+    for later boxes wait until they can be written together with their neighbours in the file.
 
     Args:
-        folder: in which the file is made.
-        layout: the layout of the array.
-        boxes: that are read: first coordinates and those after the last, of shape (boxes, axes, 2).
+        folder: the folder of the file.
+        grid: the chunks of the array.
+        boxes: the boxes to read: first coordinates and those after the last, of shape (boxes, axes, 2).
         blocks: the number of the block that needs each, in order.
         memory: bytes of the pieces that wait.
 
@@ -44,9 +44,9 @@ class KeptChunks:
         file: the file.
     """
 
-    def __init__(self, folder: Path, layout: ChunkGrid, boxes: Numbers, blocks: Numbers, memory: int) -> None:
-        self._layout, self._boxes, self._blocks, self._memory = layout, boxes, blocks, memory
-        self._places = Places((boxes[:, :, 1] - boxes[:, :, 0]).prod(1) * layout.dtype.itemsize)
+    def __init__(self, folder: Path, grid: ChunkGrid, boxes: Numbers, blocks: Numbers, memory: int) -> None:
+        self._grid, self._boxes, self._blocks, self._memory = grid, boxes, blocks, memory
+        self._places = Places((boxes[:, :, 1] - boxes[:, :, 0]).prod(1) * grid.dtype.itemsize)
         self._held = tempfile.TemporaryFile(prefix=".anydml-", dir=folder)  # noqa: SIM115  # closed by `close`
         self.file = PlainFile(folder, True, False, self._held.fileno())
         self._after: dict[tuple[int, ...], int] = {}
@@ -79,11 +79,11 @@ class KeptChunks:
         at, extent, rest = 0, 1, [1]
         for low, high in reversed(box[1:]):
             rest.append(rest[-1] * (high - low))
-        common = common_box(box, self._layout.box(chunk))
+        common = common_box(box, self._grid.box(chunk))
         for (low, high), (first, _), behind in zip(common, box, reversed(rest), strict=False):
             at += extent * (low - first) * behind
             extent *= high - low
-        return at * self._layout.dtype.itemsize
+        return at * self._grid.dtype.itemsize
 
     def keep(self, number: int, chunk: tuple[int, ...], whole: Array) -> None:
         """Keep the parts of a chunk that boxes after one need.
@@ -93,7 +93,7 @@ class KeptChunks:
             chunk: its number along each axis.
             whole: its elements.
         """
-        chunk_box, last = self._layout.box(chunk), self._after.get(chunk, len(self._boxes) - 1)
+        chunk_box, last = self._grid.box(chunk), self._after.get(chunk, len(self._boxes) - 1)
         lows, highs = np.array(chunk_box, np.int64).reshape(-1, 2).T
         later = self._boxes[number + 1 : last + 1]
         is_needed = ((later[:, :, 0] < highs) & (later[:, :, 1] > lows)).all(1) & ~self._is_read[number + 1 : last + 1]

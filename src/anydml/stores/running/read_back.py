@@ -33,14 +33,14 @@ class ReadBack:
     is compared with another one's.
 
     Args:
-        layout: the layout of the array.
+        grid: the chunks of the array.
         folder: where the array lies until it gets its name.
         metadata: contents of the files that describe it, by name.
     """
 
-    def __init__(self, layout: ChunkGrid, folder: Path, metadata: Mapping[str, bytes]) -> None:
-        self.layout, self.folder, self._metadata = layout, folder, as_regular(metadata)
-        last = tuple(count - 1 for count in layout.counts)
+    def __init__(self, grid: ChunkGrid, folder: Path, metadata: Mapping[str, bytes]) -> None:
+        self.grid, self.folder, self._metadata = grid, folder, as_regular(metadata)
+        last = tuple(count - 1 for count in grid.counts)
         self._numbers = {(0,) * len(last), last}
         # Along each axis one chunk at its end, which may be partial.
         # One at a time, for each takes memory beside what the plan has.
@@ -63,8 +63,8 @@ class ReadBack:
         """
         if not self.is_read(number):
             return
-        box = self.layout.box(number)
-        if self.layout.edges is not None:
+        box = self.grid.box(number)
+        if self.grid.edges is not None:
             with self._lock:
                 self._compare(box, elements[tuple(slice(0, e - a) for a, e in box)], number)
             return
@@ -77,10 +77,10 @@ class ReadBack:
         """The first or last chunk of a box, which may be a shard; of plain elements not more than `PLAIN` bytes."""
         inner_box = [
             (a + (e - a - 1) // size * size, e) if at_end else (a, min(a + size, e))
-            for (a, e), size in zip(box, self.layout.inner, strict=True)
+            for (a, e), size in zip(box, self.grid.inner, strict=True)
         ]
-        size = math.prod(e - a for a, e in inner_box) * self.layout.dtype.itemsize
-        for axis, (a, e) in enumerate(inner_box if self.layout.is_plain else ()):
+        size = math.prod(e - a for a, e in inner_box) * self.grid.dtype.itemsize
+        for axis, (a, e) in enumerate(inner_box if self.grid.is_plain else ()):
             size //= max(1, e - a)
             count = min(e - a, max(1, PLAIN // max(1, size)))
             inner_box[axis] = (e - count, e) if at_end else (a, a + count)
@@ -93,11 +93,11 @@ class ReadBack:
         if number is None:
             array = zarr_array(self.folder, self._metadata)
             return stored(array[tuple(slice(a, e) for a, e in box)], array.dtype)
-        path = self.folder / self.layout.name(number)
+        path = self.folder / self.grid.name(number)
         inside = tuple(slice(0, e - a) for a, e in box)
         if not path.is_file():
-            return np.full([e - a for a, e in box], np.frombuffer(self.layout.fill, self.layout.dtype)[0])
-        return decoded(self._metadata, self.layout.sizes(number), path.read_bytes())[inside]
+            return np.full([e - a for a, e in box], np.frombuffer(self.grid.fill, self.grid.dtype)[0])
+        return decoded(self._metadata, self.grid.sizes(number), path.read_bytes())[inside]
 
     def _compare(self, box: Box, written: Array, number: Sequence[int] | None = None) -> None:
         place = JsonPath(str(self.folder))
@@ -121,7 +121,7 @@ class ReadBack:
 
     def _same(self, elements: Array, expected: Array) -> bool:
         """Whether elements have the same bytes."""
-        dtype = self.layout.dtype
+        dtype = self.grid.dtype
         actual_bytes, expected_bytes = (
             np.ascontiguousarray(array, dtype).reshape(-1).view(np.uint8) for array in (elements, expected)
         )
@@ -129,12 +129,12 @@ class ReadBack:
 
     def _is_rounded(self, elements: Array, written: Array) -> bool:
         """Whether codecs have rounded elements, and done nothing else to them: then they change them only once."""
-        if not (names := rounding(self._metadata, self.layout.dtype)) or not self._same(elements, self._round(written)):
+        if not (names := rounding(self._metadata, self.grid.dtype)) or not self._same(elements, self._round(written)):
             return False
         return not names.isdisjoint(DRIFTING) or self._same(elements, self._round(elements))
 
     def _round(self, written: Array) -> Array:
         """Elements after the codecs of a chunk, alone and in memory, and not in a shard and a file."""
-        request = Asked(range(written.ndim), [*self.layout.inner], () if self.layout.version == 3 else None)
+        request = Asked(range(written.ndim), [*self.grid.inner], () if self.grid.version == 3 else None)
         metadata = changed(self._metadata, written.shape, request)
         return decoded(metadata, written.shape, encoded(metadata, written))

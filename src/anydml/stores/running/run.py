@@ -80,7 +80,7 @@ def run(
     try:
         staging.prepare()
         check_unchanged(plan.name, plan.identities)
-        with waiting(f"{plan.name}: lists {count_noun(plan.blocking.count, 'block')}", progress is True):
+        with waiting(f"{plan.name}: listing {count_noun(plan.blocking.count, 'block')}", progress is True):
             digest = digest or plan.digest()
         if not staging.is_begun():
             plan.was_there = not plan.overwrite and staging.is_of(digest)

@@ -53,11 +53,11 @@ class ShardReader:
 
     Args:
         path: the path of the array.
-        layout: its grid, which has shards.
+        grid: the array's chunks, in shards.
     """
 
-    def __init__(self, path: Path, layout: ChunkGrid) -> None:
-        self._path, self._layout, self._index = path, layout, index_in(layout)
+    def __init__(self, path: Path, grid: ChunkGrid) -> None:
+        self._path, self._grid, self._index = path, grid, index_in(grid)
         self._lock = threading.Lock()
         self._known: OrderedDict[Number, Entries | None] = OrderedDict()
 
@@ -68,11 +68,11 @@ class ShardReader:
             OSError: the index cannot be read.
             ValueError: it is broken.
         """
-        file, number = self._layout.place(chunk)
+        file, number = self._grid.place(chunk)
         with self._lock:
             is_known, entries = file in self._known, self._known.get(file)
         if not is_known:
-            entries = self._read(self._path / self._layout.name(chunk))
+            entries = self._read(self._path / self._grid.name(chunk))
             with self._lock:
                 self._keep(file, entries)
         at, size = (EMPTY, EMPTY) if entries is None else map(int, entries[number])
@@ -97,18 +97,18 @@ class ShardReader:
         Raises:
             ModelError: an index cannot be read, or is broken.
         """
-        by_file = groupby(self._layout.near(box), lambda chunk: self._layout.place(chunk)[0])
+        by_file = groupby(self._grid.near(box), lambda chunk: self._grid.place(chunk)[0])
         files = ([*chunks] for _, chunks in by_file)
         while several := [*islice(files, MAX_REQUESTS)]:
             for chunks, places in zip(several, at_once(self._places, several), strict=True):
-                yield from self._runs(self._path / self._layout.name(chunks[0]), chunks, places, span)
+                yield from self._runs(self._path / self._grid.name(chunks[0]), chunks, places, span)
 
     def _places(self, chunks: list[Number]) -> list[tuple[int, int]]:
         """Offsets and lengths of chunks of a shard; two zeros of those that have fill values only."""
         try:
             return [self.place(chunk) or (0, 0) for chunk in chunks]
         except (OSError, ValueError) as error:
-            place = JsonPath(str(self._path / self._layout.name(chunks[0])))
+            place = JsonPath(str(self._path / self._grid.name(chunks[0])))
             message = getattr(error, "strerror", None) or str(error)
             raise place.error(f"cannot be read as chunk {[*chunks[0]]} of a shard: {message[:200]}") from None
 
@@ -147,7 +147,7 @@ class ShardReader:
             OSError: it cannot be read.
             ValueError: the index is broken.
         """
-        interval, path = self.place(chunk), self._path / self._layout.name(chunk)
+        interval, path = self.place(chunk), self._path / self._grid.name(chunk)
         if interval is None:
             raise FileNotFoundError(2, "fill values only", str(path))
         at, size = interval
@@ -214,12 +214,12 @@ class ShardWriter:
 
     Args:
         folder: the folder of the array.
-        layout: its grid, which has shards.
+        grid: the array's chunks, in shards.
         scratch: a folder of this machine, in which shards for an address are put together.
     """
 
-    def __init__(self, folder: Path, layout: ChunkGrid, scratch: Path) -> None:
-        self._folder, self._layout, self._scratch, self._index = folder, layout, scratch, index_in(layout)
+    def __init__(self, folder: Path, grid: ChunkGrid, scratch: Path) -> None:
+        self._folder, self._grid, self._scratch, self._index = folder, grid, scratch, index_in(grid)
         self._lock = threading.Lock()
         self._open: dict[Number, _Shard] = {}
 
@@ -237,11 +237,11 @@ class ShardWriter:
         Raises:
             OSError: the file cannot be written.
         """
-        file, number = self._layout.place(chunk)
+        file, number = self._grid.place(chunk)
         with self._lock:
             if file not in self._open:
-                remaining = math.prod(len(chunks) for chunks in self._layout.inside(file))
-                path = self._folder / self._layout.name(chunk)
+                remaining = math.prod(len(chunks) for chunks in self._grid.inside(file))
+                path = self._folder / self._grid.name(chunk)
                 self._open[file] = _Shard(path, self._index, remaining, self._scratch)
             shard = self._open[file]
             if data is not None:
@@ -266,8 +266,8 @@ class ShardWriter:
             shard.close()
 
 
-def index_in(layout: ChunkGrid) -> ShardIndex:
+def index_in(grid: ChunkGrid) -> ShardIndex:
     """The form of the indices of a grid that has shards."""
-    if layout.index is None:
+    if grid.index is None:
         raise AssertionError("the array has no shards that are read here")
-    return layout.index
+    return grid.index

@@ -282,7 +282,7 @@ class Staging:
             mark_named(real, digest)
 
     def drop(self) -> bool:
-        """Remove what was begun, and return that nothing is left of it."""
+        """Remove the unfinished outputs. Returns True: nothing is left, and what existed before is untouched."""
         for final in self.top:
             part = beside(final, PART)
             with suppress(OSError):

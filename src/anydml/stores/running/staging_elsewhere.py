@@ -155,7 +155,7 @@ class StagingElsewhere:
             _copy(content, path)
 
     def drop(self) -> bool:
-        """Remove what was begun, and nothing that was there before; whether nothing is left of an interrupted plan."""
+        """Remove the outputs that this run began. Returns whether nothing is left of an interrupted plan."""
         for final in self.top if self._is_own else ():
             _remove(final)
         return self._is_own or not self._was_begun

@@ -1,0 +1,131 @@
+"""Types of the arguments of public functions, checked before anything else is done."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
+from numbers import Integral
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+
+from anydml.errors import BindingError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Kind(NamedTuple):
+    """What an argument may be.
+
+    Attributes:
+        fits: whether a value is of this kind.
+        advice: what to pass instead of another value.
+    """
+
+    fits: Callable[[Any], bool]
+    advice: str
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_list(value: Any, fits: Callable[[Any], bool]) -> bool:
+    """Whether a value is a sequence of such items, and not a text."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and all(map(fits, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_chunk(value: Any) -> bool:
+    return _is_integer(value) or _is_list(value, _is_integer)
+
+
+def _is_chunks(value: Any) -> bool:
+    return _is_list(value, _is_chunk)
+
+
+def _is_pair(value: Any) -> bool:
+    return _is_list(value, _is_text) and len(value) == 2
+
+
+PATHS = Kind(lambda value: _is_path(value) or _is_list(value, _is_path), "pass a path, or a list of paths")
+FLAG = Kind(lambda value: isinstance(value, (bool, np.bool_)), "pass True or False")
+LIST = Kind(lambda value: isinstance(value, (list, tuple)), "pass a list")
+COUNT = Kind(_is_integer, "pass an integer")
+SIZES = Kind(lambda value: _is_list(value, _is_integer), "pass a list of integers, such as [2, 2]")
+TEXT = Kind(_is_text, "pass a text")
+TEXTS = Kind(lambda value: _is_text(value) or _is_list(value, _is_text), "pass a text, or a list of texts")
+
+KINDS: Mapping[str, Kind] = {
+    "inputs": PATHS,
+    **dict.fromkeys(("overwrite", "follow", "dcp"), FLAG),
+    **dict.fromkeys(("rank", "vocab_size", "zarr_format"), COUNT),
+    **dict.fromkeys(("permute", "flip"), SIZES),
+    **dict.fromkeys(("slices", "codec", "to"), TEXT),
+    **dict.fromkeys(("only", "drop", "strip"), TEXTS),
+    "progress": Kind(lambda value: isinstance(value, bool) or callable(value), "pass True, False or a function"),
+    "remark": Kind(callable, "pass a function that takes a line"),
+    "extras": Kind(lambda value: isinstance(value, bool) or _is_path(value), "pass True, False or a folder"),
+    "ranks": Kind(
+        lambda value: _is_integer(value) or isinstance(value, Mapping),
+        'pass an integer, or numbers by name such as {"tp": 2}',
+    ),
+    "rename": Kind(
+        lambda value: all(map(_is_pair, value.items())) if isinstance(value, Mapping) else _is_list(value, _is_pair),
+        'pass new names by patterns, such as {"*.gamma": "*.weight"}',
+    ),
+    "chunks": Kind(
+        lambda value: all(map(_is_chunks, value.values())) if isinstance(value, Mapping) else _is_chunks(value),
+        "pass a list of sizes, such as [2, 2], or for a group such lists by name",
+    ),
+}
+"""Kinds by the names of arguments, which are the same in all functions that have them.
+
+Arguments that are not here, such as single paths, dtypes and sizes of memory, are checked where they are read.
+"""
+
+
+def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a function, so that arguments of other types are refused by name.
+
+    Args:
+        kinds: those of arguments for which `KINDS` has none, or another one.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        parameters, all_kinds = signature(function), {**KINDS, **kinds}
+
+        @wraps(function)
+        def checking(*arguments: P.args, **named: P.kwargs) -> T:
+            try:
+                bound = parameters.bind(*arguments, **named).arguments
+            except TypeError:
+                # The call says better which argument is missing or unknown.
+                bound = {}
+            for name, value in bound.items():
+                kind = all_kinds.get(name)
+                is_default = value is None and parameters.parameters[name].default is None
+                if kind is not None and not is_default and not kind.fits(value):
+                    raise refusal(function.__name__, name, value, kind.advice)
+            return function(*arguments, **named)
+
+        return checking
+
+    return decorate
+
+
+def refusal(function: str, argument: str, value: Any, advice: str) -> BindingError:
+    """Return the error for an argument of a wrong type."""
+    text = f"the text {value!r:.80}" if isinstance(value, str) else reprlib.repr(value)
+    return BindingError(f"{function}: {argument} is {text}: {advice}", function, argument)
