@@ -170,3 +170,14 @@ def test_errors_of_a_tensor(change, message):
     with pytest.raises(ModelError) as caught:
         parse_tensor({**F32, **change}, HERE)
     assert str(caught.value).startswith(f"m.json: {message}")
+
+
+def test_a_missing_field_is_told_with_the_near_name_that_is_there_unless_that_is_another_field():
+    misspelt = {("ImputTensor" if name == "InputTensor" else name): value for name, value in SPLIT.items()}
+    with pytest.raises(
+        ModelError, match=r'd\.InputTensor: is required; this object has "ImputTensor": is that meant\?'
+    ):
+        parse_desc(SplitOperatorDesc, misspelt, HERE)
+    without = {name: value for name, value in SPLIT.items() if name != "InputTensor"}
+    with pytest.raises(ModelError, match=r"d\.InputTensor: is required$"):
+        parse_desc(SplitOperatorDesc, without, HERE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from anydml.dxdispatch.desc_values import (
@@ -84,7 +84,9 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
             elif optional:
                 values[field.name] = None
             else:
-                raise _missing_field_error(desc, name, place)
+                raise _missing_field_error(
+                    desc, name, place, [camel(known.name) for known in dataclasses.fields(typing.cast(Any, kind))]
+                )
             continue
         at = place / name
         if hint == tuple[TensorDesc, ...]:
@@ -138,7 +140,7 @@ def parse_tensor(value: Any, place: JsonPath) -> TensorDesc:
         fields = _object(fields["Desc"], place)
     for name in ("DataType", "Sizes"):
         if name not in fields:
-            raise _missing_field_error(fields, name, place)
+            raise _missing_field_error(fields, name, place, TENSOR_FIELDS)
     sizes = _integers(fields["Sizes"], place / "Sizes")
     _check_count(fields, "DimensionCount", "Sizes", len(sizes), place)
     at = place / "DataType"
@@ -171,12 +173,12 @@ def _check_count(fields: Mapping[str, Any], count: str, array: str, length: int,
         raise (place / count).error(f"is {show(fields[count])}, but {array} has {count_noun(length, 'entry')}")
 
 
-def _missing_field_error(fields: Mapping[str, Any], name: str, place: JsonPath) -> Exception:
+def _missing_field_error(fields: Mapping[str, Any], name: str, place: JsonPath, known: Collection[str]) -> Exception:
     similar = next((key for key in fields if key.lower() == name.lower()), None)
     if similar:
         hint = f"; this object has {show(similar)}, but names are case-sensitive"
     else:
-        near = closest_name(name, fields)
+        near = closest_name(name, [key for key in fields if key not in known])
         hint = f"; this object has {show(near)}: is that meant?" if near else ""
     return (place / name).error(f"is required{hint}")
 

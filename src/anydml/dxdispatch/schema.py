@@ -204,10 +204,10 @@ def parse(kind: type[F], value: Any, place: JsonPath) -> F:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise _explain(error, value, place) from None
+        raise _explain(error, kind, value, place) from None
 
 
-def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
+def _explain(error: ValidationError, kind: type[Fields], value: Any, place: JsonPath) -> ModelError:
     errors = error.errors(include_url=False)
     lacks = {error["loc"] for error in errors if error["type"] == "missing"}
     if error.title == FileFields.__name__ and lacks == {(name,) for name in FileFields.model_fields}:
@@ -222,7 +222,8 @@ def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
             place = place / key
     if first["type"] == "missing":
         name = str(first["loc"][-1])
-        near = closest_name(name, value) if isinstance(value, dict) else None
+        known = {field.alias or key for key, field in kind.model_fields.items()}
+        near = closest_name(name, [key for key in value if key not in known]) if isinstance(value, dict) else None
         return place.error("is required" + (f"; this object has {show(near)}: is that meant?" if near else ""))
     words = first["msg"].replace("Input should be", "must be").replace("List should have", "must have")
     words = words.partition(" after validation")[0]
