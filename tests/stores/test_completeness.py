@@ -103,7 +103,7 @@ def test_a_rank_that_is_missing_is_an_error(ranks, tmp_path, is_folder):
 def test_ranks_that_do_not_belong_together_are_refused(ranks, tmp_path):
     out = tmp_path / "out.safetensors"
     for paths, words in (
-        (ranks[:1], "is rank 0 of 2: name the files of all ranks, each once, or their folder"),
+        (ranks[:1], r"is rank 0 of \d: name the files of all ranks, each once, or their folder"),
         ([*ranks[:3], tmp_path / "whole.safetensors"], "is none"),
         ([*ranks[:3], shutil.copy(ranks[0], tmp_path / "again.safetensors")], "ranks 0, 0, 1, 2"),
     ):
@@ -111,9 +111,9 @@ def test_ranks_that_do_not_belong_together_are_refused(ranks, tmp_path):
             stores.reshard(paths, out)
         with pytest.raises(ModelError, match=words):
             plan_load(paths)
-    with pytest.raises(ModelError, match="is rank 0 of 2: name the files of all ranks, each once, or their folder"):
+    with pytest.raises(ModelError, match=r"is rank 0 of \d: name the files of all ranks, each once, or their folder"):
         stores.verify(ranks[0], tmp_path / "whole.safetensors")
-    with pytest.raises(ModelError, match="is rank 0 of 2: name the files of all ranks, each once, or their folder"):
+    with pytest.raises(ModelError, match=r"is rank 0 of \d: name the files of all ranks, each once, or their folder"):
         plan_load(stores.open(ranks[0]))
 
 

@@ -114,7 +114,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
         if isinstance(content, dict) and KEY in content:
             raise place.error(f"is a manifest of version {show(content[KEY])}, and {VERSION} is read: write it again")
-        raise place.error("is JSON, but not a manifest: `anydml manifest MODEL s.json` writes one")
+        raise place.error(f"is JSON, but not a manifest: `anydml manifest MODEL {manifest_path.name}` writes one")
     tensors, metadata, files = content.get("tensors"), content.get("metadata", {}), content.get("files")
     if not isinstance(tensors, dict) or not isinstance(metadata, dict):
         raise place.error("is a manifest without tensors")

@@ -147,7 +147,12 @@ def _compare(
 ) -> Comparison:
     """Like `compare`, or up to the first difference."""
     if is_of_arrays(first) or is_of_arrays(second):
-        if layouts != (None, None) or to is not None or dtype is not None or selection != EVERYTHING:
+        if (
+            any(layout is not None for layout in layouts)
+            or to is not None
+            or dtype is not None
+            or selection != EVERYTHING
+        ):
             raise ModelError("verify: layouts, dtypes and choices of tensors are for checkpoints, and not for arrays")
         return compare_arrays(first, second, memory, progress)
     if layouts[0] is not None and to is not None:
