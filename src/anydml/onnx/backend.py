@@ -11,6 +11,7 @@ Examples:
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from onnx import ModelProto, NodeProto
 
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
-from anydml.onnx.checks import check, inline_functions, reason
+from anydml.onnx.checks import check, check_is_model, inline_functions, reason
 from anydml.onnx.control import unroll
 from anydml.onnx.graph import MICROSOFT
 from anydml.onnx.program import Program
@@ -75,6 +76,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **_: Any) -> bool:
         """Return whether anydml implements the operators of all nodes of a model."""
+        check_is_model("is_compatible", model)
         try:
             check(model)
             read_nodes(unroll(inline_functions(model)))
@@ -93,7 +95,9 @@ class AnydmlBackend(onnx.backend.base.Backend):
         Raises:
             ModelError: the model is not valid, anydml does not implement one of its operators, or `device` is not the
                 CPU.
+            TypeError: `model` is not a ModelProto.
         """
+        check_is_model("prepare", model)
         _check_device(device)
         return Prepared(model)
 
@@ -112,7 +116,10 @@ class AnydmlBackend(onnx.backend.base.Backend):
 
         Raises:
             ModelError: the node is not valid, anydml does not implement its operator, or the node refuses its inputs.
+            TypeError: `node` is not a NodeProto.
         """
+        if not isinstance(node, NodeProto):
+            raise TypeError(f"run_node takes a NodeProto, not {reprlib.repr(node)}")
         _check_device(device)
         opset = int(options.get("opset_version", onnx.defs.onnx_opset_version()))
         opsets = {"": opset, MICROSOFT: 1}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import reprlib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 
@@ -31,6 +33,20 @@ NODE = 2048
 
 NAME = 64
 """Bytes by which inlining a function may lengthen a name to make it unique."""
+
+
+def check_is_model(name: str, model: object) -> None:
+    """Check that a function got a model, and not a path or anything else.
+
+    Raises:
+        TypeError: `model` is not a ModelProto.
+    """
+    if isinstance(model, ModelProto):
+        return
+    shown = " ".join(reprlib.repr(model).split())
+    is_path = isinstance(model, str | os.PathLike)
+    advice = f"anydml.onnx.load({str(model)[:80]!r}) reads one" if is_path else "anydml.onnx.load reads one"
+    raise TypeError(f"{name} takes a ModelProto, not {shown}: {advice}")
 
 
 def check(model: ModelProto) -> None:

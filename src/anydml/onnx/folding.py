@@ -30,7 +30,7 @@ class FoldingContext(ShapeContext):
     """Evaluates nodes with known inputs, element by element.
 
     Args:
-        most: largest number of elements of a result.
+        max_elements: largest number of elements of a result.
         budget: checked before each allocation.
     """
 

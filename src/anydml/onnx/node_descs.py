@@ -15,7 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 from anydml.errors import ModelError
 from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
-from anydml.onnx.checks import check, inline_functions
+from anydml.onnx.checks import check, check_is_model, inline_functions
 from anydml.onnx.control import unroll
 from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES, indices_of, outside_index_error
@@ -52,6 +52,7 @@ def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, Operato
     Raises:
         ModelError: the model is not valid or has another operator, a size or a value that determines one is unknown, or
             DirectML does not support an element type.
+        TypeError: `model` is not a ModelProto.
 
     Examples:
         >>> from onnx import TensorProto, helper
@@ -62,6 +63,7 @@ def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, Operato
         >>> anydml.onnx.to_descs(model, min_dimensions=1)
         {'halves': SplitOperatorDesc(FLOAT32 [4] → 2 × FLOAT32, axis 0)}
     """
+    check_is_model("to_descs", model)
     descs: dict[str, OperatorDesc] = {}
     descriptions = _Descriptions(model, min_dimensions, {}, skips_empty=False)
     descriptions.check_inputs()

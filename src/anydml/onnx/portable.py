@@ -15,6 +15,7 @@ from onnx import FunctionProto, ModelProto, NodeProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
+from anydml.onnx.checks import check_is_model
 from anydml.onnx.graph import MICROSOFT
 from anydml.onnx.opset import drop_import, raise_function_opsets, raise_opset
 from anydml.onnx.training_nodes import FreshNames, Lengths, concat_nodes, lengths_in, note_lengths, split_nodes
@@ -38,6 +39,7 @@ def make_portable(model: ModelProto) -> ModelProto:
 
     Raises:
         ModelError: a node is not valid, or the model is below opset 13 and cannot be converted.
+        TypeError: `model` is not a ModelProto.
 
     Examples:
         >>> from onnx import TensorProto, helper
@@ -48,6 +50,7 @@ def make_portable(model: ModelProto) -> ModelProto:
         >>> anydml.onnx.make_portable(model) == model
         True
     """
+    check_is_model("make_portable", model)
     if not training_nodes(model):
         return model
     model_functions = _own_functions(model)

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import ModelProto
 
 from anydml.files.folder import Folder
-from anydml.onnx.checks import check
+from anydml.onnx.checks import check, check_is_model
 from anydml.proving.batches import Batch
 from anydml.proving.constants import Constants
 from anydml.proving.counterexample import RunComparison, compare_runs
@@ -93,7 +93,10 @@ def prove(
 
     Raises:
         ModelError: a model is not valid, its constants cannot be read, or a size has no such name.
+        TypeError: one is not a ModelProto.
     """
+    for model in (first, second):
+        check_is_model("prove", model)
     models = in_own_domains(first), in_own_domains(second)
     for model in models:
         check(model)
@@ -108,7 +111,7 @@ def prove(
         reader, a, b = _read(models, folders, sizes_of_both, form, weights)
         proof.outputs, marks = marked_outputs(a, b, proof.names, proof.reasons)
         if all(proof.outputs.values()):
-            if refused := may_refuse(a, b, marks):
+            if refused := nodes_that_may_refuse(a, b, marks):
                 proof.reasons = [f"B may refuse inputs that A takes, at {output}" for output in refused]
                 break
             proof.rounding = _rounding(reader, a, b)
@@ -179,7 +182,7 @@ def marked_outputs(
     return {**outputs, **{key: same(a.outputs[key], b.outputs[key], marks) for key in wrong}}, marks
 
 
-def may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
+def nodes_that_may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
     """Return nodes of B that may refuse inputs, and of which A has none alike.
 
     Args:
@@ -220,7 +223,7 @@ def _sample(
         for form in FORMS:
             reader, a, b = _read(models, folders, (numbered[0], numbered[1]), form, weights)
             outputs, marks = marked_outputs(a, b, (), proof.reasons)
-            if all(outputs.values()) and not may_refuse(a, b, marks):
+            if all(outputs.values()) and not nodes_that_may_refuse(a, b, marks):
                 rounding.update(_rounding(reader, a, b))
                 proof.samples.append(dict(values))
                 break

@@ -8,7 +8,7 @@ from onnx import ModelProto
 
 from anydml.proving.constants import Constants
 from anydml.proving.model_terms import Read, Reader
-from anydml.proving.proof import equal_outputs, marked_outputs, may_refuse
+from anydml.proving.proof import equal_outputs, marked_outputs, nodes_that_may_refuse
 from anydml.proving.sizes import Size, name
 from anydml.proving.terms import Term
 
@@ -83,5 +83,5 @@ class Proofs:
             return {}
         # Where all sizes are numbers, fingerprints have been compared before.
         outputs, marks = marked_outputs(a, b, self._names, []) if self._names else (equal_outputs(a, b), {})
-        is_proved = all(outputs.values()) and not may_refuse(a, b, marks)
+        is_proved = all(outputs.values()) and not nodes_that_may_refuse(a, b, marks)
         return self._reader(size_name, above).mover.assumed if is_proved else None

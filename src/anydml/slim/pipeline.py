@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from onnx import ModelProto
 
 from anydml.files.folder import Folder
-from anydml.onnx.checks import check
+from anydml.onnx.checks import check, check_is_model
 from anydml.onnx.graph import opsets_of
 from anydml.proving.names import show_size, size_names
 from anydml.slim.analyses import Analyses
@@ -159,7 +159,9 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False, k
 
     Raises:
         ModelError: the model is not valid.
+        TypeError: `model` is not a ModelProto.
     """
+    check_is_model("slim", model)
     check(model)
     return _slim(model, folder, exact, keeps_signs or exact)
 
@@ -178,7 +180,11 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
     folded = judge.folded(graph, with_sizes=False)
     several = StandIns.several(model, judge.sizes(graph if folded is None else folded))
     if not several:
-        return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
+        return Slimmed(
+            model,
+            [],
+            [f"nothing is changed: {count_noun(len(names), 'size')} {'is' if len(names) == 1 else 'are'} not known"],
+        )
     stand_ins = several[0]
     analyses = original = Analyses(graph, several)
     if folded is not None:

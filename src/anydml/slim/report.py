@@ -11,7 +11,7 @@ from anydml.slim.analysis import Analysis
 from anydml.slim.pipeline import Slimmed, listed, total
 from anydml.slim.regions import Region
 from anydml.tensor import Layout
-from anydml.text import bytes_text
+from anydml.text import bytes_text, count_noun
 
 MAX_REGIONS = 100
 """Maximum number of regions that are drawn."""
@@ -24,9 +24,10 @@ def report(title: str, slimmed: Slimmed) -> Explanation:
     notes = [*slimmed.notes, *(f"{region.title}: {region.refused}" for region in slimmed.regions if region.refused)]
     notes += [str(stage) for stage in slimmed.stages if stage.title]
     unchanged = len(slimmed.regions) - len(changed)
-    notes.append(f"{unchanged} regions of {len(slimmed.regions)} stay as they are")
-    if len(changed) > MAX_REGIONS:
-        notes.append(f"{len(changed) - MAX_REGIONS} more are not drawn")
+    stays = "stays as it is" if unchanged == 1 else "stay as they are"
+    notes.append(f"{unchanged} of {count_noun(len(slimmed.regions), 'region')} {stays}")
+    if (more := len(changed) - MAX_REGIONS) > 0:
+        notes.append(f"{more} more {'is' if more == 1 else 'are'} not drawn")
     return Explanation(
         f"{title}: {total(slimmed)}", [explanation for explanation in drawn if explanation is not None], notes
     )
