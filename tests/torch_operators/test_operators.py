@@ -129,3 +129,22 @@ def test_cases_cover_every_operator():
     from anydml.torch.registration import OPERATORS
 
     assert {case.name for case in CASES} == set(OPERATORS)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f: f.split(np.arange(4), 2), r"split: x is array\(.*must be a PyTorch tensor: pass torch\.as_tensor"),
+        (lambda f: f.gather("x", [0]), "gather: x is 'x', but it must be a PyTorch tensor"),
+        (lambda f: f.where([True], [1], [2]), r"where: condition is \[True\], but it must be a PyTorch tensor"),
+        (lambda f: f.join(torch.arange(4)), r"join: arrays is tensor\(.*a list of PyTorch tensors: pass \[x\]"),
+        (lambda f: f.stack(torch.arange(4)), r"stack: arrays is tensor\(.*a list of PyTorch tensors"),
+        (lambda f: f.tile([1, 2], [2]), r"tile: x is \[1, 2\], but it must be a PyTorch tensor"),
+        (lambda f: f.pad(torch.arange(4), 1), "pad: pads is 1, but it must be a list of integers"),
+        (lambda f: f.pad(torch.arange(4), [1, 1], value="a"), "pad: value is 'a', but it must be a number"),
+        (lambda f: f.tile(torch.arange(4), [2], out=torch.arange(8)), "tile of anydml.torch: .*'out': assign"),
+    ],
+)
+def test_arguments_of_other_types_are_named_in_one_line(call, message):
+    with pytest.raises(TypeError, match=rf"^{message}[^\n]*$"):
+        call(anydml.torch)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import numbers
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from anydml.arrays.pytorch import MOVED, TorchAdapter, is_recorded
-from anydml.operators.function import Function
+from anydml.errors import AnydmlError
+from anydml.fields import type_error
+from anydml.functions.arguments import converted
+from anydml.operators.function import Function, Parameter
 from anydml.torch.transforms import call
 
 
@@ -22,19 +27,33 @@ def tensor_function(function: Function) -> Callable[..., Any]:
     positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
     signature = signature.replace(parameters=parameters)
 
+    def bind(*arguments: Any, **named: Any) -> inspect.BoundArguments:
+        try:
+            return signature.bind(*arguments, **named)
+        except TypeError as error:
+            # Python's message lacks the function.
+            advice = ": assign the result to it, by copy_" if "out" in named else ""
+            raise TypeError(f"{function.label} of anydml.torch: {error}{advice}") from None
+
     @functools.wraps(function.stub)
     def on_tensors(*arguments: Any, **named: Any) -> Any:
         values = [*arguments]
         if named or len(values) > positional:
-            # Raises Python's usual TypeError for arguments that do not fit.
-            bound = signature.bind(*arguments, **named)
+            bound = bind(*arguments, **named)
             bound.apply_defaults()
             values = [bound.arguments[name] for name in names]
         elif len(values) < len(names):
             if not function.parameters[len(values)].has_default:
-                signature.bind(*arguments)
+                bind(*arguments)
             values = function.bound(values)
-        return _call(function, values)
+        try:
+            return _call(function, values)
+        except (AttributeError, TypeError, RuntimeError) as error:
+            if not isinstance(error, AnydmlError):
+                bound = bind(*arguments, **named)
+                bound.apply_defaults()
+                _check_types(function, [bound.arguments[name] for name in names])
+            raise
 
     on_tensors.__signature__ = signature  # type: ignore[attr-defined]  # as `inspect` reads it
     on_tensors.__module__ = "anydml.torch"
@@ -51,6 +70,52 @@ def _is_list(value: Any) -> bool:
 def _has_sections(function: Function) -> bool:
     """Whether a number of parts, which operators do not take, may be given instead of their sizes."""
     return function.parameters[1].name.endswith("_or_sections")
+
+
+def _check_types(function: Function, values: list[Any]) -> None:
+    """Check the types of arguments that PyTorch did not take, which says so in several lines.
+
+    Raises:
+        DescError: one has another type.
+    """
+    for k, (parameter, value) in enumerate(zip(function.parameters, values, strict=True)):
+        requirement = _requirement(parameter, value, is_first=not k)
+        if requirement is not None:
+            raise type_error(function.label, parameter.name, value, requirement) from None
+        if parameter.kind.startswith(("int", "Ints", "Literal")):
+            converted(function.label, parameter, value, None)
+
+
+def _requirement(parameter: Parameter, value: Any, is_first: bool) -> str | None:
+    """Return what an argument must be, if it is not; None if it may fit."""
+    is_tensor, convert = isinstance(value, torch.Tensor), "pass torch.as_tensor of"
+    if parameter.kind == "Arrays":
+        if not is_tensor and not isinstance(value, str) and _is_list(value) and value is not None:
+            are_tensors = all(isinstance(item, torch.Tensor) for item in value)
+            return None if are_tensors else f"a list of PyTorch tensors: {convert} each item"
+        return "a list of PyTorch tensors: pass [x], or x.unbind() for its slices" if is_tensor else "a list of tensors"
+    if parameter.is_array and not is_tensor:
+        if is_first:
+            return f"a PyTorch tensor: {convert} it"
+        return None if _is_numeric(value) else "a PyTorch tensor, or a list of numbers"
+    if parameter.kind == "Scalar" and not isinstance(value, torch.Tensor | numbers.Number):
+        return "a number"
+    if (
+        "Ints" in parameter.kind
+        and parameter.kind != "HostInts | None"
+        and isinstance(value, np.ndarray | torch.Tensor)
+    ):
+        return "a list of integers: pass its tolist()"
+    return None
+
+
+def _is_numeric(value: Any) -> bool:
+    """Whether PyTorch makes a tensor of a value."""
+    try:
+        torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
 
 
 def _call(function: Function, values: list[Any]) -> Any:
