@@ -10,6 +10,7 @@ from refused import refused
 import anydml as dml
 from anydml.strides import has_overlap, shares_memory
 from anydml.tensor import Layout, packed_strides, tensor_problems
+from anydml.text import count_noun
 
 BYTES = {
     "FLOAT64": 8, "FLOAT32": 4, "FLOAT16": 2, "INT64": 8, "INT32": 4, "INT16": 2, "INT8": 1,
@@ -193,11 +194,23 @@ def test_more_elements_than_an_UINT_counts(sizes):
     )
 
 
+def test_strides_of_another_number_have_no_size():
+    for strides in ([], [1], [1, 1, 1]):
+        tensor = dml.TensorDesc("INT8", [2, 3], strides)
+        for name in ("element_strides", "layout", "span_in_bytes", "minimum_size_in_bytes", "size_in_bytes"):
+            with pytest.raises(dml.DescError, match=r"^DML_BUFFER_TENSOR_DESC: Strides has .* for 2 sizes") as caught:
+                getattr(tensor, name)
+            assert caught.value.field == "Strides"
+
+
 def test_there_is_one_stride_a_dimension():
     for strides in ([], [1], [1, 1, 1]):
         tensor = dml.TensorDesc("INT8", [2, 3], strides)
         refused(
-            copy(tensor), "InputTensor.Strides", "one stride per dimension", f"has {len(strides)} entries for 2 sizes"
+            copy(tensor),
+            "InputTensor.Strides",
+            "one stride per dimension",
+            f"has {count_noun(len(strides), 'entry')} for 2 sizes",
         )
 
 

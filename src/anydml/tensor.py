@@ -17,12 +17,13 @@ from anydml.errors import DescError
 from anydml.fields import integer, integers
 from anydml.records import Record, record
 from anydml.strides import has_overlap
-from anydml.text import did_you_mean
+from anydml.text import count_noun, did_you_mean
 
 UINT_MAX = 2**32 - 1
 MAX_BYTES = 2**63 - 1
 MAX_DIMENSIONS = 8
 
+_NAME, _ONE_EACH = "DML_BUFFER_TENSOR_DESC", "one stride per dimension"
 _SIZES, _STRIDES = "each size must be 1 to 4294967295", "each stride must be 0 to 4294967295"
 
 TYPES_OF_4_BITS = ("INT4", "UINT4")
@@ -200,7 +201,7 @@ class TensorDesc(Record):
         total_tensor_size_in_bytes: int | None = None,
         guaranteed_base_offset_alignment: int = 0,
     ) -> None:
-        put, name, field = object.__setattr__, "DML_BUFFER_TENSOR_DESC", "TotalTensorSizeInBytes"
+        put, name, field = object.__setattr__, _NAME, "TotalTensorSizeInBytes"
         total, alignment = total_tensor_size_in_bytes, guaranteed_base_offset_alignment
         put(self, "data_type", DataType.parse(data_type))
         put(self, "sizes", _check_unsigned(name, "Sizes", sizes, _SIZES))
@@ -222,8 +223,16 @@ class TensorDesc(Record):
 
     @property
     def element_strides(self) -> tuple[int, ...]:
-        """The strides in elements; packed ones if `strides` is None."""
-        return packed_strides(self.sizes) if self.strides is None else self.strides
+        """The strides in elements; packed ones if `strides` is None.
+
+        Raises:
+            DescError: there is not one stride per dimension.
+        """
+        if self.strides is None:
+            return packed_strides(self.sizes)
+        if len(self.strides) != len(self.sizes):
+            raise DescError(f"{_NAME}: Strides {_unlike(self.strides, self.sizes)}", _NAME, "Strides", _ONE_EACH)
+        return self.strides
 
     @property
     def layout(self) -> Layout:
@@ -257,6 +266,11 @@ def _check_unsigned(name: str, field: str, values: Sequence[int], rule: str) -> 
     return numbers
 
 
+def _unlike(strides: tuple[int, ...], sizes: tuple[int, ...]) -> str:
+    """What is wrong with strides of another number than sizes."""
+    return f"has {count_noun(len(strides), 'entry')} for {count_noun(len(sizes), 'size')}"
+
+
 def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, str, str]]:
     """Every rule of DML_BUFFER_TENSOR_DESC that `tensor` breaks.
 
@@ -267,7 +281,11 @@ def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, 
     sizes, strides = tensor.sizes, tensor.strides
     broken = False
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
-        yield "Sizes", f"has {len(sizes)} dimensions", f"a tensor must have 1 to {MAX_DIMENSIONS} dimensions"
+        yield (
+            "Sizes",
+            f"has {count_noun(len(sizes), 'dimension')}",
+            f"a tensor must have 1 to {MAX_DIMENSIONS} dimensions",
+        )
         broken = True
     for i, size in enumerate(sizes):
         if not 1 <= size <= UINT_MAX:
@@ -282,7 +300,7 @@ def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, 
         broken = True
     if strides is not None:
         if len(strides) != len(sizes):
-            yield "Strides", f"has {len(strides)} entries for {len(sizes)} sizes", "one stride per dimension"
+            yield "Strides", _unlike(strides, sizes), _ONE_EACH
             broken = True
         for i, stride in enumerate(strides):
             if not 0 <= stride <= UINT_MAX:

@@ -115,7 +115,7 @@ def _tensor_text(value: TensorDesc | tuple[TensorDesc, ...]) -> str:
 def _tensor_line(tensor: TensorDesc) -> str:
     parts = [_tensor_text(tensor)]
     parts.append("packed" if tensor.strides is None else f"strides {list(tensor.strides)}")
-    if len(tensor.sizes) == len(tensor.element_strides):
+    if tensor.strides is None or len(tensor.sizes) == len(tensor.strides):
         parts.append(f"{tensor.size_in_bytes} bytes")
     if tensor.guaranteed_base_offset_alignment:
         parts.append(f"aligned to {tensor.guaranteed_base_offset_alignment}")
