@@ -48,7 +48,7 @@ _HERE = {
     'dml.space_to_depth(x, block_size, "column_row_depth")': "pixel_unshuffle",
     "dml.upsample(x, scales)": "interpolate resize upsample_nearest",
     "dml.unfold(x, window_sizes)": "im2col sliding_window_view extract_patches",
-    "dml.pad(x, pads)": "constant_pad_nd zero_pad mirror_pad",
+    "dml.pad(x, pads)": "padding constant_pad_nd zero_pad mirror_pad",
     "dml.fuse(f), which makes one pass of many": "jit compile",
     _VIEWS: "reshape view ravel flatten squeeze unsqueeze expand_dims newaxis atleast_1d atleast_2d T as_strided",
     _COMPUTES: (

@@ -148,7 +148,8 @@ def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
         check_place(name, f"arrays[{i}]", adapter, first, "arrays[0]")
         # The library's own dtypes: NumPy may have one dtype for both, or none.
         if (dtype := _dtype(adapter)) != first_dtype:
-            message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {first_dtype}"
+            names = [str(kind).removeprefix("torch.") for kind in (dtype, first_dtype)]
+            message = f"{name}: arrays[{i}] is {names[0]}, but arrays[0] is {names[1]}: convert one of them"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
 
 

@@ -76,8 +76,13 @@ def _general_compress(condition: Any, x: Any, axis: int | None) -> Any:
     else:
         fits = 0 < len(selected) <= (1 if first else len(shape)) and selected == shape[first : first + len(selected)]
     if not fits:
-        message = f"compress: condition has shape {selected}, but x has {shape}, and axis is {axis}"
-        raise DescError(message, "compress", "condition", "condition must have x's sizes from the axis on")
+        rule = "condition must have x's sizes from the axis on"
+        if axis is None:
+            shapes = " or ".join(map(str, dict.fromkeys((shape, (math.prod(shape),)))))
+            rule = f"without an axis, condition must have shape {shapes}"
+        where = "" if axis is None else f", and axis is {axis}"
+        message = f"compress: condition has shape {selected}, but x has {shape}{where}"
+        raise DescError(message, "compress", "condition", rule)
     if axis is None and len(selected) < 2:
         x, condition = x.reshape((-1,)), condition.reshape((-1,))
     places = nonzero_coordinates(condition)

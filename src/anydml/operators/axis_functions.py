@@ -187,7 +187,7 @@ def check_broadcast(name: str, shape: Sizes, sizes: Any) -> tuple[Sizes]:
     target: Sizes = integers_or_symbols(name, "shape", sizes)
     check_dimensions(name, "the result", len(target))
     if not infer.is_broadcast(shape, target) or (len(target) != 0 and not are_at_least(0, target)):
-        message = f"{name}: shape is {list(target)}, but x has shape {list(shape)}"
+        message = f"{name}: shape is {tuple(target)}, but x has shape {tuple(shape)}"
         raise DescError(message, name, "shape", "the last sizes must equal x's, except where x's are 1")
     return (target,)
 

@@ -79,7 +79,7 @@ def check_where(name: str, x: Sizes, y: Sizes, condition: Sizes, dtype: Any) -> 
     partial: Sizes = infer.wider_sizes(name, condition, x)
     result: Sizes = infer.wider_sizes(name, partial, y)
     if not (infer.is_broadcast(condition, result) and infer.is_broadcast(x, result) and infer.is_broadcast(y, result)):
-        text = f"condition has shape {list(condition)}, x has shape {list(x)}, y has shape {list(y)}"
+        text = f"condition has shape {tuple(condition)}, x has shape {tuple(x)}, y has shape {tuple(y)}"
         raise DescError(f"{name}: {text}", name, "condition", "sizes must be equal, or 1")
     return (result,)
 

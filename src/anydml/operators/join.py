@@ -80,7 +80,7 @@ def joined_axis(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> i
     for i in range(1, len(shapes)):
         shape: Sizes = shapes[i]
         if dtypes is not None and dtypes[i] != dtypes[0]:
-            message = f"{name}: arrays[{i}] is {dtypes[i]}, but arrays[0] is {dtypes[0]}"
+            message = f"{name}: arrays[{i}] is {dtypes[i]}, but arrays[0] is {dtypes[0]}: convert one of them"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
         if not infer.are_equal_but(shape, first, along):
             shapes_text = f"arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {tuple(first)}"
