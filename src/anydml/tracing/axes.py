@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
 from anydml.errors import FuseIndexError
 from anydml.moves.accesses import strided
@@ -19,7 +18,7 @@ from anydml.tracing import verbs
 from anydml.tracing.constants import whole_numbers
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import axes_of, axis_of, by_rule, cut, permute, resized
+from anydml.tracing.verbs import axes_of, axis_of, by_rule, cut, distinct_axes, permute, resized
 
 
 def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, copy: Any = None) -> TracedArray:
@@ -108,8 +107,8 @@ def swapaxes(x: TracedArray, axis1: int, axis2: int) -> TracedArray:
 
 def moveaxis(x: TracedArray, source: Any, destination: Any) -> TracedArray:
     """Move axes to other places; the others stay in order."""
-    sources = normalize_axis_tuple(source, x.ndim, "source")
-    places = normalize_axis_tuple(destination, x.ndim, "destination")
+    sources = distinct_axes(source, x.ndim, "source")
+    places = distinct_axes(destination, x.ndim, "destination")
     if len(sources) != len(places):
         raise broken("`source` and `destination` arguments must have the same number of elements")
     axes = [axis for axis in range(x.ndim) if axis not in sources]
@@ -172,7 +171,7 @@ def expand_dims(x: TracedArray, axis: Any) -> TracedArray:
     if type(axis) is int and 0 <= axis <= x.ndim:
         return x.new_array(x.value.with_axis(axis))
     rank, sizes = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1), iter(x.shape)
-    new = normalize_axis_tuple(axis, rank)
+    new = distinct_axes(axis, rank)
     return verbs.reshape(x, [1 if k in new else next(sizes) for k in range(rank)])
 
 

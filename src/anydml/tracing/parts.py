@@ -136,7 +136,7 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
         return kind(at(x, axis, slice(*pair)) for pair in itertools.pairwise(ends))
     count = operator.index(indices_or_sections)
     if count <= 0:
-        raise broken("number sections must be larger than 0.")
+        raise broken(f"{count} parts, but the number of parts must be larger than 0")
     if count > MAX_ITEMS:
         raise broken(f"{count} parts, but at most {MAX_ITEMS} are supported")
     part_size, longer_parts = divmod(size, count)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import reprlib
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -43,9 +45,16 @@ def refused(subject: str, hint: str = OUTSIDE) -> FuseError:
     return _error(FuseError, f"{subject}: {RULE}: {hint}", RULE)
 
 
-def broken(message: str, kind: type[FuseError] = FuseError) -> FuseError:
-    """Return the error for arguments that do not fit."""
-    return _error(kind, message)
+def broken(message: str, kind: type[FuseError] = FuseError, rule: str | None = None) -> FuseError:
+    """Return the error for arguments that do not fit, or for a function that is not supported."""
+    return _error(kind, message, rule)
+
+
+def without_arrays(name: str, arguments: Iterable[Any]) -> FuseError:
+    """Return the error for a call of a fused function without arrays."""
+    shown = " ".join(", ".join(map(reprlib.repr, arguments)).split())
+    what = f"with {shown}, and without arrays" if shown else "without arrays"
+    return broken(f"{name} was called {what}: pass at least one, such as numpy.asarray of a list or store")
 
 
 def _error(kind: type[FuseError], reason: str, rule: str | None = None) -> FuseError:
@@ -55,7 +64,7 @@ def _error(kind: type[FuseError], reason: str, rule: str | None = None) -> FuseE
 
 
 class named:  # noqa: N801  # used like a function
-    """A context that converts errors of Python and NumPy to anydml's, with the function's name."""
+    """A context that converts errors of Python and NumPy to anydml's, and names the function in its own."""
 
     __slots__ = ("_name",)
 
@@ -66,9 +75,18 @@ class named:  # noqa: N801  # used like a function
         pass
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+        if isinstance(error, FuseError) and error.rule is None and not error.reason.startswith(self._name):
+            raise _with_name(error, self._name) from None
         if error is None or isinstance(error, AnydmlError):
             return
         if isinstance(error, IndexError):
             raise broken(f"{self._name}: {error}", FuseIndexError) from None
         if isinstance(error, (TypeError, ValueError, OverflowError)):
             raise broken(f"{self._name}: {error}") from None
+
+
+def _with_name(error: FuseError, name: str) -> FuseError:
+    """Return an error whose reason begins with the function's name."""
+    named_error = broken(f"{name}: {error.reason}", type(error))
+    named_error.argument = error.argument
+    return named_error

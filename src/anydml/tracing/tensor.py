@@ -57,5 +57,12 @@ class TracedTensor(TracedNdarray):
         is_method = name in TORCH and hasattr(torch.Tensor, name)
         return attribute(TORCH, name, f"torch's {name}", self) if is_method else TracedArray.__getattr__(self, name)
 
+    @staticmethod
+    def library_class() -> type:
+        """PyTorch's class of tensors."""
+        import torch
+
+        return torch.Tensor  # type: ignore[no-any-return]
+
     def __repr__(self) -> str:
         return f"a traced {self.element} tensor of shape {self.shape}"

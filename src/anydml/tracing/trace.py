@@ -16,8 +16,8 @@ from anydml.moves.compose import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.strides import each_once
-from anydml.text import operator_text
-from anydml.tracing.refusing import CLAMPING, OUTSIDE, RULE, broken, place, refused
+from anydml.text import escape_controls, operator_text
+from anydml.tracing.refusing import CLAMPING, OUTSIDE, RULE, broken, refused
 from anydml.tracing.scope import Scope
 from anydml.tracing.traced_fields import TracedFields
 
@@ -220,9 +220,23 @@ class TracedArray(TracedFields):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        message = f"{place()}: .{name} of {self!r} is not supported: {RULE}: {OUTSIDE}"
-        error = FuseAttributeError(message, "fuse", None, RULE)
+        if not hasattr(self.library_class(), name):
+            raise broken(f"arrays have no attribute {escape_controls(name)}", FuseAttributeError)
+        error = broken(f".{name} of {self!r} is not supported: {RULE}: {OUTSIDE}", FuseAttributeError, RULE)
         raise needing(error, self) if name in READING else error
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            super().__setattr__(name, value)
+        except AttributeError:
+            advice = ": call reshape" if name == "shape" else ""
+            message = f"attributes of arrays cannot be set in a fused function{advice}"
+            raise broken(message, FuseAttributeError) from None
+
+    @staticmethod
+    def library_class() -> type:
+        """The class of arrays that this one stands for."""
+        return np.ndarray
 
     def __repr__(self) -> str:
         return f"a traced {self.element} array of shape {self.shape}"

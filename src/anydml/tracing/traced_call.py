@@ -19,7 +19,7 @@ from anydml.tracing.call import MAX_OPEN, Call, strides_of
 from anydml.tracing.draws import none_drawn
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import Opening, attempting
-from anydml.tracing.refusing import broken
+from anydml.tracing.refusing import without_arrays
 from anydml.tracing.results import TracedFunction, results_of
 from anydml.tracing.short_integers import as_kind, kind_of
 from anydml.tracing.structure import argument_names, rebuilt
@@ -63,7 +63,7 @@ def traced_call(
     opening.may_repeat = lambda: not surroundings.change()
     inputs, adapters = call.inputs, call.adapters
     if not inputs:
-        raise broken(f"{name} was called without arrays: pass at least one")
+        raise without_arrays(name, (*arguments, *keywords.values()))
     first = adapters[0]
     kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
     trace = Trace(

@@ -34,12 +34,35 @@ def axis_of(x: TracedArray, axis: Any) -> int:
 
 
 def axes_of(x: TracedArray, axes: Any, are_distinct: bool = True) -> tuple[int, ...]:
-    """Normalize one axis or several; None is all of them."""
+    """Normalize one axis or several; None is all of them.
+
+    Raises:
+        FuseError: an axis is named twice, and `are_distinct`.
+    """
     if axes is None:
         return (*range(x.ndim),)
     if type(axes) in (tuple, list) and {*map(type, axes)} == {int} and len({*axes} & {*range(x.ndim)}) == len(axes):
         return (*axes,)
-    return normalize_axis_tuple(axes, max(x.ndim, x.MIN_RANK), allow_duplicate=not are_distinct)
+    rank = max(x.ndim, x.MIN_RANK)
+    return distinct_axes(axes, rank) if are_distinct else normalize_axis_tuple(axes, rank, allow_duplicate=True)
+
+
+def distinct_axes(axes: Any, rank: int, field: str = "axes") -> tuple[int, ...]:
+    """Normalize one axis or several.
+
+    Args:
+        axes: −rank to rank − 1 each.
+        rank: number of dimensions.
+        field: the argument's name in errors.
+
+    Raises:
+        FuseError: an axis is named twice.
+    """
+    normalized = normalize_axis_tuple(axes, rank, field, allow_duplicate=True)
+    twice = next((axis for k, axis in enumerate(normalized) if axis in normalized[:k]), None)
+    if twice is not None:
+        raise broken(f"{field} {tuple(axes)} name axis {twice} twice")
+    return normalized
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from anydml.tracing.constants import arrays_of
 from anydml.tracing.executed import unwatched
-from anydml.tracing.refusing import named, refused
+from anydml.tracing.refusing import RULE, broken, named, refused
 from anydml.tracing.trace import READING, Trace, TracedArray, needing
 
 PROPERTIES = frozenset(("T", "mT", "H", "mH", "real"))
@@ -143,7 +143,7 @@ class Undecided(Word):
         raise needing(error, arguments[0]) if self.name in READING and arguments else error
 
 
-UNSUPPORTED = "it is not one of the supported functions, which only move elements: call it outside the fused function"
+UNSUPPORTED = f"is none of the supported functions, and {RULE}: call it outside the fused function"
 """What is said of a function that no table has."""
 
 Table = Mapping[str, Word]
@@ -172,7 +172,7 @@ def call_word(
     """
     word = table.get(key)
     if word is None:
-        raise refused(f"{name} of a traced array", UNSUPPORTED)
+        raise broken(f"{name} {UNSUPPORTED}", rule=RULE)
     if not trace.is_naming:
         for value in (*arguments, *keywords.values()):
             trace.is_naming = trace.is_naming or _is_name(value)
