@@ -12,6 +12,7 @@ from anydml.explain.solids import DEPTH, grid, sides
 from anydml.explain.stripes import Place, Touch, divide_into_stripes
 from anydml.explain.svg import COLOURS, LINE, arrow, escape, shorten, svg
 from anydml.moves.move import Access, Move
+from anydml.text import count_noun
 
 WIDTH, HEIGHT, MIN_PART, MIN_TENSOR = 220, 180, 6, 28
 """Pixels of the longest axes, and the least pixels of parts and tensors, which are then not to scale."""
@@ -93,9 +94,9 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
     if are_striped:
         text.append("moves that share a part alternate in stripes")
     if len(section.tensors) > len(sheets):
-        text.append(f"and {len(section.tensors) - len(sheets)} more tensors")
+        text.append(f"and {count_noun(len(section.tensors) - len(sheets), 'more tensor')}")
     if len(moves) > MAX_MOVES:
-        text.append(f"and {len(moves) - MAX_MOVES} more moves")
+        text.append(f"and {count_noun(len(moves) - MAX_MOVES, 'more move')}")
     about = "; ".join(f"#{k}: {sheet.tensor}" for k, sheet in sheets.items())
     return svg(section.title, about, columns, [*parts, *lines], number, is_alone, text=text)
 

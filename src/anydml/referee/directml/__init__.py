@@ -1,1 +1,1 @@
-"""Cases of DirectML's operators, as model files of DxDispatch: `descs` draws them, `contents` fills them."""
+"""Cases of DirectML's operators, as model files of DxDispatch: `random_descs` draws them, `contents` fills them."""
