@@ -180,7 +180,7 @@ WRITERS = {
     "`.npz`": resharded("in.npz"),
     "`.npz` that is compressed": compressed,
     "`.gguf`": resharded("in.gguf", extras=False),
-    "`.gguf` with types that are not known": unknown,
+    "`.gguf` with unknown types": unknown,
     "sparse and other tensors in `torch.save`": sparse,
     "one `.npy` file": npy,
     "one Zarr array": zarr,
@@ -203,7 +203,7 @@ def listed(path, tensors, tmp_path, capsys):
         return "yes"
     gone = {name for name in tensors if any("cannot read" in each and name in each for each in report["remarks"])}
     assert shapes.keys() | gone == tensors.keys()
-    return "but those" if gone else "yes"
+    return "the others" if gone else "yes"
 
 
 def read(path, tensors, tmp_path, capsys):
