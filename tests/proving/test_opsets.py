@@ -31,3 +31,24 @@ def test_what_differs_by_defaults_is_not_proved(node, opset):
     other.opset_import[0].version = opset
     assert prove(one, one, runs=False).verdict == "proved"
     assert prove(one, other, runs=False).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "flag", "verdict"),
+    [
+        ("float", "", "undecided"),
+        ("float", "<fmod = 1>", "proved"),
+        ("int32", "", "proved"),
+        ("int32", "<fmod = 1>", "proved"),
+    ],
+)
+def test_mod_of_floats_needs_fmod_before_opset_28(dtype, flag, verdict):
+    if onnx.defs.onnx_opset_version() < 28:
+        pytest.skip("this onnx has no Mod of opset 28")
+    values = f"({dtype}[N] x, {dtype}[N] z) => ({dtype}[N] y) {{ y = Mod {flag} (x, z) }}"
+    new = parser.parse_model(f'<ir_version: 10, opset_import: ["": 28]> g {values}')
+    old = ModelProto()
+    old.CopyFrom(new)
+    old.opset_import[0].version = 20
+    assert prove(new, new, runs=False).verdict == "proved"
+    assert prove(new, old, runs=False).verdict == verdict

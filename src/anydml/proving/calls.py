@@ -44,6 +44,9 @@ _OF_WINDOWS = _CONVOLUTIONS | {"AveragePool", "LpPool", "MaxPool"}
 _DEFAULTS_OF_WINDOWS = 11
 """First version of the older of these operators whose text says what holds without strides and dilations."""
 
+_MOD_OF_FLOATS = 28
+"""First version of Mod that says what it computes of floating-point numbers without `fmod`."""
+
 OPEN_ENDS = (2**31 - 1, 2**63 - 1)
 """Ends of a Slice that ONNX Runtime takes for the first element, inclusive, if the step is negative."""
 
@@ -99,10 +102,14 @@ class Call:
         """Whether runtimes agree on what it does.
 
         Flags are 0 or 1, lists of sizes and axes have a dimension, scalars have none, and no Slice ends backwards at a
-        large number.
+        large number. Before opset 28, Mod takes floating-point numbers only with `fmod`.
         """
         if self.domain:
             return True
+        if self.operator == "Mod" and self.version < _MOD_OF_FLOATS and not self.get("fmod"):
+            x = self.term(0)
+            if x is None or x.dtype is None or x.dtype.kind not in "iu":
+                return False
         lists = [self.term(k) for k in LISTS.get("Reduce" if self.operator.startswith("Reduce") else self.operator, ())]
         scalars = [self.term(k) for k in SCALARS.get(self.operator, ())]
         if any(term is not None and term.shape == () for term in lists):
