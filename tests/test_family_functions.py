@@ -154,7 +154,7 @@ PAIRS = np.zeros(2, [("a", "f4"), ("b", [("v", "f4", 2), ("n", "i4")])])
         (lambda: dml.flip(X, 2), "flip: axis is 2"),
         (lambda: dml.roll(X, [1, 2], [0, 1, 1]), "shift has 2 entries, but axis has 3"),
         (lambda: dml.repeat(X, -1, 0), "repeat: repeats is -1"),
-        (lambda: dml.broadcast_to(X, [4, 3]), r"shape is \[4, 3\], but x has shape \[2, 3\]"),
+        (lambda: dml.broadcast_to(X, [4, 3]), r"shape is \(4, 3\), but x has shape \(2, 3\)"),
         (lambda: dml.stack([X, X[0]]), r"arrays\[1\] has shape \(3,\)"),
         (lambda: dml.stack([]), "there are no arrays to stack"),
         (lambda: dml.gather_elements(X, X), "gather_elements: indices are float64"),
@@ -200,7 +200,7 @@ PAIRS = np.zeros(2, [("a", "f4"), ("b", [("v", "f4", 2), ("n", "i4")])])
         (lambda: dml.fill(np.zeros(2, "V2"), 1), r"but NumPy knows only the size of \|V2: fill with 0"),
         (lambda: dml.where(X, X, X), "where: condition is float64, but a mask must have bools"),
         (lambda: dml.where(X > 1, X, X.astype("f4")), "where: y is float32, but x is float64"),
-        (lambda: dml.where(X[:, :2] > 1, X, X), r"condition has shape \[2, 2\], x has shape \[2, 3\]"),
+        (lambda: dml.where(X[:, :2] > 1, X, X), r"condition has shape \(2, 2\), x has shape \(2, 3\)"),
         (lambda: dml.upsample(X, [0, 1]), r"upsample: scales is \[0, 1\]"),
     ],
 )

@@ -145,7 +145,7 @@ def test_what_waits_stays_within_its_memory(tmp_path, monkeypatch, memory):
         most[0] = max(most[0], sum(piece.nbytes for pieces in [*self._pieces.values()] for piece in [*pieces.values()]))
 
     monkeypatch.setattr(kept_chunks.KeptChunks, "_add", watched)
-    monkeypatch.setattr(grid_blocking.GridBlocking, "gathered", memory)
+    monkeypatch.setattr(grid_blocking.GridBlocking, "waiting_bytes", memory)
     monkeypatch.setattr(shares, "THREADS", 1)
     zarr.create_array(str(tmp_path / "x"), data=X, chunks=(7, 48, 56))
     plan = stores.rechunk(tmp_path / "x", tmp_path / "y", (40, 5, 9), memory="450kB", codec="none")

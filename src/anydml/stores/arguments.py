@@ -48,7 +48,8 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_chunk(value: Any) -> bool:
-    return _is_integer(value) or _is_list(value, _is_integer)
+    """Whether a value is a size, a list of sizes, or None, which is refused with its place."""
+    return value is None or _is_integer(value) or _is_list(value, _is_integer) or isinstance(value, np.ndarray)
 
 
 def _is_chunks(value: Any) -> bool:
