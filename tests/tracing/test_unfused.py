@@ -233,6 +233,8 @@ def test_functions_that_catch_errors_do_not_hide_what_was_never_traced(function)
         right = function(x, [*flags])
         for found, expected in zip(fused(x, flags), right, strict=True):
             np.testing.assert_array_equal(found, expected)
+        # Errors that are raised later have no other as their context.
+        assert sys.exc_info() == (None, None, None)
     assert fused.counts.unfused > 0
 
 

@@ -14,8 +14,8 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -80,20 +80,16 @@ class Executed:
             yield
         self.is_known, self._is_complete, self._asks_classes = True, None, None
 
-    def restricted(self) -> AbstractContextManager[None]:
-        """Return a context in which NotTracedError is raised before an instruction that no trace has executed.
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Call a function, but raise NotTracedError before an instruction that no trace has executed.
 
         Raises:
-            NotTracedError: a debugger prevents it.
+            NotTracedError: there is such an instruction, or a debugger prevents that they are watched.
         """
         if self.is_complete:
-            return _NOTHING
+            return function(*arguments, **keywords)
         if sys.gettrace() is not None:
             raise NotTracedError
-        return self._refusing()
-
-    @contextmanager
-    def _refusing(self) -> Iterator[None]:
         refusals = []
 
         def refuse() -> NoReturn:
@@ -101,10 +97,11 @@ class Executed:
             raise refusals[-1]
 
         with self._watching(refuse):
-            yield
+            (result,) = _in_frame_of_its_own(function, arguments, keywords)
         if refusals:
             # The function caught it.
             raise refusals[0]
+        return result
 
     @contextmanager
     def _watching(self, refuse: Callable[[], NoReturn] | None) -> Iterator[None]:
@@ -127,7 +124,14 @@ class Executed:
             watch.end()
 
 
-_NOTHING = nullcontext()
+def _in_frame_of_its_own(
+    function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Iterator[Any]:
+    """Yield the result of a call.
+
+    Where a refusal keeps a handler from its end, Python goes on to handle the error: in this generator, and no longer.
+    """
+    yield function(*arguments, **keywords)
 
 
 def _called(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -71,8 +71,7 @@ class Unfused:
         # Code that asks for classes must see NumPy's own.
         views = partial(joinable, is_joined=not self.executed.asks_classes, is_writeable=not self.is_assigning)
         try:
-            with self.executed.restricted():
-                returned = [self._function(*views(arguments), **views(keywords))]
+            returned = [self.executed.call(self._function, views(arguments), views(keywords))]
             result = _own(returned, (arguments, keywords))
         except (Exception, NotTracedError):
             if is_unsteady:
