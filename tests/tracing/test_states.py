@@ -153,6 +153,9 @@ def object_cases():
     yield "an array", lambda: int(array[0]), lambda k: array.__setitem__(0, k)
     tensor = torch.zeros(1000, dtype=torch.int64)
     yield "a tensor", lambda: int(tensor[0]), lambda k: tensor.__setitem__(0, k)
+    named = tensor.as_subclass(type("Named", (torch.Tensor,), {}))
+    named.number = 0
+    yield "an attribute of a tensor", lambda: named.number, lambda k: setattr(named, "number", k)
     number = ctypes.c_int(0)
     yield "a number of C", lambda: number.value, lambda k: setattr(number, "value", k)
     shared = multiprocessing.Value("i", 0)

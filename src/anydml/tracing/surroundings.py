@@ -179,6 +179,8 @@ class Surroundings:
 
     def _visit_tensor(self, tensor: Any, label: str) -> None:
         self.remembered.note_content(partial(_version, tensor), label)
+        if not is_of_a_library(type(tensor)):
+            self._visit_object(tensor, label)
 
     def _visit_file(self, file: Any, label: str) -> None:
         # What is only written to, such as a log, says nothing.
