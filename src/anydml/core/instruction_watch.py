@@ -12,9 +12,10 @@ class Watch:
     """Records the instructions that this thread executes between `begin` and `end`, or lets it execute known ones only.
 
     Args:
-        seen: for each code object by its identity, a byte per two bytes of its instructions: 1 if it was executed.
-        enter: is called with the frame of a code object that is not in `seen`; returns False if that is to be asked
-            again, and None if its code is of no interest, or adds it to `seen`.
+        marks_by_code: for each code object by its identity, a byte per two bytes of its instructions: 1 if it was
+            executed.
+        enter: is called with the frame of a code object that is not in `marks_by_code`; returns False if that is to be
+            asked again, and None if its code is of no interest, or adds it there.
         refuse: raises an exception, instead of an instruction that was never executed; None to record it.
     """
 

@@ -60,8 +60,8 @@ class NodeTrace(Trace):
 class LoweringContext(abc.ABC):
     """Provides nodes with their inputs as traced arrays, and records their results.
 
-    A node first requests the elements that it has to inspect (`known`, `stored`, `readable`), then `arrays`, and then
-    composes these by the verbs and words of `anydml.tracing`.
+    A node first requests the elements that it has to inspect (`known_elements`, `stored`, `readable`), then `arrays`,
+    and then composes these by the verbs and words of `anydml.tracing`.
 
     Args:
         composer: composes values.

@@ -85,7 +85,7 @@ class _Choice:
     Args:
         names: the names.
         derived: the sizes.
-        known: numbers that none of the primes may divide.
+        known_sizes: numbers that none of the primes may divide.
     """
 
     def __init__(self, names: Sequence[str], derived: Iterable[Size], known_sizes: Collection[int]) -> None:

@@ -25,7 +25,7 @@ class Scope:
     """The open sizes of one trace.
 
     Args:
-        given: number of the integers that a call provides.
+        input_count: number of the integers that a call provides.
         is_clamped: whether sizes are compared by maxima and minima where possible, rather than by guards.
 
     Attributes:

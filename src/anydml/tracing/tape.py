@@ -17,10 +17,10 @@ class Tape:
     """The steps of a trace, in the order of its decisions.
 
     Args:
-        given: number of registers that a call provides.
+        input_count: number of registers that a call provides.
 
     Attributes:
-        given: as above.
+        input_count: as above.
         steps: kind and two register numbers; the first of `CONSTANT` and the second of a guard are numbers themselves.
     """
 

@@ -32,7 +32,7 @@ class Trace:
         kind: the class of the traced arrays, which has the methods of their library.
         device: the arrays' device in their library's terms; None for NumPy.
         composer: composes the arrays' values; by default, a new one.
-        given: number of the integers that a call provides, which are open.
+        input_count: number of the integers that a call provides, which are open.
         is_clamped: see `Scope`.
 
     Attributes:

@@ -106,9 +106,9 @@ def new_zarr(
 
 
 def _check_sizes(
-    name: str, requested: Sequence[Any], shape: Sequence[int], whole: Sequence[int], place: JsonPath
+    name: str, requested: Sequence[Any], shape: Sequence[int], special_sizes: Sequence[int], place: JsonPath
 ) -> None:
-    """Check the sizes of chunks or shards, of which those in `whole` stand for a whole axis.
+    """Check the sizes of chunks or shards, of which those in `special_sizes` stand for a whole axis.
 
     Raises:
         ModelError: they are not one positive integer per axis.
@@ -118,7 +118,7 @@ def _check_sizes(
             f"{name} has {count_noun(len(requested), 'size')}, {tuple(requested)}, but the array has "
             f"{count_noun(len(shape), 'axis')}, {tuple(shape)}: give one size per axis"
         )
-    if any(not isinstance(n, (int, np.integer)) or not (1 <= n < MAX_BYTES or n in whole) for n in requested):
+    if any(not isinstance(n, (int, np.integer)) or not (1 <= n < MAX_BYTES or n in special_sizes) for n in requested):
         raise place.error(
             f"{name} is {tuple(requested)}: each size must be 1 or more, and below 2⁶², or −1 for the whole axis"
         )

@@ -44,7 +44,7 @@ GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
 
 
 def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
-    """Return the best cut of a group into blocks of at most `most` bytes; None if no cut fits.
+    """Return the best cut of a group into blocks of at most `max_bytes` bytes; None if no cut fits.
 
     The search ends early at a cut that is hardly slower than one pass over all bytes, or where blocks have very many
     moves.
