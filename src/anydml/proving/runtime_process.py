@@ -139,7 +139,9 @@ def main() -> None:
 
 def _write_no_dumps() -> None:
     """Write no dump of memory when the process ends, where the system has such a limit."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
+    if sys.platform == "win32":
+        return
+    import resource
 
+    with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
