@@ -84,7 +84,7 @@ def split_training(x: torch.Tensor, sizes: Sequence[int], axis: int) -> Any:
     """The function, or what it calls on a GPU, where the package is missing that tells the function whose x is."""
     if importlib.util.find_spec("array_api_compat") is not None:
         return dml.split_training(x, sizes, axis)
-    from anydml.functions.calling import call
+    from anydml.functions.call_plans import call
     from anydml.operators.registry import FUNCTIONS
 
     return call("SplitTraining", FUNCTIONS["split"], (as_array(x),), (tuple(sizes), axis), None, None)

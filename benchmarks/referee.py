@@ -19,7 +19,7 @@ from typing import Any
 
 from anydml.referee.causes import FIRST_READING
 from anydml.referee.operators import OPERATORS
-from anydml.referee.takers import READINGS_FILE
+from anydml.referee.readings import READINGS_FILE
 
 RESULTS = Path(__file__).parent / "results" / "referee.json"
 MOST = 240

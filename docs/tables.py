@@ -36,8 +36,8 @@ from anydml.operators.problem import camel, dimension_text
 from anydml.referee.directml.page_sentences import QUESTIONS
 from anydml.referee.no_cases import reason_of
 from anydml.referee.operators import OPERATORS
+from anydml.referee.readings import engines_by_reading
 from anydml.referee.schema_texts import first_versions
-from anydml.referee.takers import takers
 from anydml.tracing.numpy_table import NUMPY
 from anydml.tracing.torch_table import TORCH
 from anydml.tracing.words import Undecided, Word
@@ -285,7 +285,9 @@ def ambiguities(document: str) -> str:
             shown = each.readings[:SHOWN_READINGS]
             for k, reading in enumerate(shown):
                 first = ("", "") if k else (operator.name, each.question)
-                rows.append((*first, reading.words, ", ".join(takers(operator.name, each.question, reading.words))))
+                rows.append(
+                    (*first, reading.words, ", ".join(engines_by_reading(operator.name, each.question, reading.words)))
+                )
             if more := len(each.readings) - len(shown):
                 rows.append(("", "", f"and {more} more", ""))
     return table(("operator", "question", "readings", "who takes them"), rows)

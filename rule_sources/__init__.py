@@ -23,7 +23,7 @@ from rule_sources.names import SOURCES, Found, meaning, parsed
 
 HEAD = """# cython: cdivision=False
 from libc.stdint cimport int64_t
-from anydml.core cimport lookup_verbs, reading, results, sizing, verbs
+from anydml.core cimport arguments, lookup_verbs, results, sizing, verbs
 from anydml.core.lookup_verbs cimport REFUSE
 from anydml.core.moving cimport ANYDML_CLAMP, ANYDML_SKIP
 from anydml.core.verbs cimport REFUSED

@@ -35,7 +35,7 @@ class Entry:
         """Return it, and what it runs."""
         out = "out, None"
         if self.has_parts:
-            self.made += ["cdef list parts = []", "cdef list outputs = results.held(out)"]
+            self.made += ["cdef list parts = []", "cdef list outputs = results.items_of(out)"]
             self.made += ["if outputs is None and out is not None: return None"]
             out = "outputs, parts"
         lengths = self.named.get("lengths", "")
@@ -51,14 +51,14 @@ class Entry:
         call = f"{self.front.name}({', '.join(['make', shapes, *self.checked, *['None'] * len(self.indices)])})"
         ruled = f"{self.named['rule']}({', '.join(['make', views, *names])})"
         self.run += [f"{', '.join(names)} = {call}" if names else call]
-        self.run += ["while results.again(make):", f"    {ruled}"] if self.has_parts else [ruled]
+        self.run += ["while results.runs_again(make):", f"    {ruled}"] if self.has_parts else [ruled]
         if lengths:
             self.run += [f"sizing.append_to(counts, {lengths}({', '.join(['make', shapes, *names])}))"]
         kinds = ", ".join(["verbs.Maker *", *self.passed.values()])
         done = f"(<int (*)({kinds}) noexcept>run_{self.name})({', '.join(['make', *self.passed])})"
         self.made += [f"results.begin_call(make, {out}, {self.named.get('may_update', 'False')})"]
         self.made += [f"cdef object found = results.end_call(make, {done})"]
-        self.made += ["return reading.with_counts(found, counts)" if lengths else "return found"]
+        self.made += ["return arguments.with_counts(found, counts)" if lengths else "return found"]
         typed = ", ".join(["verbs.Maker *make", *[f"{kind} {name}" for name, kind in self.passed.items()]])
         body = "\n    ".join([f"cdef int run_{self.name}({typed}) except -1:", *self.run, "return 1"])
         return body + "\n\n\n" + "\n    ".join([f"def {self.name}({', '.join([*self.kinds, 'out'])}):", *self.made])
@@ -67,11 +67,11 @@ class Entry:
         """Pass the arrays: lists are held, and indices converted."""
         for k, name in enumerate(self.arrays):
             if self.is_list:
-                self.made += [f"cdef list {name}_held = results.held({name})", f"if not {name}_held: return None"]
+                self.made += [f"cdef list {name}_items = results.items_of({name})", f"if not {name}_items: return None"]
             elif self.kinds[name] == "Indices":
-                self.made += [f"cdef object {name}_read = reading.as_indices({name})"]
+                self.made += [f"cdef object {name}_read = arguments.as_indices({name})"]
                 self.arrays[k] = f"{name}_read"
-            self.passed[f"{name}_held" if self.is_list else self.arrays[k]] = "list" if self.is_list else "object"
+            self.passed[f"{name}_items" if self.is_list else self.arrays[k]] = "list" if self.is_list else "object"
 
     def _take_others(self) -> None:
         """Pass the other arguments: those read on the host, words as numbers, elements, and numbers."""
@@ -82,9 +82,9 @@ class Entry:
         for name, kind in zip(others, wanted, strict=False):
             self.checked.append(name)
             if self.kinds[name].startswith("HostInts"):
-                self.made += [f"cdef reading.Listed {name}_list = reading.listed({name})"]
+                self.made += [f"cdef arguments.Listed {name}_list = arguments.listed({name})"]
                 self.made += [f"if {name}_list is None: return None"]
-                self.passed[f"{name}_list"] = "reading.Listed"
+                self.passed[f"{name}_list"] = "arguments.Listed"
                 self.checked[-1] = f"{name}_list"
                 continue
             self.passed[name] = "object"
@@ -97,25 +97,25 @@ class Entry:
                     self.made += [f"elif {name} == {each!r}: {name}_word = {ast.unparse(word(each))}"]
                 self.made += ["else: return None"]
             elif kind.startswith("Item"):
-                self.run += [f"cdef verbs.Item {name}_item = reading.item(make, {self.arrays[0]}, {name})"]
+                self.run += [f"cdef verbs.Item {name}_item = arguments.item(make, {self.arrays[0]}, {name})"]
                 self.checked[-1] = f"{name}_item"
             elif kind == "int":
-                self.checked[-1] = f"reading.integer(make, {name!r}, {name})"
+                self.checked[-1] = f"arguments.integer(make, {name!r}, {name})"
 
     def _read_arrays(self) -> tuple[str, str]:
         """Read arrays; return their shapes, and their views."""
         if self.is_list:
-            self.run += [f"if reading.read_all(make, {self.arrays[0]}_held): return 0"]
+            self.run += [f"if arguments.read_all(make, {self.arrays[0]}_items): return 0"]
             return "(<verbs.Shapes *>&make.inputs)[0]", "make.inputs"
         if len(self.arrays) == 1:
             self.run += [
-                f"cdef verbs.Box *view = reading.read_one(make, {self.arrays[0]})",
+                f"cdef verbs.Box *view = arguments.read_one(make, {self.arrays[0]})",
                 "if view == NULL: return 0",
             ]
             return "<verbs.Numbers *>view", "view"
-        self.run += [f"if reading.read_first(make, {self.arrays[0]}, {len(self.arrays)}): return 0"]
+        self.run += [f"if arguments.read_first(make, {self.arrays[0]}, {len(self.arrays)}): return 0"]
         for name in self.arrays[1:]:
             kind = {"Array": "SAME", "Mask": "MASK"}.get(self.kinds.get(name, ""), "INDICES")
-            self.run += [f"if reading.read_next(make, {name}, reading.{kind}): return 0"]
+            self.run += [f"if arguments.read_next(make, {name}, arguments.{kind}): return 0"]
         views = [f"make.inputs.at[{k}]" for k in range(len(self.arrays))]
         return ", ".join(f"<verbs.Numbers *>{each}" for each in views), ", ".join(views)

@@ -22,7 +22,7 @@ READ = {
     "prod",
     "sum",
 }
-"""What core/reading has for compiled checks: these read Python's objects, or decide about open sizes."""
+"""What core/arguments has for compiled checks: these read Python's objects, or decide about open sizes."""
 
 ITEMS = {"Sizes": "int", "Sequence[Sizes]": "Sizes", "Views": "View"}
 """The types of items, by those of what is read by index."""
@@ -97,7 +97,7 @@ class Compiling(ast.NodeTransformer):
         if attribute in ("tuple", "int", "treatment"):
             return arguments[0]
         if attribute in READ:
-            return ast.Call(ast.Name(f"reading.{attribute}"), arguments, [])
+            return ast.Call(ast.Name(f"arguments.{attribute}"), arguments, [])
         found = meaning(root or self.module, attribute)
         if found and isinstance(found.node, ast.FunctionDef):
             self.called[attribute] = found
@@ -176,7 +176,7 @@ class Compiling(ast.NodeTransformer):
             node.comparators = [word(each.value) for each in node.comparators]  # type: ignore[attr-defined]
         self.generic_visit(node)
         if isinstance(node.ops[0], ast.In):
-            return ast.Call(ast.Name("reading.has"), [node.comparators[0], node.left], [])
+            return ast.Call(ast.Name("arguments.has"), [node.comparators[0], node.left], [])
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 
 from anydml.engines.cuda.arrays import DeviceArrays
-from anydml.functions.calling import call
+from anydml.functions.call_plans import call
 from anydml.operators.registry import FUNCTIONS
 
 WINDOW = copy.copy(FUNCTIONS["slice"])

@@ -21,7 +21,7 @@ from triton.runtime import driver
 from anydml.engines.cuda import engine, launch, operands, plan
 from anydml.engines.cuda.arrays import DeviceArrays, block_starts
 from anydml.engines.numpy.engine import NumpyProgram
-from anydml.functions.calling import PLANS
+from anydml.functions.call_plans import PLANS
 from anydml.functions.function_lowering import lowered
 from anydml.moves import simplify
 from anydml.operators.registry import FUNCTIONS

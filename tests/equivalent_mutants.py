@@ -1,9 +1,6 @@
 """Mutants that no test can notice, each with the reason; `tests.mutants` reads this."""
 
 EQUIVALENT: dict[str, str] = {
-    "core/arguments.py: return -1  →  return -2": (
-        "callers only ask whether the count is negative, or differs from one that is not"
-    ),
     "core/moving.py: unshared_effort = min(SHARED_EFFORT, stream_from) - 1  →  "
     "unshared_effort = min(SHARED_EFFORT, stream_from) + 1": (
         "moves of just that effort run on one thread without stages, which writes the same"

@@ -20,9 +20,9 @@ from onnx import TensorProto, helper
 
 from anydml import dxdispatch
 from anydml.referee import judge
+from anydml.referee.anydml_engine import DESC
 from anydml.referee.case_folders import ABOUT, DATA, MODEL
 from anydml.referee.directml.model_folders import StoredDirectml
-from anydml.referee.ours import DESC
 from anydml.referee.outside import PRINTED
 from anydml.referee.schema_texts import element_type
 

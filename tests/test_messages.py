@@ -11,7 +11,7 @@ import pytest
 import anydml as dml
 from anydml import dxdispatch, stores
 from anydml.cli import main
-from anydml.elsewhere import NAMES
+from anydml.name_hints import EQUIVALENTS
 from anydml.operators.enums import PaddingMode
 from anydml.text import MAX_KNOWN, MAX_NAME, closest_name, did_you_mean
 
@@ -155,7 +155,7 @@ def test_what_newcomers_write_is_answered(call, text):
 @pytest.mark.parametrize("module", [dml, dml.functions])
 def test_names_from_elsewhere_are_answered_by_what_there_is(module):
     # Modules of the package's own are attributes, too.
-    for name, answer in ((name, answer) for name, answer in NAMES.items() if name not in vars(module)):
+    for name, answer in ((name, answer) for name, answer in EQUIVALENTS.items() if name not in vars(module)):
         with pytest.raises(AttributeError) as caught:
             getattr(module, name)
         message = str(caught.value)
@@ -189,7 +189,7 @@ ELSEWHERE = {
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_what_is_answered_does_the_same(name):
     function, arguments = ELSEWHERE[name]
-    call = NAMES[name].partition("), ")[0]
+    call = EQUIVALENTS[name].partition("), ")[0]
     found = eval(call if call.endswith(")") else f"{call})", {"dml": dml, "np": np}, dict(arguments))
     np.testing.assert_array_equal(found, function(*arguments.values()))
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-from anydml import _loading  # noqa: F401  # registers functions of higher packages
+from anydml import _loading  # noqa: F401  # registers functions of hooks packages
 from anydml._version import __version__ as __version__  # public
 
 _FOLDERS = __path__
@@ -50,7 +50,7 @@ else:
                 return getattr(module, name)
         from pkgutil import iter_modules
 
-        from anydml.elsewhere import missing_attribute_message
+        from anydml.name_hints import missing_attribute_message
 
         candidates = [*__dir__(), *(module.name for module in iter_modules(_FOLDERS))]
         raise AttributeError(missing_attribute_message(__name__, name, candidates))

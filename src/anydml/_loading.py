@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anydml.higher import HIGHER
+from anydml.hooks import HOOKS
 
 
 def _torch() -> Any:
@@ -31,4 +31,4 @@ def _plan(*arguments: Any) -> Any:
     return plan_function(*arguments)
 
 
-HIGHER.update(torch=_torch, dask=_dask, explain=_explain, plan=_plan)
+HOOKS.update(torch=_torch, dask=_dask, explain=_explain, plan=_plan)

@@ -13,7 +13,7 @@ from anydml.engines import CompiledProgram, open_engine
 from anydml.feature_level import FeatureLevel
 from anydml.graph.desc import GraphDesc
 from anydml.graph.structs import ExecutionFlags
-from anydml.higher import HIGHER
+from anydml.hooks import HOOKS
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
 from anydml.text import count_noun
@@ -138,7 +138,7 @@ class CompiledOperator:
         return _compile, (self.device, self.desc)
 
     def _repr_html_(self) -> str | None:
-        return HIGHER["explain"](self)._repr_html_()  # type: ignore[no-any-return]
+        return HOOKS["explain"](self)._repr_html_()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"CompiledOperator({self.desc.OPERATOR} on {self.device.name!r})"
@@ -257,7 +257,7 @@ class BoundOperator:
         return str(self._program if describe is object.__str__ else self._run)
 
     def _repr_html_(self) -> str | None:
-        return HIGHER["explain"](self)._repr_html_()  # type: ignore[no-any-return]
+        return HOOKS["explain"](self)._repr_html_()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"BoundOperator({self.desc.OPERATOR}, {count_noun(len(self._operands), 'tensor')})"

@@ -8,7 +8,7 @@ from unittest import mock
 
 import anydml as dml
 from anydml import core
-from anydml.functions import calling
+from anydml.functions import call_plans
 
 from .case import How
 from .seen import Seen
@@ -50,9 +50,9 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         if seen is not None:
             ways.enter_context(_counted(how, seen))
         ways.callback(dml.set_num_threads, threads)
-        ways.callback(calling.PLANS.clear)
+        ways.callback(call_plans.PLANS.clear)
         dml.set_num_threads(how.threads)
-        calling.PLANS.clear()
+        call_plans.PLANS.clear()
         yield
 
 

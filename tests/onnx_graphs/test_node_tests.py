@@ -22,8 +22,8 @@ from anydml.onnx import backend
 from anydml.onnx.program import Program
 from anydml.onnx.table import NODES
 from anydml.referee import judge
+from anydml.referee.anydml_engine import DESC
 from anydml.referee.case_folders import DATA, MODEL
-from anydml.referee.ours import DESC
 
 from .skipped_nodes import SKIPPED
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import parser
 
 from anydml.proving import prove
-from anydml.proving.calls import LISTS, SCALARS
+from anydml.proving.operator_calls import LISTS, SCALARS
 from anydml.proving.running import are_equal, run
 
 NODES = {

@@ -7,8 +7,8 @@ import pytest
 from onnx import ModelProto, parser
 
 from anydml.proving import prove
-from anydml.proving.calls import OTHER_DEFAULTS
 from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.operator_calls import OTHER_DEFAULTS
 
 
 def test_other_defaults_of_old_opsets_are_known():

@@ -17,8 +17,8 @@ from anydml.referee import make_cases
 from anydml.referee.directml.page_sentences import QUESTIONS
 from anydml.referee.no_cases import REASONS, reason_of
 from anydml.referee.operators import OPERATORS
+from anydml.referee.readings import readings
 from anydml.referee.schema_texts import LAST
-from anydml.referee.takers import readings
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -7,7 +7,7 @@ import pytest
 
 from anydml.referee import make_cases
 from anydml.referee.cases import operator_named, same, valid_case
-from anydml.referee.entries import LISTS
+from anydml.referee.fewer_axes import LISTS
 from anydml.referee.nodes import Node, TensorList, evaluate
 from anydml.referee.smaller_nodes import cuts, lines_of, smaller_cases
 

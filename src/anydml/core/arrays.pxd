@@ -50,21 +50,21 @@ cdef struct Kind:
     DType dtype        # of tensors
     int64_t element
 
-cdef int read_array(object x, View *v, Kind *k) except -1
-cdef int read_same_kind(object x, View *v, const Kind *k) except -1
-cdef int read_indices(object x, const Kind *k, View *v, int *type) except -1
-cdef int read_mask(object x, const Kind *k, View *v) except -1
-cdef int read_any(object x, const Kind *k, View *v, DType *dtype) except -1
-cdef int read_tensor(object x, Library library, View *v, DType *dtype) except -1
-cdef object new_result(const Kind *k, int rank, const int64_t *n, View *v)
-cdef int read_output(object out, const Kind *k, int rank, const int64_t *n, View *v) except -1
-cdef int notify_written(object out, const Kind *k) except -1
-cdef object numpy_dtype(const Kind *k)
-cdef bint is_disjoint(const View *v, int64_t element, const View *w, int64_t other) noexcept nogil
-cdef Range array_range(const View *v, int64_t element) noexcept nogil
-cdef int64_t element_count(int rank, const int64_t *n) noexcept nogil
+cdef int read_array(object array, View *view, Kind *kind) except -1
+cdef int read_same_kind(object array, View *view, const Kind *kind) except -1
+cdef int read_indices(object array, const Kind *kind, View *view, int *type) except -1
+cdef int read_mask(object array, const Kind *kind, View *view) except -1
+cdef int read_any(object array, const Kind *kind, View *view, DType *dtype) except -1
+cdef int read_tensor(object array, Library library, View *view, DType *dtype) except -1
+cdef object new_result(const Kind *kind, int rank, const int64_t *sizes, View *view)
+cdef int read_output(object out, const Kind *kind, int rank, const int64_t *sizes, View *view) except -1
+cdef int notify_written(object out, const Kind *kind) except -1
+cdef object numpy_dtype(const Kind *kind)
+cdef bint is_disjoint(const View *view, int64_t element, const View *other_view, int64_t other_element) noexcept nogil
+cdef Range array_range(const View *view, int64_t element) noexcept nogil
+cdef int64_t element_count(int rank, const int64_t *sizes) noexcept nogil
 
 # The address, sizes and strides of a NumPy array.
-cdef inline void read_ndarray(object x, View *v) noexcept:
-    v.data, v.rank = data_of(as_array(x)), rank_of(as_array(x))
-    v.n, v.s = sizes_of(as_array(x)), strides_of(as_array(x))
+cdef inline void read_ndarray(object array, View *view) noexcept:
+    view.data, view.rank = data_of(as_array(array)), rank_of(as_array(array))
+    view.n, view.s = sizes_of(as_array(array)), strides_of(as_array(array))

@@ -2,6 +2,7 @@
 
 import cython
 import numpy as np
+from cython.cimports.anydml.core.arguments import read_int
 from cython.cimports.anydml.core.arrays import (
     Kind,
     View,
@@ -13,7 +14,6 @@ from cython.cimports.anydml.core.arrays import (
 )
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import run_plan
-from cython.cimports.anydml.core.reading import read_int
 from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.numpy import PyArray_BYTES, PyArray_ITEMSIZE, import_array, ndarray, npy_intp

@@ -23,7 +23,7 @@ cdef class Calls:
     cdef dict traces
     cdef int64_t bytes
     cdef public int64_t hits
-    cpdef object take(self, tuple arguments, dict keywords, object out)
+    cpdef object call_compiled(self, tuple arguments, dict keywords, object out)
     cdef object run(self, Arguments *buffer, object out)
 
 cdef Kind kind_of(Result result, Arguments *arguments) except *

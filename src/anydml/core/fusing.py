@@ -174,7 +174,7 @@ class Call:
 class Calls:
     """A callable with cached traces for each kind of arguments, the most recently used first.
 
-    Calls that fit no trace go to `slowly`, a method of subclasses. `hits` counts those that a trace has served.
+    Calls that fit no trace go to `call_in_python`, a method of subclasses. `hits` counts those that a trace has served.
     """
 
     def __cinit__(self, *arguments):
@@ -184,10 +184,10 @@ class Calls:
 
     def __call__(self, *arguments, out=None, **keywords):
         """Return the function's results."""
-        results = Calls.take(self, arguments, keywords, out)
-        return self.slowly(arguments, keywords, out) if results is None else results
+        results = Calls.call_compiled(self, arguments, keywords, out)
+        return self.call_in_python(arguments, keywords, out) if results is None else results
 
-    def take(self, arguments: tuple, keywords: dict, out):
+    def call_compiled(self, arguments: tuple, keywords: dict, out):
         """Return the results by a cached trace; None to fall back to Python."""
         if not self.traces:
             return None
@@ -267,7 +267,7 @@ class Calls:
             k += 1
         return None
 
-    def keep(self, arguments: tuple, keywords: dict, call: Call):
+    def add_compiled(self, arguments: tuple, keywords: dict, call: Call):
         """Cache a compiled trace for calls with such arguments."""
         buffer: cython.pointer(Arguments) = borrow_buffer()
         try:

@@ -5,7 +5,6 @@ read, written, or looked up again.
 """
 
 import cython
-from cython.cimports.anydml.core.calls import Call, add_move, keep_move, next_move
 from cython.cimports.anydml.core.moving import (
     ANYDML_CLAMP,
     ANYDML_SKIP,
@@ -14,6 +13,7 @@ from cython.cimports.anydml.core.moving import (
     has_invalid_index,
     offset_by,
 )
+from cython.cimports.anydml.core.pending_moves import Call, add_move, keep_move, next_move
 from cython.cimports.anydml.core.simplifying import simplify
 from cython.cimports.anydml.core.verbs import REFUSED, numbers
 from cython.cimports.libc.stdint import int32_t, uint32_t, uint64_t

@@ -1,4 +1,4 @@
-from anydml.core.calls cimport Call, run_moves
+from anydml.core.pending_moves cimport Call, run_moves
 from anydml.core.verbs cimport ROOM, Box, Item, Maker, Numbers, _refuse
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
@@ -35,8 +35,8 @@ cdef extern from *:
 cdef inline void finish_moves(Call *c) noexcept:
     (<int (*)(Call *) noexcept>run_moves)(c)
 
-cdef list held(object arrays)
-cdef int again(Maker *make) except -1
+cdef list items_of(object arrays)
+cdef int runs_again(Maker *make) except -1
 cdef object end_call(Maker *make, int done)
 cdef Box *result(Maker *make, Numbers *sizes, Numbers *write_sizes) except NULL
 cdef Box *updated(Maker *make, Box *x) except NULL

@@ -16,9 +16,9 @@ from cython.cimports.anydml.core.arrays import (
     numpy_dtype,
     read_output,
 )
-from cython.cimports.anydml.core.calls import Call, add_fill, add_move
 from cython.cimports.anydml.core.lookup_verbs import copy_looked_up
 from cython.cimports.anydml.core.moving import put_numbers, run_plan
+from cython.cimports.anydml.core.pending_moves import Call, add_fill, add_move
 from cython.cimports.anydml.core.ranges import Range, are_all_disjoint, are_disjoint
 from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.anydml.core.sizing import sizes
@@ -36,17 +36,16 @@ MAX_AXES = cython.declare(int64_t, 130)
 """Maximum number of axes of a box that is filled."""
 
 
-def held(arrays):
-    """The items of a list or tuple, which the call keeps alive from here on; None for anything else.
+def items_of(arrays):
+    """A new list of the items of a list or tuple; None for anything else.
 
-    Whoever changes a list while memory is allocated, as a finalizer may, changes no list that is read. `tuple` would
-    read the list that it was given.
+    It keeps the items alive. A finalizer that runs during the call may change the caller's list, but not this one.
     """
     return [*arrays] if isinstance(arrays, (list, tuple)) else None
 
 
-def again(make):
-    """Whether to run a rule of several results once more: arrays of `out` are all looked at before one is written."""
+def runs_again(make):
+    """Whether to run a rule of several results once more: with `out`, a first run only checks all arrays of `out`."""
     make.runs += 1
     if make.out == cython.NULL:
         return make.runs == 1

@@ -3,7 +3,7 @@
 Also a form: what keys have in common that differ in booleans, in NumPy's UINT64 numbers, in the lengths of lists, and,
 unless it names them, in floats, texts and other objects: `naming` is 0 for none, 1 for those outside lists, 2 for all.
 
-`anydml.tracing.call` reads the same, in the same order.
+`anydml.tracing.call_arguments` reads the same, in the same order.
 """
 
 import enum

@@ -1,5 +1,5 @@
 # The verbs of operators' rules, compiled: views as plain numbers, which mean what those of `anydml.moves.verbs` mean.
-from anydml.core.calls cimport Call
+from anydml.core.pending_moves cimport Call
 from anydml.core.moving cimport offset_by
 from anydml.core.ranges cimport Range
 from cpython.ref cimport PyObject

@@ -22,7 +22,7 @@ from anydml.errors import BindingError
 from anydml.functions.traced import is_lazy
 from anydml.operators.registry import FUNCTIONS
 from anydml.tensor import Layout
-from anydml.tracing import own_calls
+from anydml.tracing import anydml_functions
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import Opening, attempting
 from anydml.tracing.results import Known, Result, results_of
@@ -33,11 +33,11 @@ from anydml.tracing.trace import Trace, check_dtype
 def __getattr__(name: str) -> Any:
     """Return the anydml function of that name, for Dask arrays."""
     if name == "copy":
-        return partial(_called, name, own_calls.copy)
+        return partial(_called, name, anydml_functions.copy)
     if name not in FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function = FUNCTIONS[name]
-    return partial(_called, function.label, getattr(own_calls, name), stub=function.stub)
+    return partial(_called, function.label, getattr(anydml_functions, name), stub=function.stub)
 
 
 def _called(

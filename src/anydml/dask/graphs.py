@@ -31,8 +31,8 @@ from anydml.text import bytes_text, parse_size
 MEMORY = "1GB"
 """Largest memory of a task, where Dask's configuration does not set ``anydml.memory``."""
 
-MAX_CHUNKS = 4
-"""Maximum memory of a task, in chunks of the input or the result, whichever is larger."""
+MAX_TASK_CHUNKS = 4
+"""Maximum memory of a task, in chunks of the input or of the result, whichever is larger."""
 
 
 def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any], inputs: Sequence[Any]) -> Any:
@@ -138,7 +138,7 @@ def _within_memory(
         groups: dict[Number, tuple[tuple[Chunk, ...], ...]] = {}
         worst = 0, ()  # type: tuple[int, Number]
         for number, written, chunks, read in chunk_needs(mapping, parts, output_bounds, cells):
-            room, chunk_bytes = min(limit, max(MAX_CHUNKS * max(largest, written), SMALL_CHUNK)), written + read
+            room, chunk_bytes = min(limit, max(MAX_TASK_CHUNKS * max(largest, written), SMALL_CHUNK)), written + read
             needs[number] = chunks
             if chunk_bytes > room and len(chunks) > 1:
                 groups[number], chunk_bytes = _group(cells, written, chunks, room)
@@ -180,8 +180,8 @@ def _group(
         size = cells[operand].size(number)
         if size > room_left:
             groups.append([])
-            room_left = room // MAX_CHUNKS
+            room_left = room // MAX_TASK_CHUNKS
         groups[-1].append((operand, number))
         room_left -= size
-        largest = max(largest, room // MAX_CHUNKS - room_left)
+        largest = max(largest, room // MAX_TASK_CHUNKS - room_left)
     return tuple(map(tuple, groups)), written + max(written, largest)

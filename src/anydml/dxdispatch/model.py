@@ -22,7 +22,7 @@ from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.files.folder import IMAGES, Folder, extension
 from anydml.files.json_path import JsonPath, names, show
-from anydml.higher import HIGHER
+from anydml.hooks import HOOKS
 from anydml.operators import OperatorDesc, Problem
 from anydml.paths import path_text
 from anydml.tensor import DataType
@@ -143,7 +143,7 @@ class Model:
     def _repr_html_(self) -> str | None:
         """Draw the dispatches; nothing if a desc or a binding breaks a rule, which `anydml check` names."""
         try:
-            return HIGHER["explain"](self, device="")._repr_html_()  # type: ignore[no-any-return]
+            return HOOKS["explain"](self, device="")._repr_html_()  # type: ignore[no-any-return]
         except ModelError:
             return None
 

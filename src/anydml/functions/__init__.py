@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.elsewhere import missing_attribute_message
 from anydml.functions.copying import copy as copy  # public
 from anydml.functions.derived import derived as _derived
+from anydml.name_hints import missing_attribute_message
 from anydml.operators.registry import FUNCTIONS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from anydml.arrays import read_argument, read_arrays
 from anydml.fields import items_of
 from anydml.functions import arguments as checks
-from anydml.functions.calling import call
+from anydml.functions.call_plans import call
 from anydml.functions.traced import all_copied_to, copied_to, fused_functions, registered_for
 from anydml.operators.function import Function
 

@@ -14,7 +14,7 @@ import numpy as np
 from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
 from anydml.functions.arguments import check_count, check_out_list
-from anydml.higher import HIGHER
+from anydml.hooks import HOOKS
 from anydml.text import a
 
 
@@ -25,7 +25,7 @@ def is_lazy(x: Any) -> bool:
 
 def lazy_functions() -> Any:
     """Return `anydml.dask`, which has the functions on Dask arrays."""
-    return HIGHER["dask"]()
+    return HOOKS["dask"]()
 
 
 def registered_for(x: Any) -> Any:
@@ -40,8 +40,8 @@ def registered_for(x: Any) -> Any:
     if not torch.compiler.is_compiling():
         from anydml.arrays.pytorch import has_modes, is_recorded
 
-        return HIGHER["torch"]() if is_recorded() or has_modes() else None
-    return HIGHER["torch"]()
+        return HOOKS["torch"]() if is_recorded() or has_modes() else None
+    return HOOKS["torch"]()
 
 
 def fused_functions(*arrays: Any) -> Any:

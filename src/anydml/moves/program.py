@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from anydml.higher import HIGHER
+from anydml.hooks import HOOKS
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
 from anydml.moves.order import reads_what_it_writes
@@ -196,7 +196,7 @@ class Program(Record):
         )
 
     def _repr_html_(self) -> str | None:
-        return HIGHER["explain"](self, device="")._repr_html_()  # type: ignore[no-any-return]
+        return HOOKS["explain"](self, device="")._repr_html_()  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {count_noun(len(self.moves), 'move')}, {self.scratch_bytes} B of scratch"]

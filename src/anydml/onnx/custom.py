@@ -57,7 +57,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
             arguments[name] = node.get(name)
     arrays = [arguments[parameter.name] for parameter in function.arrays]
     tensors: list[Tensor] = arrays[0] if function.is_of_lists else arrays
-    ctx.stored(*tensors)
+    ctx.fetch(*tensors)
     indices = [arguments[parameter.name] for parameter in function.arrays if parameter.is_index]
     shapes = [tensor.shape for tensor in tensors]
     inferred = function.infer(function.label, shapes, checked_arguments(function, arguments, tensors[0], indices))

@@ -84,12 +84,12 @@ class RunningContext(LoweringContext):
 
     def known_elements(self, node: Node, tensor: Tensor, name: str) -> Array:
         """See `LoweringContext.known`."""
-        self.stored(tensor)
-        assert tensor.array is not None, "it is stored"
+        self.fetch(tensor)
+        assert tensor.array is not None, "it is fetched"
         return tensor.array
 
-    def stored(self, *tensors: Tensor) -> bool:
-        """See `LoweringContext.stored`."""
+    def fetch(self, *tensors: Tensor) -> bool:
+        """See `LoweringContext.fetch`."""
         if any(tensor.array is None for tensor in tensors):
             self.flush()
         return True

@@ -41,8 +41,8 @@ class FoldingContext(ShapeContext):
         self._most = max_elements
         self._elements: dict[int, list[Any]] = {}
 
-    def stored(self, *tensors: Tensor) -> bool:
-        """See `LoweringContext.stored`."""
+    def fetch(self, *tensors: Tensor) -> bool:
+        """See `LoweringContext.fetch`."""
         return True
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:

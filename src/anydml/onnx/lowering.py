@@ -60,8 +60,8 @@ class NodeTrace(Trace):
 class LoweringContext(abc.ABC):
     """Provides nodes with their inputs as traced arrays, and records their results.
 
-    A node first requests the elements that it has to inspect (`known_elements`, `stored`, `readable`), then `arrays`,
-    and then composes these by the verbs and words of `anydml.tracing`.
+    A node first requests the elements that it has to inspect (`known_elements`, `fetch`, `fetch_optional`), then
+    `arrays`, which it composes by the verbs and words of `anydml.tracing`.
 
     Args:
         composer: composes values.
@@ -126,16 +126,16 @@ class LoweringContext(abc.ABC):
         return tensor.array
 
     @abc.abstractmethod
-    def stored(self, *tensors: Tensor) -> bool:
-        """Store the elements of inputs that determine no sizes in `tensor.array`; return whether that was possible.
+    def fetch(self, *tensors: Tensor) -> bool:
+        """Fetch the elements of inputs that determine no sizes into `tensor.array`; return whether that was possible.
 
         Raises:
             UnknownElementsError: they are only known at run time.
         """
 
-    def readable(self, *tensors: Tensor) -> bool:
-        """Like `stored`, for elements that moves can read and check themselves, so that storing is optional."""
-        return self.stored(*tensors)
+    def fetch_optional(self, *tensors: Tensor) -> bool:
+        """Fetch elements that moves could also read and check themselves; return whether they were fetched."""
+        return self.fetch(*tensors)
 
     def elements(self, tensor: Tensor) -> Any:
         """Return the elements of an input that determines no sizes; None if the graph does not run.
@@ -143,7 +143,7 @@ class LoweringContext(abc.ABC):
         Raises:
             UnknownElementsError: they are only known at run time.
         """
-        return tensor.array if self.stored(tensor) else None
+        return tensor.array if self.fetch(tensor) else None
 
     def resolve_lookups(self, tensor: Tensor) -> None:  # noqa: B027 -- optional for subclasses
         """Store a tensor whose elements are read through indices, because nested lookups are slow."""
@@ -291,8 +291,8 @@ class ShapeContext(LoweringContext):
     def __init__(self, budget: Budget | None = None) -> None:
         super().__init__(Composer("sizes"), budget)
 
-    def stored(self, *tensors: Tensor) -> bool:
-        """Return False: nothing is stored."""
+    def fetch(self, *tensors: Tensor) -> bool:
+        """Return False: nothing is fetched."""
         return False
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:

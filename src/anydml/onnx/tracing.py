@@ -65,14 +65,14 @@ class TracingContext(LoweringContext):
         if available is not None and need > available:
             raise MemoryError
 
-    def stored(self, *tensors: Tensor) -> bool:
-        """See `LoweringContext.stored`."""
+    def fetch(self, *tensors: Tensor) -> bool:
+        """See `LoweringContext.fetch`."""
         if any(tensor.array is None for tensor in tensors):
             raise UnknownElementsError("elements")
         return True
 
-    def readable(self, *tensors: Tensor) -> bool:
-        """See `LoweringContext.readable`."""
+    def fetch_optional(self, *tensors: Tensor) -> bool:
+        """See `LoweringContext.fetch_optional`."""
         return all(tensor.array is not None for tensor in tensors)
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from anydml.higher import HIGHER
+from anydml.hooks import HOOKS
 from anydml.records import Record
 from anydml.tensor import MAX_DIMENSIONS, TensorDesc, TensorFlags
 
@@ -62,7 +62,7 @@ class Printed(Record):
 
     def _repr_html_(self) -> str | None:
         desc = cast(_Desc, self)
-        return None if desc.problems() else HIGHER["explain"](desc, device="")._repr_html_()
+        return None if desc.problems() else HOOKS["explain"](desc, device="")._repr_html_()
 
     def describe(self) -> str:
         """Describe every field, one per line, with the strides and bytes of each tensor."""

@@ -9,7 +9,7 @@ from anydml.feature_level import FeatureLevel, row_at
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.enums import PaddingMode
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Item, Maker, Numbers, View, Word, around, front, holds, int64, rule
+from anydml.operators.rule import DescError, Item, Maker, Numbers, View, Word, fill_around, front, holds, int64, rule
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.records import Named
@@ -40,7 +40,7 @@ def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: Word, 
         inside = make.cut(inside, d, before.at[d], x.n[d], 1)
     make.copy(inside, x)
     if mode == "constant":
-        around(make, to, before, make.sizes(x), make.ones(x), value)
+        fill_around(make, to, before, make.sizes(x), make.ones(x), value)
         return
     for d in range(x.rank):
         # Axes before this one are extended already, those behind it are not.

@@ -25,7 +25,7 @@ __all__ = [
     "View",
     "Views",
     "Word",
-    "around",
+    "fill_around",
     "front",
     "holds",
     "int64",
@@ -67,7 +67,7 @@ MAX_COLUMNS = 8
 
 
 @rule
-def around(make: Maker, to: View, first: Numbers, count: Numbers, step: Numbers, value: Item | None) -> None:
+def fill_around(make: Maker, to: View, first: Numbers, count: Numbers, step: Numbers, value: Item | None) -> None:
     """Fill what a window of a place leaves out, each element once: for each axis, its gaps, before it, and after it."""
     for d in range(to.rank):
         start: int64 = first.at[d]

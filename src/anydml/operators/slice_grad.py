@@ -11,7 +11,7 @@ from anydml.moves.open_numbers import is_none
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, around, front, rule
+from anydml.operators.rule import DescError, Maker, Numbers, View, fill_around, front, rule
 from anydml.operators.slice1 import check_taken, checked_window, copy_start, first_copied, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 from anydml.symbols import are_at_least
@@ -21,7 +21,7 @@ from anydml.symbols import are_at_least
 def lay_rule(make: Maker, x: View, sizes: Numbers, first: Numbers, step: Numbers) -> None:
     """``result = 0; result[first + step · c] = x[c]``."""
     to: View = make.result(sizes)
-    around(make, to, first, make.sizes(x), step, None)
+    fill_around(make, to, first, make.sizes(x), step, None)
     make.copy(make.window(to, first, make.sizes(x), step), x)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from anydml.onnx.tensor_protos import numpy_type
-from anydml.proving.calls import Call
 from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
 from anydml.proving.layouts import PLAIN, laid_out, shared_axes
 from anydml.proving.movement_terms import Mover, filled
+from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.reassociation import SIGNS, in_order, scaled, times
 from anydml.proving.rows import ALONG_AXIS, along_axis, reduction
 from anydml.proving.shapes import computed
@@ -34,7 +34,7 @@ _TRUE = {"And": True, "Equal": True, "Or": False, "Xor": False}
 """Truth values that leave truth values as they are."""
 
 
-def arithmetic(mover: Mover, call: Call) -> Sequence[Term] | None:
+def arithmetic(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return the terms of a node that computes; None where nothing more is known of it."""
     if call.domain:
         return None
@@ -153,7 +153,7 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
     return None
 
 
-def _elementwise(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _elementwise(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     terms, operator = call.inputs, call.operator
     first = terms[1] if operator == "Where" and len(terms) > 1 else terms[0]
     dtype = None if first is None else first.dtype
@@ -171,7 +171,7 @@ def _elementwise(mover: Mover, call: Call) -> Sequence[Term] | None:
     return None if elementwise is None else [elementwise]
 
 
-def _quantize(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _quantize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return what is quantized or dequantized by one scale; None where there are several, or a type is not known."""
     others = [term for term in call.inputs[1:] if term is not None]
     is_whole = all(other.shape == () for other in others)
@@ -276,7 +276,7 @@ def computed_again(mover: Mover, term: Term, inputs: Sequence[Term | None], plac
     return None if axes is None else _add(mover, inputs_present, axes, sizes, kinds)
 
 
-def _gemm(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _gemm(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     first, second, bias = (call.term(k) for k in range(3))
     is_plain = call.get("alpha", 1.0) == call.get("beta", 1.0) == 1.0
     if first is None or second is None or first.shape is None or second.shape is None or not is_plain:

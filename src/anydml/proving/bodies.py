@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anydml.proving.calls import UNKNOWN, Call, Type
+from anydml.proving.operator_calls import UNKNOWN, OperatorCall, Type
 from anydml.proving.sizes import Sizes
 from anydml.proving.terms import Term
 
@@ -18,7 +18,7 @@ class Rounds:
         call: the node.
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: OperatorCall) -> None:
         self._call = call
         is_loop = call.operator == "Loop"
         input_count = len(call.proto.input)
@@ -61,7 +61,7 @@ _SCAN_WITHOUT_BATCH = 9
 """The first opset in which Scan has no batch axis."""
 
 
-def types_of(call: Call, results: Sequence[Results], shapes: Mapping[int, Sizes]) -> list[Type]:
+def types_of(call: OperatorCall, results: Sequence[Results], shapes: Mapping[int, Sizes]) -> list[Type]:
     """Return the types of the outputs of a node with bodies, as far as they are known.
 
     Args:

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from onnx import NodeProto, helper
 
-from anydml.proving.calls import Call, Type
 from anydml.proving.movement_terms import filled
+from anydml.proving.operator_calls import OperatorCall, Type
 from anydml.proving.sizes import Size, quotient
 
 WINDOWED = frozenset(("AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool"))
 """Operators of windows, whose results have the rank of their first input."""
 
 
-def sized(call: Call, types: list[Type]) -> list[Type]:
+def sized(call: OperatorCall, types: list[Type]) -> list[Type]:
     """Return the types of a node's results with the sizes that its windows leave, where they are known.
 
     Args:
@@ -32,7 +32,7 @@ def sized(call: Call, types: list[Type]) -> list[Type]:
     ]
 
 
-def padded(call: Call) -> Call:
+def padded(call: OperatorCall) -> OperatorCall:
     """Return a convolution or a pool with `pads` for an `auto_pad` that says the same; other nodes as they are."""
     mode = call.get("auto_pad", b"NOTSET")
     if call.domain or call.operator not in WINDOWED or mode == b"NOTSET" or any(call.get("pads", ())):
@@ -42,7 +42,7 @@ def padded(call: Call) -> Call:
     for name in ("auto_pad", "pads"):
         for attribute in [attribute for attribute in proto.attribute if attribute.name == name]:
             proto.attribute.remove(attribute)
-    plain = Call(proto, call.opsets, call.inputs)
+    plain = OperatorCall(proto, call.opsets, call.inputs)
     if mode == b"VALID":
         # With `ceil_mode`, sizes are rounded in another way where `pads` are given.
         return call if call.get("ceil_mode", 0) else plain
@@ -56,7 +56,7 @@ def padded(call: Call) -> Call:
     less, more = [count // 2 for count in known], [-(-count // 2) for count in known]
     pads = [*less, *more] if mode == b"SAME_UPPER" else [*more, *less]
     proto.attribute.append(helper.make_attribute("pads", pads))
-    return Call(proto, call.opsets, call.inputs)
+    return OperatorCall(proto, call.opsets, call.inputs)
 
 
 def _same(size: Size, reach: int, step: int) -> int | None:
@@ -70,7 +70,7 @@ def _same(size: Size, reach: int, step: int) -> int | None:
     return reach - 1 if step == 1 else None
 
 
-def spare(call: Call) -> Iterator[Size]:
+def spare(call: OperatorCall) -> Iterator[Size]:
     """Yield what is not below 0, since a convolution refuses images that are smaller than its kernel."""
     for size, reach, step, first, last in (
         (_windows(padded(call)) or ()) if (call.domain, call.operator) == ("", "Conv") else ()
@@ -79,7 +79,7 @@ def spare(call: Call) -> Iterator[Size]:
         yield quotient(size + first + last - reach, step)
 
 
-def unbiased(call: Call) -> Call:
+def unbiased(call: OperatorCall) -> OperatorCall:
     """Return a convolution without a bias of zeros; other nodes as they are."""
     bias = call.term(2)
     element = filled(bias) if bias is not None and call.operator in ("Conv", "ConvTranspose") else None
@@ -88,10 +88,10 @@ def unbiased(call: Call) -> Call:
     proto = NodeProto()
     proto.CopyFrom(call.proto)
     del proto.input[2:]
-    return Call(proto, call.opsets, call.inputs[:2])
+    return OperatorCall(proto, call.opsets, call.inputs[:2])
 
 
-def _sizes(call: Call) -> Sequence[Size] | None:
+def _sizes(call: OperatorCall) -> Sequence[Size] | None:
     windows = _windows(call)
     if windows is None:
         return None
@@ -106,7 +106,7 @@ def _sizes(call: Call) -> Sequence[Size] | None:
     return [quotient(size + first + last - reach, step) + 1 for size, reach, step, first, last in windows]
 
 
-def _windows(call: Call) -> list[tuple[Size, int, int, int, int]] | None:
+def _windows(call: OperatorCall) -> list[tuple[Size, int, int, int, int]] | None:
     """Return sizes of images, what a kernel reaches over, its steps, and what is padded at both ends, by axis."""
     image, weights = call.term(0), call.term(1)
     if image is None or image.shape is None or call.get("auto_pad", b"NOTSET") != b"NOTSET":

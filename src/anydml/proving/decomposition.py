@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anydml.proving.calls import Call
 from anydml.proving.fused import Apply
 from anydml.proving.movement_terms import Mover
+from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.reassociation import scaled
 from anydml.proving.terms import Term
 
 
-def decompose(apply: Apply, mover: Mover, call: Call) -> Sequence[Term] | None:
+def decompose(apply: Apply, mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return what a node computes, by simpler nodes; None where it is as simple as it can be.
 
     Args:
@@ -32,7 +32,7 @@ def decompose(apply: Apply, mover: Mover, call: Call) -> Sequence[Term] | None:
     return None
 
 
-def _convolution(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Term] | None:
+def _convolution(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Sequence[Term] | None:
     """Return a convolution without a bias, which is added, of what is not multiplied by a number."""
     weights, bias = call.term(1), call.term(2)
     if weights is None or not weights.is_constant or (bias is not None and not bias.is_constant):
@@ -52,7 +52,7 @@ def _convolution(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Te
     return [apply("Conv", rest, apply("Mul", weights, factor), **attributes)]
 
 
-def _normalise(apply: Apply, mover: Mover, call: Call, x: Term) -> Sequence[Term] | None:
+def _normalise(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Sequence[Term] | None:
     """Return x · scale / √(variance + epsilon) + (shift − mean · scale / √(variance + epsilon)), by channels."""
     arrays = [None if term is None or not term.is_constant else term.array for term in call.inputs[1:5]]
     constants = [array.astype(np.float64) for array in arrays if array is not None]

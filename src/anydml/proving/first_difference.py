@@ -10,9 +10,9 @@ import numpy as np
 from onnx import AttributeProto, helper
 
 from anydml.files.json_path import show
-from anydml.proving.calls import attributes_in
 from anydml.proving.fingerprint_arithmetic import Marks
 from anydml.proving.model_terms import Read
+from anydml.proving.operator_calls import attributes_in
 from anydml.proving.terms import Term, with_ancestors
 
 DEPTH = 3

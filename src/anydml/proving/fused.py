@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from onnx import ModelProto
 
-from anydml.proving.calls import Call
+from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.sizes import Size
 from anydml.proving.terms import Term, Terms
 
@@ -40,11 +40,11 @@ class Apply(Protocol):
         """Return it for inputs, which are None where they are left out."""
 
 
-Definition = Callable[[Apply, Terms, Call], Sequence[Term] | None]
+Definition = Callable[[Apply, Terms, OperatorCall], Sequence[Term] | None]
 """Returns the terms of a node's outputs; None where an attribute or a shape is not known."""
 
 
-def defined(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+def defined(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     """Return what a node computes by its operator's definition; None if that is not known."""
     definition = DEFINITIONS.get(call.operator) if call.domain == DOMAIN else None
     first = call.term(0)
@@ -58,12 +58,12 @@ def _number(terms: Terms, like: Term | None, number: float) -> Term:
     return terms.constant(np.array(number, like.dtype))
 
 
-def _get(call: Call, name: str, default: Any) -> Any:
+def _get(call: OperatorCall, name: str, default: Any) -> Any:
     value = call.get(name)
     return default if value is None else value
 
 
-def _matmul(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+def _matmul(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     """Return alpha·A·B, whose last two axes may be transposed; attributes for batches are not known."""
     factors = list[Term]()
     for k, flag in enumerate(("transA", "transB")):
@@ -78,7 +78,7 @@ def _matmul(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
     return [product if alpha == 1 else apply("Mul", product, _number(terms, factors[0], alpha))]
 
 
-def _gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+def _gelu(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     x = _bias(apply, call)
     if x is None:
         return None
@@ -86,7 +86,7 @@ def _gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
     return [_half(apply, terms, x, inner)]
 
 
-def _fast_gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+def _fast_gelu(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     x = _bias(apply, call)
     if x is None:
         return None
@@ -95,7 +95,7 @@ def _fast_gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
     return [_half(apply, terms, x, inner)]
 
 
-def _bias(apply: Apply, call: Call) -> Term | None:
+def _bias(apply: Apply, call: OperatorCall) -> Term | None:
     x, bias = call.term(0), call.term(1)
     assert x is not None, "it is given"
     if not _are_rows(x, bias):
@@ -113,13 +113,13 @@ def _half(apply: Apply, terms: Terms, x: Term, inner: Term) -> Term:
     return apply("Mul", apply("Mul", x, _number(terms, x, 0.5)), apply("Add", inner, _number(terms, x, 1.0)))
 
 
-def _quick_gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+def _quick_gelu(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     x = call.term(0)
     alpha = _number(terms, x, _get(call, "alpha", 1.702))
     return [apply("Mul", x, apply("Sigmoid", apply("Mul", x, alpha)))]
 
 
-def _skip_normalised(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+def _skip_normalised(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     """Return the normalised sum of both inputs and a bias; mean and deviation are None, and the sum is last."""
     x, skip, scale, shift, bias = (call.term(k) for k in range(5))
     assert x is not None, "it is given"
@@ -133,7 +133,7 @@ def _skip_normalised(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] |
     return [normalised, total, total, total][: max(1, len(call.proto.output))]
 
 
-def _simply_normalised(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+def _simply_normalised(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     """Return x · scale / √(mean of squares along the last axis + epsilon)."""
     x, scale = call.term(0), call.term(1)
     assert x is not None, "it is given"
@@ -156,7 +156,7 @@ _AXES_ARE_INPUTS = 18
 """First opset in which ReduceMean takes its axes as an input."""
 
 
-def _attention(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+def _attention(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     """Return what heads attend to, side by side, where nothing is masked, kept from before, rotated or added."""
     x, weights, bias = (call.term(k) for k in range(3))
     count = _get(call, "num_heads", 0)
@@ -206,7 +206,7 @@ _ACTIVATIONS: Mapping[str, Sequence[str]] = {
 """Operators behind FusedConv, with the names of its numbers for them."""
 
 
-def _conv(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+def _conv(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
     x, weight, bias, added = (call.term(k) for k in range(4))
     own_attributes = {"activation", "activation_params"}
     name = _get(call, "activation", b"").decode()

@@ -19,7 +19,6 @@ from anydml.onnx.tensor_protos import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import bodies, subgraphs
 from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of
-from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
 from anydml.proving.convolving import padded, sized, spare, unbiased
 from anydml.proving.decomposition import decompose
@@ -27,7 +26,8 @@ from anydml.proving.folding import MAX_CONSTANT_ELEMENTS, Evaluator
 from anydml.proving.fused import defined
 from anydml.proving.movement_terms import Form, Mover
 from anydml.proving.names import unnamed_size
-from anydml.proving.needs import by_need
+from anydml.proving.node_order import order_by_need
+from anydml.proving.operator_calls import UNKNOWN, OperatorCall, Type
 from anydml.proving.operator_terms import RULES
 from anydml.proving.orders import numbers
 from anydml.proving.reassociation import SIGNS
@@ -173,7 +173,7 @@ class Reader:
             dtype = numpy_type(sparse.values.data_type)
             values[sparse.values.name] = self.terms.make("sparse", (), content, dtype, tuple(sparse.dims))
         versions = tuple(sorted(opsets.items()))
-        nodes, live = (graph.node, 0) if level else by_need(graph)
+        nodes, live = (graph.node, 0) if level else order_by_need(graph)
         for place, node in enumerate(nodes):
             inputs = [values[name] if name else None for name in node.input]
             # Graphs that are rewritten step by step have most nodes in common.
@@ -181,7 +181,7 @@ class Reader:
             key = node.SerializeToString(deterministic=True), numbers, versions
             called = self._called.get(key)
             if called is None:
-                call, self._applied_within = Call(node, opsets, inputs), []
+                call, self._applied_within = OperatorCall(node, opsets, inputs), []
                 called = self._terms(call, values, read, level), self._applied_within
                 if self._is_function(call):
                     self._called[key] = called
@@ -201,11 +201,11 @@ class Reader:
                         if part is not None and part.kind not in ("constant", "input"):
                             read.nodes.setdefault(part.number, []).append((node.op_type, label))
 
-    def _is_function(self, call: Call) -> bool:
+    def _is_function(self, call: OperatorCall) -> bool:
         """Whether a node's results depend on its inputs alone."""
         return not (_draws(call) or any(subgraphs(call.proto)))
 
-    def _terms(self, call: Call, values: Mapping[str, Term | None], read: Read, level: int) -> Sequence[Term]:
+    def _terms(self, call: OperatorCall, values: Mapping[str, Term | None], read: Read, level: int) -> Sequence[Term]:
         if call.operator == "Constant" and not call.domain:
             return [self._constant(call)]
         graphs = [*subgraphs(call.proto)]
@@ -215,7 +215,7 @@ class Reader:
             return [self.terms.unique(call.kind, *kind) for kind in call.types()]
         return self._computed(call)
 
-    def _computed(self, call: Call) -> Sequence[Term]:
+    def _computed(self, call: OperatorCall) -> Sequence[Term]:
         """Return the terms of a node without subgraphs, which depend on its inputs alone."""
         call = padded(call)
         if not self.mover.has_signs and (plain := unbiased(call)) is not call:
@@ -253,11 +253,13 @@ class Reader:
     def _applied(self, opsets: Mapping[str, int], operator: str, *inputs: Term | None, **attributes: Any) -> Term:
         """Return the first result of an operator."""
         names = ["" if term is None else f"i{k}" for k, term in enumerate(inputs)]
-        result = self._computed(Call(helper.make_node(operator, names, ["o"], **attributes), opsets, inputs))[0]
+        result = self._computed(OperatorCall(helper.make_node(operator, names, ["o"], **attributes), opsets, inputs))[0]
         self._applied_within.append(result)
         return result
 
-    def _outputs(self, call: Call, inputs: Sequence[Term | None], detail: object, types: Sequence[Type]) -> list[Term]:
+    def _outputs(
+        self, call: OperatorCall, inputs: Sequence[Term | None], detail: object, types: Sequence[Type]
+    ) -> list[Term]:
         """Return the terms of a node of which nothing more is known."""
         is_variadic = call.schema is None or (
             bool(call.schema.outputs) and "Variadic" in str(call.schema.outputs[-1].option)
@@ -271,7 +273,7 @@ class Reader:
         ]  # fmt: skip
         return [first, *rest]
 
-    def _constant(self, call: Call) -> Term:
+    def _constant(self, call: OperatorCall) -> Term:
         for attribute in call.proto.attribute:
             if attribute.HasField("t"):
                 return self.evaluator.constant(np.asarray(to_array(attribute.t, Budget())))
@@ -282,7 +284,12 @@ class Reader:
         return self.terms.make("Constant", (), call.attributes())
 
     def _with_bodies(
-        self, call: Call, graphs: Sequence[GraphProto], values: Mapping[str, Term | None], read: Read, level: int
+        self,
+        call: OperatorCall,
+        graphs: Sequence[GraphProto],
+        values: Mapping[str, Term | None],
+        read: Read,
+        level: int,
     ) -> Sequence[Term]:
         """Return the terms of a node with subgraphs: of these, the results, as functions of their own inputs."""
         shapes = Rounds(call).shapes() if call.operator in ("Loop", "Scan") and not call.domain else {}
@@ -309,8 +316,8 @@ class Reader:
         )
 
     def _results(
-        self, call: Call, body: GraphProto, values: Mapping[str, Term | None], shapes: Mapping[int, Sizes], read: Read,
-        level: int,
+        self, call: OperatorCall, body: GraphProto, values: Mapping[str, Term | None], shapes: Mapping[int, Sizes],
+        read: Read, level: int,
     ) -> tuple[list[Term | None], dict[str, Term | None]]:  # fmt: skip
         """Return the results of a body, and all values in it by name, where its inputs have shapes, if known."""
         inner = dict(values)
@@ -324,7 +331,7 @@ class Reader:
         return [inner[output.name] for output in body.output], inner
 
 
-def _draws(call: Call) -> bool:
+def _draws(call: OperatorCall) -> bool:
     """Whether a node's results are drawn, or it may leave out elements at random."""
     if call.domain or call.operator in RANDOM:
         return not call.domain

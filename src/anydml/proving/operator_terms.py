@@ -8,27 +8,27 @@ import numpy as np
 
 from anydml.onnx.budget import Budget
 from anydml.onnx.tensor_protos import numpy_type, to_array
-from anydml.proving.calls import Call
 from anydml.proving.elementwise import permutation_of
 from anydml.proving.movement_terms import Mover
+from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, differ, divided, fit, lower_bound, product
 from anydml.proving.slice_split_gather import slice_rule, split_rule, take_rule
 from anydml.proving.terms import Term, elements_of, vector_of
 
-Rule = Callable[[Mover, Call], Sequence[Term] | None]
+Rule = Callable[[Mover, OperatorCall], Sequence[Term] | None]
 """Returns the terms of a node's outputs; None where nothing more is known of it than of any other."""
 
 
-def _identity(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _identity(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     return [term] if (term := call.term(0)) is not None else None
 
 
-def _cast(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _cast(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term = call.term(0)
     return [term] if term is not None and term.dtype == numpy_type(call.get("to")) else None
 
 
-def _dropout(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _dropout(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return the input, and a mask if there is one, unless the node may be for training."""
     term = call.term(0)
     is_inference = call.version >= 7 and (call.version < 12 or call.term(2) is None or call.numbers_of(2) is False)
@@ -38,7 +38,7 @@ def _dropout(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [term, mover.terms.make("mask", [term], call.version, np.dtype(bool), term.shape)] if has_mask else [term]
 
 
-def _shape(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _shape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term = call.term(0)
     if term is None or term.shape is None:
         return None
@@ -49,7 +49,7 @@ def _shape(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.terms.integers(elements, np.dtype(np.int64))]
 
 
-def _size(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _size(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term = call.term(0)
     if term is None or term.shape is None:
         return None
@@ -58,7 +58,7 @@ def _size(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.terms.integers(element, np.dtype(np.int64))]
 
 
-def _reshape(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _reshape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term, target = call.term(0), vector_of(call.term(1))
     if term is None or term.shape is None or target is None or call.version < 5:
         return None
@@ -105,7 +105,7 @@ def _quotient(sizes: Sizes, others: Sequence[Size]) -> Size | None:
     return quotient
 
 
-def _axes(call: Call, k: int, rank: int) -> list[int] | None:
+def _axes(call: OperatorCall, k: int, rank: int) -> list[int] | None:
     """Return the axes that an attribute or input k names, sorted; None if they are not known or there are none."""
     listed_axes = call.axes(k)
     axes = [axis_of(axis, rank) for axis in listed_axes or ()]
@@ -113,7 +113,7 @@ def _axes(call: Call, k: int, rank: int) -> list[int] | None:
     return None if listed_axes is None or len({*distinct}) < len(axes) else distinct
 
 
-def _squeeze(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _squeeze(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term = call.term(0)
     if term is None or term.shape is None:
         return None
@@ -125,7 +125,7 @@ def _squeeze(mover: Mover, call: Call) -> Sequence[Term] | None:
     return _reshaped(mover, term, [size for axis, size in enumerate(term.shape) if axis not in axes])
 
 
-def _unsqueeze(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _unsqueeze(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term = call.term(0)
     new_axes = call.axes(1)
     if term is None or term.shape is None or new_axes is None:
@@ -138,7 +138,7 @@ def _unsqueeze(mover: Mover, call: Call) -> Sequence[Term] | None:
     return _reshaped(mover, term, [1 if axis in axes else next(remaining) for axis in range(rank)])
 
 
-def _flatten(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _flatten(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term = call.term(0)
     if term is None or term.shape is None:
         return None
@@ -149,7 +149,7 @@ def _flatten(mover: Mover, call: Call) -> Sequence[Term] | None:
     return _reshaped(mover, term, [product(term.shape[:axis]), product(term.shape[axis:])])
 
 
-def _transpose(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _transpose(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term = call.term(0)
     if term is None or term.shape is None:
         return None
@@ -157,7 +157,7 @@ def _transpose(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.transpose(term, perm)] if sorted(perm) == [*range(len(term.shape))] else None
 
 
-def _einsum(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _einsum(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return what is transposed by an equation with one input; None where elements are added up, or some are taken."""
     term = call.term(0)
     perm = permutation_of(call.get("equation", b"").decode()) if len(call.inputs) == 1 else None
@@ -166,7 +166,7 @@ def _einsum(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.transpose(term, perm)]
 
 
-def _concat(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _concat(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     terms = [term for term in call.inputs if term is not None and term.shape]
     if len(terms) < len(call.inputs) or not terms or call.version < 4:
         return None
@@ -175,7 +175,7 @@ def _concat(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.concat(terms, axis)] if axis is not None and len(rests) == 1 else None
 
 
-def _expand(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _expand(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term, target = call.term(0), vector_of(call.term(1))
     if term is None or term.shape is None or target is None or not _are_sizes(target):
         return None
@@ -188,7 +188,7 @@ def _are_sizes(sizes: Sequence[Size]) -> bool:
     return all((low := lower_bound(size)) is not None and low >= 0 for size in sizes)
 
 
-def _constant_of_shape(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _constant_of_shape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     sizes, value = vector_of(call.term(0)), call.get("value")
     if sizes is None or not _are_sizes(sizes):
         return None
@@ -196,7 +196,7 @@ def _constant_of_shape(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.expand(mover.terms.constant(fill), tuple(sizes))]
 
 
-def _range(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _range(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     bounds = [elements_of(call.term(k)) for k in range(3)]
     first, end, step = (None if array is None or array.ndim else array.item() for array in bounds)
     if first is None or end is None or step != 1 or (low := lower_bound(end - first)) is None or low < 0:
@@ -207,7 +207,7 @@ def _range(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.terms.make("range", call.inputs, None, dtype, (end - first,))]
 
 
-def _pad(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _pad(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term, amounts = call.term(0), call.get("pads") if call.version < 11 else vector_of(call.term(1))
     fill = call.term(2)
     if term is None or term.shape is None or amounts is None or call.term(3) is not None:
@@ -233,7 +233,7 @@ def _pad(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [term]
 
 
-def _tile(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _tile(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term, repeats = call.term(0), vector_of(call.term(1))
     if term is None or term.shape is None or repeats is None or term.array is not None or call.version < 6:
         return None
@@ -243,7 +243,7 @@ def _tile(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.tile(term, times)]
 
 
-def _resize(mover: Mover, call: Call) -> Sequence[Term] | None:
+def _resize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return an image that is resized to its own size, where pixels are then at their places."""
     term, scales, sizes = call.term(0), call.numbers_of(2), vector_of(call.term(3))
     if term is None or term.shape is None or call.version < 11 or call.get("axes") is not None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anydml.proving.calls import Call
 from anydml.proving.layouts import PLAIN, laid_out, shared_axes
 from anydml.proving.movement_terms import Mover
+from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.sizes import axis_of
 from anydml.proving.terms import Term
 
@@ -27,7 +27,7 @@ SOFTMAX_OF_ONE_AXIS = 13
 """The first opset in which Softmax is along one axis."""
 
 
-def reduction(mover: Mover, call: Call) -> Sequence[Term] | None:
+def reduction(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return a reduction that keeps its axes, and a Reshape without these."""
     term = call.term(0)
     if term is None or term.shape is None or term.is_constant:
@@ -63,7 +63,7 @@ def reduction(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [layout.result(mover, reduced_term, reduced_axes, tuple(shape))]
 
 
-def along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
+def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return what is normalised or sought along an axis."""
     term = call.term(0)
     if term is None or not term.shape or term.is_constant or len([*filter(None, call.proto.output)]) != 1:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anydml.proving.calls import Call
 from anydml.proving.movement_terms import Mover
+from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.sizes import Size, axis_of, lower_bound
 from anydml.proving.terms import Term, vector_of
 from anydml.proving.windows import Window
 
 
-def slice_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
+def slice_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return the terms of a Slice; None where what it takes is not the same for all sizes."""
     term = call.term(0)
     if term is None or term.shape is None:
@@ -78,7 +78,7 @@ def _clamp(mover: Mover, place: Size, size: Size) -> Size | None:
     return place if room is not None and room >= 0 else None
 
 
-def split_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
+def split_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return the terms of a Split; None where what it takes is not the same for all sizes."""
     term = call.term(0)
     if term is None or not term.shape:
@@ -107,7 +107,7 @@ def split_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
     return parts
 
 
-def take_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
+def take_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return the terms of a Gather; None where what it takes is not the same for all sizes."""
     term, indices = call.term(0), call.term(1)
     if term is None or not term.shape or indices is None or indices.shape is None:

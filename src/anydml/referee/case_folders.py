@@ -20,7 +20,7 @@ from anydml.errors import ModelError
 from anydml.referee.cases import Case
 from anydml.referee.nodes import Value
 from anydml.referee.protos import fits_info, load_values, message_of, model_of, read_model
-from anydml.referee.takers import takers
+from anydml.referee.readings import engines_by_reading
 from anydml.text import count_noun
 
 MODEL, DATA, ABOUT, INDEX = "model.onnx", "test_data_set_0", "case.json", "cases.json"
@@ -176,8 +176,8 @@ def write_case(case: Case, folder: Path) -> int:
                 "words": alternative.words,
                 "instead_of": alternative.first,
                 "refuses": alternative.outputs is None,
-                "taken_by": takers(case.operator, alternative.question, alternative.words),
-                "instead_of_taken_by": takers(case.operator, alternative.question, alternative.first),
+                "taken_by": engines_by_reading(case.operator, alternative.question, alternative.words),
+                "instead_of_taken_by": engines_by_reading(case.operator, alternative.question, alternative.first),
             }
             for alternative in case.alternatives
         ],

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import ModelError
+from anydml.referee.case_selection import draw_missing, with_rules
 from anydml.referee.drawing import Draw
 from anydml.referee.features import features_of, reachable_features
 from anydml.referee.no_cases import reason_of
 from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, evaluate
 from anydml.referee.operator_rules import Operator, Quote
 from anydml.referee.operators import OPERATORS
-from anydml.referee.reaching import draw_missing, with_rules
 from anydml.referee.schema_texts import document, first_versions, has_sentence, versions
 
 TRIES = 200

@@ -15,7 +15,7 @@ import numpy as np
 
 from anydml.engines import ENGINES as DEVICES
 from anydml.errors import ModelError
-from anydml.referee.ours import Anydml
+from anydml.referee.anydml_engine import Anydml
 from anydml.referee.outside import Command, NotRunError, Written
 from anydml.referee.schema_texts import dtype_of, name_of
 

@@ -65,23 +65,23 @@ def _resize(node: Node) -> list[Result]:
     return resize_axes(node, axes_of(node))
 
 
-def by_length(axis: Axis) -> None:
+def set_scale_from_length(axis: Axis) -> None:
     """Set the scale to length_resized / length_original, as the text of `scale` says, in integers."""
     axis.scale = Fraction(axis.count, axis.length) if axis.count else axis.scale
     axis.target = axis.scale * axis.length
 
 
-def is_whole(axis: Axis) -> None:
+def read_length_as_integer(axis: Axis) -> None:
     """Read `length_resized` as an integer in every mode."""
     axis.corners = Fraction(axis.count)
 
 
-def is_fraction(axis: Axis) -> None:
+def read_length_as_fraction(axis: Axis) -> None:
     """Read `length_resized` as scale · length in every mode."""
     axis.resized = axis.target
 
 
-def find_inexact_scale(axis: Axis) -> None:
+def set_count_from_scale(axis: Axis) -> None:
     """Read the length of the result as floor(length · (end − start) · scale)."""
     axis.count = max(0, math.floor(axis.length * (axis.roi[1] - axis.roi[0]) * axis.scale))
 
@@ -104,12 +104,12 @@ def read_as(*changes: Callable[[Axis], None], kind: Callable[[Any], Any] = Fract
     return results
 
 
-def single(value: Any) -> Any:
+def as_float32(value: Any) -> Any:
     """A number as FLOAT."""
     return np.float32(float(value))
 
 
-def double(value: Any) -> Any:
+def as_float64(value: Any) -> Any:
     """A number as DOUBLE."""
     return np.float64(float(value))
 
@@ -124,9 +124,17 @@ def _is_rounded(node: Node) -> bool:
     return any(axis.target != axis.count for axis in axes_of(node).values())
 
 
-_KINDS: Mapping[str, Callable[[Any], Any]] = {"": Fraction, "rounded to FLOAT": single, "rounded to DOUBLE": double}
-_WIDTHS = {"": (), "length_resized is whole": (is_whole,), "length_resized is scale · length": (is_fraction,)}
-_SCALES = {"": (), "scale is length_resized / length_original": (by_length,)}
+_KINDS: Mapping[str, Callable[[Any], Any]] = {
+    "": Fraction,
+    "rounded to FLOAT": as_float32,
+    "rounded to DOUBLE": as_float64,
+}
+_WIDTHS = {
+    "": (),
+    "length_resized is whole": (read_length_as_integer,),
+    "length_resized is scale · length": (read_length_as_fraction,),
+}
+_SCALES = {"": (), "scale is length_resized / length_original": (set_scale_from_length,)}
 _TOGETHER = tuple(
     Reading("; ".join(chosen_words), read_as(*by_scale, *by_width, kind=kind))
     for (a, by_scale), (b, by_width), (c, kind) in itertools.product(_SCALES.items(), _WIDTHS.items(), _KINDS.items())
@@ -200,7 +208,7 @@ RESIZE = Operator(
             _is_rounded,
             (
                 Reading("the scale that is given", _resize),
-                Reading("the length of the result by that of the input", read_as(by_length)),
+                Reading("the length of the result by that of the input", read_as(set_scale_from_length)),
             ),
         ),
         Ambiguity(
@@ -208,8 +216,8 @@ RESIZE = Operator(
             _is_rounded,
             (
                 Reading("not in align_corners, as in ONNX's own test data, but where it is compared with 1", _resize),
-                Reading("always", read_as(is_whole)),
-                Reading("never", read_as(is_fraction)),
+                Reading("always", read_as(read_length_as_integer)),
+                Reading("never", read_as(read_length_as_fraction)),
             ),
         ),
         Ambiguity(
@@ -217,8 +225,8 @@ RESIZE = Operator(
             None,
             (
                 Reading("not at all", _resize),
-                Reading("to FLOAT after each operation", read_as(kind=single)),
-                Reading("to DOUBLE after each operation", read_as(kind=double)),
+                Reading("to FLOAT after each operation", read_as(kind=as_float32)),
+                Reading("to DOUBLE after each operation", read_as(kind=as_float64)),
             ),
         ),
         Ambiguity(
@@ -226,7 +234,7 @@ RESIZE = Operator(
             _is_cropped,
             (
                 Reading("floor(length · scale), as onnx's shape inference", _resize),
-                Reading("floor(length · (end − start) · scale), as the text", read_as(find_inexact_scale)),
+                Reading("floor(length · (end − start) · scale), as the text", read_as(set_count_from_scale)),
             ),
         ),
         Ambiguity(

@@ -14,7 +14,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from anydml.errors import ModelError
 from anydml.referee.case_folders import Stored
 from anydml.referee.cases import Case, engine_value, operator_named, same, valid_case
-from anydml.referee.entries import of_fewer_entries, shifted_axes
+from anydml.referee.fewer_axes import of_fewer_entries, shifted_axes
 from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, tensors_of, with_tensors
 from anydml.referee.schema_texts import schema
 from anydml.referee.verdicts import as_array

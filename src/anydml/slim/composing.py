@@ -17,7 +17,7 @@ from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, Tensor
 from anydml.onnx.lowering import ShapeContext
-from anydml.proving.calls import OPEN_ENDS
+from anydml.proving.operator_calls import OPEN_ENDS
 from anydml.slim.pieces import Digit, Window, sliced_axes
 
 MAX_PIECES = 256

@@ -11,9 +11,9 @@ import onnx.defs
 
 from anydml.onnx.graph_values import Array
 from anydml.onnx.tensor_protos import bits_of
-from anydml.proving.calls import Call
 from anydml.proving.elementwise import permutation_of
 from anydml.proving.folding import EXACT
+from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.terms import Term
 from anydml.slim.analysis import MOVEMENT
 from anydml.slim.graph import Graph, Op
@@ -77,7 +77,7 @@ class Folding:
         is_exact = op.kind in EXACT or (op.kind == "Pow" and self._is_exact_power(op))
         if op.kind in ("Shape", "Size") or (is_exact and all(name in self._exact for name in op.inputs if name)):
             self._exact.update(op.outputs)
-        call = Call(op.proto, {"": self._graph.opset}, [])
+        call = OperatorCall(op.proto, {"": self._graph.opset}, [])
         twins = self._nodes.setdefault((op.kind, call.attributes(), op.inputs, len(op.outputs)), op.outputs)
         is_needed = False
         for name, twin in zip(op.outputs, twins, strict=True):

@@ -28,7 +28,7 @@ from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, in_el
 from anydml.stores.formats.model_files import BIN_INDEX, INDEX
 from anydml.stores.formats.safetensors import DTYPES, MAX_HEADER, is_own_dtype, parse_json
 from anydml.stores.formats.store import Array, uncollected
-from anydml.stores.ordered_reading import ReadTensors, read_tensors
+from anydml.stores.ordered_tensors import ReadTensors, read_tensors
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.streaming import Streamed, memory_of, parts_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from anydml.higher import HIGHER
+from anydml.hooks import HOOKS
 from anydml.progress import waiting
 from anydml.stores.planning.planned import Planned
 
@@ -88,7 +88,7 @@ class Plan(Planned):
             self.was_there = False
 
     def _repr_html_(self) -> str | None:
-        return HIGHER["explain"](self)._repr_html_()  # type: ignore[no-any-return]
+        return HOOKS["explain"](self)._repr_html_()  # type: ignore[no-any-return]
 
     def verify(self, progress: bool | Callable[[int], None] = False) -> str | None:
         """After `run`, read inputs and outputs again and compare them, bit for bit.

@@ -22,7 +22,7 @@ from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.block_types import elements_of, in_elements, is_of_blocks, name_of
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
-from anydml.stores.ordered_reading import ReadTensors, read_tensors
+from anydml.stores.ordered_tensors import ReadTensors, read_tensors
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.streaming import Part, Streamed, ahead, memory_of, parts_of
 from anydml.stores.verifying_arrays import compare_arrays, is_of_arrays

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from anydml.tracing.call import Call
+from anydml.tracing.call_arguments import CallArguments
 from anydml.tracing.counts import Selecting, difference, selecting
 from anydml.tracing.traced_program import TracedProgram
 
@@ -26,7 +26,7 @@ class CachedTraces:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._traces
 
-    def passed(self, key: Hashable, call: Call) -> tuple[TracedProgram, Sequence[int]] | None:
+    def passed(self, key: Hashable, call: CallArguments) -> tuple[TracedProgram, Sequence[int]] | None:
         """Return the first trace whose guards a call passes, and the call's registers; None if there is none."""
         for trace in self._traces.get(key, []):
             registers = None if trace.remembered.change() else trace.registers(call.numbers)
@@ -58,19 +58,21 @@ class Latest:
         self._selecting: Selecting = [], []
         self._numbers: Sequence[int] = ()
 
-    def difference(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Call) -> str:
+    def difference(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: CallArguments) -> str:
         """Return what distinguishes a call from those of the latest trace."""
         if self._trace is None:
             return "nothing was traced"
         differing = difference(self._function, self._selecting, selecting(arguments, keywords))
         return differing or self._trace.refusal(call.numbers) or "its trace was dropped for others"
 
-    def note_reason(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Call) -> None:
+    def note_reason(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: CallArguments) -> None:
         """Note why a call is traced, unless it is the first."""
         if self._trace is not None:
             self.reasons = [*self.reasons, self.difference(arguments, keywords, call)][-MAX_REASONS:]
 
-    def note(self, trace: TracedProgram, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Call) -> None:
+    def note(
+        self, trace: TracedProgram, arguments: tuple[Any, ...], keywords: dict[str, Any], call: CallArguments
+    ) -> None:
         """Note the trace of a call."""
         self._trace, self._selecting, self._numbers = trace, selecting(arguments, keywords), (*call.numbers,)
 

@@ -149,7 +149,7 @@ def from_zero(indices: Any) -> Any:
         if name not in ("int32", "int64") or not by.element.isnative:
             return by
         # Read as unsigned, negative numbers exceed any size.
-        by.trace.are_unsigned(by.value, 8 * by.itemsize)
+        by.trace.note_unsigned(by.value, 8 * by.itemsize)
         return by.trace.new_array(by.value, np.dtype(f"u{name}"))
     if by.size and int(by.min()) < 0:
         raise broken(f"index {int(by.min())} is out of range", FuseIndexError)

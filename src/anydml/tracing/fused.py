@@ -19,20 +19,20 @@ from anydml.arrays.quick import BRIDGES, is_native
 from anydml.engines.program_cache import ProgramCache
 from anydml.errors import FuseError
 from anydml.functions.traced import lazy_functions
-from anydml.higher import HIGHER
+from anydml.hooks import HOOKS
 from anydml.moves import Program
 from anydml.tracing.as_numbers import Place, has_others, with_numbers
 from anydml.tracing.bridging import MISSED, bridged
 from anydml.tracing.cached_traces import CachedTraces, Latest
-from anydml.tracing.call import Call
-from anydml.tracing.calls import Calls
+from anydml.tracing.call_arguments import CallArguments
+from anydml.tracing.compiled_calls import Calls
 from anydml.tracing.counts import Counts
-from anydml.tracing.draws import libraries_that_draw
+from anydml.tracing.random_draws import libraries_that_draw
 from anydml.tracing.refusing import broken
 from anydml.tracing.results_in_arguments import Pairs
 from anydml.tracing.specialized import SpecializedProgram
 from anydml.tracing.surroundings import Surroundings
-from anydml.tracing.traced_call import traced_call
+from anydml.tracing.trace_call import trace_call
 from anydml.tracing.traced_program import TracedProgram
 from anydml.tracing.unfused import MISSED as UNTRACED
 from anydml.tracing.unfused import Unfused
@@ -128,11 +128,11 @@ class Fused(Calls, Generic[P, R]):
         self._lock = threading.RLock()
         _ALL.add(self)
 
-    def slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+    def call_in_python(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """Do a call that compiled code does not support: the first of its kind, and unusual ones."""
         if self._numbers and (converted := with_numbers(arguments, keywords, self._numbers)):
             arguments, keywords = converted
-            if (result := self.take(arguments, keywords, out)) is not None:
+            if (result := self.call_compiled(arguments, keywords, out)) is not None:
                 return result
         if BRIDGES and out is None:
             result = bridged(self, arguments, keywords)
@@ -142,7 +142,7 @@ class Fused(Calls, Generic[P, R]):
         if done is not UNTRACED:
             self._warn_of_unsteady()
             return done
-        call = Call(self._name)
+        call = CallArguments(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
             return self._function(*arguments, **keywords)
@@ -154,9 +154,9 @@ class Fused(Calls, Generic[P, R]):
             plan, registers, is_new = self._trace_for(key, call, arguments, keywords)
         except FuseError as error:
             self._note_number(arguments, keywords, error)
-            return self.slowly(arguments, keywords, out)
+            return self.call_in_python(arguments, keywords, out)
         self._warn_of_unsteady()
-        if is_new and (result := self.take(arguments, keywords, out)) is not None:
+        if is_new and (result := self.call_compiled(arguments, keywords, out)) is not None:
             return result
         fixed = self._specialize(plan, registers)
         if out is None:
@@ -187,7 +187,7 @@ class Fused(Calls, Generic[P, R]):
         """Draw the program of the call that was traced last; nothing before the first."""
         if (latest := self._latest.registers()) is None:
             return None
-        drawn = HIGHER["explain"](self._specialize(*latest).program, device="")
+        drawn = HOOKS["explain"](self._specialize(*latest).program, device="")
         return drawn._repr_html_()  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
@@ -251,16 +251,18 @@ class Fused(Calls, Generic[P, R]):
             FuseError: as for a call.
             BindingError: targets do not fit the results, `memory` is too small, or an output is an input.
         """
-        return HIGHER["plan"](self._function, self._name, inputs, outputs, memory, overwrite)
+        return HOOKS["plan"](self._function, self._name, inputs, outputs, memory, overwrite)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method: the instance becomes a hashed argument."""
         return self if instance is None else functools.partial(self, instance)
 
-    def _program_of(self, arguments: Any, keywords: dict[str, Any]) -> tuple[TracedProgram, Sequence[int], Call]:
+    def _program_of(
+        self, arguments: Any, keywords: dict[str, Any]
+    ) -> tuple[TracedProgram, Sequence[int], CallArguments]:
         if self._numbers:
             arguments, keywords = with_numbers(arguments, keywords, self._numbers) or (arguments, keywords)
-        call = Call(self._name)
+        call = CallArguments(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
             raise broken("a call on traced arrays is part of the enclosing program")
@@ -290,7 +292,7 @@ class Fused(Calls, Generic[P, R]):
         return self._specializations.find(key, lambda: plan.specialized(registers, strides, donations))
 
     def _trace_for(
-        self, key: Hashable, call: Call, arguments: Any, keywords: dict[str, Any]
+        self, key: Hashable, call: CallArguments, arguments: Any, keywords: dict[str, Any]
     ) -> tuple[TracedProgram, Sequence[int], bool]:
         """Return the traced program whose guards a call passes, the call's registers, and whether it is new."""
         with self._lock:
@@ -323,32 +325,32 @@ class Fused(Calls, Generic[P, R]):
             return plan, registers, self._unsteady is None
 
     def _plan(
-        self, arguments: Any, keywords: dict[str, Any], call: Call, is_clamped: bool
+        self, arguments: Any, keywords: dict[str, Any], call: CallArguments, is_clamped: bool
     ) -> tuple[TracedProgram, Surroundings]:
         """Trace a call, and return what the function can reach, too."""
         surroundings = Surroundings(self._function, (arguments, keywords))
         watched = self._unfused.executed.watched
         traced_arguments = self._function, self._name, arguments, keywords, call, surroundings
         try:
-            return traced_call(*traced_arguments, is_open=True, is_clamped=is_clamped, watched=watched), surroundings
+            return trace_call(*traced_arguments, is_open=True, is_clamped=is_clamped, watched=watched), surroundings
         except Exception:
             # Functions written in C accept only integers; and errors should show numbers.
             if surroundings.change():
                 raise
-            return traced_call(*traced_arguments, is_open=False, is_clamped=False, watched=watched), surroundings
+            return trace_call(*traced_arguments, is_open=False, is_clamped=False, watched=watched), surroundings
 
     def _keep_trace(
-        self, key: Hashable, plan: TracedProgram, call: Call, arguments: Any, keywords: dict[str, Any]
+        self, key: Hashable, plan: TracedProgram, call: CallArguments, arguments: Any, keywords: dict[str, Any]
     ) -> None:
         self._cached.add(key, plan)
         if call.adapters[0] is not None:
             # Compiled code reads PyTorch's tensors from the first such call on.
             is_native(call.adapters[0].array)
         if (done := plan.in_core(call.adapters)) is not None:
-            self.keep(arguments, keywords, done)
+            self.add_compiled(arguments, keywords, done)
 
     def _warn(self, arguments: Any, keywords: dict[str, Any]) -> None:
-        call = Call(self._name)
+        call = CallArguments(self._name)
         call.key(arguments, keywords)
         now = self._latest.difference(arguments, keywords, call)
         text = f"{self._name} runs as it stands, not fused, in calls that differ from those that were traced: now {now}"

@@ -28,9 +28,9 @@ class TracedNdarray(TracedArray):
     @property
     def anydml_functions(self) -> Any:
         """The functions of anydml on traced arrays."""
-        from anydml.tracing import own_calls
+        from anydml.tracing import anydml_functions
 
-        return own_calls
+        return anydml_functions
 
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.ndim:

@@ -15,13 +15,13 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from anydml.tracing import own_arrays
+from anydml.tracing.categories import is_of_a_library, package_of
 from anydml.tracing.clocks import watched
 from anydml.tracing.creating import CREATED, NAMES, creating
+from anydml.tracing.names_in_code import opcodes_of
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.reading import opcodes_of
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
-from anydml.tracing.sorts import is_of_a_library, package_of
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, TracedArray
 

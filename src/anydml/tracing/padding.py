@@ -145,19 +145,19 @@ def extend(x: TracedArray, axis: int, before: int, after: int, mode: str) -> Tra
     size = x.shape[axis]
     start, end = -before, size + after
     if mode == "edge" or size == 1:
-        around = [again(cut(x, axis, 0, 1), axis, 0, min(end, 0) - start)]
-        around.append(again(cut(x, axis, size - 1, 1), axis, 0, end - max(start, size)))
+        sides = [wrapped_slice(cut(x, axis, 0, 1), axis, 0, min(end, 0) - start)]
+        sides.append(wrapped_slice(cut(x, axis, size - 1, 1), axis, 0, end - max(start, size)))
     else:
         period = x
         count = {"symmetric": size, "reflect": size - 2, "wrap": 0}[mode]
         if count:
             period = join([x, cut(x, axis, count - (mode == "symmetric"), count, -1)], axis)
-        around = [again(period, axis, a, b - a) for a, b in ((start, min(end, 0)), (max(start, size), end))]
+        sides = [wrapped_slice(period, axis, a, b - a) for a, b in ((start, min(end, 0)), (max(start, size), end))]
     low, high = max(start, 0), min(end, size)
-    return join([around[0], cut(x, axis, low, high - low) if high > low else cut(x, axis, 0, 0), around[1]], axis)
+    return join([sides[0], cut(x, axis, low, high - low) if high > low else cut(x, axis, 0, 0), sides[1]], axis)
 
 
-def again(x: TracedArray, axis: int, start: int, count: int) -> TracedArray:
+def wrapped_slice(x: TracedArray, axis: int, start: int, count: int) -> TracedArray:
     """Return `count` elements of an axis from `start` on, with wrap-around; none if the count is negative."""
     if count <= 0:
         return cut(x, axis, 0, 0)

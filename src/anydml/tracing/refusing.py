@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from anydml.elsewhere import NAMES
 from anydml.errors import AnydmlError, FuseError, FuseIndexError
+from anydml.name_hints import EQUIVALENTS
 from anydml.text import MOVES_ONLY
 
 RULE = MOVES_ONLY
@@ -20,7 +20,7 @@ RULE = MOVES_ONLY
 OUTSIDE = "compute outside the fused function, on its arguments or its results"
 """What to do instead of an operation that computes."""
 
-CLAMPING = f'{NAMES["take"]} with out_of_range="clamp"'
+CLAMPING = f'{EQUIVALENTS["take"]} with out_of_range="clamp"'
 """The call that takes any traced indices, since none is out of range."""
 
 _INSIDE = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(np.__file__), contextlib.__file__)

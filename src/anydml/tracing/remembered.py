@@ -7,7 +7,7 @@ from functools import partial
 from operator import eq, is_
 from typing import Any, NamedTuple
 
-from anydml.tracing.sorts import sort_of
+from anydml.tracing.categories import category_of
 
 
 class Remembered:
@@ -119,4 +119,4 @@ def _is_same(one: Any, other: Any) -> bool:
     if kind is tuple:
         return len(one) == len(other) and all(map(_is_same, one, other))
     # repr distinguishes 0.0 from −0.0, and NaN equals itself.
-    return sort_of(kind) == "plain" and repr(one) == repr(other)
+    return category_of(kind) == "plain" and repr(one) == repr(other)

@@ -22,7 +22,7 @@ from anydml.tracing.constants import (
     untraced,
     whole_number,
 )
-from anydml.tracing.padding import again
+from anydml.tracing.padding import wrapped_slice
 from anydml.tracing.picking import index_array, pick
 from anydml.tracing.putting import Along, At, check_same, choose, put, put_at
 from anydml.tracing.refusing import broken, refused
@@ -221,4 +221,4 @@ def resize(x: TracedArray, new_shape: Any) -> TracedArray:
     sizes = sizes_of(new_shape)
     if not x.count or 0 in sizes:
         return fill(x, sizes)
-    return native(reshape(again(ravel(x), 0, 0, math.prod(sizes)), sizes))
+    return native(reshape(wrapped_slice(ravel(x), 0, 0, math.prod(sizes)), sizes))

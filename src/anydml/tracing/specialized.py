@@ -14,7 +14,7 @@ from anydml.arrays import ArrayAdapter, target_array
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines.protocol import CompiledCall
 from anydml.errors import BindingError
-from anydml.functions.calling import check_size
+from anydml.functions.call_plans import check_size
 from anydml.moves import Program
 from anydml.moves.wrapped_indices import as_signed
 from anydml.tracing.results import Known, Result, TracedFunction

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anydml.fields import with_items
-from anydml.tracing.sorts import is_of_a_library
+from anydml.tracing.categories import is_of_a_library
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, type)
 """Types that results may contain besides arrays."""

@@ -18,20 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing.clocks import differs_by_process, differs_by_time, watched
-from anydml.tracing.holders import MAX_ITEMS, Holders
-from anydml.tracing.reading import asked_for, makes_generators, modules_of, names_of, reads_by_text, unsteady_call
-from anydml.tracing.remembered import Remembered
-from anydml.tracing.sorts import (
+from anydml.tracing.attributes import MAX_ITEMS, Attributes
+from anydml.tracing.categories import (
     called_by_syntax,
+    category_of,
     classes_of,
     is_array_like,
     is_maker,
     is_of_a_library,
     package_of,
     parts_of,
-    sort_of,
 )
+from anydml.tracing.clocks import differs_by_process, differs_by_time, watched
+from anydml.tracing.names_in_code import asked_for, makes_generators, modules_of, names_of, reads_by_text, unsteady_call
+from anydml.tracing.remembered import Remembered
 from anydml.tracing.writing import is_only_written
 
 MAX_VISITED = 2000
@@ -75,7 +75,7 @@ class Surroundings:
         self._containers: dict[int, str] = {}
         self._again: set[str] = set()
         self._waiting: list[tuple[Any, str]] = []
-        self._holders = Holders(self.remembered, self._waiting)
+        self._attributes = Attributes(self.remembered, self._waiting)
         self._visit_function(function)
         self._visit_arguments(arguments)
         self._visit_all()
@@ -125,7 +125,7 @@ class Surroundings:
                 waiting += argument.values() if isinstance(argument, dict) else argument
                 if kind is not dict:
                     self._hold(argument, f"a {kind.__name__} among the arguments", classes_of(kind))
-            elif sort_of(kind) not in ("plain", "array", "tensor", "library") and not is_array_like(kind):
+            elif category_of(kind) not in ("plain", "array", "tensor", "library") and not is_array_like(kind):
                 self._waiting.append((argument, f"a {kind.__name__} among the arguments"))
 
     def doubt(self, what: str) -> None:
@@ -137,35 +137,35 @@ class Surroundings:
         while len(self.objects) < MAX_VISITED:
             while self._waiting and len(self.objects) < MAX_VISITED:
                 value, label = self._waiting.pop()
-                sort = sort_of(type(value))
+                category = category_of(type(value))
                 if id(value) in self.objects:
                     self._again.add(self._containers.get(id(value), ""))
-                elif sort != "plain":
+                elif category != "plain":
                     self.objects[id(value)] = value
-                    self._visit(value, label, sort)
-            if not self._holders.scan(self._names):
-                self._holders.note_absent(self._asked, self._names)
+                    self._visit(value, label, category)
+            if not self._attributes.scan(self._names):
+                self._attributes.note_absent(self._asked, self._names)
                 if reads_by_text(self._names):
                     # Any attribute of these, such as what makes a generator from chance.
                     modules = [name for name in ("random", "numpy.random") if id(sys.modules.get(name)) in self.objects]
                     self.unsteady = modules[0] if modules else self.unsteady
                 if not self._names.isdisjoint(("type", "__class__")):
                     # The class of a generator makes another one, from chance.
-                    makers = [value for value in self.objects.values() if sort_of(type(value)) == "generator"]
+                    makers = [value for value in self.objects.values() if category_of(type(value)) == "generator"]
                     self.unsteady = f"the class of a {type(makers[0]).__name__}" if makers else self.unsteady
                 torch = sys.modules.get("torch")
                 if torch is not None and id(torch) in self.objects and not self._names.isdisjoint(_OF_DEFAULT_DTYPE):
                     self._note(partial(_result, torch.get_default_dtype), "PyTorch's default dtype")
                 return
 
-    def _visit(self, value: Any, label: str, sort: str) -> None:
-        if sort == "unsteady" or differs_by_time(value) or is_maker(value, label):
+    def _visit(self, value: Any, label: str, category: str) -> None:
+        if category == "unsteady" or differs_by_time(value) or is_maker(value, label):
             self.unsteady = label
         elif differs_by_process(value):
             self._note(partial(_result, value), label)
         elif value is os.environ or value is os.getenv:
             self._visit_container(vars(os.environ)["_data"], "os.environ")
-        elif (visit := _VISITS.get(sort)) is not None:
+        elif (visit := _VISITS.get(category)) is not None:
             visit(self, value, label)
 
     def _visit_array(self, array: Any, label: str) -> None:
@@ -196,7 +196,7 @@ class Surroundings:
             self._search(function, is_opened=False)
 
     def _visit_module(self, module: Any, label: str) -> None:
-        self._holders.add(module, vars(module), (), label, is_noted=not is_of_a_library(module))
+        self._attributes.add(module, vars(module), (), label, is_noted=not is_of_a_library(module))
 
     def _visit_wrapper(self, wrapper: Any, label: str) -> None:
         if isinstance(wrapper, functools._lru_cache_wrapper) and makes_generators(wrapper.__wrapped__):
@@ -215,7 +215,7 @@ class Surroundings:
         """Note what users set as attributes of a function, or of what stands for one."""
         mapping = getattr(value, "__dict__", None)
         if mapping or (mapping is not None and not self._asked.isdisjoint(self._names)):
-            self._holders.add(value, mapping, (), label)
+            self._attributes.add(value, mapping, (), label)
 
     def _visit_object(self, value: Any, label: str) -> None:
         kind = type(value)
@@ -229,7 +229,7 @@ class Surroundings:
         self.objects[id(value)] = value
         is_class = isinstance(value, type)
         mapping = {} if is_class else getattr(value, "__dict__", {})
-        self._holders.add(value, mapping, classes, label)
+        self._attributes.add(value, mapping, classes, label)
         self._waiting += [(method, label) for kind in classes for method in called_by_syntax(kind, is_class)]
         # PyTorch's modules have attributes that are items of these.
         self._waiting += [(mapping[name], label) for name in ("_modules", "_buffers") if name in mapping]

@@ -88,8 +88,8 @@ class Trace:
         """Return the bytes of a one-element array, for fills."""
         return element.tobytes()
 
-    def are_unsigned(self, indices: Value, bits: int) -> None:
-        """Record operands of signed indices that are read as unsigned, so that errors can show the signed value."""
+    def note_unsigned(self, indices: Value, bits: int) -> None:
+        """Note which operands with signed indices are read as unsigned, so that errors can show the signed values."""
         for piece in indices.pieces:
             if isinstance(piece.source, Access):
                 self.unsigned[self.composer.operand(piece.source.operand).name] = bits

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from anydml.arrays.receive import adapter_of
-from anydml.functions.calling import check_size
+from anydml.functions.call_plans import check_size
 from anydml.moves.new_axes import in_parts
 from anydml.moves.open_numbers import are_same, is_one
 from anydml.moves.sizing import Numbers

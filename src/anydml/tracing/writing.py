@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from anydml.tracing.reading import reads_by_text
+from anydml.tracing.names_in_code import reads_by_text
 
 _ADDING = frozenset(("append", "appendleft", "add", "extend", "update", "insert"))
 """Methods of containers that add to them."""

@@ -9,7 +9,7 @@ from function_cases import DRAW, called
 import anydml as dml
 from anydml.engines.cuda.arrays import DeviceArrays
 from anydml.engines.cuda.available import is_interpreted
-from anydml.functions.calling import call
+from anydml.functions.call_plans import call
 
 CALLS = 3
 

@@ -9,7 +9,7 @@ from cuda_memory import ON_GPU, get, put
 
 import anydml as dml
 from anydml.engines.cuda import plan
-from anydml.functions.calling import PLANS
+from anydml.functions.call_plans import PLANS
 from anydml.memory.device_array import as_array
 
 # PyTorch has no elements of other sizes.

@@ -8,7 +8,7 @@ from cuda_memory import get, put
 import anydml as dml
 from anydml.engines.cuda import engine, launch
 from anydml.engines.cuda.arrays import DeviceArrays
-from anydml.functions.calling import PLANS
+from anydml.functions.call_plans import PLANS
 from anydml.memory.device_array import as_array
 from anydml.text import count_noun
 

@@ -82,7 +82,7 @@ def check_range(
         ModelError: an index is out of range.
         UnknownElementsError: nothing else checks the indices, which are only known at run time.
     """
-    if not (ctx.readable(indices) if is_checked else ctx.stored(indices)) or indices.array is None:
+    if not (ctx.fetch_optional(indices) if is_checked else ctx.fetch(indices)) or indices.array is None:
         return
     coordinates = indices.array if column is None else indices.array[..., column]
     for index in (int(coordinates.min()), int(coordinates.max())) if coordinates.size else ():

@@ -112,7 +112,7 @@ def arithmetic(node: Node, ctx: LoweringContext, *tensors: Tensor) -> Tensor:
     for tensor in tensors:
         _check_few(node, tensor, math.prod(shape))
     dtype = np.dtype(bool) if node.operator in _LOGIC else tensors[0].dtype
-    is_known = ctx.stored(*tensors)
+    is_known = ctx.fetch(*tensors)
     arrays: list[Any] = [tensor.array for tensor in tensors]
     if is_known and node.operator in ("Div", "Mod") and dtype.kind in "iu" and not np.all(arrays[1]):
         raise node.error("divides by 0", "B", "integers must not be divided by 0")

@@ -100,7 +100,7 @@ def tensor_scatter(
     if write_indices is not None and write_indices.shape != x.shape[:1]:
         message = f"write_indices have shape {list(write_indices.shape)}"
         raise node.error(message, "write_indices", "write_indices must have one index per sample")
-    ctx.stored(update)
+    ctx.fetch(update)
     first = np.zeros(x.shape[:1], np.int64) if write_indices is None else ctx.elements(write_indices)
     if first is None or 0 in update.shape or not ctx.runs:
         return ctx.result(node, ctx.array(x))
@@ -126,7 +126,7 @@ def one_hot(node: Node, ctx: LoweringContext, indices: Tensor, depth: Tensor, va
         raise node.error(f"depth is {size}", "depth", "depth must be 0 or more")
     axis = node.axis(len(indices.shape) + 1)
     shape = (*indices.shape[:axis], size, *indices.shape[axis:])
-    ctx.stored(indices, values)
+    ctx.fetch(indices, values)
     ctx.arrays()
     elements = indices.array
     if values.array is None or elements is None:

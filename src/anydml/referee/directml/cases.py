@@ -19,6 +19,7 @@ from anydml.feature_level import FeatureLevel
 from anydml.operators import FillValueSequenceOperatorDesc, JoinOperatorDesc, OperatorDesc
 from anydml.operators.enums import NamedEnum, Size2D
 from anydml.operators.problem import camel
+from anydml.referee.case_selection import draw_missing
 from anydml.referee.directml.breaking import broken
 from anydml.referee.directml.contents import fill, is_decided
 from anydml.referee.directml.features import EDGES, features_of, levels_of, of_indices, reachable_features
@@ -26,7 +27,6 @@ from anydml.referee.directml.page_sentences import SENTENCES, document, question
 from anydml.referee.directml.random_descs import DRAWS
 from anydml.referee.directml.random_tensors import collides
 from anydml.referee.outside import WRITTEN
-from anydml.referee.reaching import draw_missing
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 TRIES = 400

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import ModelError
+from anydml.referee.case_selection import draw_missing, with_rules
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, evaluate
 from anydml.referee.operators import OPERATORS, results_of
-from anydml.referee.reaching import draw_missing, with_rules
 from anydml.referee.webnn.features import features_of, reachable_features
 from anydml.referee.webnn.operators import TYPES, WEBNN, Call
 from anydml.referee.webnn.steps import RULES

@@ -1,4 +1,4 @@
-"""Calls of functions on arrays, on every engine: a plan is looked up by the arrays' layouts, or made, and then run.
+"""Plans of calls of functions on arrays: looked up by the arrays' layouts, or made, and then run on an engine.
 
 Decisions and errors that depend on shapes, strides, dtypes and numbers alone are part of making the plan. Each call
 allocates the results, or checks the addresses of `out`, and moves the elements.

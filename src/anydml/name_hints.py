@@ -9,7 +9,7 @@ from anydml.text import did_you_mean
 _VIEWS = "it moves nothing; call your array library's, or dml.fuse a function that does"
 _COMPUTES = "it computes, and anydml moves elements only"
 
-_HERE = {
+_OTHER_NAMES = {
     "dml.join(arrays, axis)": "concatenate concat cat append",
     "dml.join(arrays, axis=0)": "vstack row_stack",
     "dml.join(arrays, axis=1)": "hstack",
@@ -57,13 +57,13 @@ _HERE = {
     ),
 }
 
-NAMES = {name: answer for answer, names in _HERE.items() for name in names.split()}
+EQUIVALENTS = {name: answer for answer, names in _OTHER_NAMES.items() for name in names.split()}
 """anydml's equivalent, by the other library's name."""
 
 
 def missing_attribute_message(module: str, name: str, candidates: Iterable[str]) -> str:
     """Return the message for a missing attribute of a module, with anydml's equivalent or a similar name."""
     message = f"module {module!r} has no attribute {name!r}"
-    if answer := NAMES.get(name):
+    if answer := EQUIVALENTS.get(name):
         return f"{message}: {answer}" if answer in (_VIEWS, _COMPUTES) else f"{message}: it is {answer} here"
     return message if name.startswith("_") else f"{message}{did_you_mean(name, candidates)}"

@@ -1,4 +1,4 @@
-"""anydml's functions on traced arrays: those on arrays, without `out`."""
+"""anydml's functions on traced arrays; `out` must be None."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from anydml.functions import arguments as own_arguments
-from anydml.functions.calling import check_size
+from anydml.functions.call_plans import check_size
 from anydml.infer import axis_of
 from anydml.moves.accesses import strided
 from anydml.moves.compose import SCRATCH

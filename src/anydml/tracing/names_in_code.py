@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from anydml.tracing.sorts import MAKERS
+from anydml.tracing.categories import MAKERS
 
 _BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__", "__getattribute__",
             "__getattr__", "getattr_static"}  # fmt: skip

@@ -7,10 +7,11 @@ from onnx import GraphProto, NodeProto
 from anydml.onnx.walk import bodies, subgraphs
 
 
-def by_need(graph: GraphProto) -> tuple[list[NodeProto], int]:
-    """Return nodes in the order in which the outputs need them, and how many do; the others follow.
+def order_by_need(graph: GraphProto) -> tuple[list[NodeProto], int]:
+    """Return the nodes in the order in which the outputs need them, and the number of those that are needed.
 
-    What a node reads first is made first: so what is known of an image is known when sizes of it are computed.
+    The others follow. The maker of a node's first input comes before the makers of its other inputs: an image is then
+    known before sizes are computed from it.
     """
     makers = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
     order, visited = dict[int, None](), set[int]()

@@ -1,4 +1,4 @@
-"""Traces a call of a fused function, with traced arrays and open sizes in place of its arrays and integers."""
+"""Tracing of a call of a fused function, with traced arrays and open sizes in place of its arrays and integers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from anydml.arrays.receive import adapter_of, check_place
 from anydml.engines import array_engine
 from anydml.moves.compose import INPUT
 from anydml.tracing.as_numbers import number_of
-from anydml.tracing.call import MAX_OPEN, Call, strides_of
-from anydml.tracing.draws import none_drawn
+from anydml.tracing.call_arguments import MAX_OPEN, CallArguments, strides_of
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import Opening, attempting
+from anydml.tracing.random_draws import none_drawn
 from anydml.tracing.refusing import without_arrays
 from anydml.tracing.results import TracedFunction, results_of
 from anydml.tracing.short_integers import as_kind, kind_of
@@ -30,13 +30,13 @@ from anydml.tracing.traced_program import Path, TracedProgram
 
 
 @attempting(is_kept=True)
-def traced_call(
+def trace_call(
     opening: Opening,
     function: Callable[..., Any],
     name: str,
     arguments: tuple[Any, ...],
     keywords: dict[str, Any],
-    call: Call,
+    call: CallArguments,
     surroundings: Surroundings,
     is_open: bool,
     is_clamped: bool,

@@ -29,7 +29,7 @@ _STATIC = frozenset((bool, float, complex, str, bytes, type(None), slice))
 """Types of arguments that are part of a call's key unchanged."""
 
 
-class Call:
+class CallArguments:
     """The arrays of a call, in order.
 
     Attributes:

@@ -14,23 +14,23 @@ class PythonCalls:
     hits = 0
     """Number of calls that a cached trace has served."""
 
-    slowly: Callable[..., Any]
+    call_in_python: Callable[..., Any]
     """Does a call in Python; defined by the subclass."""
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Call the function."""
-        return self.slowly(arguments, keywords, out)
+        return self.call_in_python(arguments, keywords, out)
 
     def form(self, arguments: tuple[Any, ...], keywords: dict[str, Any], naming: int) -> bytes | None:
-        """Return what the arguments have in common with those of similar calls, which only compiled code does."""
+        """Return the form of the arguments, which similar calls share; None, because only compiled code has forms."""
 
     def form_without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any], naming: int) -> bytes | None:
-        """Return the same if no trace is expected to help."""
+        """Return the form if a trace is not expected to pay off; None, as in `form`."""
 
-    def take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """Do a call by compiled code; return None if there is none for it."""
+    def call_compiled(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        """Do a call in compiled code; return None if no compiled code fits it."""
 
-    def keep(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Any) -> None:
+    def add_compiled(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Any) -> None:
         """Register compiled code for calls like this one."""
 
 

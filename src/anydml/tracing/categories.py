@@ -1,4 +1,4 @@
-"""The sorts of objects that functions reach: what can be read of them, and what cannot be known."""
+"""Categories of the objects that functions reach, which say what can be read of an object."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _LIBRARIES = {"anydml", "numpy", "torch", "jax", "jaxlib", "einops", "dask", "cu
 """Packages whose functions and classes are not searched."""
 
 MAKERS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
-"""Names of what makes a generator of random numbers, from chance of the system if it is called without a seed."""
+"""Names of functions and classes that make generators of random numbers, seeded by the system if no seed is passed."""
 
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.dtype, np.generic)
 
 
 def is_maker(value: Any, name: str) -> bool:
-    """Whether an object makes generators of random numbers, under a name that code does not show.
+    """Whether an object makes generators of random numbers, but has another name in the code.
 
     Args:
         value: the object.
-        name: what code calls it.
+        name: its name in the code.
     """
     if name.rpartition(".")[2] in MAKERS:
         return False
@@ -43,13 +43,13 @@ def is_maker(value: Any, name: str) -> bool:
     return numpys is not None and value is numpys.default_rng
 
 
-def sort_of(kind: type) -> str:
-    """Return of which sort objects of a type are: what can be read of them."""
-    return _sort_of(kind)
+def category_of(kind: type) -> str:
+    """Return the category of the objects of a type."""
+    return _category_of(kind)
 
 
 @lru_cache(maxsize=4096)
-def _sort_of(kind: Any) -> str:
+def _category_of(kind: Any) -> str:
     if issubclass(kind, _PLAIN):
         # Objects of users' classes have attributes.
         return "plain" if kind in _PLAIN or is_of_a_library(kind) else "object"
@@ -73,10 +73,10 @@ def _sort_of(kind: Any) -> str:
     unsteady = _UNSTEADY if queues is None else (*_UNSTEADY, queues.Queue, queues.SimpleQueue)
     if issubclass(kind, unsteady) or (hasattr(kind, "__next__") and not issubclass(kind, io.IOBase)):
         return "unsteady"
-    return "file" if issubclass(kind, io.IOBase) else _sort_of_a_librarys(kind)
+    return "file" if issubclass(kind, io.IOBase) else _category_in_library(kind)
 
 
-def _sort_of_a_librarys(kind: type) -> str:
+def _category_in_library(kind: type) -> str:
     torch = sys.modules.get("torch")
     if torch is not None and issubclass(kind, torch.Tensor):
         return "tensor"
@@ -90,7 +90,7 @@ def _sort_of_a_librarys(kind: type) -> str:
 
 
 def _is_opaque(kind: type) -> bool:
-    """Whether objects of a class may hold what cannot be compared: its methods are not Python's, or are not read."""
+    """Whether objects of a class may have state that cannot be compared, since its methods are compiled or not read."""
     package = package_of(kind)
     if kind is object or package in _STEADY:
         return False
@@ -105,11 +105,11 @@ _OF_ALL = {"__dict__", "__weakref__"}
 _STEADY = {"_abc", "_thread", "abc", "argparse", "builtins", "collections", "contextlib", "dataclasses", "datetime",
            "decimal", "enum", "fractions", "functools", "inspect", "ipaddress", "logging", "numbers", "operator", "os",
            "pathlib", "re", "string", "struct", "_struct", "types", "typing", "uuid", "zoneinfo"}  # fmt: skip
-"""Modules of the standard library whose objects do not change, or have attributes that tell."""
+"""Modules of the standard library whose objects are immutable, or show their state in attributes."""
 
 
 def is_array_like(kind: type) -> bool:
-    """Whether objects of a class offer elements to libraries of arrays."""
+    """Whether objects of a class can be converted to arrays without a copy."""
     return any(hasattr(kind, name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__"))
 
 
@@ -131,7 +131,7 @@ _PARTS = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fg
 
 
 def parts_of(wrapper: Any) -> list[Any]:
-    """Return what a wrapper, such as a method, is made of."""
+    """Return the objects that a wrapper, such as a method, refers to."""
     return [part for name in _PARTS if (part := getattr(wrapper, name, None)) is not None]
 
 
@@ -141,7 +141,12 @@ def classes_of(kind: type) -> list[type]:
 
 
 def called_by_syntax(kind: type, is_new: bool) -> list[Any]:
-    """Return the methods that calls, operators, `len` and so on use of objects of a class, or of new ones."""
+    """Return the methods that syntax calls on objects of a class, such as operators and `len`.
+
+    Args:
+        kind: the class.
+        is_new: whether objects are also created, which calls `__init__` and similar methods.
+    """
     others = _OF_TEXT if is_new else _OF_TEXT | _OF_NEW
     methods = [
         (name, method) for name, method in vars(kind).items() if type(method) in (types.FunctionType, staticmethod)
@@ -151,22 +156,22 @@ def called_by_syntax(kind: type, is_new: bool) -> list[Any]:
 
 _OF_NEW = {"__init__", "__new__", "__post_init__"}
 _OF_TEXT = {"__del__", "__repr__", "__str__", "__reduce__"}
-"""Methods of which results seldom depend."""
+"""Methods that results seldom depend on."""
 
 
 def is_of_a_library(value: Any) -> bool:
-    """Whether a function, class or module is of a library, whose code is not searched."""
+    """Whether a function, class or module belongs to a library whose code is not searched."""
     if isinstance(value, type) and value.__module__ == "builtins":
-        # Classes that code without a module defines have this module, too.
+        # Classes that are defined in code without a module have this module, too.
         return not value.__flags__ & _DEFINED_LATER
     return package_of(value) in _LIBRARIES
 
 
 _DEFINED_LATER = 1 << 9
-"""Flag of classes that are not part of the interpreter's memory (Py_TPFLAGS_HEAPTYPE)."""
+"""Flag of classes that are created at run time (Py_TPFLAGS_HEAPTYPE)."""
 
 
 def package_of(value: Any) -> str:
-    """Return the name of the package that has a function or class, or a module."""
+    """Return the name of the package that a function, class or module belongs to."""
     name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
     return str(name or "").partition(".")[0]

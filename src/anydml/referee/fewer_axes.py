@@ -1,4 +1,4 @@
-"""Nodes without one of their axes, and without its entries in lists: starts, pads, scales, repeats, perm, axes."""
+"""Smaller nodes: without an axis and its entries in lists such as starts, pads, scales and perm."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ OPEN_ENDS = (2**31 - 1, 2**63 - 1)
 """Ends of a Slice that ONNX Runtime takes for the first element, inclusive, if the step is negative."""
 
 
-class Call:
-    """A node and what it is given.
+class OperatorCall:
+    """A node and its inputs.
 
     Attributes:
         proto: the node.

@@ -1,12 +1,12 @@
-"""Reading of a call's arguments, for the checks of operators that are compiled: arrays as boxes, and integers.
+"""Conversion of a call's arguments for compiled checks: arrays to boxes, and integers.
 
-What is unusual raises REFUSED, and Python does the call, or says what is wrong with it.
+Unusual arguments raise REFUSED: Python then does the call, or raises the error.
 """
 
 import cython
 import numpy as np
 from cython.cimports.anydml.core.arrays import View, numpy_dtype, read_array, read_indices, read_mask, read_same_kind
-from cython.cimports.anydml.core.calls import Call
+from cython.cimports.anydml.core.pending_moves import Call
 from cython.cimports.anydml.core.sizing import overflows
 from cython.cimports.anydml.core.tensors import Library, library_of
 from cython.cimports.anydml.core.verbs import REFUSED, Box, numbers, room

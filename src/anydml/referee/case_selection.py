@@ -1,4 +1,4 @@
-"""Functions for all forms of cases: operators with rules to break, and draws that reach missing features."""
+"""Selection of cases of all forms: draws that reach missing features, and operators with rules to break."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from anydml.errors import ModelError
 T = TypeVar("T")
 
 FILLED = 0.2
-"""Share of an operator's cases that are kept for what the others have not reached."""
+"""Share of an operator's cases that are drawn for features that the others have not reached."""
 
 TRIES = 40
+"""Maximum number of draws for a missing feature."""
 
 
 def draw_missing(
     draw: Callable[[], T], features: Callable[[T], Iterable[str]], missing: set[str], number: int, count: int
 ) -> T:
-    """Draw one of some cases; of the last fifth of them, one that has a feature that is missing, if some tries find it.
+    """Draw a case; in the last `FILLED` of an operator's cases, one with a missing feature, if `TRIES` draws find one.
 
     Args:
         draw: draws a case.
         features: returns the features of a case.
-        missing: the features that were not reached; those of this case are removed.
-        number: its number.
+        missing: the features that no case has reached yet; those of this case are removed.
+        number: the number of this case, from 0.
         count: the number of the operator's cases.
     """
     tries = TRIES if number >= count * (1 - FILLED) and missing else 1

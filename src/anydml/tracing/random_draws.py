@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+from anydml.tracing.categories import category_of, package_of
 from anydml.tracing.clocks import INSTEAD
 from anydml.tracing.refusing import broken
-from anydml.tracing.sorts import package_of, sort_of
 from anydml.tracing.surroundings import Surroundings
 
 
@@ -64,7 +64,7 @@ def libraries_that_draw() -> list[str]:
 def _own(objects: Iterable[Any]) -> Iterator[_Source]:
     """Yield the generators among objects."""
     torch = sys.modules.get("torch")
-    for generator in [generator for generator in objects if sort_of(type(generator)) == "generator"]:
+    for generator in [generator for generator in objects if category_of(type(generator)) == "generator"]:
         if isinstance(generator, random.Random):
             if not isinstance(generator, random.SystemRandom):
                 yield _Source(_name(generator), generator.getstate)
