@@ -1,6 +1,8 @@
 """What functions reach by names that are texts, or that are not there yet, and by wrappers of containers."""
 
+import importlib
 import operator
+import sys
 import types
 from collections import ChainMap, UserDict, UserList
 
@@ -8,6 +10,12 @@ import numpy as np
 import pytest
 
 import anydml as dml
+
+INNER_AT, SHIFTED = operator.attrgetter("inner.at"), operator.methodcaller("do_a", np.arange(9))
+
+HELPER = types.ModuleType("anydml_tests_helper")
+HELPER.at, LATER = 1, {"later": 1}
+HELPER.__getattr__ = lambda name: LATER[name]
 
 
 class Meta(type):
@@ -43,6 +51,13 @@ READERS = {
     "a default": lambda s, x: x[getattr(s, "new_a", 1) :],
     "a question": lambda s, x: x[2:] if hasattr(s, "new_a") else x,
     "a path": lambda s, x: x[operator.attrgetter("inner.at")(s) :],
+    "a path that is given": lambda s, x: x[INNER_AT(s) :],
+    "a method that is given": lambda s, x: x[SHIFTED(s).size % 5 :],
+    "all attributes": lambda s, x: x[max(value for value in vars(s).values() if type(value) is int) :],
+    "all attributes as keywords": lambda s, x: x[dict(**s.__dict__)["start"] :],
+    "a module by its name": lambda s, x: x[importlib.import_module("anydml_tests_helper").at :],
+    "a loaded module": lambda s, x: x[sys.modules["anydml_tests_helper"].at :],
+    "a module's method": lambda s, x: x[HELPER.later :],
     "no identifier": lambda s, x: x[vars(s)["a b"] :],
     "a metaclass": lambda s, x: x[s.cls.at :],
     "a UserDict": lambda s, x: x[s.user["at"] :],
@@ -63,12 +78,15 @@ CHANGES = {
     "items": lambda s: s.items.insert(0, 3),
     "layers": lambda s: s.layers.update(at=3),
     "a lower layer": lambda s: s.layers.maps[1].update(at=3),
+    "a helper": lambda s: setattr(HELPER, "at", HELPER.at % 5 + 1),
+    "what a helper returns": lambda s: LATER.update(later=LATER["later"] % 5 + 1),
     "shown": lambda s: s.shown.update(at=3),
 }
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_changes_of_what_is_read_are_noticed(reader):
+def test_changes_of_what_is_read_are_noticed(reader, monkeypatch):
+    monkeypatch.setitem(sys.modules, HELPER.__name__, HELPER)
     read, x = READERS[reader], np.arange(9)
     for name, change in CHANGES.items():
         settings = Settings()

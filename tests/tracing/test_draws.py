@@ -117,10 +117,10 @@ except dml.FuseError as error:
 
 
 HIDDEN = {
-    "bits": lambda x: sys.modules["ran" + "dom"].getrandbits(1),
-    "a cached gauss": lambda x: sys.modules["ran" + "dom"].gauss(0, 9),
-    "no bits": lambda x: sys.modules["ran" + "dom"].choice([1]),
-    "a cached gauss of NumPy": lambda x: sys.modules["numpy.ran" + "dom"].randn(),
+    "bits": lambda x: sys.modules["".join(("ran", "dom"))].getrandbits(1),
+    "a cached gauss": lambda x: sys.modules["".join(("ran", "dom"))].gauss(0, 9),
+    "no bits": lambda x: sys.modules["".join(("ran", "dom"))].choice([1]),
+    "a cached gauss of NumPy": lambda x: sys.modules["".join(("numpy.ran", "dom"))].randn(),
 }
 
 
@@ -250,7 +250,7 @@ UNNAMED = {
     "a sum": lambda x: x[LOADED + 1 :],
     "a class that is derived from": derived,
     "an interface": lambda x: x[int(np.asarray(SHOWN)[0]) :],
-    "a module by its text": lambda x: x[sys.modules["ran" + "dom"].randrange(6) :],
+    "a module by its text": lambda x: x[sys.modules["".join(("ran", "dom"))].randrange(6) :],
 }
 
 

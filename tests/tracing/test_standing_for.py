@@ -228,6 +228,27 @@ def test_arrays_of_classes_that_index_otherwise_are_refused():
             dml.fuse(lambda x: x[0:2])(x)
 
 
+class FromTheEnd(list):
+    """A list whose items are counted from its end."""
+
+    def __getitem__(self, index):
+        return list.__getitem__(self, -1 - index)
+
+
+class Odd(tuple):
+    """A tuple of every second item."""
+
+    def __iter__(self):
+        return iter([*super().__iter__()][::2])
+
+
+@pytest.mark.parametrize("kind", [FromTheEnd, Odd])
+def test_sequences_that_have_items_otherwise_are_refused(kind):
+    base = kind.__base__.__name__
+    with pytest.raises(dml.FuseError, match=rf"methods of its own: pass {base}\(…\) of it"):
+        dml.fuse(lambda xs: xs[0])(kind([np.arange(2), np.arange(3)]))
+
+
 def test_arrays_of_classes_that_index_as_numpys_are_not_refused(tmp_path):
     records = np.rec.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")])
     mapped = np.memmap(tmp_path / "x", "i4", "w+", shape=(2,))

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import dataclasses
 import datetime
 import enum
 import gc
@@ -409,6 +410,11 @@ def test_numbers_that_differ_share_a_trace():
     assert fused.counts.traces <= 3
 
 
+@dataclasses.dataclass(frozen=True)
+class Chance:
+    value: float
+
+
 class Way(enum.Enum):
     UP = 1
     LEFT = 2
@@ -427,6 +433,7 @@ CHOICES = {
     "slices": lambda rng: slice(int(rng.integers(3)), None),
     "ranges": lambda rng: range(int(rng.integers(3)), 4),
     "objects": lambda rng: Referred(),
+    "objects that compare what they hold": lambda rng: Chance(rng.random()),
 }
 
 

@@ -243,9 +243,11 @@ def is_plain(kind):
         is_known_plain = kind in IMMUTABLE or issubclass(kind, enum.Enum) or kind.__module__ in IMMUTABLE_OF
         # Records are views of an array.
         is_known_plain = is_known_plain or (issubclass(kind, np.generic) and not issubclass(kind, np.void))
-        # As `anydml.tracing.structure.static_key` compares them.
+        # Methods and frozen sets are made anew, equal to those before.
         is_known_plain = is_known_plain or (
-            kind.__eq__ is object.__eq__ and not any(hasattr(kind, name) for name in ARRAYS_HAVE)
+            (kind.__eq__ is object.__eq__ or kind.__module__ != "builtins")
+            and kind.__hash__ is not None
+            and not any(hasattr(kind, name) for name in ARRAYS_HAVE)
         )
         PLAIN[kind] = is_known_plain
     return is_known_plain

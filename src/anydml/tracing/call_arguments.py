@@ -14,6 +14,7 @@ from anydml.arrays import ArrayAdapter, read_argument
 from anydml.arrays.receive import adapter_of
 from anydml.functions.traced import is_lazy
 from anydml.tensor import packed_strides
+from anydml.tracing.categories import classes_of
 from anydml.tracing.refusing import broken
 from anydml.tracing.short_integers import Short, kind_of
 from anydml.tracing.sizes import Size
@@ -24,6 +25,9 @@ Array = np.ndarray[Any, Any]
 
 MAX_OPEN = 4096
 """Maximum number of arrays with open sizes in a call: the compiled core supports no more, and guards would be many."""
+
+_READING = frozenset(("__getitem__", "__iter__", "__len__", "__contains__", "__reversed__"))
+"""Methods that give the items of a list or tuple."""
 
 _STATIC = frozenset((bool, float, complex, str, bytes, type(None), slice))
 """Types of arguments that are part of a call's key unchanged."""
@@ -69,6 +73,8 @@ class CallArguments:
         if kind in _STATIC:
             return static_key(item)
         if isinstance(item, (list, tuple)):
+            if kind not in (list, tuple):
+                self._check_reads_as_usual(kind)
             return kind, tuple([self._key(part) for part in item]), None
         if isinstance(item, dict):
             return kind, tuple([(static_key(name), self._key(part)) for name, part in item.items()]), None
@@ -76,6 +82,13 @@ class CallArguments:
             self.is_traced = True
             return None
         return self._array_key(item)
+
+    def _check_reads_as_usual(self, kind: type) -> None:
+        """Check that what a trace gets in place of a list or tuple of a class has the same items."""
+        is_otherwise = any(not _READING.isdisjoint(vars(base)) for base in classes_of(kind))
+        if is_otherwise and not hasattr(kind, "_fields"):
+            base = "list" if issubclass(kind, list) else "tuple"
+            raise broken(f"{self.name}: a {kind.__name__} has items by methods of its own: pass {base}(…) of it")
 
     def _array_key(self, item: Any) -> Hashable:
         if is_lazy(item):

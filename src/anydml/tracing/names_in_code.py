@@ -14,6 +14,9 @@ _BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals
             "__getattr__", "getattr_static"}  # fmt: skip
 """Names of what reads a variable or attribute whose name is a string."""
 
+_WHOLE = {"vars", "__dict__"}
+"""Names of what gives all attributes of an object."""
+
 ANY = "*"
 """Stands for all names among those of code that reads attributes whose names are not in it."""
 
@@ -44,6 +47,14 @@ def asked_for(code: types.CodeType) -> frozenset[str]:
 def reads_by_text(names: Iterable[str]) -> bool:
     """Whether code with some names may read variables or attributes whose names are strings."""
     return not _BY_TEXT.isdisjoint(names)
+
+
+def read_by(reader: Any) -> set[str]:
+    """Return the names of attributes that an `operator.attrgetter` or `operator.methodcaller` reads."""
+    maker, arguments = reader.__reduce__()[:2]
+    # What is called with keywords is made by a partial.
+    texts = [text for text in (*getattr(maker, "args", ()), *arguments) if isinstance(text, str)]
+    return {name for text in texts for name in text.split(".")}
 
 
 def makes_generators(function: Any) -> bool:
@@ -81,7 +92,7 @@ def _names_in(code: types.CodeType) -> _Read:
     names = {*code.co_names, *(name for read in inner for name in read[0])}
     if reads_by_text(code.co_names):
         names |= {part for text in _texts(code) for part in (text, *text.split("."))}
-        if _computes_names(code):
+        if not _WHOLE.isdisjoint(code.co_names) or _computes_names(code):
             names.add(ANY)
     # Every other byte is an instruction, or a cache's.
     used = frozenset(code.co_code[::2])
@@ -91,6 +102,8 @@ def _names_in(code: types.CodeType) -> _Read:
     imported = {name for read in inner for name in read[1]}
     if _IMPORTING in used:
         imported |= {step.argval for step in dis.get_instructions(code) if step.opcode == _IMPORTING}
+    if not _IMPORTING_BY_TEXT.isdisjoint(code.co_names):
+        imported.update(_texts(code))
     unsteady = next((read[2] for read in inner if read[2]), None)
     if not _SEEDED.isdisjoint(code.co_names):
         unsteady = next(_unseeded(code), unsteady)
@@ -129,6 +142,7 @@ def _is_run(step: dis.Instruction) -> bool:
 
 
 _IMPORTING, _MATCHING = dis.opmap["IMPORT_NAME"], dis.opmap["MATCH_CLASS"]
+_IMPORTING_BY_TEXT = {"import_module", "__import__", "modules"}
 
 
 def _computes_names(code: types.CodeType) -> bool:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import collections
 import functools
+import operator
 import os
 import sys
 import types
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,15 @@ from anydml.tracing.categories import (
     parts_of,
 )
 from anydml.tracing.clocks import differs_by_process, differs_by_time, watched
-from anydml.tracing.names_in_code import asked_for, makes_generators, modules_of, names_of, reads_by_text, unsteady_call
+from anydml.tracing.names_in_code import (
+    asked_for,
+    makes_generators,
+    modules_of,
+    names_of,
+    read_by,
+    reads_by_text,
+    unsteady_call,
+)
 from anydml.tracing.remembered import Remembered
 from anydml.tracing.writing import is_only_written
 
@@ -82,11 +90,11 @@ class Surroundings:
         if len(self._functions) > 1:
             # Notebooks that reload a module replace the code of its functions.
             names = [function.__name__ for function in self._functions]
-            self._note(partial(map, attrgetter("__code__"), self._functions), "the code of ", names)
+            self._note(partial(map, operator.attrgetter("__code__"), self._functions), "the code of ", names)
         with_defaults = [function for function in self._functions if function.__defaults__]
         if with_defaults:
             names = [function.__name__ for function in with_defaults]
-            self._note(partial(map, attrgetter("__defaults__"), with_defaults), "the defaults of ", names)
+            self._note(partial(map, operator.attrgetter("__defaults__"), with_defaults), "the defaults of ", names)
 
     def change(self) -> str | None:
         """Return the name of something that has changed, or may have; None if nothing has.
@@ -196,7 +204,10 @@ class Surroundings:
             self._search(function, is_opened=False)
 
     def _visit_module(self, module: Any, label: str) -> None:
-        self._attributes.add(module, vars(module), (), label, is_noted=not is_of_a_library(module))
+        is_noted = not is_of_a_library(module)
+        self._attributes.add(module, vars(module), (), label, is_noted)
+        if is_noted and "__getattr__" in vars(module):
+            self._waiting.append((vars(module)["__getattr__"], label))
 
     def _visit_wrapper(self, wrapper: Any, label: str) -> None:
         if isinstance(wrapper, functools._lru_cache_wrapper) and makes_generators(wrapper.__wrapped__):
@@ -222,7 +233,9 @@ class Surroundings:
         self._hold(
             value, label, [*classes_of(value), *classes_of(kind)] if isinstance(value, type) else classes_of(kind)
         )
-        if isinstance(value, (collections.UserDict, collections.UserList, collections.ChainMap)):
+        if isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            self._names |= read_by(value)
+        elif isinstance(value, (collections.UserDict, collections.UserList, collections.ChainMap)):
             self._waiting.append((value.maps if isinstance(value, collections.ChainMap) else value.data, label))
 
     def _hold(self, value: Any, label: str, classes: Sequence[type]) -> None:
