@@ -1,5 +1,8 @@
 """The functions of the whole family against NumPy: random shapes, dtypes, strides, `out`, fused, and as ONNX nodes."""
 
+import math
+
+import ml_dtypes
 import numpy as np
 import pytest
 from function_cases import DRAW, called, some
@@ -181,6 +184,8 @@ PAIRS = np.zeros(2, [("a", "f4"), ("b", [("v", "f4", 2), ("n", "i4")])])
         (lambda: dml.fill(X, np.timedelta64(3, "s")), "not an element of float64: pass a number"),
         (lambda: dml.fill(X, np.array(None)), "not an element of float64: pass a number"),
         (lambda: dml.fill(X, np.ma.masked), "value is masked, which is not an element of float64: pass a number"),
+        (lambda: dml.fill(X > 0, [1]), r"value is \[1\], which is not an element of bool: pass a number"),
+        (lambda: dml.fill(X > 0, object()), "which is not an element of bool: pass a number"),
         (lambda: dml.fill(X, bytearray(b"3")), "not an element of float64: pass a number"),
         (lambda: dml.fill(X, np.void(b"1234")), "not an element of float64: pass a number"),
         (lambda: dml.fill(X.astype("i1"), np.array(300)), "value is array.300., which is not an element of int8"),
@@ -263,3 +268,25 @@ def test_numbers_of_numpys_are_numbers(kind):
     assert np.array_equal(dml.roll(x, kind(1), (0, 1)), np.roll(x, 1, (0, 1)))
     assert np.array_equal(dml.flip(x, kind(1)), np.flip(x, 1))
     assert all(map(np.array_equal, dml.split(x, kind(2), kind(1)), np.split(x, 2, 1)))
+
+
+@pytest.mark.parametrize(
+    "name", ["int2", "int4", "uint4", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn"]
+)
+def test_numbers_that_an_extended_dtype_lacks_are_refused_not_wrapped_nor_made_nan(name):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    info = (ml_dtypes.iinfo if "int" in name else ml_dtypes.finfo)(dtype)
+    low, high = float(info.min), float(info.max)
+    x = np.zeros(2, dtype)
+    for value in (0, 1, -1, -2, 3, 7, 8, 15, 16, 20, -9, 300, 1e39, math.inf, math.nan):
+        if low <= value <= high:
+            assert abs(float(dml.fill(x, value)[0]) - value) <= abs(value) / 2
+        elif "int" in name:
+            with pytest.raises(dml.DescError, match=rf"fill: value is \S+, which is not an element of {name}: "):
+                dml.fill(x, value)
+        else:
+            try:
+                found = float(dml.fill(x, value)[0])
+            except dml.DescError:
+                continue
+            assert math.isfinite(found) == math.isfinite(value)

@@ -286,3 +286,41 @@ def test_coordinates_of_tensors_without_elements_in_strides_are_refused(tensor, 
     with pytest.raises(dml.BindingError, match="nonzero_coordinates: x is a PyTorch tensor") as caught:
         dml.nonzero_coordinates(tensor())
     assert what in str(caught.value)
+
+
+NAMES = (
+    *("bool", "int8", "uint8", "int32", "int64", "uint16", "uint64", "float16", "float32", "float64", "bfloat16"),
+    *("float8_e4m3fn", "float8_e5m2", "complex32", "complex64"),
+)
+
+
+class OwnTensor(torch.Tensor):
+    pass
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("name", NAMES)
+def test_coordinates_of_tensors_are_new_contiguous_and_the_same_for_every_dtype_and_layout(name):
+    numbers = torch.randint(-1, 2, (5, 6, 4), generator=torch.Generator().manual_seed(3)).abs().float()
+    numbers = numbers if name.startswith(("u", "b")) else numbers * torch.tensor([1.0, -1.0]).repeat(2)
+    x = numbers.to(getattr(torch, name))
+    for view, plain in (
+        (x, numbers),
+        (x.permute(2, 0, 1)[1:, ::2], numbers.permute(2, 0, 1)[1:, ::2]),
+        (x[:, :1].expand(5, 7, 4), numbers[:, :1].expand(5, 7, 4)),
+        (x[:0], numbers[:0]),
+        (x[0, 0, 0], numbers[0, 0, 0]),
+        (x.as_subclass(OwnTensor), numbers),
+    ):
+        found = dml.nonzero_coordinates(view)
+        assert type(found) is torch.Tensor
+        assert found.is_contiguous()
+        assert torch.equal(found, plain.nonzero())
+
+
+def test_coordinates_have_no_gradients_so_that_what_requires_them_is_searched():
+    x = torch.tensor([[0.0, 2.0], [3.0, 0.0]], requires_grad=True)
+    assert dml.nonzero_coordinates(x).tolist() == [[0, 1], [1, 0]]
+    seen = []
+    torch.func.grad(lambda y: (seen.append(dml.nonzero_coordinates(y)), y.sum())[1])(x.detach())
+    assert seen[0].tolist() == [[0, 1], [1, 0]]

@@ -45,12 +45,20 @@ cdef extern from *:
         PyArray_Descr *d = (PyArray_Descr *)descr;
         return d->kind == 'V' && d->type_num < NPY_USERDEF;
     }
+    static int anydml_is_extended(PyObject *descr) {
+        return PyTypeNum_ISUSERDEF(((PyArray_Descr *)descr)->type_num);
+    }
+    static PyObject *anydml_element(PyObject *descr, char *at) {
+        return PyArray_Scalar(at, (PyArray_Descr *)descr, NULL);
+    }
     static int anydml_pack(PyObject *descr, char *at, PyObject *value) {
         return PyArray_Pack((PyArray_Descr *)descr, at, value);
     }
     """
     bint has_heap_type "anydml_has_heap_type"(object x)
     bint is_opaque "anydml_is_opaque"(void *descr)
+    bint is_extended "anydml_is_extended"(void *descr)
+    object element_at "anydml_element"(void *descr, char *at)
     int pack "anydml_pack"(void *descr, char *at, object value) except -1
 
 cdef enum:

@@ -15,6 +15,7 @@ from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.cpython.sequence import PySequence_Fast_GET_ITEM, PySequence_Fast_GET_SIZE
 from cython.cimports.cpython.tuple import PyTuple_Check
+from cython.cimports.libc.math import fabs, isinf
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.numpy import import_array
 
@@ -180,6 +181,12 @@ def item(make, x, value):
     pattern = cython.cast(cython.p_char, room(make, c.kind.element // 8 + 1))
     memset(pattern, 0, c.kind.element)
     pack(cython.cast(cython.pointer(PyObject), dtype), pattern, value)
+    if is_extended(cython.cast(cython.pointer(PyObject), dtype)):
+        given: cython.double = value
+        made: cython.double = element_at(cython.cast(cython.pointer(PyObject), dtype), pattern)
+        # Python decides on what is not just rounded: ml_dtypes wraps integers, and makes large numbers NaN.
+        if isinf(given) or not fabs(made - given) <= fabs(given) / 2:
+            raise REFUSED
     return pattern
 
 

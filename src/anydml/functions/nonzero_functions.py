@@ -12,7 +12,7 @@ from anydml.arrays import read_argument
 from anydml.arrays.quick import is_native
 from anydml.arrays.receive import check_place
 from anydml.core import finding
-from anydml.errors import DescError
+from anydml.errors import BindingError, DescError
 from anydml.functions.traced import fused_functions, registered_for
 from anydml.infer import axis_of
 from anydml.memory.device_array import DeviceArray, as_tensor, is_cupy, is_tensor
@@ -112,15 +112,17 @@ def nonzero_coordinates(x: Any) -> Any:
     """
     if (fused := fused_functions(x)) is not None:
         return fused.nonzero_coordinates(x)
-    # PyTorch would search all elements of a broadcast tensor.
-    if is_tensor(x) and not (x.device.type == "cpu" and str(x.layout) == "torch.strided" and 0 in x.stride()):
-        try:
-            return x.nonzero()
-        except NotImplementedError:
-            # Raise an error that explains why the tensor cannot be read.
-            read_argument("nonzero_coordinates", x)
-            raise
-    array, adapter = read_argument("nonzero_coordinates", x)
+    if is_tensor(x) and registered_for(x) is not None:
+        return x.nonzero()
+    try:
+        array, adapter = read_argument("nonzero_coordinates", x)
+    except BindingError as refused:
+        if is_tensor(x):
+            return _by_torch(x, refused)
+        raise
+    if array.dtype.kind == "V" and is_tensor(x) and x.is_complex():
+        # Of complex32, NumPy would see only the bytes, with signs of zeros.
+        return x.nonzero().contiguous()
     if isinstance(array, DeviceArray):
         if is_cupy(array.owner):
             import cupy
@@ -131,3 +133,11 @@ def nonzero_coordinates(x: Any) -> Any:
 
     coordinates = argwhere(array)
     return coordinates if adapter is None else adapter.from_lengths(coordinates)
+
+
+def _by_torch(x: Any, refused: BindingError) -> Any:
+    """Have PyTorch search a tensor that requires grad or is inside a transform: coordinates have no gradients."""
+    try:
+        return x.nonzero().contiguous()
+    except NotImplementedError:
+        raise refused from None

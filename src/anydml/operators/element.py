@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -51,7 +52,9 @@ class Element:
                 raise DescError(message, name, field, f"{field} must be an element of x")
             return cls(scalar.tobytes(), None, dtype)
         try:
-            scalar[()] = _scalar(value, dtype)
+            scalar[()] = given = _scalar(value, dtype)
+            if dtype.isbuiltin == 2:
+                _check_extended(given, scalar[()], dtype)
         except (OverflowError, RuntimeError, TypeError, ValueError) as error:
             message = f"{name}: {field} is {value!r}, which is not an element of {dtype}: {error}"
             raise DescError(message, name, field, f"{field} must be an element of x") from None
@@ -88,14 +91,27 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
             raise ValueError("it requires grad: pass its detach(), or a number")
         return value.item()
     kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else ""
-    is_numeric = dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
+    is_numeric = dtype.kind in "biufc" or dtype.isbuiltin == 2
     # Accessing `np.ma` imports it, which takes longer than any call.
     is_masked = isinstance(value, np.ndarray) and type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)
-    is_other = value is None or is_masked or isinstance(value, (str, bytes, bytearray, memoryview, np.void))
+    is_number = hasattr(value, "__float__") or hasattr(value, "__index__") or hasattr(value, "__complex__")
+    is_other = is_masked or isinstance(value, np.void) or not is_number
     if is_numeric and (is_other or (kind and kind in "SUTMmO")):
         raise TypeError("pass a number")
     # An extended float would lose digits.
     return value.item() if kind and kind in "biufc" and value.dtype.itemsize <= 8 * (1 + (kind == "c")) else value
+
+
+def _check_extended(value: Any, found: Any, dtype: np.dtype[Any]) -> None:
+    """Check an element of a dtype of ml_dtypes, which wraps integers, and makes other numbers infinite or NaN.
+
+    Raises:
+        OverflowError: it is not the number that it was made of.
+    """
+    given, made = float(value), float(found)
+    is_integer = "int" in dtype.name
+    if math.isfinite(given) != math.isfinite(made) or (is_integer and made != math.trunc(given)):
+        raise OverflowError(f"it would be stored as {found}")
 
 
 def _fields(value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...] | None:
