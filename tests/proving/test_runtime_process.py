@@ -23,13 +23,13 @@ X = np.array([[1, -2, 3]], np.float32)
 ENDS = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)" if os.name == "posix" else "import os; os._exit(7)"
 
 
-def ends_at(monkeypatch, number):
-    """Let the process end when it runs one of the models."""
-    code = runtime_process.START.replace(
-        "main()", f"run = m.runner\ncalls = []\ndef ends(model):\n    if model.graph.node[0].op_type == {number!r}:\n"
-        f"        {ENDS}\n    return run(model)\nm.runner = ends\nm.main()"
+def ends_at(monkeypatch, operator, code=ENDS):
+    """Let the process end when it runs the model of an operator."""
+    start = runtime_process.START.replace(
+        "main()", f"run = m.runner\ncalls = []\ndef ends(model):\n    if model.graph.node[0].op_type == {operator!r}:\n"
+        f"        {code}\n    return run(model)\nm.runner = ends\nm.main()"
     ).replace("import main", "import main\nimport anydml.proving.runtime_process as m")  # fmt: skip
-    monkeypatch.setattr(runtime_process, "START", code)
+    monkeypatch.setattr(runtime_process, "START", start)
 
 
 def test_results_and_refusals():
@@ -61,26 +61,28 @@ def test_a_proof_says_which_model_ended_it(monkeypatch):
     assert any(f"    ONNX Runtime refuses A: {said} where " in line for line in lines(first))
 
 
+def test_a_run_without_an_end_is_ended(monkeypatch):
+    ends_at(monkeypatch, "Relu", "import time; time.sleep(60)")
+    proof = prove(RELU, NEG, seconds=0.5)
+    said = "it takes longer than 0.5 s; anydml prove --seconds allows more"
+    assert (proof.verdict, proof.run.note) == ("undecided", f"A is not run to its end: {said}")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
+def test_what_the_system_kills_does_not_differ(monkeypatch):
+    ends_at(monkeypatch, "Neg", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    proof = prove(RELU, NEG)
+    assert proof.verdict == "undecided"
+    assert proof.run.note == "B is not run to its end: its process ended by SIGKILL"
+
+
 def test_an_interruption_ends_what_computes_on(monkeypatch):
     monkeypatch.setattr(runtime_process, "START", "import time; time.sleep(30)")
     with pytest.raises(KeyboardInterrupt), Runtime([(RELU, None)]) as runtime:
-        process = runtime._start()
+        runtime._start()
+        process = runtime._process
         raise KeyboardInterrupt
     assert process.returncode not in (None, 0)
-
-
-@pytest.mark.parametrize("executable", [None, "", "/nothing here"])
-def test_a_proof_without_an_interpreter_says_so(monkeypatch, executable):
-    monkeypatch.setattr(sys, "executable", executable)
-    proof = prove(RELU, NEG)
-    assert proof.verdict == "undecided"
-    assert proof.run.note.startswith("A is not run: ")
-    assert str(executable or "sys.executable") in proof.run.note
-
-
-def test_an_application_is_not_started_again(monkeypatch):
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert "sys.executable" in prove(RELU, NEG).run.note
 
 
 @pytest.mark.parametrize("sizes", ["100000,100000,100000,1000", f"{2**62},4", f"{2**63 - 1}"])

@@ -68,7 +68,7 @@ NUMPY = {
 PATCHED = """
 import sys
 from pathlib import Path
-if "anydml.referee.worker" in sys.orig_argv:
+if any("anydml.referee.worker" in word for word in sys.orig_argv):
     import numpy as np
     from anydml.referee import engines
 

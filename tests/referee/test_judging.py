@@ -46,7 +46,7 @@ shutil.copy(inputs / given, outputs / "output_0.pb")
 
 PATCHED = """
 import os, sys, time
-if "anydml.referee.worker" in sys.orig_argv:
+if any("anydml.referee.worker" in word for word in sys.orig_argv):
     from anydml.onnx import backend
 
     right = backend.prepare

@@ -41,6 +41,24 @@ def dry_run_option(function: F) -> F:
     return click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")(function)
 
 
+MAX_SECONDS = 1e6
+"""The longest limit, for which threads can wait on all systems."""
+
+
+class Seconds(click.FloatRange):
+    """A limit of time."""
+
+    def __init__(self) -> None:
+        super().__init__(0.1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return a number of seconds, or refuse what is none."""
+        seconds: float = super().convert(value, param, ctx)
+        if not seconds <= MAX_SECONDS:  # NaN is neither less nor more
+            self.fail(f"must be at most {MAX_SECONDS:g}", param, ctx)
+        return seconds
+
+
 def exclude(*names: str, why: str = "") -> None:
     """Refuse options of the current command that exclude each other, instead of ignoring one of them.
 

@@ -13,7 +13,7 @@ import click
 from anydml.cli.command import Command
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
-from anydml.cli.options import exclude
+from anydml.cli.options import Seconds, exclude
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, quiet_option
 from anydml.cli.plan_output import say_json
 from anydml.cli.standard_input import STANDARD_INPUT, model_file
@@ -42,6 +42,7 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
     help="Compare constants of floats by bits, by value (0 is −0), or not at all.",
 )
 @click.option("--no-run", is_flag=True, help="Do not look for an input that tells them apart by running both.")
+@click.option("--seconds", type=Seconds(), default=60.0, show_default=True, help="Limit of a run.")
 @click.option("--input", "shown", metavar="FILE.npz", type=LocalPath(), help="Write the input that tells them apart.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the models' folders.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of text.")
@@ -49,8 +50,8 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 @overwrite_option
 @quiet_option
 def prove(
-    first: str, second: str, sizes: tuple[str, ...], rounding: bool, weights: Weights, no_run: bool, shown: str | None,
-    allow_outside: bool, as_json: bool, as_junit: bool, overwrite: bool, quiet: bool,
+    first: str, second: str, sizes: tuple[str, ...], rounding: bool, weights: Weights, no_run: bool, seconds: float,
+    shown: str | None, allow_outside: bool, as_json: bool, as_junit: bool, overwrite: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Prove that A.onnx and B.onnx compute the same, however elements are moved and constants computed in between.
 
@@ -80,7 +81,7 @@ def prove(
         a_folder, b_folder = (
             Folder(file.folder or Path(file.path).resolve().parent, allow_outside) for file in (a_file, b_file)
         )
-        proof = work(a, b, size_values, (a_folder, b_folder), not no_run, weights)
+        proof = work(a, b, size_values, (a_folder, b_folder), not no_run, weights, seconds)
     if shown is not None and proof.verdict == "different" and proof.run is not None:
         import numpy as np
 

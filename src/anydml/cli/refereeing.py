@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import click
 
 from anydml.cli.command import Command
-from anydml.cli.options import exclude
+from anydml.cli.options import Seconds, exclude
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option
 from anydml.cli.plan_output import json_option, say_json
 from anydml.text import count_noun, parse_size
@@ -97,7 +96,7 @@ def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
               help="anydml, anydml:DEVICE, onnxruntime, reference, openvino, tract, command:PROGRAM, outputs:FOLDER.",
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), default=None, metavar="N", help="Processes; one per core by default.")
-@click.option("--seconds", type=click.FloatRange(0.1), default=20.0, show_default=True, help="Limit of a case.")
+@click.option("--seconds", type=Seconds(), default=20.0, show_default=True, help="Limit of a case.")
 @click.option("--memory", default="4GiB", show_default=True, metavar="SIZE", help="Limit of a case; 0 for none.")
 @click.option("--json", is_flag=True, help="Print one line of JSON instead of text.")
 @click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
@@ -126,8 +125,6 @@ def judge(
     """
     chosen = [name for name, is_chosen in forms.items() if is_chosen]
     exclude(*forms)
-    if not math.isfinite(seconds):
-        raise click.BadParameter("must be a finite number", param_hint="'--seconds'")
     check_target("--html", html, ".html", [], overwrite)
     from anydml.referee.case_folders import check_new
     from anydml.referee.documents import FORMS, lines_of, page

@@ -13,7 +13,7 @@ from onnx import ModelProto
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.proving.running import LARGEST_ERROR, error_of, random_inputs
-from anydml.proving.runtime_process import RefusedError, Runtime
+from anydml.proving.runtime_process import SECONDS, RefusedError, Runtime, UnansweredError
 from anydml.proving.sizes import Size, at
 
 TRIES = 4
@@ -48,6 +48,7 @@ def compare_runs(
     folders: tuple[Folder | None, Folder | None],
     sizes_of_case: Mapping[str, Size],
     other: Mapping[str, Size],
+    seconds: float = SECONDS,
 ) -> RunComparison | None:
     """Run two models on random inputs; return the largest difference; None without ONNX Runtime.
 
@@ -57,13 +58,14 @@ def compare_runs(
         folders: folders of their external data.
         sizes_of_case: sizes of the first model's dimensions.
         other: those of the second model's.
+        seconds: the limit of a run.
     """
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     names = [output.name for output in first.graph.output]
     worst: RunComparison | None = None
     refused: RunComparison | None = None
-    with Runtime([*zip((first, second), folders, strict=True)]) as runtime:
+    with Runtime([*zip((first, second), folders, strict=True)], seconds) as runtime:
         for number in range(TRIES):
             values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(sizes_of_case)}
             sizes = {key: at(size, values) or 0 for key, size in sizes_of_case.items()}
@@ -75,11 +77,17 @@ def compare_runs(
                 what = "ONNX Runtime refuses A" if isinstance(error, RefusedError) else "A is not run"
                 refused = RunComparison(sizes, {}, "", 0, f"{what}: {str(error)[:MAX_REASON]}")
                 continue
+            except UnansweredError as error:
+                refused = RunComparison(sizes, {}, "", 0, f"A is not run to its end: {error}")
+                break
             try:
                 results = runtime.run(1, inputs)
             except RefusedError as error:
                 note = f"ONNX Runtime refuses B: {str(error)[:MAX_REASON]}"
                 return RunComparison(sizes, inputs, names[0], math.inf, note)
+            except UnansweredError as error:
+                refused = RunComparison(sizes, {}, "", 0, f"B is not run to its end: {error}")
+                break
             for name, wanted_output, same, two in zip(names, expected, again, results, strict=True):
                 if error_of(wanted_output, same):
                     continue

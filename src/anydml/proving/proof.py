@@ -23,6 +23,7 @@ from anydml.proving.movement_terms import Form
 from anydml.proving.names import size_names, small_sizes
 from anydml.proving.reassociation import ORDER
 from anydml.proving.refusing import windows_of
+from anydml.proving.runtime_process import SECONDS
 from anydml.proving.sizes import Size, at
 from anydml.proving.term_fingerprints import fingerprints_of
 from anydml.proving.terms import Term, Weights
@@ -76,6 +77,7 @@ def prove(
     folders: Folders = (None, None),
     runs: bool = True,
     weights: Weights = "bits",
+    seconds: float = SECONDS,
 ) -> Proof:
     """Compare what two models compute, up to data movement, constants that are computed ahead, and the order of sums.
 
@@ -87,6 +89,7 @@ def prove(
         runs: whether to look for an input that tells them apart, where they are not proved, by running both.
         weights: how constants of floats are compared: "bits"; "value", by which −0 is 0; or "none", by which all of one
             type and shape are equal, as in models that were trained for longer, and nothing is run.
+        seconds: how long a run may take.
 
     Returns:
         The verdict, and what it rests on. Names of sizes stand for 1 and more.
@@ -124,7 +127,7 @@ def prove(
     if proof.names:
         _sample(proof, models, folders, sizes_of_both, weights)
     if runs and weights != "none" and not proof.samples:
-        proof.run = compare_runs(first, second, folders, *sizes_of_both)
+        proof.run = compare_runs(first, second, folders, *sizes_of_both, seconds)
         if proof.run is not None and proof.run.output:
             proof.verdict = "different"
     return proof

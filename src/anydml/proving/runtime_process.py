@@ -8,15 +8,16 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from onnx import ModelProto
 
-from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.onnx.checks import reason, serialize
+from anydml.processes import start_python
 from anydml.proving.constants import with_data
 from anydml.proving.running import runner
 
@@ -33,8 +34,16 @@ Source = tuple[ModelProto, Folder | None]
 """A model, and the folder of its external data; None where there is none or it has been loaded."""
 
 
+SECONDS = 60.0
+"""Limit of a run, in which a model is also loaded if it is its first."""
+
+
 class RefusedError(Exception):
     """ONNX Runtime does not run a model, or ends the process; its message says why."""
+
+
+class UnansweredError(Exception):
+    """Whether ONNX Runtime runs a model is not known, since its process was ended; the message says why."""
 
 
 class Runtime:
@@ -42,11 +51,13 @@ class Runtime:
 
     Args:
         sources: the models.
+        seconds: the limit of a run.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = sources
+    def __init__(self, sources: Sequence[Source], seconds: float = SECONDS) -> None:
+        self._sources, self._seconds = sources, seconds
         self._process: subprocess.Popen[bytes] | None = None
+        self._unsent: list[Any] = []
 
     def __enter__(self) -> Self:
         return self
@@ -66,39 +77,47 @@ class Runtime:
 
         Raises:
             RefusedError: the model or the inputs are refused, or the process ended.
+            UnansweredError: the process took longer than the limit, or something else killed it.
             ModelError: a model is too large to be sent, or no process can be started.
         """
-        process = self._start()
+        if self._process is None:
+            self._start()
+        process = self._process
+        assert process is not None, "it is started"
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(min(self._seconds, threading.TIMEOUT_MAX), end)
+        timer.start()
         try:
             assert process.stdin is not None, "it is a pipe"
             assert process.stdout is not None, "it is a pipe"
+            while self._unsent:
+                pickle.dump(self._unsent.pop(0), process.stdin)
             pickle.dump((number, dict(inputs)), process.stdin)
             process.stdin.flush()
             answer = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
-            raise RefusedError(self._end()) from None
+            how = self._end()
+            if late.is_set():
+                more = "anydml prove --seconds allows more"
+                raise UnansweredError(f"it takes longer than {self._seconds:g} s; {more}") from None
+            # The system kills what takes too much memory, whichever of the models is to blame.
+            raise (UnansweredError if how.endswith("SIGKILL") else RefusedError)(how) from None
+        finally:
+            timer.cancel()
         if isinstance(answer, str):
             raise RefusedError(answer)
         results: list[Any] = answer
         return results
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            models = [(serialize(model), folder) for model, folder in self._sources]
-            if not sys.executable or getattr(sys, "frozen", False):
-                # An application's own executable would start the application again.
-                raise ModelError("models are run by a Python interpreter, and sys.executable names none")
-            # -P, because the current folder must not be searched for modules.
-            command, pipe = [sys.executable, "-P", "-c", START], subprocess.PIPE
-            try:
-                self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
-            except OSError as error:
-                raise ModelError(f"{sys.executable}, which would run models, is not started: {reason(error)}") from None
-            assert self._process.stdin is not None, "it is a pipe"
-            with contextlib.suppress(OSError):  # of a process that has ended, which is seen when it does not answer
-                pickle.dump(sys.path, self._process.stdin)
-                pickle.dump(models, self._process.stdin)
-        return self._process
+    def _start(self) -> None:
+        models, pipe = [(serialize(model), folder) for model, folder in self._sources], subprocess.PIPE
+        self._process = start_python(START, "to run models", stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        self._unsent = [sys.path, models]
 
     def _end(self) -> str:
         """End the process; return how it ended."""

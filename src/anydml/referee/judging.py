@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from anydml.errors import ModelError
+from anydml.processes import start_python
 from anydml.referee.case_folders import Stored
 from anydml.referee.engines import check_engine
 from anydml.referee.find_cases import find_cases, number_in_file
@@ -211,6 +212,15 @@ class _Run:
                 worker.close()
 
 
+START = """
+import json, sys
+sys.path[:] = json.loads(sys.stdin.readline())
+from anydml.referee.worker import main
+main(sys.argv[1], int(sys.argv[2]))
+"""
+"""The code of a worker's process, which imports from the same places."""
+
+
 class Worker:
     """A process of `anydml.referee.worker`.
 
@@ -219,26 +229,35 @@ class Worker:
         answers: how many cases it was given.
 
     Raises:
-        ModelError: the engine cannot be loaded.
+        ModelError: the engine cannot be loaded, or no process can be started.
     """
 
     def __init__(self, engine: str, memory: int) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
-        command = [sys.executable, "-m", "anydml.referee.worker", engine, str(memory)]
         # Looking up a backtrace takes longer than most cases.
         quiet = {**os.environ, "RUST_BACKTRACE": "0"}
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            encoding="utf-8",
-            env=quiet,
-            start_new_session=True,
-        )
+        try:
+            self._process = start_python(
+                START,
+                "to run engines",
+                [engine, str(memory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                text=True,
+                encoding="utf-8",
+                env=quiet,
+                start_new_session=True,
+            )
+        except ModelError:
+            self._errors.close()
+            raise
         self._is_late = False
         self.answers = 0
+        assert self._process.stdin is not None, "it is a pipe"
+        with contextlib.suppress(OSError):  # of a process that has ended, which is seen when it does not answer
+            self._process.stdin.write(json.dumps(sys.path) + "\n")
+            self._process.stdin.flush()
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -1,4 +1,4 @@
-"""A process that runs one engine over cases, a line of JSON each: ``python -m anydml.referee.worker ENGINE MEMORY``.
+"""A process that runs one engine over cases, a line of JSON each.
 
 It reads the folder of a case from its input and writes a verdict to its output. The engine's own output goes to
 standard error.
@@ -73,7 +73,3 @@ def _limit(memory: int) -> None:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         limit = pages * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

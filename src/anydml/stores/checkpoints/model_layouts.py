@@ -17,6 +17,7 @@ from typing import Any
 
 from anydml.errors import AnydmlError, ModelError
 from anydml.files.json_path import JsonPath, names, show
+from anydml.processes import start_python
 from anydml.stores.checkpoints import cached_answers, experts
 from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart
@@ -41,7 +42,7 @@ def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTenso
     """Return what `converted_layout` does, cached, or from another process if this one has not imported transformers.
 
     Raises:
-        ModelError: as `converted_layout`, or the process was ended.
+        ModelError: as `converted_layout`, or the process cannot be started, or was ended.
     """
     if "transformers" in sys.modules:
         return converted_layout(folder, to, is_shared, tensors)
@@ -49,10 +50,11 @@ def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTenso
     if name is not None and (answer := cached_answers.cached(name)) is not None:
         return answer
     unsent = memoryview(pickle.dumps((sys.path, pickle.dumps((folder, to, is_shared, tensors)))))
-    # -P, because a model's folder, in which the command may run, must not be searched for modules.
-    command, pipe = [sys.executable, "-P", "-c", START], subprocess.PIPE
-    child: Any = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe)
+    pipe = subprocess.PIPE
+    child = start_python(START, "to read transformers' mappings", bufsize=0, stdin=pipe, stdout=pipe)
     with child:
+        assert child.stdin is not None, "it is a pipe"
+        assert child.stdout is not None, "it is a pipe"
         with suppress(OSError):  # of a process that has ended
             while unsent:
                 unsent = unsent[child.stdin.write(unsent) :]
