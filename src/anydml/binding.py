@@ -177,9 +177,9 @@ def check_overlap(operator: str, names: Sequence[str], arrays: Sequence[Array], 
         BindingError: two arrays overlap; the message names both.
     """
     if len(arrays) <= MAX_PAIRWISE_ARRAYS and not any(
-        np.may_share_memory(output, other)
+        np.may_share_memory(output, earlier)
         for number, output in enumerate(arrays[first_output:], first_output)
-        for other in arrays[:number]
+        for earlier in arrays[:number]
     ):
         return
     if pair := overlapping_pair(arrays, first_output):

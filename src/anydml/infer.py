@@ -150,12 +150,12 @@ def is_broadcast(shape: Sizes, target: Sizes) -> bool:
     return True
 
 
-def are_equal_but(shape: Sizes, other: Sizes, axis: int) -> bool:
+def are_equal_but(shape: Sizes, other_shape: Sizes, axis: int) -> bool:
     """Whether two arrays have the same rank and, except along one axis, the same sizes."""
-    if len(shape) != len(other):
+    if len(shape) != len(other_shape):
         return False
     for d in range(len(shape)):  # noqa: SIM110  # compiled, too
-        if d != axis and not holds(shape[d] == other[d]):
+        if d != axis and not holds(shape[d] == other_shape[d]):
             return False
     return True
 

@@ -56,8 +56,8 @@ def _shares_an_element(dimensions: list[tuple[int, int]], element_size: int) -> 
     element = np.zeros(1, np.dtype((np.void, element_size)))
     for first in range(len(dimensions)):
         stride, size = dimensions[first]
-        rest = dimensions[first + 1 :]
-        shape, steps = [n for _, n in rest], [s for s, _ in rest]
+        inner_dimensions = dimensions[first + 1 :]
+        shape, steps = [n for _, n in inner_dimensions], [s for s, _ in inner_dimensions]
         view = np.lib.stride_tricks.as_strided(element, [size, *shape], [stride, *steps], writeable=False)
         if shares_memory(view[1:], view[:1]):
             return True

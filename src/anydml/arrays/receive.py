@@ -193,19 +193,24 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
 
 
 def check_place(
-    name: str, field: str, adapter: ArrayAdapter | None, other: ArrayAdapter | None, other_field: str
+    name: str, field: str, adapter: ArrayAdapter | None, first_adapter: ArrayAdapter | None, first_field: str
 ) -> None:
     """Check that two arrays are both NumPy's, or of one library and device.
 
     Raises:
         BindingError: they are not.
     """
-    if adapter is other:
+    if adapter is first_adapter:
         return
-    if adapter and other and adapter.LIBRARY == other.LIBRARY and adapter.device == other.device:
+    if (
+        adapter
+        and first_adapter
+        and adapter.LIBRARY == first_adapter.LIBRARY
+        and adapter.device == first_adapter.device
+    ):
         return
-    places = [side or "a NumPy array or list" for side in (adapter, other)]
-    message = f"{name}: {field} is {places[0]}, but {other_field} is {places[1]}: convert or move one of them"
+    places = [side or "a NumPy array or list" for side in (adapter, first_adapter)]
+    message = f"{name}: {field} is {places[0]}, but {first_field} is {places[1]}: convert or move one of them"
     raise BindingError(message, name, field, ONE_PLACE)
 
 

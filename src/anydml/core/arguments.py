@@ -148,13 +148,13 @@ def read_all(make, arrays):
     count: cython.Py_ssize_t = len(arrays)
     if read_array(arrays[0], make.call.x, make.call.kind):
         return 1
-    other: View
+    next_view: View
     v: cython.pointer(View) = make.call.x
     make.inputs.at = cython.cast(cython.pointer(cython.pointer(Box)), room(make, count))
     make.inputs.count = count
     for k in range(count):
         if k:
-            v = cython.address(other)
+            v = cython.address(next_view)
             if read_same_kind(arrays[k], v, make.call.kind):
                 return 1
         for d in range(v.rank):

@@ -29,19 +29,19 @@ def is_noop(m):
     return True
 
 
-def conflicts(moves, count, other):
+def conflicts(moves, count, results):
     """Whether a move may write argument memory that it reads, or that another accesses; true for too many moves.
 
-    No move is a no-op. `other` is the address range of the arguments that are also results, or empty.
+    No move is a no-op. `results` is the address range of the arguments that are also results, or empty.
     """
     written: Range
-    if other.low == other.high:
+    if results.low == results.high:
         return False
     if count > MAX_MOVES:
         return True
     for k in range(count):
         written = write_range(moves + k)
-        if are_disjoint(written, other):
+        if are_disjoint(written, results):
             continue
         for j in range(count):
             if not reads_outside(written, moves + j) or (k != j and not are_disjoint(written, write_range(moves + j))):

@@ -132,10 +132,10 @@ def reverse(make, to, x, lengths, axis):
         into: cython.p_char = to.data
         source: cython.p_char = x.data
         length: cython.p_char = lengths.data
-        rest: int64_t = row
+        row_left: int64_t = row
         for d in range(x.rank - 1, -1, -1):
-            place = rest % lengths.n[d]
-            rest //= lengths.n[d]
+            place = row_left % lengths.n[d]
+            row_left //= lengths.n[d]
             into += place * to.s[d]
             source += place * x.s[d]
             length += place * lengths.s[d]

@@ -191,11 +191,11 @@ cdef inline Box *expand_each(Maker *make, Box *x, Numbers *sizes, int64_t behind
     return y
 
 # One axis, the first, in place of two of equal size.
-cdef inline Box *diagonal(Maker *make, Box *x, int64_t axis, int64_t other) except NULL:
+cdef inline Box *diagonal(Maker *make, Box *x, int64_t axis, int64_t second_axis) except NULL:
     y = _box(make, x, x.rank - 1)
-    _take_axes(y, 0, x, 0, other)
-    _take_axes(y, other, x, other + 1, y.rank - other)
-    y.s[axis] += x.s[other]
+    _take_axes(y, 0, x, 0, second_axis)
+    _take_axes(y, second_axis, x, second_axis + 1, y.rank - second_axis)
+    y.s[axis] += x.s[second_axis]
     return y
 
 # Windows of an axis: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.

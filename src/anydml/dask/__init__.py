@@ -25,7 +25,7 @@ from anydml.tensor import Layout
 from anydml.tracing import anydml_functions
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import Opening, attempting
-from anydml.tracing.results import Known, Result, results_of
+from anydml.tracing.results import HostNumbers, Result, results_of
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.trace import Trace, check_dtype
 
@@ -113,7 +113,7 @@ def lazily(
         trace.is_over = True
 
     def build_leaf(leaf: Any, path: str) -> Any:
-        if isinstance(leaf, Known):
+        if isinstance(leaf, HostNumbers):
             return leaf.array
         if not isinstance(leaf, Result):
             return leaf

@@ -156,7 +156,7 @@ class Cells(NamedTuple):
     def _pick(self, pick: Pick, numbers: Array) -> list[CellPart]:
         if not numbers.size:
             return []
-        places, rest = places_of(pick.offsets[numbers], self.layout)
+        places, byte_offsets = places_of(pick.offsets[numbers], self.layout)
         ways = located(pick.move.reads, pick.move.sizes, self.layout)[1]
         low, high = self._ends(places, *reach(pick.move.sizes, ways, len(places)))
         bounds = (*self.bounds, *self.bounds)
@@ -168,7 +168,7 @@ class Cells(NamedTuple):
         parts = []
         for same in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
             ends = [int(cell[same[0]]) for cell in cells]
-            picked = PickedBox((), [place[same] for place in places], rest[same], numbers[same])
+            picked = PickedBox((), [place[same] for place in places], byte_offsets[same], numbers[same])
             parts.append(CellPart(pick, tuple(ends[: len(places)]), tuple(ends[len(places) :]), picked))
         return parts
 

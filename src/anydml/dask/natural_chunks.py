@@ -145,13 +145,13 @@ class PickChunks(NamedTuple):
 
     Attributes:
         places: the places of the moves that replace it.
-        whole: where it writes, and reads but for the indices.
+        move: the whole move, without the indices.
         cuts: by axis of the result along which indices differ, where they go on in other chunks.
         widths: by such an axis, as many coordinates as a chunk of the input has.
     """
 
     places: range
-    whole: CoordinateMove
+    move: CoordinateMove
     cuts: Mapping[int, Numbers]
     widths: Mapping[int, int]
 
@@ -176,7 +176,7 @@ class PickChunks(NamedTuple):
         """Return the section that it asks for along an axis of its indices; None along others."""
         if (width := self.widths.get(axis)) is None:
             return None
-        _, start, stop = self.whole.along(axis)
+        _, start, stop = self.move.along(axis)
         cuts = np.array([start, *self.cuts.get(axis, ()), stop], np.int64)
         wide = np.flatnonzero(np.diff(cuts) > width).tolist()
         further = [np.arange(cuts[k], cuts[k + 1], width) for k in wide]
@@ -255,14 +255,14 @@ def natural_bounds(
     moves = [parts[k] for k in sorted(alone)]
     # Moves of an element each lead along the axes of the input along which they begin at several places.
     begins: dict[tuple[int, int], set[int]] = {}
-    for move in (*moves, *(pick.whole for pick in picks)):
+    for move in (*moves, *(pick.move for pick in picks)):
         for input_axis, at in enumerate(move.first):
             begins.setdefault((move.operand, input_axis), set()).add(at)
     several = {key for key, places in begins.items() if len(places) > 1}
     axes: list[list[Section]] = [[] for _ in sizes]
     for pick in picks:
         for axis, sections in enumerate(axes):
-            sections.append(pick.section(axis) or _section(pick.whole, axis, inputs, several))
+            sections.append(pick.section(axis) or _section(pick.move, axis, inputs, several))
     for move in moves:
         for axis, sections in enumerate(axes):
             sections.append(_section(move, axis, inputs, several))

@@ -173,12 +173,14 @@ def _check_count(fields: Mapping[str, Any], count: str, array: str, length: int,
         raise (place / count).error(f"is {show(fields[count])}, but {array} has {count_noun(length, 'entry')}")
 
 
-def _missing_field_error(fields: Mapping[str, Any], name: str, place: JsonPath, known: Collection[str]) -> Exception:
+def _missing_field_error(
+    fields: Mapping[str, Any], name: str, place: JsonPath, known_names: Collection[str]
+) -> Exception:
     similar = next((key for key in fields if key.lower() == name.lower()), None)
     if similar:
         hint = f"; this object has {show(similar)}, but names are case-sensitive"
     else:
-        near = closest_name(name, [key for key in fields if key not in known])
+        near = closest_name(name, [key for key in fields if key not in known_names])
         hint = f"; this object has {show(near)}: is that meant?" if near else ""
     return (place / name).error(f"is required{hint}")
 

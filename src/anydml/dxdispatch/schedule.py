@@ -171,9 +171,9 @@ def check_overlap(
         furthest: Range | None = None
         output: Range | None = None
         for start, is_output, bound in sorted(entries, key=lambda entry: entry[:2]):
-            other = furthest if is_output else output
-            if other and other.stop > start:
-                first, second = (bound, other) if other is output and not is_output else (other, bound)
+            overlapped = furthest if is_output else output
+            if overlapped and overlapped.stop > start:
+                first, second = (bound, overlapped) if overlapped is output and not is_output else (overlapped, bound)
                 raise second.place.error(
                     f"{operator}: {second.name} overlaps {first.name}: both are bound to byte {start} of "
                     f"{show(resource.name)}; bind another resource",

@@ -222,8 +222,8 @@ def _explain(error: ValidationError, kind: type[Fields], value: Any, place: Json
             place = place / key
     if first["type"] == "missing":
         name = str(first["loc"][-1])
-        known = {field.alias or key for key, field in kind.model_fields.items()}
-        near = closest_name(name, [key for key in value if key not in known]) if isinstance(value, dict) else None
+        known_keys = {field.alias or key for key, field in kind.model_fields.items()}
+        near = closest_name(name, [key for key in value if key not in known_keys]) if isinstance(value, dict) else None
         return place.error("is required" + (f"; this object has {show(near)}: is that meant?" if near else ""))
     words = first["msg"].replace("Input should be", "must be").replace("List should have", "must have")
     words = words.partition(" after validation")[0]

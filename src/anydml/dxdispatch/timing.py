@@ -87,11 +87,11 @@ def _measure(dispatch: Callable[[], object], timing: Timing, advance: Callable[[
         )
         advance(done - reported)
         reported = done
-        rest = max(0.0, timing.interval - _seconds_since(start))
-        if timing.milliseconds is not None and _seconds_since(begin) + rest > timing.milliseconds:
+        seconds_left = max(0.0, timing.interval - _seconds_since(start))
+        if timing.milliseconds is not None and _seconds_since(begin) + seconds_left > timing.milliseconds:
             break
-        if rest:
-            time.sleep(rest / 1000)
+        if seconds_left:
+            time.sleep(seconds_left / 1000)
     return samples
 
 

@@ -281,15 +281,15 @@ def _runs_on(tensor: Tensor, axis: int, size: int, stride: int) -> bool:
 def _coordinates(tensor: Tensor, byte: int) -> list[int]:
     """Return the coordinates of the element at a byte offset; along negative strides, they decrease."""
     coordinates = [0] * len(tensor.sizes)
-    rest = byte
+    distance = byte
     for axis, (size, stride) in enumerate(zip(tensor.sizes, tensor.strides, strict=True)):
         if stride < 0:
-            rest -= (size - 1) * stride
+            distance -= (size - 1) * stride
             coordinates[axis] = size - 1
     for axis in sorted(range(len(tensor.sizes)), key=lambda k: -abs(tensor.strides[k])):
         size, stride = tensor.sizes[axis], abs(tensor.strides[axis])
-        steps = min(rest // stride, size - 1) if stride and size > 1 else 0
+        steps = min(distance // stride, size - 1) if stride and size > 1 else 0
         steps = max(steps, 0)
-        rest -= steps * stride
+        distance -= steps * stride
         coordinates[axis] = coordinates[axis] - steps if tensor.strides[axis] < 0 else steps
     return coordinates

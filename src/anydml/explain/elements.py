@@ -68,8 +68,8 @@ class Grid:
     def corner(self, cell: int) -> tuple[int, int]:
         """Return the top left corner of an element's box."""
         _, rows, columns = self._shape
-        block, rest = divmod(cell, rows * columns)
-        row, column = divmod(rest, columns)
+        block, cell_in_block = divmod(cell, rows * columns)
+        row, column = divmod(cell_in_block, columns)
         return self.x + column * self.cell, self.y + LABEL + (block * rows + row) * HEIGHT + block * GAP
 
     def end(self, cells: Sequence[int], is_source: bool) -> tuple[int, int, int]:

@@ -120,8 +120,8 @@ def _costs(sections: Sequence[Section]) -> Iterator[str]:
     )
     yield from _table(f"What costs most of {bytes_text(total)} written", ("what", "bytes", "of all", "moves"), rows)
     if len(by_cost) > MAX_COSTS:
-        rest = bytes_text(sum(written[k] for k in by_cost[MAX_COSTS:]))
-        yield f"<p>and {len(by_cost) - MAX_COSTS} more, which write {rest}</p>"
+        other_bytes = bytes_text(sum(written[k] for k in by_cost[MAX_COSTS:]))
+        yield f"<p>and {len(by_cost) - MAX_COSTS} more, which write {other_bytes}</p>"
 
 
 def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:

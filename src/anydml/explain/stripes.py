@@ -47,15 +47,15 @@ def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tup
     neighbours = [
         [
             k
-            for k, (other_number, other) in enumerate(touches)
-            if other_number != number and _share(touch, other, number < other_number)
+            for k, (other_number, neighbour) in enumerate(touches)
+            if other_number != number and _share(touch, neighbour, number < other_number)
         ]
         for number, touch in touches
     ]
     # The lowest lane that no earlier neighbour has taken.
     lanes: list[int] = []
     for k in range(len(touches)):
-        neighbour_lanes = {lanes[other] for other in neighbours[k] if other < k}
+        neighbour_lanes = {lanes[neighbour] for neighbour in neighbours[k] if neighbour < k}
         lanes.append(next(lane for lane in range(len(touches)) if lane not in neighbour_lanes))
     places: list[list[Place]] = [[] for _ in touches]
     for group in _groups(neighbours):
@@ -65,7 +65,7 @@ def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tup
             if count == 1:
                 places[k] = [box]
             elif all(touches[member][1].has_whole_rows for member in group):
-                vertical = _stripes(_transpose(box), lanes[k], count, [_transpose(other) for other in boxes])
+                vertical = _stripes(_transpose(box), lanes[k], count, [_transpose(neighbour) for neighbour in boxes])
                 places[k] = [_transpose(stripe) for stripe in vertical]
             else:
                 places[k] = _stripes(box, lanes[k], count, boxes)

@@ -53,19 +53,19 @@ def locate(name: str, value: object) -> Path:
             )
         return Path(path_text(name, text))
     # No error shows a password.
-    rest = text[match.end() :]
-    place = JsonPath(f"{name}: {match[1].lower()}://{rest.partition('/')[0].rpartition('@')[2]}/…")
-    if "@" in rest.partition("/")[0]:
+    after_scheme = text[match.end() :]
+    place = JsonPath(f"{name}: {match[1].lower()}://{after_scheme.partition('/')[0].rpartition('@')[2]}/…")
+    if "@" in after_scheme.partition("/")[0]:
         raise place.error("has a name or password before its host, where only obstore's own settings may have them")
     if "?" in text or "#" in text:
         raise place.error("has a query or fragment, which is not read: name the folder or object alone")
-    if any(part in ("", ".", "..") for part in rest.rstrip("/").split("/")):
+    if any(part in ("", ".", "..") for part in after_scheme.rstrip("/").split("/")):
         raise place.error("has a part that is empty, or one or two dots")
     if importlib.util.find_spec("obstore") is None:
         raise place.error('is an address, which obstore reads and writes: pip install "anydml[remote]"')
     # Two names of one store would hide that an output is an input.
     scheme = match[1].lower().removesuffix("a")
-    return Address(f"{scheme}:/{rest.rstrip('/')}")
+    return Address(f"{scheme}:/{after_scheme.rstrip('/')}")
 
 
 def real_path(path: Path) -> str:

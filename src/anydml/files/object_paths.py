@@ -58,8 +58,8 @@ class ObjectPath(_LocalPath):
     @property
     def store(self) -> Any:
         """The store of obstore that holds all objects of this bucket, container or server."""
-        scheme, _, rest = str(self).partition("://")
-        return store_of(scheme, rest.partition("/")[0])
+        scheme, _, host_and_key = str(self).partition("://")
+        return store_of(scheme, host_and_key.partition("/")[0])
 
     @property
     def key(self) -> str:

@@ -170,15 +170,15 @@ def _not_one(edges: Sequence[str]) -> str | None:
 
 
 def _cycle_problems(desc: Graph) -> Iterator[Problem]:
-    _, rest = order(desc)
-    if not rest:
+    _, unordered = order(desc)
+    if not unordered:
         return
-    waiting = {*rest}
+    waiting = {*unordered}
     # Every waiting node has a waiting predecessor, so following predecessors ends in a cycle.
     before = {
         edge.to_node_index: edge.from_node_index for edge in desc.intermediate_edges if edge.from_node_index in waiting
     }
-    path = [rest[0]]
+    path = [unordered[0]]
     while before[path[-1]] not in path:
         path.append(before[path[-1]])
     cycle = path[path.index(before[path[-1]]) :]

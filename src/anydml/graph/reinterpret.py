@@ -47,8 +47,8 @@ def _flat(value: Value, tensor: TensorDesc, total: int) -> Value:
     axes = [k for k, size in enumerate(tensor.sizes) if size > 1]
     strides = {k: tensor.element_strides[k] * length for k in axes}
     axes.sort(key=lambda k: -strides[k])
-    rest = [k for k in range(len(tensor.sizes)) if k not in axes]
-    flat = value.permute([*rest, *axes, len(tensor.sizes)])
+    broadcast_axes = [k for k in range(len(tensor.sizes)) if k not in axes]
+    flat = value.permute([*broadcast_axes, *axes, len(tensor.sizes)])
     flat = flat.reshape((*(tensor.sizes[k] for k in axes), length))
     reach = length
     for axis in reversed(axes):

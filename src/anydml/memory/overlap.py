@@ -130,14 +130,14 @@ def overlapping_pairs(lattices: Sequence[Lattice], most_pairs: float = math.inf)
                 continue
         before: list[Lattice] = []
         for lattice in sorted(group):
-            before = [other for other in before if lattice.low < other.low + other.reach()]
-            for other in before:
-                if lattice.is_written or other.is_written:
+            before = [earlier for earlier in before if lattice.low < earlier.low + earlier.reach()]
+            for earlier in before:
+                if lattice.is_written or earlier.is_written:
                     compared += 1
                     if compared > most_pairs:
                         raise TooManyPairsError
-                    if other.meets(lattice):
-                        yield other, lattice
+                    if earlier.meets(lattice):
+                        yield earlier, lattice
             before.append(lattice)
 
 

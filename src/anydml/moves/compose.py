@@ -104,9 +104,9 @@ class Composer:
         """``result[…, i, …, j] = value[…, step·i + apart·j, …]``."""
         return self._try(value, lambda source: windows(source, axis, count, length, step, apart))
 
-    def diagonal(self, value: Value, axis: int, other: int) -> Value:
-        """``result[…, i, …] = value[…, i, …, i, …]``: one axis in place of `axis` and `other`."""
-        return self._try(value, lambda source: source.diagonal(axis, other))
+    def diagonal(self, value: Value, axis: int, second_axis: int) -> Value:
+        """``result[…, i, …] = value[…, i, …, i, …]``: one axis in place of `axis` and `second_axis`."""
+        return self._try(value, lambda source: source.diagonal(axis, second_axis))
 
     def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """Select elements along an axis by integers."""

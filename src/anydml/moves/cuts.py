@@ -28,16 +28,18 @@ def _digits(piece: Piece, k: int, first: int, size: int, by: int = 1) -> Piece:
     return Piece(tuple(start), factors, source)
 
 
-def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
+def diagonal(piece: Piece, axis: int, second_axis: int) -> Iterator[Piece]:
     """Restrict a tidy piece to elements with equal coordinates along two axes, and remove the second axis."""
     factors: list[int | None] = []
-    for d in (axis, other):
+    for d in (axis, second_axis):
         digits = [k for k, factor in enumerate(piece.factors) if factor.axis == d and not is_one(factor.size)]
         if len(digits) > 1 or any(piece.factors[k].step != 1 for k in digits):
-            raise NotComposableError(f"the elements that axes {axis} and {other} have in common have no common stride")
+            raise NotComposableError(
+                f"the elements that axes {axis} and {second_axis} have in common have no common stride"
+            )
         factors.append(digits[0] if digits else None)
     lengths = [1 if k is None else piece.factors[k].size for k in factors]
-    starts = [piece.start[axis], piece.start[other]]
+    starts = [piece.start[axis], piece.start[second_axis]]
     low = max(starts)
     size = min(start + length for start, length in zip(starts, lengths, strict=True)) - low
     if size <= 0:
@@ -54,10 +56,10 @@ def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
 
         piece = Piece(piece.start, tuple(piece.factors[k] for k in remaining), on_strides(piece.source, along_both))
     closed = tuple(
-        factor._replace(axis=axis if factor.axis == other else factor.axis - (factor.axis > other))
+        factor._replace(axis=axis if factor.axis == second_axis else factor.axis - (factor.axis > second_axis))
         for factor in piece.factors
     )
-    yield Piece((*piece.start[:other], *piece.start[other + 1 :]), closed, piece.source)
+    yield Piece((*piece.start[:second_axis], *piece.start[second_axis + 1 :]), closed, piece.source)
 
 
 def flip(piece: Piece, axis: int, length: int) -> Piece:
@@ -102,15 +104,15 @@ def crop(piece: Piece, axis: int, low: int, high: int, length: int) -> Iterator[
     elif first < high and first + reach >= low:
         k = max(digits, key=lambda k: piece.factors[k].step)
         _, size, step = piece.factors[k]
-        rest = reach - (size - 1) * step
+        inner_reach = reach - (size - 1) * step
         # First the digits for which all elements of the smaller factors lie inside, then those for which some do.
         begin = min(max(0, -((first - low) // step)), size)
-        end = min(max(begin, (high - 1 - rest - first) // step + 1), size)
+        end = min(max(begin, (high - 1 - inner_reach - first) // step + 1), size)
         if end > begin:
             yield _digits(piece, k, begin, end - begin)
-        if rest:
+        if inner_reach:
             # Only the digits at the borders: an axis may have billions of digits that lie outside.
-            lowest, highest = max(0, -((first + rest - low) // step)), min(size, -((first - high) // step))
+            lowest, highest = max(0, -((first + inner_reach - low) // step)), min(size, -((first - high) // step))
             for digit in (*_count(lowest, min(begin, highest)), *_count(max(end, lowest), highest)):
                 yield from crop(_digits(piece, k, digit, 1), axis, low, high, length)
 
@@ -196,5 +198,5 @@ def _cut_at_blocks(piece: Piece, axis: int, inner: int, k: int, below: int) -> I
             lambda strides: (0, (*strides[:k], strides[k] * block, *strides[k + 1 :], strides[k])),
         )
         yield from split_axis(Piece(body.start, (*factors[:k], outer, *factors[k + 1 :]), source), axis, inner)
-    if rest := size - head - block_count * block:
-        yield from split_axis(_digits(piece, k, size - rest, rest), axis, inner)
+    if tail := size - head - block_count * block:
+        yield from split_axis(_digits(piece, k, size - tail, tail), axis, inner)

@@ -82,12 +82,12 @@ def _rows(move: Move, operand: int, block: int) -> Iterator[Move]:
     if run <= block:
         yield Move(sizes, to, Access(operand, 0, still), run)
         return
-    count, rest = divmod(run, block)
+    count, tail = divmod(run, block)
     lookups = tuple(_with_dimension(lookup) for lookup in to.lookups)
     rows = Access(to.operand, to.offset, (*to.strides, block), lookups)
     yield Move((*sizes, count), rows, Access(operand, 0, (*still, 0)), block)
-    if rest:
-        yield Move(sizes, to._replace(offset=to.offset + count * block), Access(operand, 0, still), rest)
+    if tail:
+        yield Move(sizes, to._replace(offset=to.offset + count * block), Access(operand, 0, still), tail)
 
 
 def _with_dimension(lookup: Lookup) -> Lookup:

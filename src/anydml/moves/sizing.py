@@ -44,8 +44,8 @@ class Sizing:
 
     def moving(self, x: Any, axis: int, place: int) -> Numbers:
         """X's axes in order, but one of them moved to a place."""
-        rest = [k for k in range(len(x.n)) if k != axis]
-        return Numbers((*rest[:place], axis, *rest[place:]))
+        other_axes = [k for k in range(len(x.n)) if k != axis]
+        return Numbers((*other_axes[:place], axis, *other_axes[place:]))
 
     def is_empty(self, x: Any) -> bool:
         """Whether x is known to have no elements."""

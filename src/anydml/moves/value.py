@@ -262,20 +262,20 @@ class Value:
             pieces += split_axis(piece, axis, inner)
         return _value((*self.sizes[:axis], outer, inner, *self.sizes[axis + 1 :]), self.element_size, pieces)
 
-    def diagonal(self, axis: int, other: int) -> Value:
+    def diagonal(self, axis: int, second_axis: int) -> Value:
         """``result[…, i, …] = self[…, i, …, i, …]``: one axis in place of two of equal size.
 
         Args:
-            axis: the axis that remains; it precedes `other`.
-            other: the axis that is removed.
+            axis: the axis that remains; it precedes `second_axis`.
+            second_axis: the axis that is removed.
 
         Raises:
             NotComposableError: one of them consists of several factors.
         """
         pieces: list[Piece] = []
         for piece in map(tidy, self.without_empty().pieces):
-            pieces += diagonal(piece, axis, other)
-        return _value((*self.sizes[:other], *self.sizes[other + 1 :]), self.element_size, pieces)
+            pieces += diagonal(piece, axis, second_axis)
+        return _value((*self.sizes[:second_axis], *self.sizes[second_axis + 1 :]), self.element_size, pieces)
 
     def pick(self, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """``result[lead, i, trail] = self[lead, indices[i], trail]``.

@@ -156,11 +156,11 @@ class ValueMaker(Maker):
         value = self.value_of(x)
         return self._seen(x, self._composer.broadcast(value, (*sizes.at, *value.sizes[len(x.n) :])))
 
-    def diagonal(self, x: Any, axis: int, other: int) -> Any:
+    def diagonal(self, x: Any, axis: int, second_axis: int) -> Any:
         """The diagonal of a place or a value."""
         if isinstance(x, View):
-            return super().diagonal(x, axis, other)
-        return self._seen(x, self._composer.diagonal(self.value_of(x), axis, other))
+            return super().diagonal(x, axis, second_axis)
+        return self._seen(x, self._composer.diagonal(self.value_of(x), axis, second_axis))
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
         """Windows of a place or a value."""
@@ -168,8 +168,8 @@ class ValueMaker(Maker):
             return super().slide(x, axis, count, step, length, apart)
         value = self.value_of(x)
         slid = self._composer.windows(value, axis, count, length, step, apart)
-        rest = range(len(value.sizes))
-        return self._seen(x, slid.permute((*rest[: axis + 1], len(rest), *rest[axis + 1 :])))
+        axes = range(len(value.sizes))
+        return self._seen(x, slid.permute((*axes[: axis + 1], len(axes), *axes[axis + 1 :])))
 
     def at(self, x: Any, axis: int, k: int) -> Any:
         """A coordinate of a place or a value."""

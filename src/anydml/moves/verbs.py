@@ -171,14 +171,14 @@ class Maker(Sizing):
 
         return x.seen(sizes.at, change)
 
-    def diagonal(self, x: Any, axis: int, other: int) -> Any:
+    def diagonal(self, x: Any, axis: int, second_axis: int) -> Any:
         """One axis, the first, in place of two of equal size: element i is ``x[…, i, …, i, …]``."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-            step = strides[axis] + strides[other]
-            return 0, (*strides[:axis], step, *strides[axis + 1 : other], *strides[other + 1 :])
+            step = strides[axis] + strides[second_axis]
+            return 0, (*strides[:axis], step, *strides[axis + 1 : second_axis], *strides[second_axis + 1 :])
 
-        return x.seen((*x.n[:other], *x.n[other + 1 :]), change)
+        return x.seen((*x.n[:second_axis], *x.n[second_axis + 1 :]), change)
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
         """Windows of an axis: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.

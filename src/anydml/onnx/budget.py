@@ -27,11 +27,11 @@ class Budget:
     """The memory that a run uses, and a limit from the available memory of the machine.
 
     Attributes:
-        held: size in bytes of all arrays that are held. An array held several times is counted once.
+        held_bytes: size in bytes of all arrays that are held. An array held several times is counted once.
     """
 
     def __init__(self) -> None:
-        self.held = 0
+        self.held_bytes = 0
         self._owners: dict[int, int] = {}
         self._limit: int | None = None
         self._asked_at = 0
@@ -49,18 +49,18 @@ class Budget:
             ModelError: it is larger than the available memory.
         """
         need = size + arrays * ARRAY_OVERHEAD
-        after = self.held + need
+        after = self.held_bytes + need
         if after <= self._asked_at + UNQUERIED_GROWTH and (self._limit is None or after <= self._limit):
             return
         available = limits.available_memory()
-        self._asked_at = self.held
+        self._asked_at = self.held_bytes
         if available is None:
             return
         # Held arrays no longer count as available. Other processes allocate, too, so the limit may only fall.
-        limit = available + self.held
+        limit = available + self.held_bytes
         self._limit = limit if self._limit is None else min(limit, self._limit)
         if after > self._limit:
-            have = bytes_text(max(0, self._limit - self.held))
+            have = bytes_text(max(0, self._limit - self.held_bytes))
             message = f"{label}: {work} needs {bytes_text(need)}, but {have} of memory are available"
             raise ModelError(message, rule="what is alive at one time must fit into memory")
 
@@ -69,7 +69,7 @@ class Budget:
         count = self._owners.get(id(array), 0)
         self._owners[id(array)] = count + 1
         if not count:
-            self.held += array.nbytes + ARRAY_OVERHEAD
+            self.held_bytes += array.nbytes + ARRAY_OVERHEAD
 
     def release(self, arrays: Iterable[Array]) -> None:
         """Release arrays once each. Arrays that are not held are ignored."""
@@ -77,7 +77,7 @@ class Budget:
             count = self._owners.get(id(array), 0)
             if count == 1:
                 del self._owners[id(array)]
-                self.held -= array.nbytes + ARRAY_OVERHEAD
-                self._asked_at = min(self._asked_at, self.held)
+                self.held_bytes -= array.nbytes + ARRAY_OVERHEAD
+                self._asked_at = min(self._asked_at, self.held_bytes)
             elif count:
                 self._owners[id(array)] = count - 1

@@ -78,8 +78,8 @@ def _check_opsets(model: ModelProto) -> None:
     newest = onnx.defs.onnx_opset_version()
     for opset in (opset for importer in (model, *model.functions) for opset in importer.opset_import):
         if not plain_domain(opset.domain) and opset.version > newest:
-            known = f"the installed onnx {onnx.__version__} knows opsets up to {newest}: install a newer one"
-            message = f"the model imports opset {opset.version} of ONNX, but {known}"
+            rule = f"the installed onnx {onnx.__version__} knows opsets up to {newest}: install a newer one"
+            message = f"the model imports opset {opset.version} of ONNX, but {rule}"
             raise ModelError(message, field="opset_import", rule="the installed onnx must know the opset")
 
 

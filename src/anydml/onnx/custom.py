@@ -43,15 +43,15 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
         if name not in node.signature.attributes:
             raise node.error(f"has an attribute {show(name)}, which {function.name} does not take", name)
     arguments: dict[str, Any] = {}
-    rest = iter(inputs)
+    inputs_left = iter(inputs)
     for parameter in function.parameters:
         name = parameter.name
         if parameter.kind == "Arrays":
             arguments[name] = [*inputs]
         elif parameter.is_array:
-            arguments[name] = next(rest)
+            arguments[name] = next(inputs_left)
         elif parameter.kind == HOST:
-            sizes = next(rest)
+            sizes = next(inputs_left)
             arguments[name] = None if sizes is None else ctx.known_elements(node, sizes, name)
         else:
             arguments[name] = node.get(name)

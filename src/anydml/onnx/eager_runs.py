@@ -15,7 +15,7 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import UNQUERIED_GROWTH, Budget
 from anydml.onnx.folding import fold
 from anydml.onnx.graph import Node
-from anydml.onnx.graph_values import Array, GraphValue, Held, Sizes, Tensor, TensorSequence
+from anydml.onnx.graph_values import Array, GraphValue, Reservation, Sizes, Tensor, TensorSequence
 from anydml.onnx.lowering import MAX_FACTORS, MAX_WORK, POSITION, LoweringContext, moved_type
 from anydml.onnx.region import Region
 from anydml.tracing.trace import TracedArray
@@ -115,7 +115,7 @@ class RunningContext(LoweringContext):
 
     def constant(self, array: Array) -> TracedArray:
         """See `LoweringContext.constant`."""
-        self.composer.held.append(Held(self.budget, array))
+        self.composer.reservations.append(Reservation(self.budget, array))
         return super().constant(array)
 
     def source(self, array: Array) -> Value:
@@ -166,13 +166,13 @@ class RunningContext(LoweringContext):
 
     def _store(self, region: Region, results: Sequence[Tensor]) -> None:
         targets: list[Array] = []
-        holds: list[Held] = []
+        reservations: list[Reservation] = []
         for tensor in results:
             text_bytes = tensor.size * POSITION.itemsize + 2 * 8 * sum(map(len, region.texts)) if region.texts else 0
             self._require_result(tensor, text_bytes)
             dtype = moved_type(tensor.dtype)
             targets.append(empty(tensor.shape, dtype))
-            holds.append(Held(self.budget, targets[-1]))
+            reservations.append(Reservation(self.budget, targets[-1]))
         for tensor in results:
             assert tensor.value is not None, "it is described in the region"
             region.output(tensor.maker, tensor.value)
@@ -182,13 +182,13 @@ class RunningContext(LoweringContext):
         if compiled.program is not None:
             compiled.program.run((*region.sources, *targets))
             self.programs += 1
-        for tensor, target, hold in zip(results, targets, holds, strict=True):
-            tensor.array, tensor.held, tensor.value = target, hold, None
+        for tensor, target, reservation in zip(results, targets, reservations, strict=True):
+            tensor.array, tensor.reservation, tensor.value = target, reservation, None
             if tensor.dtype.hasobject:
                 texts = np.concatenate([*region.texts, np.empty(0, object)])
                 # A 0-d index array would return a string rather than an array.
                 tensor.array = texts[target.reshape(-1)].reshape(target.shape)
-                tensor.held = Held(self.budget, tensor.array)
+                tensor.reservation = Reservation(self.budget, tensor.array)
         if self._log and compiled.program is not None:
             self._log(f"Program of {', '.join(region.nodes)}:\n{textwrap.indent(str(region.whole_program()), '    ')}")
 

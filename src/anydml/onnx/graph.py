@@ -192,10 +192,10 @@ class Node:
                 message = f"{with_verb(name)} {value.dtype} of shape {list(value.shape)}"
                 raise self.error(message, name, f"{name} must be {' or '.join(dtypes.values())}")
             elif group:
-                other, dtype = groups.setdefault(group, (name, value.dtype))
+                first_name, dtype = groups.setdefault(group, (name, value.dtype))
                 if value.dtype is not dtype and value.dtype != dtype:
-                    message = f"{with_verb(name)} {value.dtype}, but {with_verb(other)} {dtype}"
-                    raise self.error(message, name, f"{other} and {name} must have one type")
+                    message = f"{with_verb(name)} {value.dtype}, but {with_verb(first_name)} {dtype}"
+                    raise self.error(message, name, f"{first_name} and {name} must have one type")
         return padded
 
 

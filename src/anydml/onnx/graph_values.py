@@ -31,7 +31,7 @@ def integers(values: Sequence[int]) -> Array:
     return known_array(values, INT64, (len(values),))
 
 
-class Held:
+class Reservation:
     """Holds an array in a budget for as long as this object is alive."""
 
     __slots__ = ("_array", "_budget")
@@ -53,10 +53,10 @@ class Tensor:
         array: its elements, of dtype object if some are open sizes; None if not stored or unknown.
         value: the source of its elements in the current region; None if stored.
         maker: label of the node that creates it, for errors.
-        held: holds the array in the budget; None for arrays of the caller.
+        reservation: holds the array in the budget; None for arrays of the caller.
     """
 
-    __slots__ = ("__weakref__", "array", "dtype", "held", "maker", "shape", "value")
+    __slots__ = ("__weakref__", "array", "dtype", "maker", "reservation", "shape", "value")
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class Tensor:
         array: Array | None = None,
         value: Value | None = None,
         maker: str = "",
-        held: Held | None = None,
+        reservation: Reservation | None = None,
     ) -> None:
         self.dtype = dtype
         self.shape = shape
         self.array = array
         self.value = value
         self.maker = maker
-        self.held = held
+        self.reservation = reservation
 
     @classmethod
     def of(cls, array: Array) -> Tensor:

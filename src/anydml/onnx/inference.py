@@ -13,7 +13,7 @@ from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, nump
 
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Opsets
-from anydml.onnx.graph_values import GraphValue, Held, Tensor
+from anydml.onnx.graph_values import GraphValue, Reservation, Tensor
 from anydml.onnx.tensor_protos import numpy_type, tensor_shape, tensor_type, to_array
 from anydml.onnx.walk import plain_domain
 
@@ -68,7 +68,7 @@ def initial(tensor: TensorProto, max_elements: int, budget: Budget) -> Tensor | 
     is_here = tensor.data_location != TensorProto.EXTERNAL
     if is_here and math.prod(shape) <= max_elements and not dtype.hasobject:
         described.array = to_array(tensor, budget)
-        described.held = Held(budget, described.array)
+        described.reservation = Reservation(budget, described.array)
     return described
 
 

@@ -15,7 +15,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.graph_values import INT64, Array, GraphValue, Held, Sizes, Tensor
+from anydml.onnx.graph_values import INT64, Array, GraphValue, Reservation, Sizes, Tensor
 from anydml.onnx.tensor_protos import check_rank
 from anydml.tensor import Layout
 from anydml.tracing.sizes import is_open
@@ -213,7 +213,7 @@ class LoweringContext(abc.ABC):
         tensor = Tensor(dtype, shape, maker=node.label)
         self._require_result(tensor, working_bytes)
         tensor.array = make()
-        tensor.held = Held(self.budget, tensor.array)
+        tensor.reservation = Reservation(self.budget, tensor.array)
         return tensor
 
     def _require_result(self, tensor: Tensor, working_bytes: int) -> None:
@@ -246,7 +246,7 @@ class LoweringContext(abc.ABC):
     def known_result(self, node: Node, array: Array) -> Tensor:
         """Record a small numeric result that depends on sizes or attributes only; INT64 if it contains open sizes."""
         dtype = INT64 if array.dtype.hasobject and is_open(array.reshape(-1)) else array.dtype
-        return Tensor(dtype, array.shape, array, maker=node.label, held=Held(self.budget, array))
+        return Tensor(dtype, array.shape, array, maker=node.label, reservation=Reservation(self.budget, array))
 
     def result(self, node: Node, array: TracedArray) -> Tensor:
         """Record a result that is composed of moves.

@@ -21,7 +21,7 @@ from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES, indices_of, outside_index_error
 from anydml.onnx.folding import fold
 from anydml.onnx.graph import ComputesError, Node, Opsets, label, last_use, opsets_of, read_as_data, size_determining
-from anydml.onnx.graph_values import GraphValue, Held, Tensor
+from anydml.onnx.graph_values import GraphValue, Reservation, Tensor
 from anydml.onnx.inference import FOLLOWED, Unknown, declared_tensor, infer_outputs, initial
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computed_nodes import ARITHMETIC
@@ -265,7 +265,7 @@ class _Descriptions:
             return ctx.lower(node, inputs)
         for tensor in results:
             if isinstance(tensor, Tensor) and tensor.array is not None:
-                tensor.held = Held(self._budget, tensor.array)
+                tensor.reservation = Reservation(self._budget, tensor.array)
         return results
 
     def _describe_other(self, proto: NodeProto, name: str, error: ModelError) -> Finding:

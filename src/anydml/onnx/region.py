@@ -13,7 +13,7 @@ from anydml.engines.protocol import CompiledCall
 from anydml.moves.compose import CONSTANT, Composer
 from anydml.moves.program import Program
 from anydml.moves.value import Value
-from anydml.onnx.graph_values import Array, Held, Tensor
+from anydml.onnx.graph_values import Array, Reservation, Tensor
 from anydml.onnx.lowering import POSITION
 from anydml.tracing.results_in_arguments import without_last_copies
 
@@ -47,7 +47,7 @@ class Region(Composer):
         nodes: labels of its nodes.
         pieces: total number of pieces of its values.
         work: total number of factors that its nodes composed.
-        held: holds the arrays that nodes created for it in the budget.
+        reservations: holds the arrays that nodes created for it in the budget.
         texts: arrays of strings that it moves by position, in order.
     """
 
@@ -58,7 +58,7 @@ class Region(Composer):
         self.nodes: list[str] = []
         self.pieces = 0
         self.work = 0
-        self.held: list[Held] = []
+        self.reservations: list[Reservation] = []
         self.texts: list[Array] = []
         self._positions = 0
 

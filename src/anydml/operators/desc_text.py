@@ -71,10 +71,10 @@ class Printed(Record):
 
 def _short_text(desc: _Desc) -> str:
     """Format a desc on one line: ``SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)``."""
-    tensors = [_tensors_text([getattr(desc, field) for field in fields]) for fields in (desc.INPUTS, desc.OUTPUTS)]
+    tensors = [_tensors_text([getattr(desc, name) for name in names]) for names in (desc.INPUTS, desc.OUTPUTS)]
     moved = " → ".join(tensors) if tensors[0] else f"→ {tensors[1]}"
-    rest = [f"{field} {_value_text(value)}" for field, value in _other_fields(desc) if value is not None]
-    return f"{type(desc).__name__}({', '.join([moved, *rest])})"
+    fields = [f"{field} {_value_text(value)}" for field, value in _other_fields(desc) if value is not None]
+    return f"{type(desc).__name__}({', '.join([moved, *fields])})"
 
 
 def _long_text(desc: _Desc) -> str:

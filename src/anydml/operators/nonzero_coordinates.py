@@ -197,8 +197,8 @@ def _numbers(count: int) -> Iterator[Move]:
         if still >= count:
             return
         at = k if sys.byteorder == "little" else WIDTH - 1 - k
-        rounds, rest = divmod(count, 256 * still)
-        steps, last_step = divmod(rest, still)
+        rounds, tail = divmod(count, 256 * still)
+        steps, last_step = divmod(tail, still)
         begin = at + rounds * 256 * still * WIDTH
         for sizes, offset, strides, value, by in (
             ((rounds, 256, still), at, (256 * still * WIDTH, still * WIDTH, WIDTH), 0, (0, 1, 0)),
@@ -234,14 +234,14 @@ def _summed(numbers: Numbers, sums: Numbers, count: int, scratch: int, last_inde
     ends, before = (SUMS, scratch + (BLOCK - 1) * WIDTH, BLOCK * WIDTH), (SUMS, free, WIDTH)
     # The last block's sum is not needed.
     yield from _summed(ends, before, blocks - 1, free + blocks * WIDTH, last_index)
-    block_count, rest = divmod(count - BLOCK, BLOCK)
+    block_count, tail = divmod(count - BLOCK, BLOCK)
     to, sums_within = _from(sums, BLOCK), _from(partial, BLOCK)
     if block_count:
         yield _added(before, sums_within, to, (block_count, BLOCK), (1, 0), (BLOCK, 1), last_index)
-    if rest:
+    if tail:
         skip = block_count * BLOCK
         yield _added(
-            _from(before, block_count), _from(sums_within, skip), _from(to, skip), (rest,), (0,), (1,), last_index
+            _from(before, block_count), _from(sums_within, skip), _from(to, skip), (tail,), (0,), (1,), last_index
         )
 
 

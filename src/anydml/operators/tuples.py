@@ -102,22 +102,22 @@ def picked_elements(
     rank = len(data.sizes)
     data_sizes, index = _sizes(data, indices, counts)
     length = index[-1]
-    rest = data_sizes[counts.batch + length :]
+    trailing_sizes = data_sizes[counts.batch + length :]
     for c in itertools.product(*map(range, index[:-1])):
         place = (0,) * (rank - counts.indices)
         coordinates = []
         for q in range(length):
             i = read(1, (*place, *c, q))
             coordinates.append(i + data_sizes[counts.batch + q] if i < 0 else i)
-        for r in itertools.product(*map(range, rest)):
+        for r in itertools.product(*map(range, trailing_sizes)):
             at = (*c, *r)
             inside = (*c[: counts.batch], *coordinates, *r)
             yield (0,) * (rank - len(at)) + at, (0,) * (rank - len(inside)) + inside, data.sizes
 
 
-def _agree(shape: Sizes, other: Sizes, count: int) -> bool:
+def _agree(shape: Sizes, other_shape: Sizes, count: int) -> bool:
     for d in range(count):  # noqa: SIM110  # compiled, too
-        if not holds(shape[d] == other[d]):
+        if not holds(shape[d] == other_shape[d]):
             return False
     return True
 
@@ -146,7 +146,7 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Si
         dimensions = count_noun(len(shape) - batch_dims, "dimension")
         message = f"{name}: indices have {count_noun(length, 'coordinate')} for {dimensions}"
         raise DescError(message, name, "indices", "an index must have at most as many coordinates as there are")
-    rest: int = batch_dims + length - last
-    picked: Sizes = tuple([indices[d] if d < last else shape[d + rest] for d in range(len(shape) - rest)])
+    shift: int = batch_dims + length - last
+    picked: Sizes = tuple([indices[d] if d < last else shape[d + shift] for d in range(len(shape) - shift)])
     check_dimensions(name, "the result", len(picked))
     return picked

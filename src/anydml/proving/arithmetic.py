@@ -174,7 +174,7 @@ def _elementwise(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 def _quantize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return what is quantized or dequantized by one scale; None where there are several, or a type is not known."""
     others = [term for term in call.inputs[1:] if term is not None]
-    is_whole = all(other.shape == () for other in others)
+    is_whole = all(constant.shape == () for constant in others)
     if (
         not is_whole
         or call.get("output_dtype", 0)

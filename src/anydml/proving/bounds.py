@@ -17,8 +17,8 @@ class Bounds:
         """Note that sizes are not below 0."""
         for size in sizes:
             number = dict(products_of(size)).get((), 0)
-            rest = size - number
-            self._least[rest] = max(self._least.get(rest, -number), -number)
+            variable_part = size - number
+            self._least[variable_part] = max(self._least.get(variable_part, -number), -number)
 
     def is_positive(self, size: Size) -> bool:
         """Whether a size is never below 1."""

@@ -25,9 +25,9 @@ def sized(call: OperatorCall, types: list[Type]) -> list[Type]:
     if sizes is None:
         return types
     # A kernel that is larger than an image leaves less than nothing: a runtime refuses it.
-    known = [None if isinstance(size, int) and size < 0 else size for size in sizes]
+    known_sizes = [None if isinstance(size, int) and size < 0 else size for size in sizes]
     return [
-        (dtype, shape if shape is None or len(shape) != len(known) + 2 else (*shape[:2], *known))
+        (dtype, shape if shape is None or len(shape) != len(known_sizes) + 2 else (*shape[:2], *known_sizes))
         for dtype, shape in types
     ]
 
@@ -50,10 +50,10 @@ def padded(call: OperatorCall) -> OperatorCall:
     is_plain = call.operator != "ConvTranspose" and all(gap == 1 for gap in call.get("dilations", ()))
     windows = _windows(plain) if is_plain else None
     counts = [_same(size, reach, step) for size, reach, step, _, _ in windows or ()]
-    known = [count for count in counts if count is not None]
-    if windows is None or mode not in (b"SAME_LOWER", b"SAME_UPPER") or len(known) < len(counts):
+    known_counts = [count for count in counts if count is not None]
+    if windows is None or mode not in (b"SAME_LOWER", b"SAME_UPPER") or len(known_counts) < len(counts):
         return call
-    less, more = [count // 2 for count in known], [-(-count // 2) for count in known]
+    less, more = [count // 2 for count in known_counts], [-(-count // 2) for count in known_counts]
     pads = [*less, *more] if mode == b"SAME_UPPER" else [*more, *less]
     proto.attribute.append(helper.make_attribute("pads", pads))
     return OperatorCall(proto, call.opsets, call.inputs)

@@ -47,7 +47,7 @@ def compare_runs(
     second: ModelProto,
     folders: tuple[Folder | None, Folder | None],
     sizes_of_case: Mapping[str, Size],
-    other: Mapping[str, Size],
+    second_sizes: Mapping[str, Size],
     seconds: float = SECONDS,
 ) -> RunComparison | None:
     """Run two models on random inputs; return the largest difference; None without ONNX Runtime.
@@ -57,7 +57,7 @@ def compare_runs(
         second: another one, with the same inputs and outputs.
         folders: folders of their external data.
         sizes_of_case: sizes of the first model's dimensions.
-        other: those of the second model's.
+        second_sizes: those of the second model's.
         seconds: the limit of a run.
     """
     if importlib.util.find_spec("onnxruntime") is None:
@@ -71,7 +71,7 @@ def compare_runs(
             sizes = {key: at(size, values) or 0 for key, size in sizes_of_case.items()}
             try:
                 inputs = random_inputs(first, sizes, number)
-                expected, again = (runtime.run(0, inputs) for _ in range(2))
+                expected, repeated = (runtime.run(0, inputs) for _ in range(2))
             except (RefusedError, ModelError, MemoryError) as error:
                 # Whatever the reason is, these sizes are not the model's.
                 what = "ONNX Runtime refuses A" if isinstance(error, RefusedError) else "A is not run"
@@ -88,7 +88,7 @@ def compare_runs(
             except UnansweredError as error:
                 refused = RunComparison(sizes, {}, "", 0, f"B is not run to its end: {error}")
                 break
-            for name, wanted_output, same, two in zip(names, expected, again, results, strict=True):
+            for name, wanted_output, same, two in zip(names, expected, repeated, results, strict=True):
                 if error_of(wanted_output, same):
                     continue
                 off = error_of(wanted_output, two)

@@ -45,11 +45,11 @@ def _convolution(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Seq
         shape = (-1, *[1] * (len(x.sizes) - 2))
         result = apply("Conv", x, weights, **attributes)
         return [apply("Add", result, mover.reshape(bias, (*bias.sizes, *shape[1:])))]
-    number, rest = scaled(mover, x)
-    if number == 1 or rest is None:
+    number, unscaled = scaled(mover, x)
+    if number == 1 or unscaled is None:
         return None
     factor = mover.terms.constant(np.array(number, x.dtype))
-    return [apply("Conv", rest, apply("Mul", weights, factor), **attributes)]
+    return [apply("Conv", unscaled, apply("Mul", weights, factor), **attributes)]
 
 
 def _normalise(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Sequence[Term] | None:

@@ -46,9 +46,9 @@ def first_difference(first: Read, second: Read, output: str, marks: Mapping[int,
         output: name of an output that differs.
         marks: fingerprints of terms by number, by which other terms may be equal; empty if there are none.
     """
-    first_needed, other = (with_ancestors([read.outputs[output]]) for read in (first, second))
-    a, b = _first(first_needed, other, marks), _first(other, first_needed, marks)
-    places = [a or first_needed[-1], b or other[-1]]
+    first_needed, second_needed = (with_ancestors([read.outputs[output]]) for read in (first, second))
+    a, b = _first(first_needed, second_needed, marks), _first(second_needed, first_needed, marks)
+    places = [a or first_needed[-1], b or second_needed[-1]]
     texts = [text(place) + attributes for place, attributes in zip(places, _differing(*places), strict=True)]
     return FirstDifference(output, (first.node(places[0]), second.node(places[1])), (texts[0], texts[1]))
 

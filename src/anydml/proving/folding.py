@@ -107,13 +107,13 @@ class Evaluator:
         others = self._others.setdefault((array.dtype, array.shape), [])
         if term in others:
             return term
-        for other in others:
-            if (other.number in self.rounded) == (term.number in self.rounded) or other.array is None:
+        for operand in others:
+            if (operand.number in self.rounded) == (term.number in self.rounded) or operand.array is None:
                 continue
-            off = error(other.array, array)
+            off = error(operand.array, array)
             if off <= ULPS:
                 self.merged.append(off)
-                return other
+                return operand
         others.append(term)
         return term
 

@@ -22,10 +22,10 @@ def differences(first: ModelProto, second: ModelProto, sizes: Mapping[str, int])
         second: the other model.
         sizes: sizes that are given.
     """
-    first_inputs, other = _inputs(first), _inputs(second)
-    yield from _names("input", [*first_inputs], [*other])
-    for key in first_inputs.keys() & other.keys():
-        yield from _declared(f"input {show(key)}", first_inputs[key], other[key], sizes)
+    first_inputs, second_inputs = _inputs(first), _inputs(second)
+    yield from _names("input", [*first_inputs], [*second_inputs])
+    for key in first_inputs.keys() & second_inputs.keys():
+        yield from _declared(f"input {show(key)}", first_inputs[key], second_inputs[key], sizes)
     outputs = [{value.name: value for value in model.graph.output} for model in (first, second)]
     yield from _names("output", [*outputs[0]], [*outputs[1]])
     for key in outputs[0].keys() & outputs[1].keys():
@@ -40,12 +40,12 @@ def _inputs(model: ModelProto) -> dict[str, ValueInfoProto]:
 
 
 def _names(noun: str, first: list[str], second: list[str]) -> Iterator[str]:
-    for model, other, names in (
+    for model, other_model, names in (
         ("A", "B", [n for n in first if n not in second]),
         ("B", "A", [n for n in second if n not in first]),
     ):
         if names:
-            yield f"{model} has {count_noun(len(names), noun)} that {other} has not: {', '.join(map(show, names))}"
+            yield f"{model} has {count_noun(len(names), noun)} that {other_model} lacks: {', '.join(map(show, names))}"
     if {*first} == {*second} and first != second:
         yield f"{noun}s are in another order: {', '.join(map(show, first))} in A, {', '.join(map(show, second))} in B"
 
@@ -55,18 +55,18 @@ def _declared(label: str, first: ValueInfoProto, second: ValueInfoProto, sizes: 
         if first.type != second.type:
             yield f"{label} is of another type in A than in B"
         return
-    (kind, dtype), (other_kind, other) = tensor_type(first), tensor_type(second)
+    (kind, dtype), (other_kind, other_dtype) = tensor_type(first), tensor_type(second)
     if kind != other_kind:
         yield f"{label} is {type_name(kind)} in A and {type_name(other_kind)} in B"
-    if dtype is None or other is None:
-        if dtype != other:
+    if dtype is None or other_dtype is None:
+        if dtype != other_dtype:
             yield f"{label} has a shape in one model only"
         return
-    if len(dtype) != len(other):
-        yield f"{label} has {count_noun(len(dtype), 'dimension')} in A and {len(other)} in B"
+    if len(dtype) != len(other_dtype):
+        yield f"{label} has {count_noun(len(dtype), 'dimension')} in A and {len(other_dtype)} in B"
         return
     values = [[sizes.get(n or unnamed_size(first.name, axis), n) if not isinstance(n, int) else n
-               for axis, n in enumerate(shape)] for shape in (dtype, other)]  # fmt: skip
+               for axis, n in enumerate(shape)] for shape in (dtype, other_dtype)]  # fmt: skip
     if any(
         isinstance(a, int) != isinstance(b, int) or (isinstance(a, int) and a != b)
         for a, b in zip(*values, strict=True)

@@ -236,9 +236,13 @@ class Reader:
             return [self.evaluator.moved(term, call.inputs) for term in terms]
         types = sized(call, call.types())
         if all(term is None or term.is_constant for term in call.inputs):
-            known = [None if shape is None else numbers([-1 if n is None else n for n in shape]) for _, shape in types]
-            if all(call.proto.output) and all(shape is not None and min(shape, default=0) >= 0 for shape in known):
-                max_elements = sum(math.prod(shape or ()) for shape in known)
+            known_shapes = [
+                None if shape is None else numbers([-1 if n is None else n for n in shape]) for _, shape in types
+            ]
+            if all(call.proto.output) and all(
+                shape is not None and min(shape, default=0) >= 0 for shape in known_shapes
+            ):
+                max_elements = sum(math.prod(shape or ()) for shape in known_shapes)
                 folded = (
                     self.evaluator.computed(call.proto, call.opsets, call.inputs, max_elements)
                     if max_elements <= MAX_CONSTANT_ELEMENTS
@@ -267,11 +271,11 @@ class Reader:
         count = len(call.proto.output) if is_variadic else None
         kinds = [*types] or [UNKNOWN]
         first = self.terms.make(call.kind, inputs, (detail, count), *kinds[0])
-        rest = [
+        others = [
             self.terms.make("output", [first], k, *kind)
             for k, kind in enumerate(kinds) if k
         ]  # fmt: skip
-        return [first, *rest]
+        return [first, *others]
 
     def _constant(self, call: OperatorCall) -> Term:
         for attribute in call.proto.attribute:
@@ -296,11 +300,11 @@ class Reader:
         while True:
             inside = Read()
             results = [self._results(call, body, values, shapes, inside, level) for body in graphs]
-            held = {k: shape for k, shape in shapes.items() if Rounds(call).holds(k, shape, results[0])}
-            if held == shapes:
+            stable_shapes = {k: shape for k, shape in shapes.items() if Rounds(call).holds(k, shape, results[0])}
+            if stable_shapes == shapes:
                 break
             # What a round makes has another shape than what it takes, so that of later rounds is not known.
-            shapes = held
+            shapes = stable_shapes
         for number, nodes in inside.nodes.items():
             read.nodes.setdefault(number, []).extend(nodes)
         read.refusing.update(inside.refusing)

@@ -249,8 +249,8 @@ class Mover(Viewer):
             array = np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis)
             return self.terms.constant(array, dtype=first.dtype)
         (source, factors, axes), (other_source, others, other_axes) = self.along(first), self.along(second)
-        rest = [k for k in range(len(axes)) if k != axis]
-        if source is other_source and factors == others and all(axes[k] == other_axes[k] for k in rest):
+        other_axis_numbers = [k for k in range(len(axes)) if k != axis]
+        if source is other_source and factors == others and all(axes[k] == other_axes[k] for k in other_axis_numbers):
             factors_of = [[k for k, n in axis_entries if n != 1] for axis_entries in (axes[axis], other_axes[axis])]
             if {*factors_of[0], *factors_of[1]} <= {REPEATED}:
                 size = first.sizes[axis] + second.sizes[axis]

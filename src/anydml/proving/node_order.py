@@ -24,8 +24,8 @@ def order_by_need(graph: GraphProto) -> tuple[list[NodeProto], int]:
             visited.add(k)
             stack.append((k, True))
             stack += [(makers[name], False) for name in reversed(_read(graph.node[k])) if name in makers]
-    rest = (node for k, node in enumerate(graph.node) if k not in order)
-    return [*(graph.node[k] for k in order), *rest], len(order)
+    unneeded = (node for k, node in enumerate(graph.node) if k not in order)
+    return [*(graph.node[k] for k in order), *unneeded], len(order)
 
 
 def _read(node: NodeProto) -> list[str]:

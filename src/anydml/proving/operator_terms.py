@@ -79,10 +79,10 @@ def _reshape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
             # It may be 0, and then stand for another size.
             return None
     if open_axis is not None:
-        rest = _quotient(term.shape, shape)
-        if rest is None:
+        open_size = _quotient(term.shape, shape)
+        if open_size is None:
             return None
-        shape[open_axis] = rest
+        shape[open_axis] = open_size
     return _reshaped(mover, term, shape)
 
 

@@ -36,7 +36,7 @@ FORMS: Sequence[Form] = ("floats", "zeros", "real", "merged")
 
 Folders = tuple[Folder | None, Folder | None]
 
-Known = tuple[Mapping[str, Size], Mapping[str, Size]]
+KnownSizes = tuple[Mapping[str, Size], Mapping[str, Size]]
 """The sizes that the names of both models' dimensions stand for."""
 
 
@@ -134,7 +134,7 @@ def prove(
 
 
 def _read(
-    models: tuple[ModelProto, ModelProto], folders: Folders, sizes_of_both: Known, form: Form, weights: Weights
+    models: tuple[ModelProto, ModelProto], folders: Folders, sizes_of_both: KnownSizes, form: Form, weights: Weights
 ) -> tuple[Reader, Read, Read]:
     reader = Reader(form, weights=weights)
     a, b = (
@@ -217,7 +217,7 @@ _COMPARED: Mapping[Weights, Sequence[str]] = {
 
 
 def _sample(
-    proof: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, sizes_of_both: Known, weights: Weights
+    proof: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, sizes_of_both: KnownSizes, weights: Weights
 ) -> None:
     """Compare the models at several small sizes; note these if all results are equal."""
     rounding: set[str] = set()

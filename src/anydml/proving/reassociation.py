@@ -61,10 +61,10 @@ def scaled(mover: Mover, term: Term) -> tuple[float, Term | None]:
     source, order = mover.source(term)
     if source.kind == "Mul@":
         for k, factor in enumerate(source.inputs):
-            rest = source.inputs[1 - k]
+            unscaled = source.inputs[1 - k]
             number = None if factor is None else filled(factor)
-            if number is not None and rest is not None and rest.shape == source.shape:
-                return float(number), mover.view(rest, order.factors, order.entries(), term.sizes)
+            if number is not None and unscaled is not None and unscaled.shape == source.shape:
+                return float(number), mover.view(unscaled, order.factors, order.entries(), term.sizes)
     return 1.0, term
 
 
@@ -84,16 +84,16 @@ def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
 
 
 def _multiply(mover: Mover, terms: Sequence[Term], shape: Sizes, number: float, plain: Plain) -> Term | None:
-    rest = list[Term]()
+    factors = list[Term]()
     for term in terms:
-        source, unscaled = scaled(mover, term)
+        source, without_number = scaled(mover, term)
         number *= source
-        rest += [] if unscaled is None else [unscaled]
-    if not rest:
+        factors += [] if without_number is None else [without_number]
+    if not factors:
         return None
-    product = _by_constant(mover, rest, shape)
+    product = _by_constant(mover, factors, shape)
     if product is None:
-        product = plain("Mul", rest) if len(rest) > 1 else rest[0]
+        product = plain("Mul", factors) if len(factors) > 1 else factors[0]
     return times(mover, product, number, plain) if product is not None and product.shape == shape else None
 
 

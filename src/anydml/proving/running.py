@@ -64,14 +64,14 @@ def error_of(first: Any, second: Any) -> float:
         return 0
     if not isinstance(first, np.ndarray) or first.dtype.kind != "f" or first.shape != second.shape:
         return np.inf
-    wide, other = first.astype(np.float64), second.astype(np.float64)
-    is_finite = np.isfinite(wide)
-    if not np.array_equal(is_finite, np.isfinite(other)):
+    wide_first, wide_second = first.astype(np.float64), second.astype(np.float64)
+    is_finite = np.isfinite(wide_first)
+    if not np.array_equal(is_finite, np.isfinite(wide_second)):
         return np.inf
     if not np.array_equal(first[~is_finite], second[~is_finite], equal_nan=True):
         return np.inf
-    scale = float(np.abs(wide[is_finite]).max(initial=0)) * float(np.finfo(first.dtype).eps)
-    return float(np.abs(wide[is_finite] - other[is_finite]).max(initial=0)) / scale if scale else np.inf
+    scale = float(np.abs(wide_first[is_finite]).max(initial=0)) * float(np.finfo(first.dtype).eps)
+    return float(np.abs(wide_first[is_finite] - wide_second[is_finite]).max(initial=0)) / scale if scale else np.inf
 
 
 def random_inputs(model: ModelProto, sizes: Mapping[str, int] | None = None, seed: int = 0) -> dict[str, Any]:

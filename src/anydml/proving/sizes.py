@@ -115,9 +115,9 @@ def divided(size: Size, by: Size) -> Size | None:
     if isinstance(size, int) and isinstance(by, int):
         return None if size % by else size // by
     names, count = _leading(by)
-    rest, terms = size, list[tuple[Product, int]]()
-    while rest != 0:
-        factor, times = _leading(rest)
+    undivided, terms = size, list[tuple[Product, int]]()
+    while undivided != 0:
+        factor, times = _leading(undivided)
         remaining = [*factor]
         for factor_name in names:
             if factor_name not in remaining:
@@ -126,7 +126,7 @@ def divided(size: Size, by: Size) -> Size | None:
         if times % count or len(terms) == MAX_PARTS:
             return None
         terms.append((tuple(remaining), times // count))
-        rest = rest - _made([terms[-1]]) * by
+        undivided = undivided - _made([terms[-1]]) * by
     return _made(terms)
 
 
@@ -209,9 +209,9 @@ def quotient(size: Size, by: Size) -> Size:
         # What is divided without a remainder is not a part of the name, so that equal quotients have one.
         integer_part = _made([(names, count // by) for names, count in products_of(size)])
         size = size - integer_part * by
-        rest = [(names, count) for names, count in products_of(size) if names]
-        if len(rest) == 1 and rest[0][1] == len(rest[0][0]) == 1:
-            (inner,) = rest[0][0]
+        variable_terms = [(names, count) for names, count in products_of(size) if names]
+        if len(variable_terms) == 1 and variable_terms[0][1] == len(variable_terms[0][0]) == 1:
+            (inner,) = variable_terms[0][0]
             if isinstance(inner, Quotient) and isinstance(inner.by, int) and inner.by > 0:
                 remainder: Size = size - name(inner)
                 return integer_part + quotient(inner.above + inner.by * remainder, inner.by * by)
@@ -292,7 +292,9 @@ def variables(size: Size) -> list[Size]:
     if len(parts) > 1:
         divisor = math.gcd(*(count for _, count in parts))
         rests = (tuple(sorted((factors - shared).elements())) for factors in counts)
-        remaining.append(_made((rest, count // divisor) for rest, (_, count) in zip(rests, parts, strict=True)))
+        remaining.append(
+            _made((variables_left, count // divisor) for variables_left, (_, count) in zip(rests, parts, strict=True))
+        )
     return remaining
 
 

@@ -125,18 +125,18 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
     axes = [axis for axis in range(len(first)) if axis not in added]
     batch_axes = [axis for axis in axes if first[axis] == second[axis]]
     free_axes = [[axis for axis in axes if axis not in batch_axes and shape[axis] != 1] for shape in (first, second)]
-    rest = [axis for axis in axes if axis not in (*batch_axes, *free_axes[0], *free_axes[1])]
+    summed_axes = [axis for axis in axes if axis not in (*batch_axes, *free_axes[0], *free_axes[1])]
     batch = [first[axis] for axis in batch_axes]
     count, *counts = (
         int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
         for shape, axes in ((first, added), (first, free_axes[0]), (second, free_axes[1]))
     )
     rows = np.moveaxis(
-        marks[0], [*batch_axes, *free_axes[0], *added], range(len(first) - len(free_axes[1]) - len(rest))
+        marks[0], [*batch_axes, *free_axes[0], *added], range(len(first) - len(free_axes[1]) - len(summed_axes))
     )
     rows = rows.reshape(*batch, counts[0], count)
     columns = np.moveaxis(
-        marks[1], [*batch_axes, *added, *free_axes[1]], range(len(first) - len(free_axes[0]) - len(rest))
+        marks[1], [*batch_axes, *added, *free_axes[1]], range(len(first) - len(free_axes[0]) - len(summed_axes))
     )
     columns = columns.reshape(*batch, count, counts[1])
     sums = []

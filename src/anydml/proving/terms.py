@@ -146,11 +146,11 @@ class Terms:
 
     def _note(self, term: Term, is_rounded: bool) -> None:
         """Note a new constant, and another one that it equals where one of them is a product that is not rounded."""
-        for other in self._constants.get((term.dtype, term.shape, not is_rounded), ()):
-            off = _off(term, other)
+        for constant in self._constants.get((term.dtype, term.shape, not is_rounded), ()):
+            off = _off(term, constant)
             if off <= 1:
                 self.off.append(off)
-                self._equal[term.number] = other
+                self._equal[term.number] = constant
                 return
         self._constants.setdefault((term.dtype, term.shape, is_rounded), []).append(term)
 

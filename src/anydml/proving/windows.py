@@ -22,8 +22,8 @@ def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, P
         entries = [(k, size) for k, size in axes[axis] if size != 1]
         if not entries:
             return None
-        (k, _), rest = entries[0], product(size for _, size in entries[1:])
-        start, length = divided(first, rest), divided(count, rest)
+        (k, _), inner_count = entries[0], product(size for _, size in entries[1:])
+        start, length = divided(first, inner_count), divided(count, inner_count)
         if start is None or length is None or (step != 1 and len(entries) > 1):
             return None
         if k != REPEATED:

@@ -166,8 +166,8 @@ def padding(
     _check("padding", "input", input)
     before = integers("padding", "start_padding", start_padding)
     after = integers("padding", "end_padding", end_padding)
-    rest = [0] * len(input.tensor.sizes)
-    pads = zip([*before, *rest], [*after, *rest], strict=False)
+    zeros = [0] * len(input.tensor.sizes)
+    pads = zip([*before, *zeros], [*after, *zeros], strict=False)
     sizes = [size + a + b for size, (a, b) in zip(input.tensor.sizes, pads, strict=False)]
     desc = PaddingOperatorDesc(_read(input), _packed_like(input, sizes), padding_mode, padding_value, before, after)
     return _scope(input).add(desc, input)

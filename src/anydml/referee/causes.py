@@ -58,17 +58,17 @@ def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Caus
             agreeing[judged_case.operator].append(set(by_name[judged_case.case].about.get("features", ())))
     causes = []
     for (operator, verdict, kind), verdicts in groups.items():
-        rest = verdicts
-        while rest:
-            common, having, blamed = _tell_tale([by_name[verdict.case] for verdict in rest], agreeing[operator])
-            if verdict == REFUSES and len(blamed) < len(rest):
+        unexplained = verdicts
+        while unexplained:
+            common, having, blamed = _tell_tale([by_name[verdict.case] for verdict in unexplained], agreeing[operator])
+            if verdict == REFUSES and len(blamed) < len(unexplained):
                 # A message says more than features do.
-                common, having, blamed = "", 0, {verdict.case for verdict in rest}
-            chosen = [verdict for verdict in rest if verdict.case in blamed]
+                common, having, blamed = "", 0, {verdict.case for verdict in unexplained}
+            chosen = [verdict for verdict in unexplained if verdict.case in blamed]
             example = min((by_name[verdict.case] for verdict in chosen), key=_weight)
             failed = len(chosen)
             causes.append(Cause(operator, verdict, kind, common, failed, having, tuple(chosen), example))
-            rest = [verdict for verdict in rest if verdict.case not in blamed]
+            unexplained = [verdict for verdict in unexplained if verdict.case not in blamed]
     return sorted(causes, key=lambda cause: (-len(cause.verdicts), cause.operator, cause.kind))
 
 

@@ -42,8 +42,8 @@ def lines_of(judged: Judged) -> Iterator[str]:
         rows.append((operator, *(str(counts.get(verdict, 0) or "") for verdict in shown)))
     rows.append(("all", *(str(judged.counts[verdict]) for verdict in shown)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *rest in rows:
-        cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+    for first, *numbers in rows:
+        cells = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
         yield "  ".join(["", first.ljust(widths[0]), *cells]).rstrip()
     yield from _ways(judged)
     causes = causes_of(judged)

@@ -234,10 +234,10 @@ def check_engine(name: str) -> None:
     Raises:
         ModelError: there is no such engine, or anydml has no such device.
     """
-    prefix, _, rest = name.partition(":")
-    if prefix == "anydml" and rest and rest.partition(":")[0] not in DEVICES:
-        raise ModelError(f"anydml has no device {rest!r}", rule=f"its devices are {', '.join(DEVICES)}")
-    if name not in ENGINES and (prefix not in PREFIXES or not rest):
+    prefix, _, argument = name.partition(":")
+    if prefix == "anydml" and argument and argument.partition(":")[0] not in DEVICES:
+        raise ModelError(f"anydml has no device {argument!r}", rule=f"its devices are {', '.join(DEVICES)}")
+    if name not in ENGINES and (prefix not in PREFIXES or not argument):
         forms = f"{', '.join(ENGINES)}, anydml:DEVICE, command:PROGRAM or outputs:FOLDER"
         raise ModelError(f"there is no engine {name!r}", rule=f"the engines are {forms}")
 
@@ -249,9 +249,9 @@ def open_engine(name: str) -> Engine:
         ModelError: there is no such engine, or its package is not installed.
     """
     check_engine(name)
-    prefix, _, rest = name.partition(":")
+    prefix, _, argument = name.partition(":")
     try:
-        engine: Engine = PREFIXES[prefix](rest) if rest else ENGINES[name]()
+        engine: Engine = PREFIXES[prefix](argument) if argument else ENGINES[name]()
     except ImportError as error:
         raise ModelError(str(error), rule="install its package") from None
     except ValueError as error:

@@ -98,7 +98,7 @@ def _without_axis(node: Node, lists: Lists, axes: Sequence[int], axis: int) -> I
     remaining = [shift_axis(entry, axis, rank) for k, entry in enumerate(axes) if k not in places]
     smaller = shifted_axes(_with_axes(smaller, lists, remaining), axis, rank)
     if "perm" in smaller.attributes:
-        order = [other - (other > axis) for other in smaller.attributes["perm"] if other != axis]
+        order = [place - (place > axis) for place in smaller.attributes["perm"] if place != axis]
         smaller = smaller._replace(attributes={**smaller.attributes, "perm": order})
     for at in dict.fromkeys((0, x.shape[axis] - 1)) if x.shape[axis] else ():
         yield smaller.with_input(0, _take(x, at, axis))

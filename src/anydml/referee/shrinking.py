@@ -167,9 +167,13 @@ def as_lines(case: Any, described: Iterable[str], engine: str, verdict: Verdict)
     """A case as lines to paste into an issue."""
     lines = [*described]
     lines += [f"expected: {smaller_nodes.as_text(value)}" for value in case.outputs]
-    for other in getattr(case, "alternatives", ()):
-        outcome = "; ".join(map(smaller_nodes.as_text, other.outputs)) if other.outputs is not None else "an error"
-        lines.append(f"or, if read as {other.words}: {outcome}")
+    for alternative in getattr(case, "alternatives", ()):
+        outcome = (
+            "; ".join(map(smaller_nodes.as_text, alternative.outputs))
+            if alternative.outputs is not None
+            else "an error"
+        )
+        lines.append(f"or, if read as {alternative.words}: {outcome}")
     lines.append(f"{engine} {verdict.verdict}: {' '.join(verdict.detail.split())[:300]}")
     lines.append(f"{case.document}: {case.sentence}")
     return "\n".join(lines) + "\n"

@@ -33,10 +33,10 @@ def _draw_scatter_elements(draw: Draw) -> Node:
     indices = np.zeros(shape, draw.index_dtype("indices"))
     at = wrap_index(axis, x.ndim)
     lines = np.moveaxis(indices, at, 0)
-    for rest in np.ndindex(*lines.shape[1:]):
+    for line in np.ndindex(*lines.shape[1:]):
         # No index twice: the text forbids it.
         chosen = draw.sample(range(x.shape[at]), shape[at])
-        lines[(slice(None), *rest)] = [draw.signed(k, x.shape[at]) for k in chosen]
+        lines[(slice(None), *line)] = [draw.signed(k, x.shape[at]) for k in chosen]
     attributes: dict[str, Any] = {"axis": axis} if draw.is_likely(0.8) or at else {}
     if draw.opset >= 16 and draw.is_likely(0.3):
         attributes["reduction"] = "none"

@@ -31,8 +31,8 @@ class Analyses:
     def all(self) -> list[Analysis]:
         """The analyses for all sets, which are only made where nothing is proved for all sizes."""
         before = None if self._before is None else self._before.__dict__.get("all")
-        rest = enumerate(self._several[1:], 1)
-        return [self.first, *(Analysis(self.graph, analysis.sizes, before and before[k]) for k, analysis in rest)]
+        numbered = enumerate(self._several[1:], 1)
+        return [self.first, *(Analysis(self.graph, analysis.sizes, before and before[k]) for k, analysis in numbered)]
 
     def of(self, graph: Graph) -> Analyses:
         """Return the analyses of another graph of this model."""

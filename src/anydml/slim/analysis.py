@@ -98,12 +98,12 @@ class ValueInfo:
         """Its elements; None if unknown."""
         return None if self.tensor is None else self.tensor.array
 
-    def is_like(self, other: ValueInfo) -> bool:
+    def is_like(self, other_info: ValueInfo) -> bool:
         """Whether a node that computes cannot tell them apart."""
-        if self.tensor is None or other.tensor is None:
+        if self.tensor is None or other_info.tensor is None:
             return False
-        first, second = self.tensor, other.tensor
-        is_same = (first.dtype, first.shape, self.is_constant) == (second.dtype, second.shape, other.is_constant)
+        first, second = self.tensor, other_info.tensor
+        is_same = (first.dtype, first.shape, self.is_constant) == (second.dtype, second.shape, other_info.is_constant)
         if first.array is None or second.array is None:
             return is_same and first.array is second.array
         return is_same and bool(np.array_equal(first.array, second.array))
@@ -249,8 +249,8 @@ class Analysis:
             if moved is not None:
                 return moved, False
             outputs = self._lower(node, tensors)
-            rest = tensors[len(tensors) if op.kind == "Concat" else 1 :]
-            is_refused = outputs is None and all(tensor is None or tensor.array is not None for tensor in rest)
+            parameters = tensors[len(tensors) if op.kind == "Concat" else 1 :]
+            is_refused = outputs is None and all(tensor is None or tensor.array is not None for tensor in parameters)
         if op.kind == "Slice" and has_open_end(tensors):
             outputs, is_refused = [], False
         elif outputs is None:

@@ -11,15 +11,15 @@ def split_digits(digits: Sequence[Digit], bounds: Sequence[int], distance: Calla
     """Split digits at the strides of a shape's axes, which are compared with their steps or strides."""
     all_digits: list[Digit] = []
     for digit in digits:
-        rest = digit
+        outer = digit
         inner: list[Digit] = []
         for bound in reversed(bounds):
-            unit = distance(rest)
-            if unit < bound < unit * rest.size and bound % unit == 0 and rest.size % (bound // unit) == 0:
+            unit = distance(outer)
+            if unit < bound < unit * outer.size and bound % unit == 0 and outer.size % (bound // unit) == 0:
                 size = bound // unit
-                inner.append(Digit(size, rest.step, rest.stride))
-                rest = Digit(rest.size // size, rest.step * size, rest.stride * size)
-        all_digits += [rest, *reversed(inner)]
+                inner.append(Digit(size, outer.step, outer.stride))
+                outer = Digit(outer.size // size, outer.step * size, outer.stride * size)
+        all_digits += [outer, *reversed(inner)]
     return all_digits
 
 

@@ -95,12 +95,12 @@ def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
     for op in before.graph.ops:
         if before.moves(op) or _is_empty(before, op):
             continue
-        other = after.graph.maker(next((name for name in op.outputs if name), ""))
+        counterpart = after.graph.maker(next((name for name in op.outputs if name), ""))
         # Nodes that nothing needs are gone.
-        if other is None or (op.kind in MOVEMENT and op.kind != other.kind):
+        if counterpart is None or (op.kind in MOVEMENT and op.kind != counterpart.kind):
             continue
-        if _is_alike(op, other):
-            yield from zip(op.inputs, other.inputs, strict=True)
+        if _is_alike(op, counterpart):
+            yield from zip(op.inputs, counterpart.inputs, strict=True)
             yield from ((name, name) for name in op.captured if name in before.values)
         else:
             # Nothing that it touches is known to be the same.
@@ -108,11 +108,11 @@ def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
     yield from ((name, name) for name in before.graph.outputs)
 
 
-def _is_alike(op: Op, other: Op) -> bool:
+def _is_alike(op: Op, other_op: Op) -> bool:
     """Whether two nodes may compute the same: movement may be written in another way, all else with other inputs."""
-    if (op.kind, len(op.inputs)) != (other.kind, len(other.inputs)):
+    if (op.kind, len(op.inputs)) != (other_op.kind, len(other_op.inputs)):
         return False
-    return op.kind in MOVEMENT or [*op.proto.attribute] == [*other.proto.attribute]
+    return op.kind in MOVEMENT or [*op.proto.attribute] == [*other_op.proto.attribute]
 
 
 def _is_empty(analysis: Analysis, op: Op) -> bool:

@@ -74,11 +74,11 @@ class Order(NamedTuple):
         while remaining and remaining[0] == 1:
             shape.append(remaining.pop(0))
         for array_size, size in zip((*(1,) * (len(sizes) - array.ndim), *array.shape), sizes, strict=True):
-            rest = size
-            while rest > 1:
+            size_left = size
+            while size_left > 1:
                 inner = remaining.pop(0)
                 shape.append(1 if array_size == 1 else inner)
-                rest //= inner
+                size_left //= inner
         shape += [1] * len(remaining)
         return np.array(array.reshape(shape).transpose(self.perm), order="C")
 

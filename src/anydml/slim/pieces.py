@@ -128,13 +128,13 @@ def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[
         The axes, what is taken of each, and the permutation that puts them in the order of the digits; None if there
         are not such axes.
     """
-    rest = offset + sum((digit.size - 1) * digit.stride for digit in digits if digit.stride < 0)
+    offset_left = offset + sum((digit.size - 1) * digit.stride for digit in digits if digit.stride < 0)
     axes: list[int] = []
     window: Window = []
     place: dict[int, int] = {}
     for k in sorted(range(len(digits)), key=lambda k: -abs(digits[k].stride)):
         size, _, stride = digits[k]
-        first, rest = divmod(rest, abs(stride))
+        first, offset_left = divmod(offset_left, abs(stride))
         if count % stride or first + size > count // abs(stride):
             return None
         place[k] = len(axes)
@@ -145,7 +145,7 @@ def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[
     if count > 1:
         perm.append(len(axes))
         axes.append(count)
-        window.append((rest, 1, 1))
+        window.append((offset_left, 1, 1))
     return axes, window, perm
 
 
@@ -182,16 +182,20 @@ def _continued(piece: FlatPiece, following: FlatPiece) -> FlatPiece | None:
     step, stride = following.at - piece.at, following.offset - piece.offset
     for digits, others in ((piece.digits, following.digits), (following.digits, piece.digits)):
         for k, digit in enumerate(digits):
-            rest = (*digits[:k], *digits[k + 1 :])
-            if rest == others:
+            remaining_digits = (*digits[:k], *digits[k + 1 :])
+            if remaining_digits == others:
                 # The other piece has size 1 along this digit.
                 first, total = (digit.size if digits is piece.digits else 1), digit.size + 1
-            elif len(digits) == len(others) and rest == (*others[:k], *others[k + 1 :]) and digit[1:] == others[k][1:]:
+            elif (
+                len(digits) == len(others)
+                and remaining_digits == (*others[:k], *others[k + 1 :])
+                and digit[1:] == others[k][1:]
+            ):
                 first, total = piece.digits[k].size, digit.size + others[k].size
             else:
                 continue
             if step == first * digit.step and stride == first * digit.stride:
-                return piece._replace(digits=tidy([*rest, Digit(total, digit.step, digit.stride)]))
+                return piece._replace(digits=tidy([*remaining_digits, Digit(total, digit.step, digit.stride)]))
     return None
 
 
@@ -232,10 +236,10 @@ class Box(NamedTuple):
 
 def boxed(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
     """Return a piece as a box in a shape; None if it is not one."""
-    strides, start, rest = packed_strides(sizes), [], piece.at
+    strides, start, offset_left = packed_strides(sizes), [], piece.at
     for stride in strides:
-        start.append(rest // stride)
-        rest %= stride
+        start.append(offset_left // stride)
+        offset_left %= stride
     digits: list[tuple[int, Digit]] = []
     for size, step, stride in piece.digits:
         remaining, digit_step, source_stride = size, step, stride

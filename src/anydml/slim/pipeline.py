@@ -204,10 +204,10 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
         stages.append(first.stage())
     if names and first.graph is not graph:
         # Values that were only needed for their shapes are not needed any more.
-        again = _compose(first.analyses, stand_ins, {}, judge)
-        if again.after.moved < first.after.moved:
-            stages.append(again.stage())
-            last = again
+        second = _compose(first.analyses, stand_ins, {}, judge)
+        if second.after.moved < first.after.moved:
+            stages.append(second.stage())
+            last = second
 
     rewrite = partial(_rewritten, last, stand_ins, judge, exact, first.before.nodes)
     rewritten, final = rewrite(False)

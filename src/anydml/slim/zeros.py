@@ -54,20 +54,20 @@ class ZeroSums:
                 readers = (graph.ops[number] for number in graph.readers.get(name, ()) if number != OUTSIDE)
                 self._told[name] = name in captured or any(self._tells(reader, name) for reader in readers)
         for op in graph.ops:
-            rest = self._rest(op)
-            if rest is None:
+            summand = self._summand_left(op)
+            if summand is None:
                 ops.append(op.replaced([names.get(name, name) for name in op.inputs]))
             else:
-                names[op.outputs[0]] = names.get(rest, rest)
+                names[op.outputs[0]] = names.get(summand, summand)
         return ops if names else None
 
-    def _rest(self, op: Op) -> str | None:
+    def _summand_left(self, op: Op) -> str | None:
         """Return the value that a node adds 0 to, if the sum can be left out."""
         if op.kind != "Add" or self._told[op.outputs[0]] or OUTSIDE in self._graph.readers.get(op.outputs[0], ()):
             return None
         result = self._terms.get(op.outputs[0])
-        for name, other in zip(op.inputs, op.inputs[::-1], strict=True):
-            term, zeros = self._terms.get(name), self._terms.get(other)
+        for name, zeros_name in zip(op.inputs, op.inputs[::-1], strict=True):
+            term, zeros = self._terms.get(name), self._terms.get(zeros_name)
             if term is None or zeros is None or result is None or term.is_constant or term.shape is None:
                 continue
             element = filled(zeros)
@@ -99,7 +99,7 @@ class ZeroSums:
             if exponent is None or not float(exponent) > 0:
                 return True
             carries = True
-        elif op.kind == "Add" and any(self._is_not_zero(other) for other in op.inputs if other != name):
+        elif op.kind == "Add" and any(self._is_not_zero(operand) for operand in op.inputs if operand != name):
             # What is added to a number that is not 0 has no sign of zeros any more.
             return False
         return not carries or any(self._told[output] for output in op.outputs if output)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from anydml.errors import ModelError
 from anydml.moves import Fill
 from anydml.stores.arguments import PATHS, Kind, checked
-from anydml.stores.checkpoints.composed import MadeTensors, described, program_of
+from anydml.stores.checkpoints.composed import WholeTensors, described, program_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.checkpoints.placements import Placed, Placement
@@ -87,11 +87,11 @@ def plan_load(
         parts, _ = placed_tensors.parts(composer, rank)
         remarks += placed_tensors.remarks
     else:
-        parts = MadeTensors([*composed.items()]).wholes
+        parts = WholeTensors([*composed.items()]).as_parts
         remarks += axes.remarks
     program, inputs = program_of(composer, [parts])
     moves = (move for alike in program.alike for move in alike.moves)
-    if program.rest.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
+    if program.program.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
         raise ModelError("plan_load: the layout picks rows in an order that takes too many slices, or creates elements")
     identities = identities_of_stores("plan_load", inputs)
     return LoadPlan(dict(parts.in_file.items()), program, inputs, identities, remarks)

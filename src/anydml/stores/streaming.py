@@ -13,7 +13,7 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, MadeTensors, program_of
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, WholeTensors, program_of
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.file_blocking import FileBlocking
@@ -165,7 +165,7 @@ class Streamed:
         if not composed:
             yield from ((parts, [np.empty(0, np.uint8)] * len(parts)) for parts in batches)
             return
-        program, inputs = program_of(self._composer, [MadeTensors(composed).wholes])
+        program, inputs = program_of(self._composer, [WholeTensors(composed).as_parts])
         plan = Planned(program, inputs, targets, self._memory, is_apart=False)
         assert isinstance(plan.blocking, FileBlocking)
         blocks = {files[0].path: [*range(len(plan.blocks))]} if len(files) == 1 else plan.blocking.by_path()

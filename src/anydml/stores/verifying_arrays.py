@@ -64,15 +64,17 @@ def compare_arrays(
         BindingError: the memory is too small.
     """
     sides = [locate_inside("verify", path) for path in (first, second)]
-    for side, other in (sides, sides[::-1]):
-        if not is_of_arrays(other):
-            if not other.exists():
-                raise JsonPath(str(other)).error(NO_FILE)
-            raise JsonPath(str(other)).error(
+    for side, other_side in (sides, sides[::-1]):
+        if not is_of_arrays(other_side):
+            if not other_side.exists():
+                raise JsonPath(str(other_side)).error(NO_FILE)
+            raise JsonPath(str(other_side)).error(
                 f"is neither a Zarr array or group nor a .npy file, as {side} is: name two of one kind"
             )
-        if is_zarr_group(side) and not is_zarr_group(other):
-            raise JsonPath(str(side)).error(f"is a group of arrays, and {other} is one array: name one of them in it")
+        if is_zarr_group(side) and not is_zarr_group(other_side):
+            raise JsonPath(str(side)).error(
+                f"is a group of arrays, and {other_side} is one array: name one of them in it"
+            )
     (arrays, attributes, remarks, closed), (other_arrays, others, other_remarks, other_closed) = (
         _open(path) for path in sides
     )

@@ -88,12 +88,12 @@ def _real(tensor: Any) -> Any:
     return TorchAdapter(plain) if torch.compiler.is_compiling() else plain
 
 
-def _parts(function: Function, x: Any, rest: list[Any]) -> list[Any]:
+def _parts(function: Function, x: Any, arguments: list[Any]) -> list[Any]:
     # Results of PyTorch operators must not share memory, but the GPU engine allocates parts in one buffer.
     for k, parameter in enumerate(function.parameters[1:]):
         if parameter.kind == "HostInts | None":
-            rest[k] = all_parts(function.label, parameter.name, rest[k])
-    inferred = function.infer(function.label, [tuple(x.shape)], tuple(rest))
+            arguments[k] = all_parts(function.label, parameter.name, arguments[k])
+    inferred = function.infer(function.label, [tuple(x.shape)], tuple(arguments))
     return [x.new_empty(shape) for shape in inferred.shapes]
 
 
@@ -116,8 +116,8 @@ def register_fast_path(function: Function) -> None:
     registered = OPERATORS[function.name]
     general = with_tangents(function, make_autograd_impl(registered._opoverload, registered))
     compiled = native(function.name)
-    on_cpu, *rest = KEYS
-    for key in rest:
+    on_cpu, *other_keys = KEYS
+    for key in other_keys:
         _LIBRARY.impl(function.name, general, key, with_keyset=True)
     if compiled is None:
         _LIBRARY.impl(function.name, general, on_cpu, with_keyset=True)

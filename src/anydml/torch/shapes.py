@@ -57,7 +57,7 @@ def infer_results(function: Function, values: Sequence[Any]) -> Inferred:
     data: list[Any] = []
     indices: list[Any] = []
     dtypes: list[Any] = []
-    rest: list[Any] = []
+    parameters: list[Any] = []
     for parameter, value in zip(function.parameters, values, strict=True):
         if parameter.kind == "Arrays":
             data += [tuple(tensor.shape) for tensor in value]
@@ -71,8 +71,8 @@ def infer_results(function: Function, values: Sequence[Any]) -> Inferred:
             indices.append(tuple(value.shape))
             dtypes.append(np.dtype(np.bool_))
         else:
-            rest.append(tuple(value) if isinstance(value, list) else value)
-    return function.infer(function.label, [*data, *indices], (*rest, *dtypes))
+            parameters.append(tuple(value) if isinstance(value, list) else value)
+    return function.infer(function.label, [*data, *indices], (*parameters, *dtypes))
 
 
 def _check(function: Function, values: Sequence[Any]) -> None:

@@ -57,8 +57,8 @@ def call(name: str, *arguments: Any) -> Any:
     function = FUNCTIONS[name]
     values = function.bound(arguments)
     tensors = [*values[0]] if function.is_of_lists else [value for value in values if isinstance(value, torch.Tensor)]
-    rest = tuple(values[1:] if function.is_of_lists else values[len(tensors) :])
-    results = _Transformed.apply(_Call(function, rest), *tensors)
+    other_arguments = tuple(values[1:] if function.is_of_lists else values[len(tensors) :])
+    results = _Transformed.apply(_Call(function, other_arguments), *tensors)
     return list(results) if function.has_parts else results
 
 
@@ -78,11 +78,11 @@ class _Call:
     """A call without its tensors, which autograd.Function takes as separate arguments."""
 
     function: Function
-    rest: tuple[Any, ...]
+    other_arguments: tuple[Any, ...]
 
     def arguments(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Return the operator's arguments, with `values` in place of the tensors."""
-        return ([*values], *self.rest) if self.function.is_of_lists else (*values, *self.rest)
+        return ([*values], *self.other_arguments) if self.function.is_of_lists else (*values, *self.other_arguments)
 
     def are_data(self, count: int) -> list[bool]:
         """Return, for each of the first `count` tensors, whether it is differentiable data rather than indices."""

@@ -51,18 +51,18 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     values = [by_name.get(parameter.name, parameter.default) for parameter in function.parameters]
     label = function.label
     trace, arrays, indices = _inputs(function, values)
-    rest: list[Any] = []
+    converted: list[Any] = []
     for parameter, value in zip(function.parameters, values, strict=True):
         if parameter.is_array:
             continue
         if isinstance(value, TracedArray):
             raise refused(f"{label} by a traced {parameter.name}", "shapes would depend on elements: pass numbers")
-        rest.append(own_arguments.converted(label, parameter, value, arrays[0].element))
-    rest += [np.dtype(view.dtype) for view in indices]
+        converted.append(own_arguments.converted(label, parameter, value, arrays[0].element))
+    converted += [np.dtype(view.dtype) for view in indices]
     shapes = [*[array.shape for array in arrays], *[view.n for view in indices]]
     dtype = arrays[0].element
     with refusing.named(label):
-        parameters = function.checked(label, shapes, tuple(rest))
+        parameters = function.checked(label, shapes, tuple(converted))
         make = _TracedMaker(function, trace, dtype)
         function.apply(make, [Lazy(array.value) for array in arrays] + indices, parameters)
         results = [_own(trace.new_array(value, dtype, _like(arrays))) for value in make.values()]
@@ -71,7 +71,7 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     return results if function.has_parts else results[0]
 
 
-class _Known(Lazy):
+class _ConstantIndices(Lazy):
     """A view of constant indices, which are stored only if they are looked up."""
 
     __slots__ = ("_trace", "numbers")
@@ -102,7 +102,7 @@ class _TracedMaker(ValueMaker):
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Pick by constant indices, which are checked now, or by others."""
-        if isinstance(x, View) or not isinstance(indices, _Known):
+        if isinstance(x, View) or not isinstance(indices, _ConstantIndices):
             return super().pick(x, indices, axis, outside)
         return Lazy(pick(self._trace.new_array(x.value, self._dtype), indices.numbers, axis, outside).value)
 
@@ -163,7 +163,9 @@ def _indices(trace: Trace, function: Function, field: str, value: Any) -> Lazy:
     if isinstance(indices, TracedArray):
         check_dtype_of(indices)
         return Lazy(trace.array(indices).value, dtype.name)
-    return _Known(trace, indices.astype(np.uint64 if dtype.kind == "u" and indices.itemsize == 8 else np.int64))
+    return _ConstantIndices(
+        trace, indices.astype(np.uint64 if dtype.kind == "u" and indices.itemsize == 8 else np.int64)
+    )
 
 
 def _mask(trace: Trace, label: str, field: str, value: Any) -> Lazy:

@@ -83,10 +83,10 @@ def _box(x: TracedArray, part: TracedArray, starts: Sequence[Any], axis: int) ->
     start, size, count = starts[axis], x.shape[axis], part.shape[axis]
     if is_none(start) and are_same(size, count):
         return _box(x, part, starts, axis + 1)
-    rest = size - start - count
+    count_after = size - start - count
     inner = _box(cut(x, axis, start, count), part, starts, axis + 1)
     front = [cut(x, axis, 0, start)] if is_open((start,)) or start else []
-    back = [cut(x, axis, start + count, rest)] if is_open((rest,)) or rest else []
+    back = [cut(x, axis, start + count, count_after)] if is_open((count_after,)) or count_after else []
     joined = x.trace.composer.join([slab.value for slab in (*front, inner, *back)], axis)
     # The sum of the parts' sizes would be an open size of its own.
     return x.trace.new_array(Value(x.shape, x.itemsize, joined.pieces), x.element, x.like)

@@ -48,9 +48,9 @@ def _unfit(shape: Any, count: int) -> str:
 def _completed(shape: Any, count: int) -> list[int] | None:
     """Replace a size of −1 so that the product is `count`; return None if no sizes fit."""
     sizes = whole_numbers(shape)
-    rest = math.prod(size for size in sizes if size != -1)
-    if sizes.count(-1) == 1 and rest > 0 and count % rest == 0:
-        sizes[sizes.index(-1)] = count // rest
+    known_count = math.prod(size for size in sizes if size != -1)
+    if sizes.count(-1) == 1 and known_count > 0 and count % known_count == 0:
+        sizes[sizes.index(-1)] = count // known_count
     return None if any(size < 0 for size in sizes) or math.prod(sizes) != count else sizes
 
 

@@ -261,7 +261,7 @@ def _write(base: Any, key: Any, value: Any) -> None:
     if rows is None:
         base.value, base.slabs = replaced(base, key, value).value, []
         return
-    first, count, rest = rows
+    first, count, inner_key = rows
     if not base.slabs:
         base.slabs = [_slab(0, base.trace.new_array(base.value, base.element, base.like))]
     for place in (first, first + count):
@@ -270,7 +270,7 @@ def _write(base: Any, key: Any, value: Any) -> None:
     low = bisect_right(begins, first) - 1
     high = bisect_right(begins, first + count - 1)
     old_rows = [slab.rows for slab in base.slabs[low:high]]
-    changed = replaced(old_rows[0] if len(old_rows) == 1 else join(old_rows, 0), rest, value)
+    changed = replaced(old_rows[0] if len(old_rows) == 1 else join(old_rows, 0), inner_key, value)
     base.slabs[low:high] = [_slab(first, changed)]
     pieces = tuple(chain.from_iterable([slab.pieces for slab in base.slabs]))
     if len(pieces) <= MAX_PIECES:
@@ -285,12 +285,12 @@ def _rows_of(base: Any, key: Any) -> tuple[int, int, Any] | None:
     size = base.shape[0] if base.ndim else None
     if type(size) is not int or not items or not is_basic(key):
         return None
-    row, rest = items[0], items[1:]
+    row, inner_key = items[0], items[1:]
     if type(row) is int and -size <= row < size:
-        return row % size, 1, (0, *rest)
+        return row % size, 1, (0, *inner_key)
     if type(row) is slice and row.step in (None, 1) and not is_open((row.start, row.stop)):
         start, stop, _ = row.indices(size)
-        return (start, stop - start, (slice(None), *rest)) if stop > start else None
+        return (start, stop - start, (slice(None), *inner_key)) if stop > start else None
     return None
 
 

@@ -164,10 +164,10 @@ def wrapped_slice(x: TracedArray, axis: int, start: int, count: int) -> TracedAr
     size = x.shape[axis]
     start %= size
     first = min(count, size - start) if start else 0
-    times, rest = divmod(count - first, size)
+    times, tail = divmod(count - first, size)
     parts = [cut(x, axis, start, first)] if first else []
     if times:
         parts.append(tile(x, [times if k == axis else 1 for k in range(x.ndim)]))
-    if rest:
-        parts.append(cut(x, axis, 0, rest))
+    if tail:
+        parts.append(cut(x, axis, 0, tail))
     return join(parts, axis)

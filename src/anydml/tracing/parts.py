@@ -118,10 +118,10 @@ def chunk_cat(tensors: Sequence[TracedArray], dim: int, num_chunks: int) -> Trac
     rows = []
     for tensor in tensors:
         axis = axis_of(tensor, dim)
-        size, rest = tensor.shape[axis], tensor.shape[axis + 1 :]
+        size, inner_sizes = tensor.shape[axis], tensor.shape[axis + 1 :]
         chunk_size = -(-size // num_chunks)
         padded = join([tensor, fill(tensor, resized(tensor, axis, chunk_size * num_chunks - size))], axis)
-        rows.append(reshape(padded, (*tensor.shape[:axis], num_chunks, chunk_size * math.prod(rest))))
+        rows.append(reshape(padded, (*tensor.shape[:axis], num_chunks, chunk_size * math.prod(inner_sizes))))
     return join(rows, -1)
 
 

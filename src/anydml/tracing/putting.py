@@ -72,9 +72,9 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
     for dim in range(part.ndim):
         while dims.count(dim) > 1:
             axis = dims.index(dim)
-            other = dims.index(dim, axis + 1)
-            to = make.diagonal(to, axis, other)
-            del dims[other]
+            second_axis = dims.index(dim, axis + 1)
+            to = make.diagonal(to, axis, second_axis)
+            del dims[second_axis]
     make.copy(make.permute(to, Numbers([*map(dims.index, range(part.ndim))])), Lazy(part.value))
     return x.new_array(*make.values())
 

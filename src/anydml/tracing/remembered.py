@@ -109,14 +109,14 @@ def _content(read: Callable[[], Any]) -> tuple[Any]:
     return (read(),)
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(first: Any, second: Any) -> bool:
     """Whether two things are one, or equal values of one type."""
-    if one is other:
+    if first is second:
         return True
-    kind = type(one)
-    if kind is not type(other):
+    kind = type(first)
+    if kind is not type(second):
         return False
     if kind is tuple:
-        return len(one) == len(other) and all(map(_is_same, one, other))
+        return len(first) == len(second) and all(map(_is_same, first, second))
     # repr distinguishes 0.0 from −0.0, and NaN equals itself.
-    return category_of(kind) == "plain" and repr(one) == repr(other)
+    return category_of(kind) == "plain" and repr(first) == repr(second)

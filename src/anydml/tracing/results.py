@@ -37,7 +37,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class HostNumbers:
     """Constant INT64 numbers that a function returns, beside arrays of another library than NumPy."""
 
     array: Array
@@ -87,7 +87,7 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
             raise broken(f"{trace.name} returned a {type(leaf).__name__}: return arrays in tuples, lists or dicts")
         is_known = isinstance(leaf, np.ndarray) and not isinstance(leaf, TracedArray)
         if adapters[0] is not None and is_known and leaf.dtype == np.int64:
-            return Known(leaf.copy())
+            return HostNumbers(leaf.copy())
         array = trace.array(leaf)
         check_dtype(array.element, path)
         like = array.like

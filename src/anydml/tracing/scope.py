@@ -145,13 +145,13 @@ class Scope:
 
     def _known_extreme(self, x: Any, y: Any) -> Any:
         """Return the larger of two numbers, if it is known; else None."""
-        rest = x - y
-        if type(rest) is Size:
-            low, high = (bounds.get(rest.register) for bounds in (self._low, self._high))
-            if low is not None and low + rest.plus >= 0:
+        difference = x - y
+        if type(difference) is Size:
+            low, high = (bounds.get(difference.register) for bounds in (self._low, self._high))
+            if low is not None and low + difference.plus >= 0:
                 return x
-            return y if high is not None and high + rest.plus <= 0 else None
-        return x if rest >= 0 else y
+            return y if high is not None and high + difference.plus <= 0 else None
+        return x if difference >= 0 else y
 
     @staticmethod
     def _place(size: Any) -> tuple[int, int]:

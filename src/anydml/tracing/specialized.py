@@ -17,7 +17,7 @@ from anydml.errors import BindingError
 from anydml.functions.call_plans import check_size
 from anydml.moves import Program
 from anydml.moves.wrapped_indices import as_signed
-from anydml.tracing.results import Known, Result, TracedFunction
+from anydml.tracing.results import HostNumbers, Result, TracedFunction
 from anydml.tracing.results_in_arguments import Pairs, donated
 from anydml.tracing.structure import paired, rebuilt
 from anydml.tracing.trace import Sizes
@@ -137,7 +137,7 @@ class SpecializedProgram:
 
     def _structured(self, arrays: Sequence[Any], adapter: ArrayAdapter | None = None) -> Any:
         def put(leaf: Any, path: str) -> Any:
-            if isinstance(leaf, Known):
+            if isinstance(leaf, HostNumbers):
                 return adapter.from_lengths(leaf.array.copy()) if adapter is not None else leaf.array.copy()
             return arrays[leaf.number] if isinstance(leaf, Result) else leaf
 

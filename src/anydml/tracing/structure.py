@@ -42,7 +42,7 @@ def leaves(tree: Any) -> list[Any]:
     return [tree]
 
 
-def paired(tree: Any, other: Any, kind: type, path: str) -> Iterator[tuple[Any, str, Any]]:
+def paired(tree: Any, second_tree: Any, kind: type, path: str) -> Iterator[tuple[Any, str, Any]]:
     """Yield the leaves of one type in a structure, their paths, and the corresponding leaves of another structure.
 
     Lists and tuples are interchangeable. Leaves of other types are not compared.
@@ -51,20 +51,20 @@ def paired(tree: Any, other: Any, kind: type, path: str) -> Iterator[tuple[Any, 
         ValueError: the structures differ.
     """
     if isinstance(tree, kind):
-        if isinstance(other, (list, tuple, dict)):
+        if isinstance(second_tree, (list, tuple, dict)):
             raise ValueError(path)
-        yield tree, path, other
+        yield tree, path, second_tree
     elif not any(isinstance(leaf, kind) for leaf in leaves(tree)):
         return
     elif isinstance(tree, dict):
-        if not isinstance(other, dict) or set(tree) != set(other):
+        if not isinstance(second_tree, dict) or set(tree) != set(second_tree):
             raise ValueError(path)
         for key, item in tree.items():
-            yield from paired(item, other[key], kind, f"{path}[{key!r}]")
+            yield from paired(item, second_tree[key], kind, f"{path}[{key!r}]")
     else:
-        if not isinstance(other, (list, tuple)) or len(tree) != len(other):
+        if not isinstance(second_tree, (list, tuple)) or len(tree) != len(second_tree):
             raise ValueError(path)
-        for k, (item, partner) in enumerate(zip(tree, other, strict=True)):
+        for k, (item, partner) in enumerate(zip(tree, second_tree, strict=True)):
             yield from paired(item, partner, kind, f"{path}[{k}]")
 
 

@@ -12,7 +12,7 @@ from anydml.moves import Computed, Fill, Move, Program, simplify
 from anydml.moves.numbers import numbers_of, with_numbers
 from anydml.tensor import Layout
 from anydml.tracing.remembered import Remembered
-from anydml.tracing.results import Known, Result, TracedFunction
+from anydml.tracing.results import HostNumbers, Result, TracedFunction
 from anydml.tracing.results_in_arguments import Pairs, in_place
 from anydml.tracing.scope import Scope
 from anydml.tracing.specialized import Guests, SpecializedProgram
@@ -155,7 +155,7 @@ class TracedProgram:
             fusing is None
             or self._form is None
             or not traced.engine.is_numpys
-            or any(isinstance(leaf, Known) for leaf in leaves(traced.tree))
+            or any(isinstance(leaf, HostNumbers) for leaf in leaves(traced.tree))
         ):
             return None
         if adapters[0] is not None and any(result.like is None for result in traced.results):

@@ -190,11 +190,11 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
         raise broken("no arrays to join")
     first, *others = arrays
     axis = normalize_axis_index(axis, first.ndim)
-    rest = resized(first, axis)
+    expected = resized(first, axis)
     for k, array in enumerate(others, 1):
         if array.element is not first.element and array.element != first.element:
             raise refused(f"arrays of {first.element} and {array.element} in one", "convert them to one dtype first")
-        if array.ndim != first.ndim or resized(array, axis) != rest:
+        if array.ndim != first.ndim or resized(array, axis) != expected:
             raise broken(
                 f"array {k} has shape {array.shape}, but array 0 has {first.shape}: "
                 f"sizes must be equal except along axis {axis}"

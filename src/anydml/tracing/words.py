@@ -99,13 +99,13 @@ class Word:
             FuseError: the operation computes, or its arguments do not fit.
             TypeError: an argument is missing or unknown.
         """
-        rest, by_name = [*arguments], {**keywords}
+        positional, by_name = [*arguments], {**keywords}
         values: list[Any] = []
         for names, kind, default in self._parsed:
-            if kind == "**" or ("*" in kind and len(rest) > 1):
-                value, rest = rest, []
-            elif rest:
-                value = rest.pop(0)
+            if kind == "**" or ("*" in kind and len(positional) > 1):
+                value, positional = positional, []
+            elif positional:
+                value = positional.pop(0)
             else:
                 value = _taken(by_name, names, default) if by_name else default
             if value is _ABSENT:
@@ -118,8 +118,8 @@ class Word:
                 _check_no_flag(names[0], value)
         if by_name:
             _check_unwritten("out", by_name.pop("out", None))
-        if rest or by_name:
-            raise TypeError(f"unexpected argument {next(iter(by_name), None) or rest[0]!r}")
+        if positional or by_name:
+            raise TypeError(f"unexpected argument {next(iter(by_name), None) or positional[0]!r}")
         return self.operation(*values, **self.fixed)
 
 

@@ -70,11 +70,11 @@ def _pieces(move: Move) -> Iterator[Move]:
         yield move
         return
     sizes, to, source, size = move.sizes, move.destination, move.reads, move.element_size
-    count, rest = divmod(size, PIECE)
+    count, tail = divmod(size, PIECE)
     yield Move((*sizes, count), _cut(to), _cut(source), PIECE)
-    if rest:
+    if tail:
         end = count * PIECE
-        yield Move(sizes, to._replace(offset=to.offset + end), source._replace(offset=source.offset + end), rest)
+        yield Move(sizes, to._replace(offset=to.offset + end), source._replace(offset=source.offset + end), tail)
 
 
 def _cut(access: Access) -> Access:

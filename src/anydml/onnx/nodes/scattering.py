@@ -65,12 +65,12 @@ def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, upd
     array, index, new = ctx.arrays(x, indices, updates)
     if 0 in shape:
         return ctx.result(node, array)
-    rest, last = len(x.shape) - count, len(indices.shape) - 1
-    columns = [reshape(column, (*column.shape, *(1,) * rest)) for column in unstack(index, last)]
+    trailing_rank, last = len(x.shape) - count, len(indices.shape) - 1
+    columns = [reshape(column, (*column.shape, *(1,) * trailing_rank)) for column in unstack(index, last)]
     places: list[Along | At] = [
         At(broadcast(column, shape), out_of_range_treatment(indices, "skip")) for column in columns
     ]
-    places += [Along(last + k) for k in range(rest)]
+    places += [Along(last + k) for k in range(trailing_rank)]
     return ctx.result(node, put(array, new, places))
 
 
@@ -92,9 +92,9 @@ def tensor_scatter(
     is_circular = node.word("mode", ("linear", "circular")) == "circular"
     if axis == 0:
         raise node.error("axis is 0", "axis", "axis must not be that of the samples")
-    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+    other_sizes = (*x.shape[:axis], *x.shape[axis + 1 :])
     axis_size, count = x.shape[axis], (update.shape[axis : axis + 1] or (0,))[0]
-    if (*update.shape[:axis], *update.shape[axis + 1 :]) != rest or count > axis_size:
+    if (*update.shape[:axis], *update.shape[axis + 1 :]) != other_sizes or count > axis_size:
         message = f"update has shape {list(update.shape)}, but past_cache {list(x.shape)}"
         raise node.error(message, "update", "sizes must be those of past_cache, and no larger along the axis")
     if write_indices is not None and write_indices.shape != x.shape[:1]:

@@ -51,8 +51,8 @@ def _inputs_broken(call: Call, draw: Draw) -> Call | None:
     x, axis = first_of(call), call.arguments["axis"]
     if len(call.tensors) < 2 or x.ndim < 2:
         return None
-    other = draw.choice([k for k in range(x.ndim) if k != axis])
-    return with_tensor(call, "inputs[1]", np.repeat(tensor_of(call, "inputs[1]"), 2, other))
+    other_axis = draw.choice([k for k in range(x.ndim) if k != axis])
+    return with_tensor(call, "inputs[1]", np.repeat(tensor_of(call, "inputs[1]"), 2, other_axis))
 
 
 UPDATES_TYPE = of_tensor(

@@ -209,9 +209,9 @@ class ReshapePushing(Rewrite):
             while is_smaller:
                 is_smaller = False
                 for number in sorted(group):
-                    rest = group - {number}
-                    if self._cost(rest, {number}, change) < self._cost(group, {number}, change):
-                        group, is_smaller = rest, True
+                    smaller_group = group - {number}
+                    if self._cost(smaller_group, {number}, change) < self._cost(group, {number}, change):
+                        group, is_smaller = smaller_group, True
             if group:
                 yield group
 

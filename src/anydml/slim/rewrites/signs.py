@@ -34,15 +34,15 @@ class SignFolding(Rewrite):
 
     def _product(self, op: Op) -> tuple[Op | None, str]:
         """Return the Concat and the constant that a node multiplies; None if it does not."""
-        for name, other in (op.inputs, op.inputs[::-1]) if op.kind == "Mul" else ():
-            joined, constant = self._graph.maker(name), self._values.get(other)
-            if joined is None or joined.kind != "Concat" or not self._are_known(name, other):
+        for name, constant_name in (op.inputs, op.inputs[::-1]) if op.kind == "Mul" else ():
+            joined, constant = self._graph.maker(name), self._values.get(constant_name)
+            if joined is None or joined.kind != "Concat" or not self._are_known(name, constant_name):
                 continue
             if constant is None or constant.tensor is None or not constant.is_constant:
                 continue
             is_small = len(constant.sizes) <= len(self._values[name].sizes) and constant.tensor.dtype.kind == "f"
             if is_small and self._graph.is_read_once(name) and any(map(self._negate, joined.inputs)):
-                return joined, other
+                return joined, constant_name
         return None, ""
 
     def _negate(self, name: str) -> str:

@@ -135,10 +135,12 @@ class TransposePushing(Rewrite):
             if name in group.entries:
                 gain += 0 if others else size
                 continue
-            again = [self._graph.ops[n] for n in others if n != OUTSIDE and self._graph.ops[n].kind == "Transpose"]
-            if len(again) < len(others):
+            next_transposes = [
+                self._graph.ops[n] for n in others if n != OUTSIDE and self._graph.ops[n].kind == "Transpose"
+            ]
+            if len(next_transposes) < len(others):
                 gain -= size
-            for op in again:
+            for op in next_transposes:
                 perm = self._perms.get(op.outputs[0])
                 if perm is not None and [group.perm[axis] for axis in perm] == [*range(len(perm))]:
                     gain += size

@@ -145,13 +145,13 @@ def _permute(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) 
 
 def _unflatten(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
     axis = _axis(rule.value, tensor, name, rule.place / "unflatten")
-    sizes, whole = [*rule.fields["sizes"]], tensor.shape[axis]
-    known = math.prod(size for size in sizes if size != -1)
-    if sizes.count(-1) == 1 and known > 0 and whole % known == 0:
-        sizes[sizes.index(-1)] = whole // known
-    if not sizes or min(sizes) < 0 or math.prod(sizes) != whole:
+    sizes, axis_size = [*rule.fields["sizes"]], tensor.shape[axis]
+    known_count = math.prod(size for size in sizes if size != -1)
+    if sizes.count(-1) == 1 and known_count > 0 and axis_size % known_count == 0:
+        sizes[sizes.index(-1)] = axis_size // known_count
+    if not sizes or min(sizes) < 0 or math.prod(sizes) != axis_size:
         raise (rule.place / "sizes").error(
-            f"are {rule.fields['sizes'][:8]}, but axis {axis} of {show(name)} has {whole}"
+            f"are {rule.fields['sizes'][:8]}, but axis {axis} of {show(name)} has {axis_size}"
         )
     return composer.reshape(tensor.value, (*tensor.shape[:axis], *sizes, *tensor.shape[axis + 1 :]))
 

@@ -21,13 +21,13 @@ class AxisSection(NamedTuple):
     """A section of an axis that all ranks share.
 
     Attributes:
-        whole: the size of the section, relative to the other sections.
-        own: the size of a rank's part of it, relative to the rank's parts of other sections.
+        size: the size of the section, relative to the other sections.
+        rank_size: the size of a rank's part of it, relative to the rank's parts of other sections.
         copies: number of consecutive ranks with the same part.
     """
 
-    whole: int
-    own: int
+    size: int
+    rank_size: int
     copies: int
 
 
@@ -65,7 +65,7 @@ class Axis:
         """
         size = shape[self.axis or 0]
         sections = self.sections(ranks, name)
-        total = sum(section.whole for section in sections)
+        total = sum(section.size for section in sections)
         heads = self.heads if isinstance(self.heads, int) else total
         if size % total or size % heads:
             noun = "heads" if self.heads else "parts"

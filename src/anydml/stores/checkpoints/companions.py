@@ -88,7 +88,7 @@ def depends_on(name: str, model: Model) -> tuple[Any, ...]:
     else:
         return ()
     order = model.tensors.get(f"{module}.weight_format")
-    tensors = (model.tensors.get(other) for other in others)
+    tensors = (model.tensors.get(companion) for companion in others)
     return (
         *((tensor.shape, tensor.dtype) if tensor is not None else None for tensor in tensors),
         None if order is None else _number(order),

@@ -91,9 +91,9 @@ def described(tensors: StoredTensors) -> ComposedTensors:
 
 def _value_of(tensor: ShardedTensor | Store, sources: Sequence[Store]) -> Value:
     size, pieces = tensor.dtype.itemsize, []
-    wholes = {id(store): Value.stored(INPUT + k, store.shape, store.strides, size) for k, store in enumerate(sources)}
+    as_parts = {id(store): Value.stored(INPUT + k, store.shape, store.strides, size) for k, store in enumerate(sources)}
     for piece in tensor.pieces:
-        value = wholes[id(piece.store)].slice(piece.inside, piece.shape, [1] * len(piece.shape))
+        value = as_parts[id(piece.store)].slice(piece.inside, piece.shape, [1] * len(piece.shape))
         # A box of an input begins at zeros.
         pieces += [part._replace(start=piece.start) for part in value.pieces]
     return Value(tensor.shape, size, tuple(pieces))
@@ -138,7 +138,7 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
     return value.of(pieces)
 
 
-class MadeTensors:
+class WholeTensors:
     """Tensors that a plan makes, and the values of their parts, of which few differ.
 
     Args:
@@ -168,7 +168,7 @@ class MadeTensors:
         return number
 
     @cached_property
-    def wholes(self) -> Parts:
+    def as_parts(self) -> Parts:
         """All tensors by name."""
         number = self.number
         value = np.array([number(tensor.value, tensor.dtype) for tensor in self.tensors], np.int32)
@@ -179,34 +179,34 @@ class Parts(NamedTuple):
     """Parts of tensors, such as those that a file gets, in columns: a plan may have a million.
 
     Attributes:
-        made: the tensors.
+        whole_tensors: the tensors, whole.
         tensor: which of them each is of.
         value: the number of its value.
     """
 
-    made: MadeTensors
+    whole_tensors: WholeTensors
     tensor: Numbers
     value: Numbers
 
     @property
     def in_file(self) -> FileTensors:
         """The same parts, as what a file has."""
-        return FileTensors(self.made.names, self.tensor, self.made.kinds, self.value)
+        return FileTensors(self.whole_tensors.names, self.tensor, self.whole_tensors.kinds, self.value)
 
     @property
     def sizes(self) -> Numbers:
         """Bytes of each."""
-        sizes_in_bytes: Numbers = bytes_of(self.made.kinds)[self.value]
+        sizes_in_bytes: Numbers = bytes_of(self.whole_tensors.kinds)[self.value]
         return sizes_in_bytes
 
     def subset(self, numbers: slice | Numbers) -> Parts:
         """Some of them, in another order perhaps."""
-        return Parts(self.made, self.tensor[numbers], self.value[numbers])
+        return Parts(self.whole_tensors, self.tensor[numbers], self.value[numbers])
 
 
 def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[AlikeProgram, list[Store]]:
     """The program that makes parts of tensors, which are its outputs, and its inputs."""
-    tensors = files[0].made
+    tensors = files[0].whole_tensors
     tensor, value = (np.concatenate([getattr(file, name) for file in files]) for name in ("tensor", "value"))
     stores: dict[Store, int] = {}
     are_used = np.zeros(len(tensors.tensors), bool)

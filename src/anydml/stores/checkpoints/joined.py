@@ -108,7 +108,7 @@ def joined(
 
 def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection]) -> Iterator[StoredPiece]:
     """The parts of ranks of each section of an axis."""
-    total = sum(section.own for section in sections)
+    total = sum(section.rank_size for section in sections)
     sizes = [store.shape[axis] for store in stores]
     base = done = 0
     for _, rank_size, copies in sections:

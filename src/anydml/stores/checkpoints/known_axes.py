@@ -112,10 +112,10 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
     if math.prod(tensor.shape) == 1 and _ONE_SCALE.fullmatch(name):
         return ALL
     axis_and_parts = next(((axis, n) for pattern, axis, n in KNOWN_AXES if pattern.match(name) is not None), None)
-    known = _up_or_embedding(name, model) if axis_and_parts is None else axis_and_parts
-    if isinstance(known, Unknown):
-        return known
-    axis, dimensions = known
+    assignment = _up_or_embedding(name, model) if axis_and_parts is None else axis_and_parts
+    if isinstance(assignment, Unknown):
+        return assignment
+    axis, dimensions = assignment
     if len(tensor.shape) != dimensions and not tensor.shape and is_of_blocks(tensor.dtype):
         sizes = in_elements((), tensor.dtype)
         return Unknown(f"whose rows of {sizes[-1]} elements of {name_of(tensor.dtype)} are not whole bytes")
@@ -162,7 +162,7 @@ def _beside(name: str, model: Model) -> list[str]:
     """The other tensors of the module of a weight or bias, such as the state of its quantisation."""
     module = name.rpartition(".")[0]
     names = {f"{module}.weight", f"{module}.bias"}
-    return [other for other in model.tensors if other.startswith(f"{module}.") and other not in names]
+    return [sibling for sibling in model.tensors if sibling.startswith(f"{module}.") and sibling not in names]
 
 
 def _is_floating(dtype: np.dtype[Any]) -> bool:

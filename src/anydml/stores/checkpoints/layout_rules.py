@@ -168,9 +168,13 @@ def _pattern(text: Any, place: JsonPath) -> Pattern:
 def _rule(table: dict[str, Any], place: JsonPath) -> Rule:
     actions = [action for action in Action if action in table]
     if len(actions) != 1:
-        other = [key for key in table if key not in (*ACTIONS, "match")]
+        other_keys = [key for key in table if key not in (*ACTIONS, "match")]
         rule = (
-            f"both {' and '.join(actions)}" if actions else f"no action, but {names(other)}" if other else "no action"
+            f"both {' and '.join(actions)}"
+            if actions
+            else f"no action, but {names(other_keys)}"
+            if other_keys
+            else "no action"
         )
         raise place.error(f"has {rule}: each rule must have exactly one of {', '.join(ACTIONS)}")
     action = actions[0]

@@ -110,7 +110,10 @@ def plan_checkpoint(
     if dcp:
         rank_files, pieces = _pieces(composer, placed_tensors)
         targets, other_files = new_distributed(
-            out, placed_tensors.made.names, pieces, [(columns.tensor, numbers) for columns, numbers in rank_files]
+            out,
+            placed_tensors.whole_tensors.names,
+            pieces,
+            [(columns.tensor, numbers) for columns, numbers in rank_files],
         )
         parts = [columns for columns, _ in rank_files]
         others |= other_files
@@ -120,9 +123,11 @@ def plan_checkpoint(
         if placement is not None:
             files = [*_ranks(composer, placed_tensors, out / stem, metadata)]
         elif is_file:
-            files = [OutputFile(out, placed_tensors.made.wholes, metadata)]
+            files = [OutputFile(out, placed_tensors.whole_tensors.as_parts, metadata)]
         else:
-            files = [*files_of_shards(name, placed_tensors.made.wholes, out, stem, metadata, max_bytes, shards)]
+            files = [
+                *files_of_shards(name, placed_tensors.whole_tensors.as_parts, out, stem, metadata, max_bytes, shards)
+            ]
             if len(files) > 1:
                 others[out / f"{stem}{INDEX}"] = index_of(files)
         targets, parts = outputs_of(files), [file.parts for file in files]
@@ -184,15 +189,15 @@ def _metadata_for(
 
 def outputs_of(files: Sequence[OutputFile]) -> Targets:
     """Targets of all parts of files."""
-    tensors = files[0].parts.made
-    files_made, offsets = list[NewFile](), list[Numbers]()
+    tensors = files[0].parts.whole_tensors
+    new_files, offsets = list[NewFile](), list[Numbers]()
     for path, parts, metadata, ranks in files:
         file, offset_in_file = new_file(path, parts.in_file, metadata, ranks)
-        files_made.append(file)
+        new_files.append(file)
         offsets.append(offset_in_file)
     tensor, value = (np.concatenate([getattr(file.parts, name) for file in files]) for name in ("tensor", "value"))
     number = np.repeat(np.arange(len(files), dtype=np.int32), [offset.size for offset in offsets])
-    return Targets(files_made, number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
+    return Targets(new_files, number, tensors.names, tensor, tensors.kinds, value, np.concatenate(offsets))
 
 
 def is_one_file(out: Path) -> bool:
@@ -221,10 +226,10 @@ def _ranks(composer: Composer, placed_tensors: Placed, stem: Path, metadata: Map
     for rank in range(count):
         parts, cuts = placed_tensors.parts(composer, rank)
         rank_metadata = {**metadata, RANK: str(rank), RANKS: str(count)}
-        part_of_value = np.zeros(len(parts.made.values), np.int32)
+        part_of_value = np.zeros(len(parts.whole_tensors.values), np.int32)
         part_of_value[[*cuts]] = np.arange(len(cuts))
         texts = [json.dumps(cut) for cut in cuts.values()]
-        intervals = RankParts(PARTS, parts.made.names, parts.tensor, texts, part_of_value[parts.value])
+        intervals = RankParts(PARTS, parts.whole_tensors.names, parts.tensor, texts, part_of_value[parts.value])
         path = stem.with_name(f"{stem.name}-rank-{rank:05}-of-{count:05}.safetensors")
         yield OutputFile(path, parts, rank_metadata, intervals)
 
@@ -234,7 +239,7 @@ def _pieces(composer: Composer, placed_tensors: Placed) -> tuple[list[tuple[Part
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     values, all_pieces = list[int](), list[NewPiece]()
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
-    made_tensors, files = placed_tensors.made, list[tuple[Parts, Numbers]]()
+    made_tensors, files = placed_tensors.whole_tensors, list[tuple[Parts, Numbers]]()
     counts = [0] * (int(np.max(placed_tensors.kinds)) + 1)
     for rank in range(placed_tensors.placement.ranks):
         of_kinds: list[list[int]] = [[] for _ in counts]

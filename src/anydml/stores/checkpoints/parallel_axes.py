@@ -86,9 +86,9 @@ class Axes:
         place = JsonPath(where)
         if isinstance(result, Unknown):
             line = line_for(name, result.line)
-            other = ", or axis = 0 in place of replicate" if "replicate" in line else ""
+            hint = ", or axis = 0 in place of replicate" if "replicate" in line else ""
             raise place.error(
-                f"has {show(name)}, {result.reason}: a layout for anydml reshard decides, by {line}{other}"
+                f"has {show(name)}, {result.reason}: a layout for anydml reshard decides, by {line}{hint}"
             )
         if result.axis is None:
             return result

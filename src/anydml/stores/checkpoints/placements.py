@@ -17,7 +17,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.axis import MAX_RANKS, AxisIntervals, near_divisors
 from anydml.stores.checkpoints.companions import Looks, depends_on
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, MadeTensors, Parts, sliced
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, Parts, WholeTensors, sliced
 from anydml.stores.checkpoints.known_axes import Model, weight_of
 from anydml.stores.checkpoints.model_config import ModelConfig
 from anydml.stores.checkpoints.parallel_axes import Axes
@@ -97,7 +97,7 @@ class Placed:
         self, tensors: ComposedTensors, axes: Axes, placement: Placement, where: str, config: ModelConfig | None
     ) -> None:
         self.axes, self.placement, self.tensors, self._where = axes, placement, tensors, where
-        self.made = MadeTensors([*tensors.items()])
+        self.whole_tensors = WholeTensors([*tensors.items()])
         self._is_divided = False
         self._values: dict[tuple[int, tuple[AxisIntervals, ...]], Value] = {}
         self._model = Model(tensors, config, placement.tp)
@@ -180,7 +180,7 @@ class Placed:
     @cached_property
     def _firsts(self) -> list[str]:
         """The first tensor of each kind."""
-        texts, (_, first) = self.made.names.texts, np.unique(self.kinds, return_index=True)
+        texts, (_, first) = self.whole_tensors.names.texts, np.unique(self.kinds, return_index=True)
         return [texts[k] for k in first.tolist()]
 
     def first(self, kind: int) -> ComposedTensor:
@@ -212,11 +212,11 @@ class Placed:
             key = id(tensor.value), cuts
             if (value := self._values.get(key)) is None:
                 value = self._values[key] = _part(composer, tensor.value, cuts)
-            number = value_of_kind[kind] = self.made.number(value, tensor.dtype)
+            number = value_of_kind[kind] = self.whole_tensors.number(value, tensor.dtype)
             cuts_of[number] = cuts
         values = value_of_kind[self.kinds]
         tensors = np.flatnonzero(values >= 0).astype(np.int32)
-        return Parts(self.made, tensors, values[tensors]), cuts_of
+        return Parts(self.whole_tensors, tensors, values[tensors]), cuts_of
 
     def _stages(self, name: str) -> Sequence[int]:
         """The stages that have a tensor: tied embeddings are in the first and the last; none if that is not known."""

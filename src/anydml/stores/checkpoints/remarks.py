@@ -53,8 +53,8 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
     first = Counter[str]()
     depths: dict[str, int] = {}
     for name in all_names:
-        one, dot, rest = name.partition(".")
-        begins = one + dot + rest.partition(".")[0]
+        before_dot, dot, after_dot = name.partition(".")
+        begins = before_dot + dot + after_dot.partition(".")[0]
         if (depth := depths.get(begins)) is None:
             depth = depths[begins] = _training(begins.split("."))
         if depth or (states and name.rpartition(".")[0] in states):
@@ -168,8 +168,8 @@ def _expected(tensors: StoredTensors, config: ModelConfig | None) -> Iterator[tu
     for name, tensor in tensors.items():
         module, _, last = name.rpartition("down_proj.weight")
         if not last and tensor.ndim == 2:
-            for other in ("up_proj", "gate_proj"):
-                yield f"{module}{other}.weight", tensor.shape[1], show(name)
+            for projection in ("up_proj", "gate_proj"):
+                yield f"{module}{projection}.weight", tensor.shape[1], show(name)
         elif name.endswith("embed_tokens.weight") and tensor.ndim == 2:
             width, prefix = tensor.shape[1], name.removesuffix("embed_tokens.weight")
             yield f"{prefix}norm.weight", width, show(name)

@@ -110,9 +110,9 @@ def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> 
     try:
         for (at, size), *others in zip(*map(_runs, pieces), strict=True):
             content = read_at(files.file(first.path), at, size)
-            for other, (to, _) in zip(pieces[1:], others, strict=True):
-                if read_at(files.file(other.store.path), to, size) != content:
-                    raise (JsonPath(str(other.store.path)) / name).error(
+            for rank_piece, (to, _) in zip(pieces[1:], others, strict=True):
+                if read_at(files.file(rank_piece.store.path), to, size) != content:
+                    raise (JsonPath(str(rank_piece.store.path)) / name).error(
                         f"differs from {first.path}'s, but every rank has all of it: if ranks have parts of it, say "
                         "its axis"
                     )

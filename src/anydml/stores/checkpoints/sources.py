@@ -274,8 +274,10 @@ def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
 def _assembled(files: Sequence[Checkpoint], folder: JsonPath) -> StoredTensors:
     """Tensors of the pieces of a distributed checkpoint."""
     pieces: dict[str, list[StoredPiece]] = {}
-    if (other := next((file for file in files if SHARDING not in file.metadata), None)) is not None:
-        raise folder.error(f"has files of shards, and {other.path.name}, which is none: name only the shards' files")
+    if (unsharded := next((file for file in files if SHARDING not in file.metadata), None)) is not None:
+        raise folder.error(
+            f"has files of shards, and {unsharded.path.name}, which is none: name only the shards' files"
+        )
     check_numbers([file.path for file in files], folder)
     for file in files:
         place = JsonPath(str(file.path)) / "__metadata__" / SHARDING

@@ -62,21 +62,21 @@ class ConverterGroup(NamedTuple):
     members: dict[str, list[str]]
 
 
-class Known(NamedTuple):
+class CachedResult(NamedTuple):
     """The cached result of a converter for one combination of tensors. As the last operation, it replays that result.
 
     Attributes:
-        made: what the others made, if they have been called.
+        results: the result of the other operations, once they have been called.
         tensors: by the ids of results, over the numbers of sources.
     """
 
-    made: list[Any]
+    results: list[Any]
     tensors: dict[int, ComposedTensor]
 
     def convert(self, tensors: Any, **_: Any) -> Any:
         """See `ConversionOps.convert`."""
-        self.made[:] = self.made or [tensors]
-        return self.made[0]
+        self.results[:] = self.results or [tensors]
+        return self.results[0]
 
 
 class Architecture:
@@ -125,7 +125,7 @@ class Architecture:
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self.model.state_dict().items()}
         self._loaded: list[Any] = []
         self._is_renamed = False
-        self._known: dict[Any, Known] = {}
+        self._known: dict[Any, CachedResult] = {}
         self._values: dict[Value, Value] = {}
 
     def trace(self) -> Trace:
@@ -237,25 +237,20 @@ class Architecture:
         counts = tuple((pattern, len(names)) for pattern, names in group.members.items())
         kinds = tuple((id(member.value), member.dtype) for member in members)
         key = group.converter, self.shapes.get(group.first), counts, kinds
-        if (known_conversion := self._known.get(key)) is None:
-            known_conversion = Known([], {})
+        if (cached := self._known.get(key)) is None:
+            cached = CachedResult([], {})
             values, _ = together(members)
             traced = (trace.new_array(value, member.dtype) for value, member in zip(values, members, strict=True))
             arguments = {pattern: [*islice(traced, len(names))] for pattern, names in group.members.items()}
-            for array in self._trace(group, arguments, known_conversion).values():
+            for array in self._trace(group, arguments, cached).values():
                 composed = apart(array.value, array.element, range(len(sources)))
                 # Layers that are alike share values, so that the rest of the plan is made for one of them.
-                known_conversion.tensors[id(array)] = composed.changed(
-                    self._values.setdefault(composed.value, composed.value)
-                )
+                cached.tensors[id(array)] = composed.changed(self._values.setdefault(composed.value, composed.value))
             self._check(
                 group, {pattern: [tensors[name].shape for name in names] for pattern, names in group.members.items()}
             )
-            self._known[key] = known_conversion
-        results = {
-            name: known_conversion.tensors[id(array)]
-            for name, array in self._called(group, {}, known_conversion).items()
-        }
+            self._known[key] = cached
+        results = {name: cached.tensors[id(array)] for name, array in self._called(group, {}, cached).items()}
         return {
             name: ComposedTensor(tensor.value, tensor.dtype, tuple(sources[k] for k in tensor.sources))
             for name, tensor in results.items()
@@ -299,7 +294,7 @@ class Architecture:
         raise ModelError(f"convert: {_told(group)} cannot be checked: it takes no small tensors")
 
     def _trace(
-        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known_conversion: Known | None = None
+        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], cached: CachedResult | None = None
     ) -> dict[str, Any]:
         """The results of a converter for traced tensors.
 
@@ -307,7 +302,7 @@ class Architecture:
             ModelError: the converter computes, or fails.
         """
         try:
-            results = self._called(group, members, known_conversion)
+            results = self._called(group, members, cached)
         except FuseError as error:
             self._check_members(group)
             raise ModelError(f"convert: {_told(group)} does more than move elements: {_line(error)}") from None
@@ -330,12 +325,12 @@ class Architecture:
             raise refused_for(group.first, missing)
 
     def _called(
-        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known_conversion: Known | None = None
+        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], cached: CachedResult | None = None
     ) -> dict[str, Any]:
         """The results of a converter for PyTorch tensors, real or traced, or what is known of them."""
         converter = deepcopy(group.converter)
-        if known_conversion is not None:
-            converter.operations = [*(() if known_conversion.made else converter.operations), known_conversion]
+        if cached is not None:
+            converter.operations = [*(() if cached.results else converter.operations), cached]
         kinds = {tensor.dtype for of_pattern in members.values() for tensor in of_pattern}
         with suppress(AttributeError):
             # A cast to the dtype of the parameter is none, because tensors keep their dtypes.

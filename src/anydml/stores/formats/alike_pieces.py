@@ -35,7 +35,7 @@ _LOCAL_CHECKSUM = 14
 """Offset in bytes of the checksum in the header before an entry."""
 
 
-class _Known(NamedTuple):
+class _ParsedPiece(NamedTuple):
     """A piece that was parsed.
 
     Attributes:
@@ -56,7 +56,7 @@ class AlikePieces(OpenFiles):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: dict[int, list[_Known]] = {}
+        self._known: dict[int, list[_ParsedPiece]] = {}
 
     def read(self, path: Path, place: JsonPath, start: int, length: int) -> FileContent | Store:
         """The tensor of a piece, if one with equal headers was read before; otherwise all that there is.
@@ -99,7 +99,7 @@ def _without_checksums(directory: bytes) -> bytes:
     return bytes(output) if at else b""
 
 
-def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_Known]:
+def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_ParsedPiece]:
     """Yield what is cached of a piece, if it is a zip file whose pickle lies before the elements."""
     before = read_at(file, start, min(store.offset, MAX_HEADER))
     if before[:4] != b"PK\3\4" or store.offset > MAX_HEADER:
@@ -112,4 +112,4 @@ def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_K
     # The entry of the elements is the last one before them.
     if max(decides) < last and size <= MAX_HEADER:
         behind = _without_checksums(read_at(file, start + length - size, size))
-        yield _Known(before, behind, last + _LOCAL_CHECKSUM, store)
+        yield _ParsedPiece(before, behind, last + _LOCAL_CHECKSUM, store)

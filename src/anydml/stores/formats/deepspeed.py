@@ -308,7 +308,11 @@ def _others(
     Raises:
         ModelError: a weight of stage 3 is in no shard.
     """
-    shared = {name: other for name, other in dict_of(file.items.get("shared_params")).items() if isinstance(other, str)}
+    shared = {
+        name: shared_with
+        for name, shared_with in dict_of(file.items.get("shared_params")).items()
+        if isinstance(shared_with, str)
+    }
     at = {
         (store.offset, store.shape): name for name, store in tensors_of_module.items() if name in tensors and store.size
     }
@@ -317,9 +321,9 @@ def _others(
     for name, store in tensors_of_module.items():
         if name in tensors:
             continue
-        other = shared.get(name, at.get((store.offset, store.shape)) if store.size else None)
-        if other in tensors:
-            tensors[name] = tensors[other]
+        shared_with = shared.get(name, at.get((store.offset, store.shape)) if store.size else None)
+        if shared_with in tensors:
+            tensors[name] = tensors[shared_with]
         elif stage < 3 or name in parameters:
             buffers.append(name)
             tensors[name] = store.shape, [(store, (0,) * store.ndim)]

@@ -36,7 +36,7 @@ class NewPiece(NamedTuple):
 
     Attributes:
         kind: number of the tensors' kind.
-        whole: their shape.
+        tensor_shape: their shape.
         start: first coordinates in each.
         shape: the shape of the piece.
         dtype: the dtype of the elements.
@@ -44,7 +44,7 @@ class NewPiece(NamedTuple):
     """
 
     kind: int
-    whole: tuple[int, ...]
+    tensor_shape: tuple[int, ...]
     start: tuple[int, ...]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -81,20 +81,20 @@ def new_distributed(
     sizes = bytes_of([*kinds])
     heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
     contents = tuple(part for pair in around for part in pair)
-    files_made, offsets, stored = list[NewFile](), [np.empty(0, np.int64)], list[_Stored]()
+    new_files, offsets, stored = list[NewFile](), [np.empty(0, np.int64)], list[_Stored]()
     for number, (tensor, piece) in enumerate(files):
         kinds_of_file = kind_of[piece]
         ends = np.cumsum(heads[kinds_of_file] + sizes[kinds_of_file] + tails[kinds_of_file])
         starts = ends - (heads + sizes + tails)[kinds_of_file]
-        known = np.stack([starts, ends - tails[kinds_of_file]], 1).ravel()
-        beside = KnownBytes(known, np.stack([2 * kinds_of_file, 2 * kinds_of_file + 1], 1).ravel(), contents)
+        tail_starts = np.stack([starts, ends - tails[kinds_of_file]], 1).ravel()
+        beside = KnownBytes(tail_starts, np.stack([2 * kinds_of_file, 2 * kinds_of_file + 1], 1).ravel(), contents)
         path = folder / f"__{number}_0.distcp"
-        files_made.append(NewFile(path, b"", int(ends[-1]) if kinds_of_file.size else 0, beside))
+        new_files.append(NewFile(path, b"", int(ends[-1]) if kinds_of_file.size else 0, beside))
         offsets.append(starts + heads[kinds_of_file])
         stored.append(_Stored(path.name, tensor, piece))
     tensors, all_pieces = (np.concatenate([np.empty(0, np.int32), *(file[k] for file in files)]) for k in (0, 1))
     number_of = np.repeat(np.arange(len(files), dtype=np.int32), [entry.tensor.size for entry in stored])
-    targets = Targets(files_made, number_of, names, tensors, [*kinds], kind_of[all_pieces], np.concatenate(offsets))
+    targets = Targets(new_files, number_of, names, tensors, [*kinds], kind_of[all_pieces], np.concatenate(offsets))
     lengths = np.stack([heads, sizes, tails])[:, kind_of]
     firsts = np.split(targets.offset, np.cumsum([entry.tensor.size for entry in stored])[:-1])
     return targets, {folder / METADATA: _Metadata(names, pieces, stored, firsts, lengths)}
@@ -174,7 +174,7 @@ class _Metadata:
             state = _name("torch", _NAMES[piece.dtype]) + _name("torch", "strided")
             state = b"(" + state + _plain(False) + layout + _plain(False) + b"t"
             properties = memo.once(_name(module, "TensorProperties")) + b")\x81" + memo.once(state) + b"b"
-            size, chunk_list = memo.once(_size(piece.whole)), b"](" + b"".join(chunks[kind]) + b"e"
+            size, chunk_list = memo.once(_size(piece.tensor_shape)), b"](" + b"".join(chunks[kind]) + b"e"
             texts[kind] = memo.object("TensorStorageMetadata", properties=properties, size=size, chunks=chunk_list)
         return texts
 

@@ -55,6 +55,6 @@ def last_values(files: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {key: value for said in documents for key, value in said.items() if key not in number}
 
 
-def is_other(one: str, other: str) -> bool:
+def is_other(first: str, second: str) -> bool:
     """Whether two values differ; texts of arrays in GGUF files only say how long these are."""
-    return one != other or getattr(one, "raw", None) != getattr(other, "raw", None)
+    return first != second or getattr(first, "raw", None) != getattr(second, "raw", None)

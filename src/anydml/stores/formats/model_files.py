@@ -88,11 +88,11 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
         indexes = [entry for entry in entries if entry.name.endswith(INDEX)]
         if not indexes and not any(file.name.startswith(_OF_MODELS) for file in files):
             indexes = [entry for entry in entries if entry.name.endswith(BIN_INDEX)]
-            whole, adapters = (
+            model_files, adapters = (
                 [inside(folder, entry.name, place) for entry in entries if entry.name in usual]
                 for usual in (_WHOLE, _ADAPTERS)
             )
-            files = whole or files or adapters
+            files = model_files or files or adapters
     index = _usual(indexes, place) if indexes else None
     if index is not None:
         files = []

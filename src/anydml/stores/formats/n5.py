@@ -201,8 +201,8 @@ def _files(folder: Path, rank: int) -> Iterator[tuple[tuple[int, ...], Path]]:
         if rank == 1 and entry.is_file():
             yield (int(entry.name),), Path(entry.path)
         elif rank > 1 and entry.is_dir():
-            for rest, file in _files(Path(entry.path), rank - 1):
-                yield (int(entry.name), *rest), file
+            for inner_number, file in _files(Path(entry.path), rank - 1):
+                yield (int(entry.name), *inner_number), file
 
 
 def _sizes(file: Path, rank: int) -> tuple[int, ...]:
@@ -232,9 +232,9 @@ def _edges(
     ends = list[tuple[int, int]]()
     for axis, (axis_size, size) in enumerate(zip(shape, block, strict=True)):
         last = max(0, axis_size - 1) // size
-        rest = axis_size - last * size
+        last_size = axis_size - last * size
         at_end = {sizes[axis] for number, (_, sizes) in blocks.items() if number[axis] == last}
-        end = rest if at_end == {rest} else size
+        end = last_size if at_end == {last_size} else size
         ends.append((last, end))
         for number, (file, sizes) in blocks.items():
             if sizes[axis] != (end if number[axis] == last else size):

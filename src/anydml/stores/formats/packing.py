@@ -69,9 +69,9 @@ def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> 
         all_names = [name for name in file.namelist() if not name.endswith("/")]
         kinds = {name: _kind(file, name) for name in all_names}
     arrays = {name.rpartition("/")[0] for name, kind in kinds.items() if kind == "array"}
-    other = [name for name, kind in kinds.items() if kind is None and not _is_inside(name, arrays, array_file)]
-    if other:
-        raise place.error(f"has {names(other)} beside arrays and groups of Zarr; it is not replaced: name another")
+    foreign = [name for name, kind in kinds.items() if kind is None and not _is_inside(name, arrays, array_file)]
+    if foreign:
+        raise place.error(f"has {names(foreign)} beside arrays and groups of Zarr; it is not replaced: name another")
 
 
 def _kind(file: zipfile.ZipFile, name: str) -> str | None:

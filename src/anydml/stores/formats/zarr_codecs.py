@@ -289,12 +289,12 @@ def codec_of_v2(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, 
 def codec_of_v3(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
     """The same for version 3, by the names of version 2."""
     codecs = [json.loads(json.dumps(codec)) for codec in document["codecs"]]
-    first, rest = codecs[0], codecs[1:]
-    if first["name"] != "bytes" or len(rest) > 1 or document.get("storage_transformers"):
+    first, compressors = codecs[0], codecs[1:]
+    if first["name"] != "bytes" or len(compressors) > 1 or document.get("storage_transformers"):
         return None, False
-    if not rest:
+    if not compressors:
         return None, True
-    name, options = rest[0]["name"], rest[0].get("configuration", {})
+    name, options = compressors[0]["name"], compressors[0].get("configuration", {})
     if name == "zstd":
         return {"id": "zstd", "level": options.get("level", 0), "checksum": options.get("checksum", False)}, True
     if name == "gzip":

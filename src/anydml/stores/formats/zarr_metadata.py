@@ -111,10 +111,10 @@ def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[
         plain: the metadata of an array that has this dtype and the same fill value.
     """
     name = "zarr.json" if "zarr.json" in metadata else ".zarray"
-    document, other = json.loads(metadata[name]), json.loads(plain[name])
-    document |= {key: other[key] for key in ("dtype", "data_type", "fill_value") if key in other}
+    document, plain_document = json.loads(metadata[name]), json.loads(plain[name])
+    document |= {key: plain_document[key] for key in ("dtype", "data_type", "fill_value") if key in plain_document}
     if document.get("codecs", [{}])[0].get("name") == "bytes":
-        document["codecs"][0] = other["codecs"][0]
+        document["codecs"][0] = plain_document["codecs"][0]
     return {**metadata, name: json.dumps(document).encode()}
 
 

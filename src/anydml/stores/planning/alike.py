@@ -30,21 +30,21 @@ class AlikeProgram(NamedTuple):
     Attributes:
         name: the name of the program, for errors.
         alike: all moves, in order.
-        rest: a program with the same constants and scratch; the whole program if it has moves.
+        program: a program with the same constants and scratch; the whole program if it has moves.
     """
 
     name: str
     alike: Sequence[AlikeMoves]
-    rest: Program
+    program: Program
 
     @property
     def constant_bytes(self) -> int:
         """Bytes of all constants."""
-        return self.rest.constant_bytes
+        return self.program.constant_bytes
 
     def moves(self, arrays: int, outputs: Collection[int] | None = None) -> Iterator[Move]:
         """All moves, or those to some outputs, between operands of which the first `arrays` are inputs and outputs."""
-        constants = range(arrays, arrays + len(self.rest.constants))
+        constants = range(arrays, arrays + len(self.program.constants))
         are_wanted = np.ones(arrays, bool)
         if outputs is not None:
             are_wanted[:] = False
@@ -59,9 +59,9 @@ class AlikeProgram(NamedTuple):
 
     def with_all_moves(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
         """The same program with a list of all moves."""
-        if self.rest.moves:
-            return self.rest
+        if self.program.moves:
+            return self.program
         operands = [Operand("input", f"{store.path.name}: {store.name}") for store in inputs]
         operands += [Operand("output", f"{target.path.name}: {target.name}") for target in outputs]
-        operands += [operand for operand in self.rest.operands if operand.role == "constant"]
+        operands += [operand for operand in self.program.operands if operand.role == "constant"]
         return Program(self.name, tuple(operands), tuple(self.moves(len(inputs) + len(outputs))))

@@ -45,13 +45,13 @@ class Summary(NamedTuple):
 
     Attributes:
         arrays: what is read and written, and in how many blocks.
-        again: describes the bytes that are read more than once.
+        read_again: describes the bytes that are read more than once.
         buffer_bytes: the bytes of all buffers.
         buffers: which those are.
     """
 
     arrays: str
-    again: str
+    read_again: str
     buffer_bytes: int
     buffers: str
 

@@ -238,8 +238,8 @@ def blocks_of(
 ) -> Iterator[tuple[Block, BlockIO]]:
     """Yield an operand's blocks of at most `max_bytes` bytes each, in the order of its areas."""
     unit = (1, group.units[operand]) if cut.pitch else (group.units[operand],)
-    for whole in wholes:
-        waiting = [whole]
+    for region in wholes:
+        waiting = [region]
         while waiting:
             area = waiting.pop()
             try:

@@ -46,9 +46,9 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
     Runs over several whole rows are divided into rows.
     """
     end = end_of(move, side)
-    rest = pitch - end.offset % pitch
+    bytes_left = pitch - end.offset % pitch
     reach = move.element_size
-    if reach > rest:
+    if reach > bytes_left:
         if end.offset % pitch or reach % pitch:
             return None
         return pitched(_dimension_of_run(move, pitch), side, pitch)
@@ -57,7 +57,7 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
         if stride % pitch == 0 or size == 1:
             continue
         reach += (size - 1) * stride
-        if reach > rest:
+        if reach > bytes_left:
             count = pitch // stride
             if pitch % stride or not 0 < count < size or size % count:
                 return None

@@ -62,8 +62,8 @@ class FileBlocking(Blocking):
             moves = AlikeMoves(simplify(program.moves), np.arange(len(inputs) + len(outputs))[None])
             program = AlikeProgram(program.name, [moves], program.with_moves(moves.moves))
         self.name, self._program, self._inputs, self._outputs = program.name, program, inputs, outputs
-        if program.rest.scratch_bytes:
-            why = next(operand.reason for operand in program.rest.operands if operand.role == "scratch")
+        if program.program.scratch_bytes:
+            why = next(operand.reason for operand in program.program.operands if operand.role == "scratch")
             raise BindingError(f"{self.name}: a step needs its whole input at once ({why}): {BY_FILE}")
         self.threads, self.spare = (THREADS, PAGE + SPARE) if free >= 1 << 20 else (1, SPARE)
         self.max_block_bytes = free // self.threads - self.spare

@@ -145,9 +145,9 @@ class GridBlocking(Blocking):
         for block in shapes(target.shape, _unit(target)):
             box = middle(target.shape, block)
             regions = self.regions(number, box)
-            held = self._held(regions)
+            held_regions = self._held(regions)
             for are_kept in ways:
-                if held > self.shares.room(are_kept):
+                if held_regions > self.shares.room(are_kept):
                     continue
                 cost = self._seconds(target, box, regions, are_kept)
                 if cost is not None and (best is None or cost < best.seconds):
@@ -250,8 +250,10 @@ class GridBlocking(Blocking):
         if self.is_estimate:
             check_count(self.name, self.count, "blocks", MORE_MEMORY)
         read = [chunks.read(operand in self.kept) for operand, chunks in enumerate(counts)]
-        reads, bytes_read, again = (sum(column) for column in zip(*read, strict=True))
-        self.totals = Totals(bytes_read, again, sum(target.nbytes for target in self.outputs), reads, writes, largest)
+        reads, bytes_read, bytes_again = (sum(column) for column in zip(*read, strict=True))
+        self.totals = Totals(
+            bytes_read, bytes_again, sum(target.nbytes for target in self.outputs), reads, writes, largest
+        )
 
     def _fitting(self, number: int, box: Box) -> Iterator[Box]:
         """A block, or its parts where it needs more memory than the one that was chosen by."""

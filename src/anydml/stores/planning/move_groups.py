@@ -60,7 +60,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
     """The moves of a program in groups; indices in inputs take at most `free` bytes."""
     count = len(inputs) + len(outputs)
     places = Places.of(inputs, outputs)
-    constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.rest.constants, count)}
+    constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.program.constants, count)}
 
     tables: list[RunCopies] = []
     alike = program.alike

@@ -24,13 +24,13 @@ class PickedBox(NamedTuple):
     Attributes:
         box: that holds them, and all that the other dimensions of the move read.
         at: their coordinates, by axis.
-        rest: bytes from the elements that are there.
+        byte_offsets: offsets in bytes from the beginnings of these elements.
         numbers: which of the elements that move these are.
     """
 
     box: Box
     at: Sequence[Array]
-    rest: Array
+    byte_offsets: Array
     numbers: Array
 
 
@@ -100,10 +100,10 @@ class Pick(NamedTuple):
             ways: by dimension of the move, steps along each axis of the input.
             cell_of: returns the numbers of cells.
         """
-        at, rest = self.places(layout)
-        if not rest.size:
+        at, byte_offsets = self.places(layout)
+        if not byte_offsets.size:
             return
-        cells = np.zeros(rest.size, np.int64)
+        cells = np.zeros(byte_offsets.size, np.int64)
         for axis, coordinates in enumerate(at):
             numbers = cell_of(self.operand, axis, coordinates)
             cells = cells * (int(numbers.max()) + 1) + numbers
@@ -113,7 +113,7 @@ class Pick(NamedTuple):
             own_at = [coordinates[numbers] for coordinates in at]
             low = [int(coordinates.min()) + change for coordinates, change in zip(own_at, below, strict=True)]
             high = [int(coordinates.max()) + change for coordinates, change in zip(own_at, above, strict=True)]
-            yield PickedBox(box_between(low, high, layout.sizes), own_at, rest[numbers], numbers)
+            yield PickedBox(box_between(low, high, layout.sizes), own_at, byte_offsets[numbers], numbers)
 
     def moved(
         self,
@@ -135,7 +135,7 @@ class Pick(NamedTuple):
             add: adds an operand, and returns its number.
         """
         goes = distances(self.shift.shape, [to.strides[k] for k in self.by])[self.is_kept][picked.numbers]
-        comes = picked.rest.copy()
+        comes = picked.byte_offsets.copy()
         for coordinates, (low, _), stride in zip(picked.at, read_box, strides, strict=True):
             comes += (coordinates - low) * stride
         others = [k for k in range(len(self.move.sizes)) if k not in self.by]
@@ -144,9 +144,9 @@ class Pick(NamedTuple):
             first, step = int(numbers[0]), int(numbers[1] - numbers[0]) if numbers.size > 1 else 0
             lookups: tuple[Lookup, ...] = ()
             if (np.diff(numbers) != step).any():
-                unit, rest = self.move.element_size, (0,) * len(others)
+                unit, zeros = self.move.element_size, (0,) * len(others)
                 table = add((numbers // unit).view(np.uint8))
-                lookups = (Lookup(table, "int64", 0, (8, *rest), int(numbers.max()) // unit + 1, unit),)
+                lookups = (Lookup(table, "int64", 0, (8, *zeros), int(numbers.max()) // unit + 1, unit),)
                 first = step = 0
             ends.append(Access(end.operand, end.offset + first, (step, *(end.strides[k] for k in others)), lookups))
         sizes = (picked.numbers.size, *(self.move.sizes[k] for k in others))
@@ -155,8 +155,8 @@ class Pick(NamedTuple):
 
 def places_of(offsets: Array, layout: Layout) -> tuple[list[Array], Array]:
     """The coordinates of the elements of a packed array in which bytes lie, and the bytes from their beginnings."""
-    number, rest = np.divmod(offsets, layout.element_size)
-    return [*np.unravel_index(number, layout.sizes)] if layout.sizes else [], rest
+    number, byte_offsets = np.divmod(offsets, layout.element_size)
+    return [*np.unravel_index(number, layout.sizes)] if layout.sizes else [], byte_offsets
 
 
 def reach(sizes: Sequence[int], ways: Sequence[Sequence[int]], rank: int) -> tuple[list[int], list[int]]:

@@ -139,12 +139,14 @@ class Planned:
         inputs = itertools.chain(
             (path for path in (*files, *arrays, *others) if os.path.exists(path) and _inode(path) in same),
             (path for path in (*files, *arrays) if any(_is_within(path, chunked_path) for chunked_path in chunked)),
-            (path for path in arrays if any(_is_within(other, path) for other in read)),
+            (path for path in arrays if any(_is_within(folder, path) for folder in read)),
         )
         if (path := next(inputs, None)) is not None:
             raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
         counts = Counter([*files, *arrays, *others])
-        inside = (path for path in arrays for other in (*files, *arrays) if other != path and _is_within(other, path))
+        inside = (
+            path for path in arrays for folder in (*files, *arrays) if folder != path and _is_within(folder, path)
+        )
         twice = next((path for path, count in counts.items() if count > 1), None) or next(inside, None)
         if twice is not None:
             raise BindingError(
@@ -170,11 +172,11 @@ class Planned:
     def __str__(self) -> str:
         totals, summary = self.totals, self.blocking.summary()
         about = "about " if self.blocking.is_estimate else ""
-        again = bytes_text(totals.bytes_read_again)
+        text_read_again = bytes_text(totals.bytes_read_again)
         lines = [
             f"{self.name}: {summary.arrays}",
             f"  reads {about}{bytes_text(totals.bytes_read)} in {count_noun(totals.reads, 'request')}, "
-            f"{again} {summary.again}",
+            f"{text_read_again} {summary.read_again}",
             f"  writes {about}{bytes_text(totals.bytes_written)} in {count_noun(totals.writes, 'request')}",
             f"  buffers {bytes_text(summary.buffer_bytes)} of {bytes_text(self.memory)}: {summary.buffers}",
         ]

@@ -128,7 +128,7 @@ def _of_requests(inputs: Sequence[Store | ZarrStore], written: int, free: int) -
     share = free // (3 * MAX_REQUESTS) - RESPONSE_CHUNK if is_put else free // (6 * MAX_REQUESTS)
     share = max(share, min(free // 16, MIN_REQUEST))
     # Where chunks that are written leave fewer requests at once, these are whole chunks.
-    whole = max((layout.chunk_bytes for layout in far if layout.is_plain and layout.shard is None), default=0)
-    wide = whole if is_put and whole + RESPONSE_CHUNK <= written * 5 // 4 else 0
+    chunk_bytes = max((layout.chunk_bytes for layout in far if layout.is_plain and layout.shard is None), default=0)
+    wide = chunk_bytes if is_put and chunk_bytes + RESPONSE_CHUNK <= written * 5 // 4 else 0
     span = max(1, wide, min(block_shapes.MAX_SPAN, share))
     return span, span + RESPONSE_CHUNK if is_put else 2 * span

@@ -80,9 +80,9 @@ class ChunkReader:
             return
         if self._file is not None:
             for part in parts(box, out.itemsize, self.span if self._is_elsewhere else max(self.span, 1 << 20)):
-                own = out[inside_box(part, box)]
+                part_of_out = out[inside_box(part, box)]
                 yield partial(
-                    read_box, self._file, self.grid.offset, self.grid.shape, part, own, self.span, self._buffers
+                    read_box, self._file, self.grid.offset, self.grid.shape, part, part_of_out, self.span, self._buffers
                 )
             return
         if self._shards is not None and self._is_elsewhere:
@@ -160,9 +160,9 @@ class ChunkReader:
             # Another box of the same block may have needed it, too.
             if not kept.has(number, chunk):
                 with self._lent() as flat:
-                    whole = self._decoded(chunk, flat) if self._is_whole else self._elements(chunk_box)
-                    kept.keep(number, chunk, whole)
-                    out[inside_box(common, box)] = whole[inside_box(common, chunk_box)]
+                    elements = self._decoded(chunk, flat) if self._is_whole else self._elements(chunk_box)
+                    kept.keep(number, chunk, elements)
+                    out[inside_box(common, box)] = elements[inside_box(common, chunk_box)]
                 return
         at = kept.place(number, chunk)
         for part in parts(common, out.itemsize, self.span):
@@ -220,8 +220,8 @@ class ChunkReader:
                 if length != size:
                     raise self._error(chunk, f"it is {length} bytes by its index, where {size} are expected")
             if isinstance(path, Address):
-                whole = ObjectFile(path, size if self._shards is None else None)
-                read_box(whole, at, sizes, inside, target, self.span, self._buffers)
+                chunk_file = ObjectFile(path, size if self._shards is None else None)
+                read_box(chunk_file, at, sizes, inside, target, self.span, self._buffers)
                 return
             file = PlainFile(path)
         except FileNotFoundError:

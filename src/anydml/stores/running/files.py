@@ -173,20 +173,20 @@ class PlainFile:
     def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> None:
         view, one = buffer.data, self.read if is_read else self.write
         while starts.size:
-            whole = done = rest = 0
+            complete_runs = done = partial_bytes = 0
             ends = np.cumsum(lengths[:MAX_RUNS_AT_ONCE])
             count = ends.size if is_read else int(np.searchsorted(ends, MAX_WRITE, "right"))
             if count > 1 and can_scatter():
                 done = request(self.descriptor, buffer, starts[:count], lengths[:count], at, is_read)
-                whole = int(np.searchsorted(ends, done, "right"))
-                rest = done - int(ends[whole - 1]) if whole else done
-            if rest or not done:
+                complete_runs = int(np.searchsorted(ends, done, "right"))
+                partial_bytes = done - int(ends[complete_runs - 1]) if complete_runs else done
+            if partial_bytes or not done:
                 # The system stopped within a run, or takes one run at a time.
-                start, length = int(starts[whole]), int(lengths[whole])
+                start, length = int(starts[complete_runs]), int(lengths[complete_runs])
                 if start != LEFT_OUT:
-                    one(view[start + rest : start + length], at + done)
-                whole, done = whole + 1, done + length - rest
-            starts, lengths, at = starts[whole:], lengths[whole:], at + done
+                    one(view[start + partial_bytes : start + length], at + done)
+                complete_runs, done = complete_runs + 1, done + length - partial_bytes
+            starts, lengths, at = starts[complete_runs:], lengths[complete_runs:], at + done
 
     def _read(self, view: memoryview, at: int) -> int:
         if hasattr(os, "preadv"):

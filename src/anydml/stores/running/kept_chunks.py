@@ -76,22 +76,22 @@ class KeptChunks:
     def place(self, number: int, chunk: tuple[int, ...]) -> int:
         """The offset, in a box, of its part that is in a chunk."""
         box = self._box(number)
-        at, extent, rest = 0, 1, [1]
+        at, extent, inner_sizes = 0, 1, [1]
         for low, high in reversed(box[1:]):
-            rest.append(rest[-1] * (high - low))
+            inner_sizes.append(inner_sizes[-1] * (high - low))
         common = common_box(box, self._grid.box(chunk))
-        for (low, high), (first, _), behind in zip(common, box, reversed(rest), strict=False):
+        for (low, high), (first, _), behind in zip(common, box, reversed(inner_sizes), strict=False):
             at += extent * (low - first) * behind
             extent *= high - low
         return at * self._grid.dtype.itemsize
 
-    def keep(self, number: int, chunk: tuple[int, ...], whole: Array) -> None:
+    def keep(self, number: int, chunk: tuple[int, ...], elements: Array) -> None:
         """Keep the parts of a chunk that boxes after one need.
 
         Args:
             number: the number of the box for which the chunk was decoded.
             chunk: its number along each axis.
-            whole: its elements.
+            elements: its elements.
         """
         chunk_box, last = self._grid.box(chunk), self._after.get(chunk, len(self._boxes) - 1)
         lows, highs = np.array(chunk_box, np.int64).reshape(-1, 2).T
@@ -100,7 +100,7 @@ class KeptChunks:
         for k in (np.flatnonzero(is_needed) + number + 1).tolist():
             inside = inside_box(common_box(self._box(k), chunk_box), chunk_box)
             # A view would hold the chunk.
-            self._add(k, self.place(k, chunk), np.array(whole[inside], order="C"))
+            self._add(k, self.place(k, chunk), np.array(elements[inside], order="C"))
         self._after[chunk] = min(number, last)
 
     def read(self, number: int, view: memoryview, at: int) -> None:

@@ -298,14 +298,14 @@ def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> Non
     if not folder.is_dir() or folder.is_symlink():
         raise place.error("is not a folder of tensors, and is not replaced: name another, or remove it first")
     suffixes = (".safetensors", ".safetensors.index.json", ".distcp")
-    other = [
+    foreign = [
         entry.name
         for entry in folder.iterdir()
         if entry.name not in own_names and not (entry.is_file() and entry.name.endswith(suffixes))
     ]
-    if other:
+    if foreign:
         raise place.error(
-            f"has {names(sorted(other))} beside files of tensors, so the folder is not replaced: "
+            f"has {names(sorted(foreign))} beside files of tensors, so the folder is not replaced: "
             "move them, or name another folder"
         )
 
@@ -314,8 +314,8 @@ def _check_array(folder: Path, place: JsonPath) -> None:
     """Refuse to replace a folder that is not a Zarr array, or has files that no Zarr array has."""
     if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
         raise place.error("is not a Zarr array, and is not replaced: name another, or remove it first")
-    other = next((name for name in names_inside(folder) if not OF_ARRAY.fullmatch(name)), None)
-    if other is not None:
+    foreign = next((name for name in names_inside(folder) if not OF_ARRAY.fullmatch(name)), None)
+    if foreign is not None:
         raise place.error(
-            f"has {names([other])} beside its chunks, so the array is not replaced: move that, or name another folder"
+            f"has {names([foreign])} beside its chunks, so the array is not replaced: move that, or name another folder"
         )

@@ -100,9 +100,9 @@ class StagingElsewhere:
                     )
                 if not is_zarr_array(final):
                     raise place.error("is not a Zarr array, and is not replaced")
-            other = next((path for path in final.files() if not self._is_replaced(path)), None)
-            if other is not None:
-                name = str(other.relative_to(final))
+            foreign = next((path for path in final.files() if not self._is_replaced(path)), None)
+            if foreign is not None:
+                name = str(foreign.relative_to(final))
                 raise place.error(f"has {names([name])} beside its chunks; it is not replaced: move that")
 
     def _is_replaced(self, path: Address) -> bool:
