@@ -12,6 +12,8 @@ from safetensors.numpy import save_file
 from stores.test_opening import written
 
 from anydml import stores
+from anydml.stores.planning.copies import Rows
+from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.running import files
 
 MAX_A_GIB = 300
@@ -249,7 +251,14 @@ def sparse(path, entries):
 
 
 @pytest.mark.parametrize("sizes", [(8, 32), (32, 64), (128, 256), (512, 1024), (1024, 1024), (2048, 2048)], ids=str)
-@pytest.mark.parametrize("options", [{"ranks": 4}, {"ranks": {"fsdp": 4}}, {"ranks": {"tp": 2, "ep": 2}}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ranks": 4}, {"ranks": {"fsdp": 4}}, {"ranks": {"tp": 2, "ep": 2}}, {"ranks": 4, "dcp": True},
+        {"ranks": {"fsdp": 8}, "dcp": True},
+    ],
+    ids=str,
+)  # fmt: skip
 def test_experts_of_any_size_are_read_and_written_by_few_requests(tmp_path, options, sizes):
     entries = []
     for layer in range(8):
@@ -263,3 +272,49 @@ def test_experts_of_any_size_are_read_and_written_by_few_requests(tmp_path, opti
     assert totals.bytes_read_again == 0
     assert totals.reads <= MAX_A_GIB * total / (1 << 30) + 8
     assert totals.writes <= MAX_A_GIB * totals.bytes_written / (1 << 30) + 8
+
+
+@pytest.mark.parametrize("is_distributed", [False, True])
+@pytest.mark.parametrize("options", [{"ranks": 4}, {"ranks": {"fsdp": 4}}], ids=str)
+def test_tensors_of_any_shapes_are_read_once_and_written_by_few_requests(tmp_path, options, is_distributed):
+    rng, own = np.random.default_rng(0), {}
+    for k in range(400):
+        name = ("self_attn.q_proj", "mlp.down_proj", "mlp.up_proj", "input_layernorm")[k % 4]
+        shape = 4 * rng.integers(1, 300, 1 if k % 4 == 3 else 2)
+        own[f"model.layers.{k}.{name}.weight"] = rng.integers(0, 1 << 15, shape).astype("i2").view("f2")
+    save_file(own, tmp_path / "x.safetensors")
+    size = (tmp_path / "x.safetensors").stat().st_size / (1 << 30)
+    plan = stores.reshard(tmp_path / "x.safetensors", tmp_path / "out", **options, dcp=is_distributed)
+    assert plan.totals.bytes_read_again == 0
+    assert max(plan.totals.reads, plan.totals.writes) <= MAX_A_GIB * size + 8
+    plan.run()
+    assert stores.verify(tmp_path / "x.safetensors", tmp_path / "out") is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_windows_have_each_row_once_wherever_they_end(seed):
+    rng = np.random.default_rng(seed)
+    columns, at, to = [], 0, 0
+    for _ in range(12):
+        length, count = rng.integers(1, 9, 2)
+        step = length + rng.integers(0, 20)
+        columns.append((to, at, length, count, step))
+        # The next may begin between the rows of this one, as those of another rank do.
+        at += rng.integers(0, count * step)
+        to += count * length + rng.integers(0, 3)
+    rows = Rows(*np.array(columns).T)
+    source = rng.integers(0, 256, int(rows.ends.max())).astype("u1")
+    expected, found = np.zeros((2, to), "u1")
+    for to, at, length, count, step in columns:
+        for k in range(count):
+            expected[to + k * length :][:length] = source[at + k * step :][:length]
+    copies = RowCopies(0, 1, rows, (np.empty(0, int), np.empty(0, int)))
+    low = written = 0
+    while low < source.size:
+        high = min(source.size, low + int(rng.integers(1, 40)))
+        part = copies.inside(low, high)
+        part.run(source[low:high].copy(), found)
+        written += int((part.lengths * part.counts).sum())
+        low = high
+    assert written == int((rows.lengths * rows.counts).sum())
+    assert np.array_equal(found, expected)

@@ -6,7 +6,7 @@ import math
 import operator
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from anydml.stores.formats.gguf import make_gguf_header
 from anydml.stores.formats.new_header import RankParts, make_header
 from anydml.stores.formats.numpy_target import npy_header, npz_headers
 from anydml.stores.formats.safetensors import MAX_DIMENSIONS, METADATA
-from anydml.stores.formats.store import Checkpoint, Numbers, StoredArray
+from anydml.stores.formats.store import Array, Checkpoint, Numbers, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 
 Content = bytes | Path | Later
@@ -54,6 +54,34 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
     def sizes(self) -> Numbers:
         """Bytes of each."""
         return np.array([len(content) for content in self.contents], np.int64)[self.numbers]
+
+    def joined(self) -> Iterator[tuple[int, bytes]]:
+        """The same, of which those that follow each other are one."""
+        goes_on = np.append(False, self.offsets[1:] == (self.offsets + self.sizes)[:-1])[: len(self)]
+        firsts, contents = np.flatnonzero(~goes_on), [self.contents[k] for k in self.numbers.tolist()]
+        lasts = np.append(firsts[1:], len(self))
+        for at, first, last in zip(self.offsets[firsts].tolist(), firsts.tolist(), lasts.tolist(), strict=False):
+            yield at, b"".join(contents[first:last])
+
+    def put(self, places: Numbers, starts: Numbers, sizes: Numbers, buffer: Array) -> None:
+        """Copy those that lie in intervals of the file.
+
+        Args:
+            places: offset of each interval in the file.
+            starts: offset of its bytes in the buffer.
+            sizes: bytes of each.
+            buffer: bytes, of which those that are not known stay as they are.
+        """
+        firsts = np.maximum(np.searchsorted(self.offsets, places, "right") - 1, 0).tolist()
+        lasts = np.searchsorted(self.offsets, places + sizes).tolist()
+        columns = (column.tolist() for column in (places, starts, sizes))
+        for at, start, size, first, last in zip(*columns, firsts, lasts, strict=True):
+            numbers = self.numbers[first:last].tolist()
+            for offset, number in zip(self.offsets[first:last].tolist(), numbers, strict=True):
+                content = self.contents[number]
+                low, high = max(offset, at), min(offset + len(content), at + size)
+                if low < high:
+                    buffer[start + low - at : start + high - at].data[:] = content[low - offset : high - offset]
 
     def state(self) -> bytes:
         """Bytes that distinguish these from others."""

@@ -16,9 +16,10 @@ from anydml.moves.order import stages
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.block_shapes import offset_of, requests, sizes_of
-from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
+from anydml.stores.planning.copies import Rows, RunCopies, copies_of_block
 from anydml.stores.planning.cutting import Side, can_be_cut, end_of, parts, pitched, with_end
 from anydml.stores.planning.regions import in_box
+from anydml.stores.planning.row_copies import RowCopies, window_transfers
 from anydml.stores.planning.transfers import Transfer, adjacent, aligned, direct, listed, together, transfer_of
 from anydml.tensor import Layout
 
@@ -60,6 +61,7 @@ class BlockIO(NamedTuple):
         sizes: bytes of the buffers.
         is_covered: whether every byte of the write buffer is written.
         copied: copies between the buffers after the moves.
+        known: places of known bytes in the write buffer; direct ones in the read buffer.
     """
 
     reads: tuple[Transfer, ...]
@@ -67,7 +69,8 @@ class BlockIO(NamedTuple):
     writes: tuple[Transfer, ...]
     sizes: tuple[int, int]
     is_covered: bool
-    copied: BufferCopies | None = None
+    copied: Rows | None = None
+    known: tuple[Transfer, ...] = ()
 
     @property
     def places(self) -> int:
@@ -95,25 +98,25 @@ class MoveGroup:
         sizes: bytes of each operand; −1 for constants.
         units: bytes of an element, by operand.
         copies: copies that write other bytes than the moves.
-        is_divided: whether other groups write between the bytes that this one does, so that it is cut by its sources.
+        divided: copies from files that are read once, in place of moves and other copies.
     """
 
     moves: tuple[Move, ...]
     sizes: tuple[int, ...]
     units: tuple[int, ...]
     copies: tuple[RunCopies, ...] = ()
-    is_divided: bool = False
+    divided: tuple[RowCopies, ...] = ()
 
     @cached_property
     def is_ordered(self) -> bool:
-        """Whether a move may overwrite the result of another; what is divided writes each output once."""
-        return not self.is_divided and len(stages(self.moves)) > 1
+        """Whether a move may overwrite the result of another."""
+        return len(stages(self.moves)) > 1
 
     @cached_property
     def sides(self) -> tuple[Side, ...]:
         """The ends of the moves by which the group can be cut."""
         sides: list[Side] = []
-        if not self.is_divided and all(can_be_cut(move, "destination") for move in self.moves):
+        if not self.divided and all(can_be_cut(move, "destination") for move in self.moves):
             sides.append("destination")
         if (
             not self.copies
@@ -131,6 +134,8 @@ class MoveGroup:
 
     def operands(self, side: Side) -> list[int]:
         """Operands in files on one side."""
+        if self.divided:
+            return sorted({rows.source for rows in self.divided})
         return sorted(
             {*(end_of(move, side).operand for move in self.moves), *(copy.destination for copy in self.copies)}
         )
@@ -170,6 +175,8 @@ def _extents(moves: Sequence[Move], side: Side) -> Array:
 
 def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     """The requests and moves of a block."""
+    if group.divided:
+        return _window_io(group, operand, area)
     side = cut.side
     group_moves = group.moves_at(side, operand, cut.pitch)
     if group_moves is None:
@@ -190,9 +197,6 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
         direct(move, _other(side)) if is_read and not group.is_ordered and 0 not in move.reads.strides else None
         for move, is_read in zip(inside, are_read, strict=True)
     ]
-    if group.is_divided and not all(straight):
-        # What is moved lies between what is not, so that writes of both are long.
-        straight = [None] * len(inside)
     transfers = [transfer for transfer in straight if transfer is not None]
     staged_numbers = [k for k, transfer in enumerate(straight) if transfer is None]
     inside, waiting = (
@@ -220,6 +224,15 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
         is_covered = written == element_count and not group.is_ordered
         return BlockIO(tuple(transfers), own_moves, (transfer,), (used, aligned(element_count)), is_covered, copied)
     return BlockIO((transfer,), own_moves, tuple(transfers), (aligned(element_count), used), True)
+
+
+def _window_io(group: MoveGroup, operand: int, area: Box) -> BlockIO:
+    """The requests and copies of a block of a file that is divided."""
+    low, high = area[0]
+    rows = [rows for rows in group.divided if rows.source == operand]
+    writes, copied, known, sizes = window_transfers(rows, low, high)
+    read = transfer_of(operand, np.array([low]), np.zeros(1, np.int64), high - low)
+    return BlockIO((read,), (), tuple(writes), sizes, True, copied, tuple(known))
 
 
 def _other(side: Side) -> Side:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from anydml.stores.formats.chunk_grid import Box
@@ -49,6 +50,11 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
     The search ends early at a cut that is hardly slower than one pass over all bytes, or where blocks have very many
     moves.
     """
+    if group.divided:
+        # Each block has a write for each file.
+        files = max(Counter(rows.source for rows in group.divided).values())
+        size = min(max(GOOD, files * NEAR), MAX_LONG_BLOCK, max_bytes)
+        return next(_sized(group, Cut("source", 0, 0, 1, 0), size, max_bytes), None)
     best: tuple[float, Cut] | None = None
     looked = 0
     for cut, number in _candidates(group, max_bytes):
@@ -67,12 +73,12 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
 def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     """A cut into larger blocks, where that makes short requests longer: nothing moves in a cache, or to many files."""
     operand = group.operands(cut.side)[0]
-    io, more, step = _middle_io(group, cut, operand), cut, cut.width
-    while (not io.moves or group.is_divided) and _mean(io) < NEAR:
+    io, more = _middle_io(group, cut, operand), cut
+    while not io.moves and _mean(io) < NEAR:
         if cut.pitch:
             more = more._replace(height=2 * more.height)
         else:
-            more = more._replace(width=more.width + (step if group.is_divided else more.width))
+            more = more._replace(width=2 * more.width)
         if more.height * more.width > MAX_LONG_BLOCK:
             break
         try:
@@ -98,9 +104,7 @@ def _mean(io: BlockIO) -> float:
 
 def _candidates(group: MoveGroup, max_bytes: int) -> Iterator[tuple[Cut, int]]:
     """Candidate cuts, the simplest first, and the numbers of the rounds in which they are tried."""
-    # What is divided is lengthened after that, as far as its requests gain by it.
-    largest = min(GOOD, max_bytes) if group.is_divided else max_bytes
-    sizes = dict.fromkeys((min(GOOD, max_bytes), min(GOOD, NEAR, max_bytes), largest))
+    sizes = dict.fromkeys((min(GOOD, max_bytes), min(GOOD, NEAR, max_bytes), max_bytes))
     for number, size in enumerate(sizes):
         for side in group.sides:
             for gap in _gaps(side):
@@ -120,8 +124,7 @@ def _gaps(side: Side) -> Sequence[int]:
 
 def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
     """The pitches by which every operand can be cut."""
-    # What is divided is read as it lies in its file, by long requests.
-    if group.copies or group.is_divided:
+    if group.copies:
         return
     operands = group.operands(side)
     steps = {stride for move in group.moves for stride in end_of(move, side).strides}

@@ -11,6 +11,7 @@ import numpy as np
 
 from anydml.moves import Access, Move
 from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.planning.block_shapes import word
 from anydml.stores.planning.covered import united
 from anydml.stores.planning.transfers import DIRECT, SCATTERED, Transfer, aligned, are_apart, scattered
 
@@ -20,33 +21,64 @@ MAX_SINGLE_COPIES = 256
 MAX_COPIES = 1 << 18
 """Maximum number of copies of one move."""
 
-COPY_BYTES = 64 << 10
-"""Bytes of the intermediate copy that NumPy makes of rows."""
+COPY_BYTES, MIN_ALONE, LONGEST_WORD = 64 << 10, 4 << 10, 16
+"""Bytes of the intermediate copy that NumPy makes of rows; of rows from which they are copied by themselves; and of the
+longest row that is copied as a word."""
 
 
-class BufferCopies(NamedTuple):
-    """Copies from the read buffer to the write buffer of a block.
+class Rows(NamedTuple):
+    """Copies of rows of bytes, between two files or from the read buffer to the write buffer of a block.
 
     Attributes:
-        to: offset of each in the write buffer.
-        at: offset of each in the read buffer.
-        lengths: bytes of each.
+        to: offset of each where it is written, row after row.
+        at: offset of its first row where it is read.
+        lengths: bytes of a row.
+        counts: number of rows.
+        steps: bytes from one row to the next where it is read.
     """
 
     to: Numbers
     at: Numbers
     lengths: Numbers
+    counts: Numbers
+    steps: Numbers
+
+    @classmethod
+    def single(cls, to: Numbers, at: Numbers, lengths: Numbers) -> Rows:
+        """Copies of a row each."""
+        return cls(to, at, lengths, np.ones_like(lengths), lengths)
+
+    @property
+    def ends(self) -> Numbers:
+        """Ends of what is read."""
+        ends: Numbers = self.at + (self.counts - 1) * self.steps + self.lengths
+        return ends
+
+    def some(self, which: Any) -> Rows:
+        """Those of an index of NumPy."""
+        return Rows(*(column[which] for column in self))
 
     def run(self, read: Array, written: Array) -> None:
         """Copy the bytes."""
-        for length in {*self.lengths.tolist()}:
-            same = self.lengths == length
+        order = np.lexsort(self[2:])
+        kinds = np.stack(self[2:])[:, order]
+        firsts = np.flatnonzero(np.append(True, (kinds[:, 1:] != kinds[:, :-1]).any(0))[: order.size])
+        for same in np.split(order, firsts[1:]) if order.size else ():
             to, at = self.to[same], self.at[same]
-            source, target = _every(read, length), _every(written, length)
-            step = max(1, COPY_BYTES // length)
-            for first in range(0, to.size, step):
-                part = slice(first, first + step)
-                target[to[part]] = source[at[part]]
+            length, count, step = (int(column[same[0]]) for column in self[2:])
+            if length * count >= MIN_ALONE:
+                # Long rows by bytes, so that other threads run meanwhile.
+                dtype, shape = (word(length), (count,)) if length <= LONGEST_WORD else (np.uint8, (count, length))
+                strides = (step, 1)[: len(shape)]
+                for one_to, one_at in zip(to.tolist(), at.tolist(), strict=True):
+                    rows = np.ndarray(shape, dtype, read.data, one_at, strides)
+                    np.ndarray(shape, dtype, written.data, one_to)[...] = rows
+                continue
+            source, target, number = _every(read, length), _every(written, length), np.arange(count)
+            several = COPY_BYTES // (length * count)
+            for first in range(0, to.size, several):
+                part = slice(first, first + several)
+                target[np.add.outer(to[part], number * length)] = source[np.add.outer(at[part], number * step)]
 
 
 def _every(buffer: Array, length: int) -> Array:
@@ -89,13 +121,13 @@ class RunCopies:
         for to, at, length in zip(self.to.tolist(), self.at.tolist(), self.lengths.tolist(), strict=True):
             yield Move((), Access(self.destination, to, ()), Access(self.source, at, ()), length)
 
-    def inside(self, low: int, high: int) -> BufferCopies:
+    def inside(self, low: int, high: int) -> Rows:
         """Copies to an interval of the destination, with offsets from the start of the interval."""
         first, last = max(0, int(self.to.searchsorted(low, "right")) - 1), int(self.to.searchsorted(high))
         to, at, lengths = (column[first:last] for column in (self.to, self.at, self.lengths))
         start, stop = np.maximum(to, low), np.minimum(to + lengths, high)
         are_inside = stop > start
-        return BufferCopies((start - low)[are_inside], (at + start - to)[are_inside], (stop - start)[are_inside])
+        return Rows.single((start - low)[are_inside], (at + start - to)[are_inside], (stop - start)[are_inside])
 
 
 def copies_of(destination: int, source: int, to: Numbers, at: Numbers, length: int) -> RunCopies:
@@ -109,7 +141,7 @@ def copies_of(destination: int, source: int, to: Numbers, at: Numbers, length: i
 
 
 def staged_copies(
-    operand: int, in_block: BufferCopies, gap: int, base: int
+    operand: int, in_block: Rows, gap: int, base: int
 ) -> tuple[list[Transfer], tuple[Numbers, Numbers, Numbers], int]:
     """Requests for the sources of rows, and the copies that follow them.
 
@@ -123,7 +155,7 @@ def staged_copies(
         The requests, the offsets and lengths of the copies, and the start of the free part after them.
     """
     order = np.argsort(in_block.at, kind="stable")
-    to, at, lengths = (column[order] for column in in_block)
+    to, at, lengths = (column[order] for column in in_block[:3])
     starts, _, _ = united(at, at + lengths, gap)
     # Where nearly every row is a request of its own, it is read straight into the write buffer.
     is_direct = lengths >= (SCATTERED if 2 * starts.size > at.size else DIRECT)
@@ -145,7 +177,7 @@ def staged_copies(
 
 def copies_of_block(
     rows: Sequence[RunCopies], low: int, high: int, gap: int, base: int
-) -> tuple[list[Transfer], BufferCopies, int]:
+) -> tuple[list[Transfer], Rows, int]:
     """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_copies`."""
     spans, copies = list[Transfer](), list[tuple[Numbers, Numbers, Numbers]]()
     for row in rows:
@@ -155,5 +187,5 @@ def copies_of_block(
             spans += row_spans
             copies.append(direct)
     none = np.empty(0, np.int64)
-    return spans, BufferCopies(*(np.concatenate([none, *column]) for column in zip(*copies, strict=True)) if copies else
-                         (none, none, none)), base  # fmt: skip
+    columns = zip((none, none, none), *copies, strict=True)
+    return spans, Rows.single(*map(np.concatenate, columns)), base

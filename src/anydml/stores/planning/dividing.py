@@ -3,84 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from anydml.moves import Move, extent, simplify
-from anydml.stores.formats.store import Array
-from anydml.stores.planning.cutting import can_be_cut
+from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.planning.copies import Rows
+from anydml.stores.planning.covered import united
 from anydml.stores.planning.intervals import Interval, Places
-from anydml.stores.planning.spaced_moves import GroupAndFile, spaced_moves
+from anydml.stores.planning.row_copies import Row, RowCopies, rows_of
 from anydml.stores.planning.writers import Writers
-
-MIN_MEAN = 64 << 10
-"""Minimum mean size in bytes of outputs that are written as their sources are read, where known bytes lie
-between them."""
-
-MAX_UNEVEN = 8
-"""Outputs for a move, at least, where outputs are written as their sources are read."""
 
 APART = 64 << 10
 """Bytes between inputs from which they are not read together."""
 
 
+class RowWriters(NamedTuple):
+    """Writers of outputs that consist of rows.
+
+    Attributes:
+        writers: the writers.
+        rows: numbers of inputs in a set, and rows with offsets in these and in outputs.
+    """
+
+    writers: Writers
+    rows: list[tuple[int, Row]]
+
+
 def divided(
     all_writers: Sequence[Writers], are_alone: Array, places: Places, max_bytes: int
-) -> Iterator[tuple[int, list[Writers]]]:
-    """Yield the number of a file that outputs of several files are read from, and their writers."""
-    by_source: dict[int, list[Writers]] = {}
+) -> Iterator[tuple[int, list[RowWriters]]]:
+    """Yield the number of a file from which rows go to outputs of several files, and the writers of these."""
+    by_source: dict[int, list[RowWriters]] = {}
     for writers in all_writers:
         sources = places.file[writers.inputs]
         fits = (sources == sources[:, :1]).all(1) & (places.size[writers.outputs] <= max_bytes)
-        fits &= ~are_alone[writers.outputs] & all(can_be_cut(move, "source") for move in writers.moves)
+        fits &= ~are_alone[writers.outputs]
+        rows = list[tuple[int, Row]]()
+        for move in writers.all_moves:
+            of_move = rows_of(move)
+            fits &= of_move is not None
+            rows += ((move.reads.operand, row) for row in of_move or ())
         for number in np.unique(sources[fits, 0]).tolist():
-            by_source.setdefault(number, []).append(writers.of_outputs(fits & (sources[:, 0] == number)))
+            by_source.setdefault(number, []).append(
+                RowWriters(writers.of_outputs(fits & (sources[:, 0] == number)), rows)
+            )
     for source, of_source in by_source.items():
-        outputs = np.concatenate([writers.outputs for writers in of_source])
-        files = np.unique(places.file[outputs])
-        # Known bytes between outputs, as in distributed checkpoints, make each a request.
-        are_apart = not places.between.keys().isdisjoint(files.tolist())
-        if files.size > 1 and (not are_apart or places.size[outputs].mean() >= MIN_MEAN):
+        if np.unique(places.file[np.concatenate([own.writers.outputs for own in of_source])]).size > 1:
             yield source, of_source
 
 
 def divide(
-    all_writers: Sequence[Writers], source: int, places: Places, first: int, intervals: dict[int, Interval]
-) -> Iterator[Move]:
-    """Add the intervals of a file that is divided, and of those that it is divided into, and return moves between them.
-
-    Nothing is returned where outputs are so unlike each other that there would be too many moves.
-    """
-    stores = np.unique(np.concatenate([writers.inputs.reshape(-1) for writers in all_writers]))
-    stores = stores[np.argsort(places.offset[stores], kind="stable")]
-    starts, ends = places.offset[stores], np.maximum.accumulate(places.offset[stores] + places.size[stores])
-    firsts = np.flatnonzero(np.concatenate([[True], starts[1:] - ends[:-1] > APART]))
-    begins = starts[firsts]
-    spaced = [*spaced_moves(all_writers, places, lambda outputs: places.file[outputs],
-                       lambda inputs: np.searchsorted(begins, places.offset[inputs], "right") - 1)]  # fmt: skip
-    moved = [move for moves in spaced for move in moves.moves()]
-    if len(moved) * MAX_UNEVEN > max(8192, sum(moves.to.size for moves in spaced)):
-        return
-    if not all(can_be_cut(simple, "source") for _, move in moved for simple in simplify([move])):
-        return
-    spans = dict[GroupAndFile, tuple[int, int]]()
-    for key, move in moved:
-        low, high = extent(move.destination, move.sizes, move.element_size)
-        span = spans.get(key, (low, high))
-        spans[key] = min(low, span[0]), max(high, span[1])
-    outputs = np.concatenate([writers.outputs for writers in all_writers])
+    all_writers: Sequence[RowWriters], source: int, places: Places, first: int, intervals: dict[int, Interval]
+) -> Iterator[RowCopies]:
+    """Add the intervals of a file that is divided, and of those that it is divided into, and yield what is copied."""
+    stores = np.unique(np.concatenate([own.writers.inputs.reshape(-1) for own in all_writers]))
+    begins, ends, _ = united(places.offset[stores], places.offset[stores] + places.size[stores], APART)
+    outputs = np.concatenate([own.writers.outputs for own in all_writers])
     unit = int(places.unit[outputs].max())
-    example_outputs = {int(places.file[output]): int(output) - places.inputs for output in outputs[::-1]}
+    files, firsts = np.unique(places.file[outputs], return_index=True)
     first += len(intervals)
-    stops = np.append(ends[firsts[1:] - 1], ends[-1])
-    for k, (low, high) in enumerate(zip(begins.tolist(), stops.tolist(), strict=True)):
+    for k, (low, high) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
         intervals[first + k] = places.part(source, low, high - low, unit)
-    numbers = {key: number for number, key in enumerate(spans, first + begins.size)}
-    for key, (low, high) in spans.items():
-        intervals[numbers[key]] = places.part(key[0], low, high - low, unit, example_outputs[key[0]])
-    for key, move in moved:
-        end, read = move.destination, move.reads
-        yield move._replace(
-            destination=end._replace(operand=numbers[key], offset=end.offset - spans[key][0]),
-            source=read._replace(operand=first + key[1], offset=read.offset - int(begins[key[1]])),
-        )
+    known = {file: _known(places, file) for file in files.tolist()}
+    examples = dict(zip(files.tolist(), (outputs[firsts] - places.inputs).tolist(), strict=True))
+    file, rows = _rows_in_files(all_writers, places)
+    region = np.searchsorted(begins, rows.at, "right") - 1
+    order = np.lexsort((rows.at, file, region))
+    file, region, rows = file[order], region[order], rows.some(order)
+    is_first = (np.diff(region, prepend=-1) != 0) | (np.diff(file, prepend=-1) != 0)
+    bounds = np.append(np.flatnonzero(is_first), file.size).tolist()
+    for number, (start, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True), first + begins.size):
+        own, own_file, own_region = rows.some(slice(start, stop)), int(file[start]), int(region[start])
+        low, high = int(own.to.min()), int((own.to + own.lengths * own.counts).max())
+        intervals[number] = places.part(own_file, low, high - low, unit, examples[own_file])
+        starts, stops = known[own_file]
+        near = slice(int(stops.searchsorted(low, "right")), int(starts.searchsorted(high)))
+        own = own._replace(to=own.to - low, at=own.at - int(begins[own_region]))
+        yield RowCopies(number, first + own_region, own, (starts[near] - low, stops[near] - low))
+
+
+def _known(places: Places, file: int) -> tuple[Numbers, Numbers]:
+    """Starts and ends of the known bytes of a file."""
+    if (known_bytes := places.between.get(file)) is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return united(known_bytes.offsets, known_bytes.offsets + known_bytes.sizes)[:2]
+
+
+def _rows_in_files(all_writers: Sequence[RowWriters], places: Places) -> tuple[Numbers, Rows]:
+    """Numbers of the files that are written, and rows with offsets in files."""
+    of_outputs, of_inputs, numbers = list[Numbers](), list[Numbers](), list[Row]()
+    for writers, rows in all_writers:
+        for source, row in rows:
+            of_outputs.append(writers.outputs)
+            of_inputs.append(writers.sets[:, source])
+            numbers.append(row)
+    outputs, inputs = np.concatenate(of_outputs), np.concatenate(of_inputs)
+    to, at, *others = np.array(numbers, np.int64).repeat([own.size for own in of_outputs], axis=0).T
+    return places.file[outputs], Rows(places.offset[outputs] + to, places.offset[inputs] + at, *others)

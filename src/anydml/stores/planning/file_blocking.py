@@ -27,6 +27,7 @@ from anydml.stores.planning.covered import Covered
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.move_groups import move_groups_of
 from anydml.stores.planning.regions import BY_FILE
+from anydml.stores.planning.row_copies import RowCopies
 from anydml.text import bytes_text, count_noun
 
 MAX_KEPT, MAX_PLACES = 64, 8192
@@ -179,7 +180,7 @@ class FileBlocking(Blocking):
             yield repr((number, real[lies.path], lies.offset, lies.size, cast)).encode()
         yield repr(self.groups).encode()
         for kind in self.kinds:
-            yield repr((kind.moves, *map(RunCopies.state, kind.copies))).encode()
+            yield repr((kind.moves, *map(RunCopies.state, kind.copies), *map(RowCopies.state, kind.divided))).encode()
         for value in self.constants.values():
             yield value.tobytes()
 

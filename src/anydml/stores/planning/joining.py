@@ -15,6 +15,7 @@ from anydml.stores.planning.alike import AlikeMoves
 from anydml.stores.planning.copies import MAX_SINGLE_COPIES, RunCopies
 from anydml.stores.planning.dividing import divide, divided
 from anydml.stores.planning.intervals import Interval, Places
+from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.planning.spaced_moves import GroupAndFile, Runs, SpacedMoves, spaced_moves
 from anydml.stores.planning.writers import Writers, writers_of
 
@@ -27,14 +28,12 @@ class JoinedOutputs(NamedTuple):
         moves: to the shared intervals.
         rows: likewise.
         intervals: by number.
-        divided: numbers of inputs' intervals from which outputs are written that do not fill up theirs.
     """
 
     alone: set[int]
     moves: list[Move]
-    rows: list[RunCopies]
+    rows: list[RunCopies | RowCopies]
     intervals: dict[int, Interval]
-    divided: set[int]
 
 
 def joined(
@@ -60,7 +59,7 @@ def joined(
     are_alone = np.zeros(places.size.size, bool)
     are_alone[[*lookup_outputs]] = True
     by_file: dict[int, list[Writers]] = {}
-    intervals, moves, read = dict[int, Interval](), list[Move](), set[int]()
+    intervals, moves, rows = dict[int, Interval](), list[Move](), list[RunCopies | RowCopies]()
     all_writers = [*writers_of(alike, places)]
     copying = [
         writers for writers, is_sound in all_writers
@@ -68,10 +67,8 @@ def joined(
     ]  # fmt: skip
     are_divided = np.zeros(places.size.size, bool)
     for source, of_source in divided(copying, are_alone, places, max_divided):
-        if divided_moves := [*divide(of_source, source, places, first, intervals)]:
-            moves += divided_moves
-            read |= {move.reads.operand for move in divided_moves}
-            are_divided[np.concatenate([writers.outputs for writers in of_source])] = True
+        rows += divide(of_source, source, places, first, intervals)
+        are_divided[np.concatenate([own.writers.outputs for own in of_source])] = True
     for all_of_group, is_sound in all_writers:
         writers = all_of_group.of_outputs(~are_divided[all_of_group.outputs])
         outputs = writers.outputs
@@ -79,7 +76,7 @@ def joined(
         files = np.where(are_alone[outputs], -1, places.file[outputs])
         for number in np.unique(files[files >= 0]).tolist():
             by_file.setdefault(number, []).append(writers.of_outputs(files == number))
-    joined_outputs = JoinedOutputs({*np.flatnonzero(are_alone & ~are_divided).tolist()}, [], [], intervals, read)
+    joined_outputs = JoinedOutputs({*np.flatnonzero(are_alone & ~are_divided).tolist()}, [], rows, intervals)
     for of_file in by_file.values():
         moves += _join_file(of_file, places, first, joined_outputs)
     return joined_outputs._replace(moves=[*simplify(moves)])

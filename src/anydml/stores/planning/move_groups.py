@@ -20,6 +20,7 @@ from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.joining import joined
 from anydml.stores.planning.known_lookups import reader_of, resolved
+from anydml.stores.planning.row_copies import RowCopies
 
 MAX_SHARED_OUTPUT = 1 << 20
 """Maximum size in bytes of an output that shares blocks with others."""
@@ -72,7 +73,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
         tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
     lookup_outputs = {table.destination for table in tables}
     max_divided = MAX_DIVIDED if free >= MIN_FREE else 0
-    alone, several, copies, intervals, divided = joined(
+    alone, several, copies, intervals = joined(
         alike, lookup_outputs, places, count + len(constants), min(MAX_SHARED_OUTPUT, free // 16), max_divided
     )
     single_moves = [*program._replace(alike=alike).moves(count, alone)]
@@ -90,16 +91,17 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
         units = tuple(intervals[k].unit if k in intervals else 0 for k in operands)
         own_rows = [replace(row, destination=numbers[row.destination], source=numbers[row.source]) for row in rows]
         # The layers of a model differ by their files alone.
-        is_divided = not divided.isdisjoint(operands)
-        key = moves, bytes_of, units, is_divided, *map(RunCopies.state, own_rows)
+        key = moves, bytes_of, units, *(row.state() for row in own_rows)
         if key not in alike_to:
             alike_to[key] = len(groups.kinds)
-            groups.kinds.append(MoveGroup(moves, bytes_of, units, tuple(own_rows), is_divided))
+            copies_of_group = tuple(row for row in own_rows if isinstance(row, RunCopies))
+            divided = tuple(row for row in own_rows if isinstance(row, RowCopies))
+            groups.kinds.append(MoveGroup(moves, bytes_of, units, copies_of_group, divided))
         groups.groups.append(PlacedGroup(alike_to[key], operands))
     return groups
 
 
-def _used(moves: Iterable[Move], rows: Iterable[RunCopies]) -> set[int]:
+def _used(moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies]) -> set[int]:
     """Numbers of the operands of moves and rows."""
     used = {number for row in rows for number in (row.destination, row.source)}
     for move in moves:
@@ -110,8 +112,8 @@ def _used(moves: Iterable[Move], rows: Iterable[RunCopies]) -> set[int]:
 
 
 def _apart(
-    moves: Iterable[Move], rows: Iterable[RunCopies], files: Iterable[int]
-) -> list[tuple[list[Move], list[RunCopies]]]:
+    moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies], files: Iterable[int]
+) -> list[tuple[list[Move], list[RunCopies | RowCopies]]]:
     """Moves and rows, in order, in groups that share no operand in a file."""
     leader = {k: k for k in files}
 
@@ -127,7 +129,7 @@ def _apart(
             leader[find(move.source.operand)] = find(move.destination.operand)
     for row in rows:
         leader[find(row.source)] = find(row.destination)
-    groups: dict[int, tuple[list[Move], list[RunCopies]]] = {}
+    groups: dict[int, tuple[list[Move], list[RunCopies | RowCopies]]] = {}
     for move in moves:
         groups.setdefault(find(move.destination.operand), ([], []))[0].append(move)
     for row in rows:

@@ -33,6 +33,15 @@ class Writers(NamedTuple):
         return self.sets[:, self.output]
 
     @property
+    def all_moves(self) -> tuple[Move, ...]:
+        """The moves, also those of runs."""
+        of_runs = (
+            Move((), Access(self.output, to, ()), Access(from_input, inside, ()), length)
+            for to, from_input, inside, length in self.runs
+        )
+        return *self.moves, *of_runs
+
+    @property
     def are_copies(self) -> bool:
         """Whether nothing is a fill, or from a constant."""
         return all(isinstance(move.source, Access) and move.source.operand < self.sets.shape[1] for move in self.moves)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +74,8 @@ class FileBlocks(BlocksWriter):
             self._move(io.moves, [read, written, *constants])
             if io.copied is not None:
                 io.copied.run(read, written)
+            for transfer in io.known:
+                self._fill(operands, transfer, read if transfer.is_direct else written)
             self._write(number, io, read, written)
             finished(number, sum(write.bytes for write in io.writes))
 
@@ -84,18 +84,8 @@ class FileBlocks(BlocksWriter):
         number = operands[transfer.operand]
         if (output := self._blocking.intervals[number].output) is None:
             return
-        other_bytes, base = self.plan.outputs[output].file.others, self._files[number][1]
-        for at, start, size in zip(
-            (transfer.file + base).tolist(), transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True
-        ):
-            k = max(0, bisect(other_bytes, at, key=itemgetter(0)) - 1)
-            while k < len(other_bytes) and (first := other_bytes[k][0]) < at + size:
-                low, high = max(first, at), min(first + len(other_bytes[k][1]), at + size)
-                if low < high:
-                    written[start + low - at : start + high - at].data[:] = other_bytes[k][1][
-                        low - first : high - first
-                    ]
-                k += 1
+        known, base = self.plan.outputs[output].file.others, self._files[number][1]
+        known.put(transfer.file + base, transfer.buffer, transfer.lengths, written)
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
         """The write buffer, with which whole pages of the file are whole pages of memory.

@@ -194,7 +194,7 @@ class Staging:
             descriptor = open_file(self.part(file.path), True, allowed & 0o666)
             try:
                 allocate(descriptor, file.size)
-                for at, first in ((0, file.start), *file.others):
+                for at, first in ((0, file.start), *file.others.joined()):
                     os.lseek(descriptor, at, os.SEEK_SET)
                     os.write(descriptor, first)
             finally:

@@ -1,0 +1,174 @@
+"""Copies of rows from a window of a file that is read once, to where they follow each other in several files."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from anydml.moves import Move
+from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.planning.copies import Rows
+from anydml.stores.planning.transfers import LINE, MAX_RUNS, SCATTERED, TooManyRunsError, Transfer, aligned
+from anydml.stores.running.scattered_io import can_scatter
+
+MAX_PARTS = 64
+"""Maximum number of copies of rows that a move becomes."""
+
+
+Row = tuple[int, int, int, int, int]
+"""The numbers of `Rows` of one copy."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowCopies:
+    """Copies of rows between two operands, sorted by source; no byte is written twice.
+
+    Attributes:
+        destination: number of the operand that is written.
+        source: number of the operand that is read.
+        columns: offset of each copy in the destination, where its rows follow each other, that of its first row in
+            the source, the bytes of a row, the number of rows, and the bytes from one to the next in the source.
+        known: starts and ends of the known bytes of the destination, which lie between its arrays.
+    """
+
+    destination: int
+    source: int
+    columns: Rows
+    known: tuple[Numbers, Numbers]
+
+    @cached_property
+    def _reached(self) -> Numbers:
+        """The end of the source's bytes of each copy and of those before it."""
+        reached: Numbers = np.maximum.accumulate(self.columns.ends)
+        return reached
+
+    def state(self) -> tuple[Any, ...]:
+        """Numbers and a digest that are equal for equal copies."""
+        digest = hashlib.sha256()
+        for column in (*self.columns, *self.known):
+            digest.update(np.ascontiguousarray(column).data)
+        return self.destination, self.source, self.columns.to.size, digest.digest()
+
+    def inside(self, low: int, high: int) -> Rows:
+        """Copies from an interval of the source, sorted by destination, with offsets from the start of the interval."""
+        first, last = int(self._reached.searchsorted(low, "right")), int(self.columns.at.searchsorted(high))
+        near = self.columns.some(slice(first, last))
+        are_whole = (near.at >= low) & (near.ends <= high)
+        to, at, lengths, counts, steps = cut = near.some(~are_whole)
+        begins = np.clip(-((at - low) // steps), 0, counts)
+        ends = np.clip((high - at - lengths) // steps + 1, 0, counts)
+        whole_rows = Rows(to + begins * lengths, at + begins * steps, lengths, ends - begins, steps)
+        # Of a row that contains the whole interval, both are the same part.
+        before, after = _part(cut, begins - 1, low, high), _part(cut, np.where(ends < begins, counts, ends), low, high)
+        found = [near.some(are_whole), whole_rows.some(ends > begins), before, after]
+        joined = Rows(*map(np.concatenate, zip(*found, strict=True)))
+        return joined._replace(at=joined.at - low).some(np.argsort(joined.to, kind="stable"))
+
+
+def _part(copies: Rows, rows: Numbers, low: int, high: int) -> Rows:
+    """The part in an interval of the source of one row of each; of none where there is no such row."""
+    to, at, lengths, counts, steps = copies
+    starts = at + rows * steps
+    first, last = np.maximum(starts, low), np.minimum(starts + lengths, high)
+    sizes = last - first
+    part = Rows(to + rows * lengths + first - starts, first, sizes, np.ones_like(counts), sizes)
+    return part.some((rows >= 0) & (rows < counts) & (sizes > 0))
+
+
+def rows_of(move: Move) -> list[Row] | None:
+    """A move as copies of rows that follow each other in the destination; None if they would be many."""
+    ends = zip(move.destination.strides, move.reads.strides, move.sizes, strict=True)
+    length, count, step, outer = move.element_size, 1, 0, list[tuple[int, int, int]]()
+    for to, at, size in sorted(end for end in ends if end[2] > 1):
+        if to <= 0 or at <= 0:
+            return None
+        if outer or to != length * count:
+            outer.append((to, at, size))
+        elif count == 1 and at == length:
+            length *= size
+        elif count == 1 and at > length:
+            count, step = size, at
+        elif count > 1 and at == step * count:
+            count *= size
+        else:
+            outer.append((to, at, size))
+    if math.prod(size for _, _, size in outer) > MAX_PARTS:
+        return None
+    places = [(move.destination.offset, move.reads.offset)]
+    for to, at, size in outer:
+        places = [(one_to + k * to, one_at + k * at) for one_to, one_at in places for k in range(size)]
+    return [(one_to, one_at, length, count, step or length) for one_to, one_at in places]
+
+
+def window_transfers(
+    rows: Sequence[RowCopies], low: int, high: int
+) -> tuple[list[Transfer], Rows | None, list[Transfer], tuple[int, int]]:
+    """Writes of what is read from an interval of the source of rows.
+
+    Args:
+        rows: of which no two have the same destination.
+        low: offset of the interval.
+        high: its end.
+
+    Returns:
+        The writes, the copies before them, the known bytes between these, and the sizes of the read buffer and of the
+        write buffer. Long rows are written from the read buffer, to whose end known bytes are added.
+
+    Raises:
+        TooManyRunsError: there are too many.
+    """
+    inside = [own.inside(low, high) for own in rows]
+    runs = sum(copies.to.size for copies in inside)
+    if runs > MAX_RUNS:
+        raise TooManyRunsError(runs)
+    sizes = [copies.lengths * copies.counts for copies in inside]
+    are_single = all((copies.counts == 1).all() for copies in inside)
+    is_direct = are_single and can_scatter() and sum(int(size.sum()) for size in sizes) >= SCATTERED * runs
+    used = aligned(high - low) if is_direct else 0
+    writes, known, copied = list[Transfer](), list[Transfer](), list[Rows]()
+    for own, copies, size in zip(rows, inside, sizes, strict=True):
+        if not size.size:
+            continue
+        stops = copies.to + size
+        between = np.flatnonzero((copies.to[1:] > stops[:-1]) & _are_known(own.known, stops[:-1], copies.to[1:]))
+        gaps = copies.to[between + 1] - stops[between]
+        begins = np.ones(size.size, bool)
+        begins[1:] = copies.to[1:] != stops[:-1]
+        begins[between + 1] = False
+        firsts = np.flatnonzero(begins)
+        starts, ends = copies.to[firsts], stops[np.append(firsts[1:], size.size) - 1]
+        if is_direct:
+            places = used + np.cumsum(gaps) - gaps
+            used = aligned(used + int(gaps.sum()))
+            buffer, lengths = np.insert(copies.at, between + 1, places), np.insert(size, between + 1, gaps)
+            begins = np.insert(begins, between + 1, False)
+            counts = np.diff(np.append(np.flatnonzero(begins), begins.size))
+            writes.append(Transfer(own.destination, starts, buffer, lengths, True, counts))
+        else:
+            spans = -((starts - ends) // LINE) * LINE
+            shift = used + np.cumsum(spans) - spans - starts
+            request = np.cumsum(begins) - 1
+            places = stops[between] + shift[request[between]]
+            copied.append(copies._replace(to=copies.to + shift[request]))
+            writes.append(Transfer(own.destination, starts, starts + shift, ends - starts))
+            used += int(spans.sum())
+        if between.size:
+            known.append(Transfer(own.destination, stops[between], places, gaps, is_direct))
+    all_copied = Rows(*map(np.concatenate, zip(*copied, strict=True))) if copied else None
+    return writes, all_copied, known, (used, 0) if is_direct else (aligned(high - low), used)
+
+
+def _are_known(known: tuple[Numbers, Numbers], starts: Numbers, ends: Numbers) -> Array:
+    """Whether all bytes of intervals are known."""
+    firsts, lasts = known
+    if not firsts.size:
+        return np.zeros(starts.size, bool)
+    k = np.searchsorted(firsts, starts, "right") - 1
+    are_known: Array = (k >= 0) & (lasts[np.maximum(k, 0)] >= ends)
+    return are_known
