@@ -75,10 +75,7 @@ def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     operand = group.operands(cut.side)[0]
     io, more = _middle_io(group, cut, operand), cut
     while not io.moves and _mean(io) < NEAR:
-        if cut.pitch:
-            more = more._replace(height=2 * more.height)
-        else:
-            more = more._replace(width=2 * more.width)
+        more = more._replace(height=2 * more.height) if cut.pitch else more._replace(width=2 * more.width)
         if more.height * more.width > MAX_LONG_BLOCK:
             break
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +74,7 @@ def divide(
     file, region, rows = file[order], region[order], rows.some(order)
     is_first = (np.diff(region, prepend=-1) != 0) | (np.diff(file, prepend=-1) != 0)
     bounds = np.append(np.flatnonzero(is_first), file.size).tolist()
-    for number, (start, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True), first + begins.size):
+    for number, (start, stop) in enumerate(pairwise(bounds), first + begins.size):
         own, own_file, own_region = rows.some(slice(start, stop)), int(file[start]), int(region[start])
         low, high = int(own.to.min()), int((own.to + own.lengths * own.counts).max())
         intervals[number] = places.part(own_file, low, high - low, unit, examples[own_file])
