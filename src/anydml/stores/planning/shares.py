@@ -91,7 +91,7 @@ class Shares:
             span, request = _of_requests(inputs, written, free)
         decoded = [2 * store.layout.chunk_bytes for store in inputs if not store.layout.is_plain]
         need = max(written, request, *decoded)
-        threads = max(1, min(THREADS if is_near else MAX_REQUESTS, free // 3 // need))
+        threads = max(1, min(THREADS if is_near else held * MAX_REQUESTS, free // 3 // need))
         boxes = (free - threads * need) // held
         if boxes < need // 2:
             raise BindingError(
@@ -130,5 +130,7 @@ def _of_requests(inputs: Sequence[Store | ZarrStore], written: int, free: int) -
     # Where chunks that are written leave fewer requests at once, these are whole chunks.
     chunk_bytes = max((layout.chunk_bytes for layout in far if layout.is_plain and layout.shard is None), default=0)
     wide = chunk_bytes if is_put and chunk_bytes + RESPONSE_CHUNK <= written * 5 // 4 else 0
-    span = max(1, wide, min(block_shapes.MAX_SPAN, share))
+    # No request needs more than an object has; those of shards join chunks.
+    sizes = (layout.chunk_bytes if layout.shard is None else block_shapes.MAX_SPAN for layout in far)
+    span = max(1, wide, min(block_shapes.MAX_SPAN, share, max(sizes, default=block_shapes.MAX_SPAN)))
     return span, span + RESPONSE_CHUNK if is_put else 2 * span

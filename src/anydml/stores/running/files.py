@@ -303,7 +303,7 @@ class Opened:
 
         Args:
             tasks: what to run.
-            most: threads at most, where others run other tasks meanwhile.
+            most: threads at most; None for all.
 
         Raises:
             MemoryError: no thread can be started.
@@ -324,7 +324,7 @@ class Opened:
 
         futures = list[Future[None]]()
         try:
-            while len(futures) < (most or self._threads):
+            while len(futures) < min(most or self._threads, self._threads):
                 futures.append(self._pool.submit(work))
         except RuntimeError as error:
             # Where memory or processes are limited; fewer threads take longer.

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from anydml.files.located import MAX_REQUESTS
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
@@ -121,13 +122,13 @@ class GridBlocks(BlocksWriter):
     def _reads(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Boxes]]:
         """Blocks, and the boxes that they need: where two blocks are held, the next is read while one is written."""
         if self._blocking.shares.held == 1:
-            yield from ((number, self._read(number, self._rooms[0], None)) for number in numbers)
+            yield from ((number, self._read(number, self._rooms[0], MAX_REQUESTS)) for number in numbers)
             return
         with ThreadPoolExecutor(1, "anydml-ahead") as ahead:
             before: tuple[int, Future[_Boxes]] | None = None
             for room, number in zip(itertools.cycle(self._rooms), numbers):  # as many as there are
                 # Half of the threads write meanwhile.
-                max_tasks = None if before is None else max(1, self.plan.threads // 2)
+                max_tasks = MAX_REQUESTS if before is None else max(1, self.plan.threads // 2)
                 reading = ahead.submit(self._read, number, room, max_tasks)
                 if before is not None:
                     yield before[0], before[1].result()
@@ -135,7 +136,7 @@ class GridBlocks(BlocksWriter):
             if before is not None:
                 yield before[0], before[1].result()
 
-    def _read(self, number: int, room: Array, max_tasks: int | None) -> _Boxes:
+    def _read(self, number: int, room: Array, max_tasks: int) -> _Boxes:
         """Read the boxes that a block needs, by at most so many threads."""
         output, _, box = self._blocking.blocks[number]
         regions = self._blocking.regions(output, box)
@@ -156,9 +157,8 @@ class GridBlocks(BlocksWriter):
         """Move and write the parts of a block from its boxes."""
         output, _, box = self._blocking.blocks[number]
         parts = self._writers[output].parts(box)
-        self._opened.together(
-            partial(self._part, output, part, box, shape, regions, arrays) for part, box, shape in parts
-        )
+        tasks = (partial(self._part, output, part, box, shape, regions, arrays) for part, box, shape in parts)
+        self._opened.together(tasks, MAX_REQUESTS)
 
     def _held(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
         """Arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""

@@ -28,24 +28,46 @@ WATCHED = 4 * AT_MOST
 """Seconds without a new version after which the process that wrote a journal has been killed."""
 
 
+Version = tuple[list[bytes], str | None]
+"""The lines of a journal, and its tag; none, and None, where there is no journal."""
+
+
+def read_journal(path: Address) -> Version:
+    """The journal that is at an address.
+
+    Raises:
+        ModelError: it cannot be read.
+    """
+    import obstore
+
+    try:
+        response = obstore.get(path.store, path.key)
+        return bytes(response.bytes()).split(b"\n"), response.meta["e_tag"]
+    except FileNotFoundError:
+        return [], None
+    except Exception as error:
+        raise JsonPath(str(path)).error(f"cannot be read: {first_line(error)}") from None
+
+
 class JournalElsewhere:
     """Like `Journal`, at an address.
 
     Args:
         path: its address.
         digest: the digest of the plan.
+        left: what `read_journal` has returned.
 
     Raises:
         ModelError: another process writes the same output, or the journal cannot be written.
     """
 
-    def __init__(self, path: Address, digest: str) -> None:
+    def __init__(self, path: Address, digest: str, left: Version) -> None:
         self.path = path
         self._digest, self._run = digest, uuid.uuid4().hex
         self._place = JsonPath(str(path))
         self._lock, self._saving, self._over = threading.Lock(), threading.Lock(), threading.Event()
         self._lost: Exception | None = None
-        journal, self._tag = self._found()
+        journal, self._tag = self._found(left)
         self._ranges, self.is_whole = _ranges_of(journal, digest)
         self.finished = {number for low, high in self._ranges for number in range(low, high)}
         self._count, self._is_new = len(self.finished), False
@@ -53,31 +75,20 @@ class JournalElsewhere:
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
 
-    def _found(self) -> tuple[list[bytes], str | None]:
-        """The lines of the journal that is there, and its tag; after its process has been killed."""
-        written, tag = self._read()
+    def _found(self, left: Version) -> Version:
+        """The journal that is there, after its process has been killed."""
+        written, tag = left
         if tag is None or _is_dead(written):
-            return written, tag
+            return left
         end = time.monotonic() + WATCHED
         while time.monotonic() < end:
             time.sleep(SECONDS)
-            written, now = self._read()
+            written, now = read_journal(self.path)
             if now is None:
                 raise self._place.error("another process has just written the same output")
             if now != tag:
                 raise self._place.error("another process is writing the same output")
         return written, tag
-
-    def _read(self) -> tuple[list[bytes], str | None]:
-        import obstore
-
-        try:
-            response = obstore.get(self.path.store, self.path.key)
-            return bytes(response.bytes()).split(b"\n"), response.meta["e_tag"]
-        except FileNotFoundError:
-            return [], None
-        except Exception as error:
-            raise self._place.error(f"cannot be read: {first_line(error)}") from None
 
     def _save(self, is_left: bool = False) -> None:
         """Write a new version, if the one that is there is the last that this process knows.
@@ -109,7 +120,7 @@ class JournalElsewhere:
             self._tag = obstore.put(self.path.store, self.path.key, text, mode=mode, use_multipart=False)["e_tag"]
         except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
             # A repeated request may have been the first one that succeeded.
-            written, tag = self._read()
+            written, tag = read_journal(self.path)
             if b"\n".join(written) != text:
                 raise self._place.error("another process is writing the same output") from None
             self._tag = tag

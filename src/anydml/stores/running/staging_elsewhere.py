@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from pathlib import Path
 
 from anydml.files.addresses import Address
@@ -18,7 +19,7 @@ from anydml.stores.formats.columns import content_bytes
 from anydml.stores.formats.target import Content
 from anydml.stores.formats.zarr_metadata import GROUP_FILES, METADATA, is_zarr, is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.running.journal_elsewhere import JournalElsewhere
+from anydml.stores.running.journal_elsewhere import JournalElsewhere, Version, read_journal
 from anydml.stores.running.staging import JOURNAL, OF_ARRAY
 
 DESCRIBING = (*GROUP_FILES, ".zarray")
@@ -58,16 +59,18 @@ class StagingElsewhere:
         self.journal = addresses[0].parent / f".{addresses[0].name}{JOURNAL}"
         self.scratch = Path(tempfile.gettempdir())
         self._arrays, self._is_own = [*map(_address, (array.path for array in arrays))], False
-        self._was_begun: bool | None = None
+        self._filled = self.top
 
     def prepare(self) -> None:
         """Nothing: objects need no folders."""
 
     def is_begun(self) -> bool:
         """Whether a journal was there before this plan."""
-        if self._was_begun is None:
-            self._was_begun = self.journal.is_file()
-        return self._was_begun
+        return self._left[1] is not None
+
+    @cached_property
+    def _left(self) -> Version:
+        return read_journal(self.journal)
 
     def open_journal(self, digest: str) -> JournalElsewhere:
         """The journal of the plan.
@@ -75,7 +78,7 @@ class StagingElsewhere:
         Raises:
             ModelError: another process writes the same output.
         """
-        return JournalElsewhere(self.journal, digest)
+        return JournalElsewhere(self.journal, digest, self._left)
 
     def part(self, path: Path) -> Path:
         """Return the address of an array until it gets its metadata."""
@@ -87,9 +90,8 @@ class StagingElsewhere:
         Raises:
             ModelError: an output exists and may not be replaced.
         """
-        for final in self.top:
-            if next(final.inside(), None) is None:
-                continue
+        self._filled = [final for final in self.top if next(final.inside(), None) is not None]
+        for final in self._filled:
             place = JsonPath(str(final))
             # A run that was interrupted leaves chunks without metadata.
             are_left = self.is_begun() and not is_zarr(final)
@@ -133,9 +135,9 @@ class StagingElsewhere:
         return nullcontext()
 
     def begin(self) -> None:
-        """Remove what is there, the metadata first, and copy what is copied."""
+        """Remove what `check_free` has found, the metadata first, and copy what is copied."""
         self._is_own = True
-        for final in self.top:
+        for final in self._filled:
             _remove(final)
         at_once(lambda pair: _copy(pair[1], pair[0]), self._pairs())
 
@@ -158,7 +160,7 @@ class StagingElsewhere:
         """Remove the outputs that this run began. Returns whether nothing is left of an interrupted plan."""
         for final in self.top if self._is_own else ():
             _remove(final)
-        return self._is_own or not self._was_begun
+        return self._is_own or not self.is_begun()
 
     def _pairs(self) -> list[tuple[Address, Content]]:
         return [*self._others.items()]
@@ -184,6 +186,5 @@ def _copy(content: Content, path: Address) -> None:
 
 def _remove(folder: Address) -> None:
     """Remove all objects in a folder, those first by which readers find it."""
-    if next(folder.inside(), None) is not None:
-        folder.remove(folder / name for name in DESCRIBING if (folder / name).is_file())
-        folder.remove(folder.files())
+    folder.remove(folder / name for name in DESCRIBING if (folder / name).is_file())
+    folder.remove(folder.files())
