@@ -500,6 +500,14 @@ def test_memory(local):
         dml.fuse(lambda x: (x, x)).plan(stores.open("y.npy"), mixed, overwrite=True).run()
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_shards_of_half_the_memory(local, codec):
+    """Threads leave room for shards of 134 MB in 256 MB."""
+    zarr.create_array("x", shape=(512, 512, 512), chunks=(64, 64, 64), shards=(512, 256, 256), dtype="f4")
+    plan = stores.rechunk("x", "memory://m/shards", permute=[2, 1, 0], codec=codec, memory="256MB")
+    assert plan.totals.block_bytes == 512 * 256 * 256 * 4
+
+
 def test_files(local):
     x = array()
     np.save("a b.npy", x)

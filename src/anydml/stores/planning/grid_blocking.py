@@ -31,6 +31,9 @@ SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
 """Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `boxes` matter."""
 
+WAYS = ((2, 3), (1, 3), (1, 12))
+"""Ways of sharing the memory: blocks that are held at once, and the part of the memory that threads take at most."""
+
 MAX_KEPT = 4
 """Times the size of an input that its kept chunks may take on the disk for an output."""
 
@@ -88,19 +91,19 @@ class GridBlocking(Blocking):
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
-        self._divide(free, 1 if are_near([*inputs, *outputs]) else 2)
+        self._divide(free, WAYS[1:] if are_near([*inputs, *outputs]) else WAYS)
 
-    def _divide(self, free: int, block_copies: int) -> None:
-        """Choose the shapes of blocks, of which so many are held at once, or fewer where they are too small so."""
+    def _divide(self, free: int, ways: Sequence[tuple[int, int]]) -> None:
+        """Choose the shapes of blocks, in the first way of sharing the memory that leaves enough to one."""
         constant_bytes = self._program.constant_bytes
         try:
-            self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, block_copies)
+            self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, *ways[0])
             self.threads = self.shares.threads
             self._choose()
         except BindingError:
-            if block_copies == 1:
+            if len(ways) == 1:
                 raise
-            self._divide(free, 1)
+            self._divide(free, ways[1:])
 
     @property
     def waiting_bytes(self) -> int:

@@ -62,6 +62,7 @@ class Shares:
         free: int,
         constant_bytes: int,
         held: int,
+        part: int,
     ) -> Self:
         """The shares of memory, when each thread has what one chunk needs.
 
@@ -72,6 +73,7 @@ class Shares:
             free: bytes of all buffers.
             constant_bytes: of the program, for errors.
             held: blocks that are held at once.
+            part: into how many parts the memory is divided, of which threads take one at most.
 
         Raises:
             BindingError: the memory is too small.
@@ -91,7 +93,7 @@ class Shares:
             span, request = _of_requests(inputs, written, free)
         decoded = [2 * store.layout.chunk_bytes for store in inputs if not store.layout.is_plain]
         need = max(written, request, *decoded)
-        threads = max(1, min(THREADS if is_near else held * MAX_REQUESTS, free // 3 // need))
+        threads = max(1, min(THREADS if is_near else held * MAX_REQUESTS, free // part // need))
         boxes = (free - threads * need) // held
         if boxes < need // 2:
             raise BindingError(
