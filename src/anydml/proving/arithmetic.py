@@ -1,4 +1,4 @@
-"""Rules of nodes that compute, where a node equals another for all sizes and bit for bit, but for the order of sums."""
+"""Rules of nodes that compute: when a node equals another for all sizes, bit for bit except for the order of sums."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _OF_ONE_DTYPE = COMMUTATIVE | {"Div", "Max", "Min", "Sub"}
 """Operators whose inputs are of one dtype."""
 
 _NEUTRAL = {"Add": -0.0, "Div": 1.0, "Mul": 1.0, "Sub": 0.0}
-"""Numbers that leave a number of floats as it is, as the second input; 0 + −0 is 0, so 0 is not neutral in sums."""
+"""Second inputs that leave floats unchanged; 0 is not neutral in sums, because 0 + −0 is 0."""
 
 _TRUE = {"And": True, "Equal": True, "Or": False, "Xor": False}
-"""Truth values that leave truth values as they are."""
+"""Truth values that leave truth values unchanged."""
 
 
 def arithmetic(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the terms of a node that computes; None where nothing more is known of it."""
+    """Return the terms of a node that computes; None if no rule applies to it."""
     if call.domain:
         return None
     if call.operator in ELEMENTWISE and len(call.proto.output) == 1 and call.inputs:
@@ -84,7 +84,7 @@ def _elementwise_term(
     axes = shared_axes(present, shape)
     is_commutative = operator in COMMUTATIVE
     if axes is None:
-        # Sizes may differ, and one of them be 1.
+        # Sizes may differ if one of them is 1.
         arguments = sorted(terms, key=_number) if is_commutative else terms
         return mover.terms.make(f"{operator}@", arguments, (detail, shape), dtype, shape)
     layout = laid_out(mover, present, axes, shape, [PLAIN] * len(shape), is_ordered=not is_commutative)
@@ -99,7 +99,7 @@ def _number(term: Term | None) -> int:
 
 
 def _thin(mover: Mover, term: Term) -> Term:
-    """Return a constant without elements that broadcasting repeats."""
+    """Return a constant without the elements that broadcasting would repeat."""
     array = term.array
     if not term.is_constant or array is None or not array.size or array.dtype.hasobject:
         return term
@@ -120,7 +120,7 @@ def _broadcast(terms: Sequence[Term | None]) -> Sizes:
 
 
 def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: Sizes) -> Term | None:
-    """Return the input that an operator leaves as it is, if there is one."""
+    """Return the input that an operator returns unchanged; None if there is none."""
     first = terms[0]
     if operator in ("Max", "Mean", "Min", "Sum") and len(terms) == 1:
         return first
@@ -165,14 +165,14 @@ def _elementwise(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if constants is not None:
         return [constants]
     if all(term is None or term.is_constant for term in terms) or (call.version < 7 and len(terms) > 1):
-        # Before opset 7, axes were broadcast in another way.
+        # Before opset 7, axes were broadcast differently.
         return None
     elementwise = elementwise_term(mover, operator, terms, call.attributes(), dtype)
     return None if elementwise is None else [elementwise]
 
 
 def _quantize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return what is quantized or dequantized by one scale; None where there are several, or a type is not known."""
+    """Return the terms of a node that quantizes or dequantizes by one scale; None for several, or unknown types."""
     others = [term for term in call.inputs[1:] if term is not None]
     is_whole = all(constant.shape == () for constant in others)
     if (
@@ -194,7 +194,7 @@ def _matmul(mover: Mover, first: Term | None, second: Term | None) -> Sequence[T
 
 
 def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
-    """Return the product of matrices, or batches of them; None if their shapes are not known, or one is a row."""
+    """Return the product of matrices or of batches of matrices; None if a shape is unknown, or one is a row."""
     if first is None or second is None or first.shape is None or second.shape is None:
         return None
     if len(first.shape) < 2 or len(second.shape) < 2:
@@ -236,7 +236,7 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
 def _add(
     mover: Mover, terms: Sequence[Term], axes: Sequence[Sequence[int]], sizes: Sequence[Size], kinds: Sequence[Hashable]
 ) -> Term:
-    """Return sums of products along the axes that are not plain."""
+    """Return the sums of products along all axes that are not plain."""
     layout = laid_out(mover, terms, axes, sizes, kinds, (0, 1), is_ordered=False)
     added = tuple(axis for axis, kind in enumerate(layout.kinds) if kind != PLAIN)
     remaining_sizes = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if kind == PLAIN]
@@ -246,13 +246,13 @@ def _add(
 
 
 def computed_again(mover: Mover, term: Term, inputs: Sequence[Term | None], places: Sequence[int]) -> Term | None:
-    """Return what an element-wise node, a product or a Concat computes of other inputs; None for other terms.
+    """Return the result of an element-wise node, a product or a Concat for other inputs; None for other nodes.
 
     Args:
         mover: makes terms.
-        term: what the node computes.
-        inputs: other inputs, whose axes are broadcast to each other, or joined.
-        places: where the axes of the node's inputs now are.
+        term: the node's result.
+        inputs: the other inputs; they are broadcast to each other, or joined.
+        places: for each axis of the node's inputs, its number among the axes of `inputs`.
     """
     inputs_present = [term for term in inputs if term is not None]
     if term.kind == "concat":

@@ -1,4 +1,4 @@
-"""A batch: a size of any value along which elements are computed alike, so that one place in it stands for all.
+"""Batches: symbolic sizes along which all elements are computed alike, so that one place stands for all.
 
 Where an axis has ``c·N`` elements, N counts outermost: place n of the batch has c of them. A term keeps the batch if it
 depends at place n on its inputs at place n alone, in the same way for all n. Fingerprints of such terms leave N out.
@@ -17,7 +17,7 @@ from anydml.proving.terms import Term
 
 
 class Batch:
-    """A size that is left out.
+    """The size of a batch.
 
     Args:
         name: its name; empty if all sizes are numbers.
@@ -27,14 +27,14 @@ class Batch:
         self.name = name
 
     def inner(self, sizes: Sequence[Size]) -> list[int] | None:
-        """Return sizes at one place of the batch; None if some are not numbers, or several have the batch."""
+        """Return the sizes at one place of the batch; None if a size is not a number, or several contain the batch."""
         inner_sizes = [self._own(size) for size in sizes]
         known_sizes = [size for size in inner_sizes if size is not None]
         is_once = sum(isinstance(size, Polynomial) for size in sizes) <= 1
         return known_sizes if is_once and len(known_sizes) == len(inner_sizes) else None
 
     def keeps(self, term: Term) -> bool:
-        """Whether a term whose sizes have the batch at most once keeps it."""
+        """Whether a term keeps the batch, which must be in at most one of its sizes."""
         if not self.name:
             return True
         shapes = [term.shape for term in term.inputs if term is not None]
@@ -71,17 +71,17 @@ class Batch:
         return count if not others and names == (self.name,) and count > 0 else None
 
     def _axis(self, sizes: Sequence[Size]) -> int | None:
-        """Return the axis that has the batch, if one has."""
+        """Return the axis whose size contains the batch; None if there is none."""
         return next((axis for axis, size in enumerate(sizes) if isinstance(size, Polynomial)), None)
 
     def _distance(self, sizes: Sequence[Size]) -> int | None:
-        """Return how many elements a place of the batch is from the next one; None if no size has the batch."""
+        """Return the distance in elements between places of the batch; None if no size contains the batch."""
         axis, inner = self._axis(sizes), self.inner(sizes)
         assert inner is not None, "it has been left out"
         return None if axis is None else math.prod(inner[axis:])
 
     def _keeps_order(self, sizes: Sequence[Size], order: Order | None, shape: Sequence[Size]) -> bool:
-        """Whether the batch stays outermost in its axis while elements are moved."""
+        """Whether the batch stays outermost in its axis when elements are moved."""
         if order is None:
             return self._distance(sizes) == self._distance(shape)
         moved = [size for _, size in order.entries()]
@@ -91,7 +91,7 @@ class Batch:
         return all(self._distance(x) == self._distance(y) for x, y in pairs)
 
     def order(self, order: Order) -> Order:
-        """Return how elements are moved at one place of the batch, which is kept."""
+        """Return the order in which elements are moved at one place of a batch that is kept."""
         factors, repeats = self.inner(order.factors), self.inner(order.repeats)
         assert factors is not None, "it is kept"
         assert repeats is not None, "it is kept"
@@ -102,5 +102,5 @@ _NORMALISED = frozenset(("LayerNormalization", "LogSoftmax", "Softmax"))
 
 
 def _fit(shapes: Sequence[Sequence[Size]], shape: Sequence[Size]) -> bool:
-    """Whether shapes are broadcast to another, each size to itself or from 1."""
+    """Whether shapes broadcast to another one."""
     return all(a in (b, 1) for sizes in shapes for a, b in zip(sizes[::-1], shape[::-1], strict=False))

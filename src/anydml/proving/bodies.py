@@ -1,4 +1,4 @@
-"""Values in the bodies of nodes: shapes that are the same in each round of a Loop or a Scan."""
+"""Shapes in the bodies of Loop and Scan that are the same in every round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Results = Sequence[Term | None]
 
 
 class Rounds:
-    """Inputs and results of each round of a Loop or a Scan.
+    """The inputs and results of a round of a Loop or Scan.
 
     Args:
         call: the node.
@@ -26,7 +26,7 @@ class Rounds:
         self._first, self._made = (2, 1) if is_loop else (0, 0)
 
     def shapes(self) -> dict[int, Sizes]:
-        """Return the shapes of a body's inputs by number: those of the first round, as far as they are known."""
+        """Return the known shapes of a body's inputs in the first round, by the inputs' numbers."""
         call = self._call
         states = {self._first + k: call.term(self._first + k) for k in range(self._count)}
         shapes = {k: term.shape for k, term in states.items() if term is not None and term.shape is not None}
@@ -40,7 +40,7 @@ class Rounds:
         return shapes if call.version >= _SCAN_WITHOUT_BATCH else {}
 
     def holds(self, k: int, shape: Sizes, results: tuple[Results, object]) -> bool:
-        """Whether a body's input has a shape in all rounds, if it has in the first."""
+        """Whether a body's input has the same shape in all rounds as in the first."""
         state = k - self._first
         if not 0 <= state < self._count:
             return True
@@ -62,11 +62,11 @@ _SCAN_WITHOUT_BATCH = 9
 
 
 def types_of(call: OperatorCall, results: Sequence[Results], shapes: Mapping[int, Sizes]) -> list[Type]:
-    """Return the types of the outputs of a node with bodies, as far as they are known.
+    """Return the types of the outputs of a node with bodies, or `UNKNOWN`.
 
     Args:
         call: the node.
-        results: what each body makes.
+        results: the results of each body.
         shapes: shapes of a body's inputs, by number.
     """
     if call.domain or call.operator not in ("If", "Loop", "Scan"):

@@ -1,4 +1,4 @@
-"""The constants of a model: initializers, Constant nodes, external data, and constants made while it is rewritten."""
+"""The constants of a model: initializers, Constant nodes, external data, and constants that rewrites create."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Constants:
         return name in self._tensors or name in self.new_arrays or name in self._arrays
 
     def in_file(self, name: str) -> tuple[np.dtype[Any] | None, tuple[int, ...]] | None:
-        """Return the dtype and shape of a constant whose elements are in another file; None for others."""
+        """Return the dtype and shape of a constant whose elements are in another file; None for any other constant."""
         tensor = self._tensors.get(name)
         if tensor is None or name in self._arrays or tensor.data_location != TensorProto.EXTERNAL:
             return None
@@ -92,7 +92,7 @@ class Constants:
         dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
         is_plain = dtype is not None and not dtype.hasobject and bits_of(dtype) == 8 * dtype.itemsize
         if dtype is not None and is_plain and external.length == math.prod(shape) * dtype.itemsize:
-            # Its bytes are its elements: weights may have gigabytes, which are not copied again.
+            # The bytes are used without a copy: weights may have gigabytes.
             Budget().ask(f"tensor {show(tensor.name)}", "reading it", external.length)
             array = np.frombuffer(external.read(), np.uint8).view(dtype).reshape(shape)
             return array if sys.byteorder == "little" else array.byteswap()

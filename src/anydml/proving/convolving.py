@@ -1,4 +1,4 @@
-"""Sizes of what windows leave of images: convolutions and pools, for all sizes."""
+"""Sizes of the results of convolutions and pools, for images of all sizes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from anydml.proving.operator_calls import OperatorCall, Type
 from anydml.proving.sizes import Size, quotient
 
 WINDOWED = frozenset(("AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool"))
-"""Operators of windows, whose results have the rank of their first input."""
+"""Operators that move a window over images; their results have the rank of the first input."""
 
 
 def sized(call: OperatorCall, types: list[Type]) -> list[Type]:
-    """Return the types of a node's results with the sizes that its windows leave, where they are known.
+    """Return the types of a node's results, with the sizes of those of a convolution or pool.
 
     Args:
         call: the node.
-        types: what onnx infers, which is not a size where that of an image is not a number.
+        types: the types that onnx infers, in which sizes are unknown if those of the image are symbolic.
     """
     sizes = None if call.domain or call.operator not in WINDOWED else _sizes(call)
     if sizes is None:
         return types
-    # A kernel that is larger than an image leaves less than nothing: a runtime refuses it.
+    # For a kernel larger than the image, the size is negative: a runtime refuses it.
     known_sizes = [None if isinstance(size, int) and size < 0 else size for size in sizes]
     return [
         (dtype, shape if shape is None or len(shape) != len(known_sizes) + 2 else (*shape[:2], *known_sizes))
@@ -33,7 +33,7 @@ def sized(call: OperatorCall, types: list[Type]) -> list[Type]:
 
 
 def padded(call: OperatorCall) -> OperatorCall:
-    """Return a convolution or a pool with `pads` for an `auto_pad` that says the same; other nodes as they are."""
+    """Return a convolution or pool with `pads` in place of `auto_pad`; other nodes are returned unchanged."""
     mode = call.get("auto_pad", b"NOTSET")
     if call.domain or call.operator not in WINDOWED or mode == b"NOTSET" or any(call.get("pads", ())):
         return call
@@ -44,9 +44,9 @@ def padded(call: OperatorCall) -> OperatorCall:
             proto.attribute.remove(attribute)
     plain = OperatorCall(proto, call.opsets, call.inputs)
     if mode == b"VALID":
-        # With `ceil_mode`, sizes are rounded in another way where `pads` are given.
+        # With `ceil_mode`, sizes are rounded differently if `pads` are given.
         return call if call.get("ceil_mode", 0) else plain
-    # Runtimes do not agree on what is added where kernels have gaps.
+    # Runtimes disagree on the padding of kernels with gaps.
     is_plain = call.operator != "ConvTranspose" and all(gap == 1 for gap in call.get("dilations", ()))
     windows = _windows(plain) if is_plain else None
     counts = [_same(size, reach, step) for size, reach, step, _, _ in windows or ()]
@@ -60,9 +60,9 @@ def padded(call: OperatorCall) -> OperatorCall:
 
 
 def _same(size: Size, reach: int, step: int) -> int | None:
-    """Return how much is padded so that a size is divided by the step, rounded up.
+    """Return the padding of an axis for which the result's size is that of the image divided by the step, rounded up.
 
-    None if the size decides it, or it is below 0, which runtimes refuse, take for 0, or read from another place.
+    None if it depends on the size, or is negative, which runtimes refuse, take for 0, or read from another place.
     """
     if isinstance(size, int):
         count = (-(-size // step) - 1) * step + reach - size
@@ -71,7 +71,7 @@ def _same(size: Size, reach: int, step: int) -> int | None:
 
 
 def spare(call: OperatorCall) -> Iterator[Size]:
-    """Yield what is not below 0, since a convolution refuses images that are smaller than its kernel."""
+    """Yield sizes that are at least 0, since a convolution refuses images that are smaller than its kernel."""
     for size, reach, step, first, last in (
         (_windows(padded(call)) or ()) if (call.domain, call.operator) == ("", "Conv") else ()
     ):
@@ -80,7 +80,7 @@ def spare(call: OperatorCall) -> Iterator[Size]:
 
 
 def unbiased(call: OperatorCall) -> OperatorCall:
-    """Return a convolution without a bias of zeros; other nodes as they are."""
+    """Remove a convolution's bias if it is all zeros; other nodes are returned unchanged."""
     bias = call.term(2)
     element = filled(bias) if bias is not None and call.operator in ("Conv", "ConvTranspose") else None
     if call.domain or element is None or element != 0:
@@ -107,7 +107,7 @@ def _sizes(call: OperatorCall) -> Sequence[Size] | None:
 
 
 def _windows(call: OperatorCall) -> list[tuple[Size, int, int, int, int]] | None:
-    """Return sizes of images, what a kernel reaches over, its steps, and what is padded at both ends, by axis."""
+    """Return, by axis, the size of the image, the extent of the kernel, its step, and the padding at both ends."""
     image, weights = call.term(0), call.term(1)
     if image is None or image.shape is None or call.get("auto_pad", b"NOTSET") != b"NOTSET":
         return None

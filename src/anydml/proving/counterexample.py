@@ -1,4 +1,4 @@
-"""An input for which two models differ, found by running both on random inputs."""
+"""Inputs for which two models differ, found by running both on random inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRIES = 4
 """Number of random inputs."""
 
 MAX_REASON = 200
-"""Number of characters of what ONNX Runtime says."""
+"""Maximum number of characters of an error of ONNX Runtime that are quoted."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class RunComparison:
     Attributes:
         sizes: sizes of dimensions by name.
         inputs: the input for which they differ most.
-        output: the output that differs; empty if none does, but for rounding.
-        error: by how many units in the last place of its largest number; infinite if more than rounding differs.
-        note: what happened instead: why a model could not be run.
+        output: the output that differs; empty if none differs by more than rounding.
+        error: the difference in units in the last place of its largest number; infinite if it is more than rounding.
+        note: why a model could not be run; empty if both were.
     """
 
     sizes: dict[str, int]
@@ -54,10 +54,10 @@ def compare_runs(
 
     Args:
         first: a model.
-        second: another one, with the same inputs and outputs.
+        second: another model with the same inputs and outputs.
         folders: folders of their external data.
         sizes_of_case: sizes of the first model's dimensions.
-        second_sizes: those of the second model's.
+        second_sizes: sizes of the second model's dimensions.
         seconds: the limit of a run.
     """
     if importlib.util.find_spec("onnxruntime") is None:
@@ -73,7 +73,7 @@ def compare_runs(
                 inputs = random_inputs(first, sizes, number)
                 expected, repeated = (runtime.run(0, inputs) for _ in range(2))
             except (RefusedError, ModelError, MemoryError) as error:
-                # Whatever the reason is, these sizes are not the model's.
+                # For whatever reason, the model does not support these sizes.
                 what = "ONNX Runtime refuses A" if isinstance(error, RefusedError) else "A is not run"
                 refused = RunComparison(sizes, {}, "", 0, f"{what}: {str(error)[:MAX_REASON]}")
                 continue

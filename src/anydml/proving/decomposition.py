@@ -1,4 +1,4 @@
-"""Convolutions and normalisations by what they add and multiply, where numbers are merged into weights."""
+"""Convolutions and normalisations as sums and products, so that constant factors can be merged into weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anydml.proving.terms import Term
 
 
 def decompose(apply: Apply, mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return what a node computes, by simpler nodes; None where it is as simple as it can be.
+    """Return a node's results as computed by simpler nodes; None if there are none.
 
     Args:
         apply: computes nodes.
@@ -33,12 +33,12 @@ def decompose(apply: Apply, mover: Mover, call: OperatorCall) -> Sequence[Term] 
 
 
 def _convolution(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Sequence[Term] | None:
-    """Return a convolution without a bias, which is added, of what is not multiplied by a number."""
+    """Return a convolution whose bias is added afterwards, and whose weights have the input's constant factor."""
     weights, bias = call.term(1), call.term(2)
     if weights is None or not weights.is_constant or (bias is not None and not bias.is_constant):
         return None
     if bias is not None and bias.shape != weights.sizes[:1]:
-        # A runtime refuses it.
+        # A runtime refuses this.
         return None
     attributes = {attribute.name: call.get(attribute.name) for attribute in call.proto.attribute}
     if bias is not None:
@@ -72,4 +72,4 @@ def _normalise(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Seque
 
 
 _BY_CHANNEL = 9
-"""First opset in which BatchNormalization is by channels, and without further results where it is not for training."""
+"""First opset in which BatchNormalization is by channels, and has one result unless it is for training."""

@@ -8,14 +8,14 @@ _NAMES = """
 """
 
 ELEMENTWISE = frozenset(_NAMES.split())
-"""Operators each element of whose result depends on the elements at the same place, after broadcasting."""
+"""Operators for which each element of the result depends on the elements at the same place of the broadcast inputs."""
 
 QUANTIZING = frozenset(("DequantizeLinear", "QuantizeLinear"))
-"""Operators that do, too, where their scale has no axis."""
+"""Operators for which this holds if their scale has no axis."""
 
 
 def permutation_of(equation: str) -> list[int] | None:
-    """Return which axes of the input are those of the result of an Einsum that only transposes; None for others."""
+    """Return the order of axes of an Einsum that only transposes; None for any other Einsum."""
     subscripts, arrow, result = equation.replace(" ", "").partition("->")
     is_plain = subscripts.isalpha() and len({*subscripts}) == len(subscripts)
     if not is_plain or sorted(result if arrow else subscripts) != sorted(subscripts):

@@ -1,4 +1,4 @@
-"""Arithmetic of fingerprints: 64 bits per element, of what makes it and of the fingerprints of what it depends on."""
+"""Arithmetic of fingerprints: 64 bits per element, made of its operator and of the fingerprints of its inputs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class NoFingerprintError(Exception):
-    """A model has no fingerprints: it has too many elements, or unknown shapes."""
+    """A model has no fingerprints, because it has too many elements or unknown shapes."""
 
 
 def seed_of(text: str) -> int:
-    """Return 64 bits that identify a text."""
+    """Return a 64-bit hash of a text."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
@@ -47,7 +47,7 @@ def of_negative(marks: Marks) -> Marks:
 
 
 def of_product(seed: int, first: Marks, second: Marks) -> Marks:
-    """Return the fingerprints of products: of both factors in any order, and their signs."""
+    """Return the fingerprints of products, which do not depend on the order of the factors."""
     is_negative = (first > of_negative(first)) ^ (second > of_negative(second))
     sizes = np.broadcast_arrays(np.minimum(first, of_negative(first)), np.minimum(second, of_negative(second)))
     numbers = mixed(seed, np.minimum(*sizes), np.maximum(*sizes)) >> np.uint64(1)
@@ -62,13 +62,13 @@ def of_row(marks: Marks, axis: int) -> Marks:
 
 
 def of_place(seed: int, sizes: Sequence[int]) -> Marks:
-    """Return fingerprints that depend on the place of an element."""
+    """Make fingerprints depend on the places of their elements."""
     count = int(np.prod(sizes, dtype=np.int64))
     return spread(spread(np.arange(count, dtype=np.uint64) * _ODD + np.uint64(seed & _MASK))).reshape(sizes)
 
 
 def of_array(array: Any) -> Marks:
-    """Return the fingerprints of known elements: of their bytes and dtype."""
+    """Return the fingerprints of constants: hashes of their bytes and dtype."""
     if array.dtype.hasobject:
         raise NoFingerprintError("strings")
     flat = np.ascontiguousarray(array).reshape(-1)

@@ -1,4 +1,4 @@
-"""The first place where two models part, and what both compute there."""
+"""The first place where two models differ, and what both compute there."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MAX_LISTED = 8
 
 @dataclass(frozen=True)
 class FirstDifference:
-    """A place where two models part.
+    """A place where two models differ.
 
     Attributes:
-        output: the output that is computed from it.
-        nodes: the node in either model that computes it, as a text; empty if no node does.
-        terms: what it is in either model, as a text.
+        output: the output that depends on it.
+        nodes: for each model, the node that computes it, as a text; empty if no node does.
+        terms: for each model, the term, as a text.
     """
 
     output: str
@@ -38,13 +38,13 @@ class FirstDifference:
 
 
 def first_difference(first: Read, second: Read, output: str, marks: Mapping[int, Marks | None]) -> FirstDifference:
-    """Return the first place where what an output is computed from differs.
+    """Return the first difference between the terms that an output is computed from.
 
     Args:
         first: a model.
         second: the other one.
         output: name of an output that differs.
-        marks: fingerprints of terms by number, by which other terms may be equal; empty if there are none.
+        marks: fingerprints by the numbers of terms; terms with equal fingerprints are equal. Empty if there are none.
     """
     first_needed, second_needed = (with_ancestors([read.outputs[output]]) for read in (first, second))
     a, b = _first(first_needed, second_needed, marks), _first(second_needed, first_needed, marks)
@@ -54,7 +54,7 @@ def first_difference(first: Read, second: Read, output: str, marks: Mapping[int,
 
 
 def _differing(first: Term, second: Term) -> tuple[str, str]:
-    """Return the attributes of two terms of one operator that differ, as texts."""
+    """Return the attributes in which two terms of one operator differ, as texts."""
     attributes_of_both = attributes_in(first.detail), attributes_in(second.detail)
     if first.kind != second.kind:
         return "", ""
@@ -83,7 +83,7 @@ def _number(value: Any) -> str:
 
 
 def _first(terms: Sequence[Term], others: Sequence[Term], marks: Mapping[int, Marks | None]) -> Term | None:
-    """Return the first term that is not among others: one that computes, if there is one."""
+    """Return the first term that is not among others, preferably one that computes."""
     for is_sorted in (True, False):
         other_keys = {_key(term, marks, is_sorted) for term in others} | {term.number for term in others}
         unmatched = [
@@ -99,7 +99,7 @@ _MOVING = frozenset(("concat", "constant", "expand", "taken", "input", "moved", 
 
 
 def _key(term: Term, marks: Mapping[int, Marks | None], is_sorted: bool) -> object:
-    """Return the fingerprints of a term in one form; its number if it has none."""
+    """Return a key of a term: its fingerprints in a normal form, or its number if it has none."""
     marks_of_term = marks.get(term.number)
     if marks_of_term is None:
         return term.number
@@ -110,7 +110,7 @@ def _key(term: Term, marks: Mapping[int, Marks | None], is_sorted: bool) -> obje
 
 
 def same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bool:
-    """Whether two terms are equal: one, or with equal fingerprints."""
+    """Whether two terms are the same, or have equal fingerprints."""
     first_marks, second_marks = marks.get(first.number), marks.get(second.number)
     if first is second or first_marks is None or second_marks is None:
         return first is second
@@ -133,7 +133,7 @@ def _text(term: Term, depth: int) -> Iterator[str]:
     elif term.kind == "sizes":
         yield str(term.array)
     elif term.kind == "moved" and term.detail[0] is None and term.inputs[0] is not None:
-        # What is only reshaped has the elements of its source, in their order.
+        # A reshaped term has the elements of its source, in their order.
         yield from _text(term.inputs[0], depth)
     elif not depth:
         yield f"…{shape}"
@@ -151,7 +151,7 @@ def _details(term: Term) -> str:
         order = term.detail[0]
         return "" if order is None else f"<{list(order.factors)}, perm {list(order.perm)}>"
     if "@" not in term.kind and isinstance(term.detail, tuple) and len(term.inputs) == 1 and term.kind != "slice":
-        # What is normalised or reduced: along which axes.
+        # The axes of a normalisation or reduction.
         return f"<{term.detail[0]}>"
     if term.kind in ("slice", "concat", "taken"):
         return f"<{term.detail}>"

@@ -1,4 +1,4 @@
-"""Constants that nodes compute of constants, by anydml where it moves elements, else by onnx's reference evaluator."""
+"""Constants that nodes compute from constants: moves by anydml, all else by onnx's reference evaluator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_CONSTANT_ELEMENTS = 1 << 24
 """Maximum number of elements of a constant that is computed."""
 
 ULPS = 8
-"""Units in the last place of its largest number by which a computed constant may be off in two runtimes."""
+"""Largest allowed difference of a constant between runtimes, in units in the last place of its largest number."""
 
 _EXACT = """
     Abs Add And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Compress Concat ConstantOfShape
@@ -34,19 +34,19 @@ _EXACT = """
 """
 
 EXACT = frozenset(_EXACT.split())
-"""Operators whose results are the same bit for bit in every runtime."""
+"""Operators whose results are the same in every runtime, bit for bit."""
 
 
 class Evaluator:
-    """Computes constants, and finds those of another runtime that are off by rounding.
+    """Computes constants, and matches those that differ from another runtime's by rounding only.
 
     Args:
         terms: makes terms.
-        is_real: whether constants that are off by rounding count as equal.
+        is_real: whether constants that differ by rounding only count as equal.
 
     Attributes:
-        rounded: numbers of constants that another runtime may have rounded otherwise.
-        merged: by how many units in the last place constants were off that count as the same.
+        rounded: numbers of the constants that another runtime may round differently.
+        merged: the differences of constants that count as equal, in units in the last place.
     """
 
     def __init__(self, terms: Terms, is_real: bool) -> None:
@@ -57,19 +57,19 @@ class Evaluator:
         self._others: dict[tuple[Any, ...], list[Term]] = {}
 
     def constant(self, array: Array) -> Term:
-        """Return a model's own constant."""
+        """Return a constant that a model contains."""
         return self._settle(self._terms.constant(array), False)
 
     def computed(
         self, node: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None], max_elements: int
     ) -> list[Term] | None:
-        """Return what a node computes of constants; None if it is not computed.
+        """Return the results of a node for constant inputs; None if they are not computed.
 
         Args:
             node: the node, without subgraphs.
             opsets: versions of domains.
             inputs: constants; None for those that are left out.
-            max_elements: number of elements of all results.
+            max_elements: the number of elements of all results.
         """
         arrays = [
             None if term is None or term.array is None else term.array.astype(term.dtype, copy=False) for term in inputs
@@ -89,17 +89,17 @@ class Evaluator:
         return [self._settle(term, is_float and not is_exact) for term in terms]
 
     def moved(self, term: Term, inputs: Sequence[Term | None]) -> Term:
-        """Return a constant that a node moves of others: it is rounded where they are."""
+        """Return a constant whose elements a node moved from others; if these are rounded, so is it."""
         is_rounded = any(term is not None and term.number in self.rounded for term in inputs)
         return self._settle(term, True) if is_rounded and term.is_constant else term
 
     def _settle(self, term: Term, is_rounded: bool) -> Term:
-        """Return a constant, or one of the other model from which only rounding tells it."""
+        """Return a constant, or one of the other model that differs from it by rounding only."""
         array = term.array
         if not self._is_real or array is None or array.dtype.kind != "f" or not array.size:
             return term
         if not is_rounded:
-            # What a model has itself may be the same as what was computed.
+            # A constant in one model may equal a computed one of the other.
             self._own.add(term.number)
             self.rounded.discard(term.number)
         elif term.number not in self._own:
@@ -131,7 +131,7 @@ def error(first: Array, second: Array) -> float:
 
 
 def _moved(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
-    """Return what a node that moves elements makes; None if it computes, or is refused."""
+    """Return the results of a node that moves elements; None if it computes, or is refused."""
     if (plain_domain(node.domain), node.op_type) not in NODES:
         return None
     try:
@@ -165,7 +165,7 @@ def _run(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | No
     try:
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(ModelProto(graph=graph, ir_version=10, opset_import=imports)).run(None, feeds)
-    except Exception:  # the evaluator raises errors of many types for what it does not compute
+    except Exception:  # the evaluator raises errors of many types for nodes that it does not support
         return None
     return (
         [np.asarray(result) for result in results]

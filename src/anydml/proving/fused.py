@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime that do what several of ONNX do, by their definitions for real numbers."""
+"""ONNX Runtime's fused operators, each defined by several operators of ONNX, for real numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from anydml.proving.terms import Term, Terms
 DOMAIN = "com.microsoft"
 
 MISPLACED = frozenset(("SimplifiedLayerNormalization",))
-"""Operators that ONNX Runtime saves as if they were ONNX's own, which has none of these names."""
+"""Operators that ONNX Runtime saves in ONNX's domain, although ONNX does not define them."""
 
 
 def in_own_domains(model: ModelProto) -> ModelProto:
-    """Return a model whose operators are in the domains that define them; the model itself if all are."""
+    """Return a model with each operator in the domain that defines it; the model itself if nothing changes."""
     wrong = [k for k, node in enumerate(model.graph.node) if not node.domain and node.op_type in MISPLACED]
     if not wrong:
         return model
@@ -34,18 +34,18 @@ def in_own_domains(model: ModelProto) -> ModelProto:
 
 
 class Apply(Protocol):
-    """Returns the first result of an operator of ONNX's own domain."""
+    """Returns the first result of an operator in ONNX's domain."""
 
     def __call__(self, operator: str, *inputs: Term | None, **attributes: Any) -> Term:
-        """Return it for inputs, which are None where they are left out."""
+        """Apply the operator; inputs that are left out are None."""
 
 
 Definition = Callable[[Apply, Terms, OperatorCall], Sequence[Term] | None]
-"""Returns the terms of a node's outputs; None where an attribute or a shape is not known."""
+"""Returns the terms of a node's outputs; None if an attribute or a shape is unknown."""
 
 
 def defined(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
-    """Return what a node computes by its operator's definition; None if that is not known."""
+    """Return a node's results by the definition of its operator; None if there is none for it."""
     definition = DEFINITIONS.get(call.operator) if call.domain == DOMAIN else None
     first = call.term(0)
     if definition is None or first is None or first.shape is None or first.dtype is None:
@@ -64,7 +64,7 @@ def _get(call: OperatorCall, name: str, default: Any) -> Any:
 
 
 def _matmul(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
-    """Return alpha·A·B, whose last two axes may be transposed; attributes for batches are not known."""
+    """Return alpha·A·B, each factor perhaps transposed in its last two axes; attributes for batches are unsupported."""
     factors = list[Term]()
     for k, flag in enumerate(("transA", "transB")):
         term = call.term(k)
@@ -104,7 +104,7 @@ def _bias(apply: Apply, call: OperatorCall) -> Term | None:
 
 
 def _are_rows(x: Term, *terms: Term | None) -> bool:
-    """Whether terms have one axis, the last one of x; a runtime refuses others, which could be broadcast."""
+    """Whether terms have the last axis of x alone; a runtime refuses other shapes, even if they broadcast."""
     return all(term is None or term.shape == x.sizes[-1:] for term in terms)
 
 
@@ -120,7 +120,7 @@ def _quick_gelu(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term
 
 
 def _skip_normalised(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the normalised sum of both inputs and a bias; mean and deviation are None, and the sum is last."""
+    """Return the normalised sum of both inputs and a bias, None for mean and deviation, and the sum itself."""
     x, skip, scale, shift, bias = (call.term(k) for k in range(5))
     assert x is not None, "it is given"
     if skip is None or scale is None or any(call.proto.output[1:3]) or not _are_rows(x, scale, shift, bias):
@@ -157,7 +157,7 @@ _AXES_ARE_INPUTS = 18
 
 
 def _attention(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:
-    """Return what heads attend to, side by side, where nothing is masked, kept from before, rotated or added."""
+    """Return the results of attention heads side by side; None with masks, caches, rotations or additions."""
     x, weights, bias = (call.term(k) for k in range(3))
     count = _get(call, "num_heads", 0)
     is_plain = not any(_get(call, name, 0) for name in ("unidirectional", "do_rotary", "past_present_share_buffer"))
@@ -188,10 +188,10 @@ def _attention(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term]
 
 
 _PLAIN_INPUTS = 3
-"""An input, weights and a bias; and the rank of the input."""
+"""The number of inputs without masks (an input, weights, a bias), and the rank of the input."""
 
 _HEADS = [0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]
-"""The orders of the axes of queries, keys and values: batch, head, place and element."""
+"""The orders of the axes batch, head, place and element of queries, keys and values."""
 
 
 def _sizes(terms: Terms, sizes: Sequence[Size]) -> Term:
@@ -203,7 +203,7 @@ def _sizes(terms: Terms, sizes: Sequence[Size]) -> Term:
 _ACTIVATIONS: Mapping[str, Sequence[str]] = {
     "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Relu": (), "Sigmoid": (), "Tanh": ()
 }  # fmt: skip
-"""Operators behind FusedConv, with the names of its numbers for them."""
+"""Activations of FusedConv, with the names of their parameters in its order."""
 
 
 def _conv(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term] | None:

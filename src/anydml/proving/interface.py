@@ -1,4 +1,4 @@
-"""Inputs and outputs of two models: whether they can be compared, and what their dimensions' names stand for."""
+"""Comparison of two models' inputs and outputs, and of the names of their dimensions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from anydml.text import count_noun
 
 
 def differences(first: ModelProto, second: ModelProto, sizes: Mapping[str, int]) -> Iterator[str]:
-    """Yield how the inputs and outputs of two models differ, beside the names of their sizes.
+    """Yield the differences of two models' inputs and outputs, except those of names of sizes.
 
     Args:
         first: a model.
         second: the other model.
-        sizes: sizes that are given.
+        sizes: given sizes by name.
     """
     first_inputs, second_inputs = _inputs(first), _inputs(second)
     yield from _names("input", [*first_inputs], [*second_inputs])
@@ -77,15 +77,15 @@ def _declared(label: str, first: ValueInfoProto, second: ValueInfoProto, sizes: 
 def names_in_both(
     first: ModelProto, second: ModelProto, sizes: Mapping[str, int]
 ) -> tuple[dict[str, Size], dict[str, Size]]:
-    """Return what the names of both models' dimensions stand for: those of the first, where these are the same.
+    """Return the sizes that the names of both models' dimensions stand for, in names of the first model.
 
     Args:
         first: a model.
-        second: another one, whose inputs differ by names of sizes at most.
-        sizes: sizes that are given, by names of the first model.
+        second: another model, whose inputs differ in names of sizes at most.
+        sizes: given sizes by names of the first model.
 
     Raises:
-        ModelError: a name is the same size twice in one model alone, or a given size has no such name.
+        ModelError: two sizes are equal in one model only, or a given name does not exist.
     """
     unknown = [given_size for given_size in sizes if given_size not in size_names(first)]
     if unknown:

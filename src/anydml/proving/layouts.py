@@ -1,7 +1,7 @@
-"""Axes that a node's inputs share, by factors: so that what a node computes of views is a view of what it computes.
+"""The axes that a node's inputs share, split into factors: the result for views is a view of the result for sources.
 
-Elements of a result lie in the order of the elements that they are computed of. Which input decides it depends only on
-what the inputs are computed of, so both models find the same.
+The elements of a result have the order of the elements of one input. Which input this is depends only on the terms of
+the inputs, so that it is the same in both models.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anydml.proving.terms import Term
 from anydml.proving.views import Viewer, own_axes
 
 Label = tuple[int, int]
-"""An axis that inputs share, and a factor of it."""
+"""An axis that inputs share, and the number of one of its factors."""
 
 PLAIN = ""
 """Kind of axes along which a node computes each element alone."""
@@ -23,10 +23,10 @@ PLAIN = ""
 
 @dataclass(frozen=True)
 class Input:
-    """An input by its factors.
+    """An input, split into factors.
 
     Attributes:
-        source: what it is a view of.
+        source: the term that it is a view of.
         labels: the factors of the source, in its order.
         sizes: their sizes.
     """
@@ -55,12 +55,12 @@ class Layout:
     factors: list[list[Size]]
 
     def result(self, viewer: Viewer, term: Term, axes: Sequence[int], shape: Sizes) -> Term:
-        """Return the result of a node as a view of what it computes of the inputs.
+        """Return the result of a node as a view of its result for rearranged inputs.
 
         Args:
             viewer: makes views.
-            term: what the node computes; its axes are those of the inputs of whose factors `axes` has some.
-            axes: for the axes of the result, those that inputs share; −1 for those of size 1.
+            term: the result for the rearranged inputs; its axes are those that have factors of `axes`.
+            axes: for each axis of the result, the number of the shared axis; −1 if the size is 1.
             shape: the result's shape.
         """
         labels = [label for run in self.runs for label in run if label[0] in axes]
@@ -91,8 +91,8 @@ def laid_out(
         sizes: sizes of the shared axes.
         kinds: their kinds; factors of different kinds are not merged.
         needs: which inputs must have their own factors along axes whose kind is not `PLAIN`.
-        is_ordered: whether the order of inputs matters.
-        joined: an axis along which each input has another size, and all are joined.
+        is_ordered: whether the order of the inputs matters.
+        joined: the axis along which the inputs are joined, so that their sizes may differ.
     """
     for is_own in (False, True):
         operands = [(term, term.sizes, own_axes(term)) if is_own else viewer.along(term) for term in terms]
@@ -124,7 +124,7 @@ def _is_single(entries: Sequence[Entry]) -> bool:
 def _factors(
     operands: Sequence[Operand], axes: Sequence[Sequence[int]], sizes: Sequence[Size], joined: int
 ) -> list[list[Size]] | None:
-    """Return sizes of factors that the factors of all inputs consist of."""
+    """Return the sizes of the smallest factors, of which the factors of all inputs are products."""
     all_factors = []
     for shared, size in enumerate(sizes):
         factors: list[Size] | None = None if size != 1 else []
@@ -145,7 +145,7 @@ def _input(
     kinds: Sequence[Hashable] | None,
     joined: int,
 ) -> Input | None:
-    """Return an input by its factors; None if they are not products of those that are shared, or it lacks some."""
+    """Return an input, split into factors; None if it lacks some, or its factors are no products of the shared ones."""
     source, _, groups = operand
     labelled = dict[int, list[tuple[Label, Size]]]()
     for shared, group in zip(axes, groups, strict=True):
@@ -176,7 +176,7 @@ def _arrange(
     labels = {label for layout_input in inputs for label in layout_input.labels}
 
     def rank(k: int) -> tuple[bool, bool, int]:
-        # A constant is moved ahead, so it has no order of its own.
+        # A constant is moved when it is folded, so that any order is as good.
         is_constant = inputs[k].source.is_constant
         return is_constant, {*inputs[k].labels} != labels, k if is_ordered else inputs[k].source.number
 
@@ -219,7 +219,7 @@ def _arrange(
 
 
 def shared_axes(terms: Sequence[Term], shape: Sizes) -> list[list[int]] | None:
-    """Return the axes of a shape that those of terms are, −1 where they are broadcast; None if sizes may differ."""
+    """Return, for each axis of each term, its axis of a shape, −1 if it is broadcast; None if sizes may differ."""
     axes_shared = []
     for term in terms:
         first = len(shape) - len(term.sizes)

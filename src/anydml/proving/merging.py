@@ -1,4 +1,4 @@
-"""Numbers that results are multiplied by, as parts of the weights that these are computed with."""
+"""Factors of results, merged into the weights that the results are computed with."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MERGED = "numbers that results are multiplied by are merged into weights, which 
 
 
 def multiplied(mover: Mover, term: Term, by: Array) -> Term | None:
-    """Return a value times a constant, which is multiplied into the weights that the value is computed with.
+    """Return the product of a value and a constant, merged into the weights that the value is computed with.
 
     Args:
         mover: makes terms.
-        term: a value of floats.
-        by: the constant, whose sizes are 1 or those of the value's axes.
+        term: the value, of floats.
+        by: the constant, whose sizes are 1 or those of the value.
 
     Returns:
-        The product; None if it is not that of weights, or of what is computed with weights.
+        The product; None if the value is neither weights nor computed with weights.
     """
     if term.is_constant:
         return _constant(mover, term, by)
@@ -45,7 +45,7 @@ def multiplied(mover: Mover, term: Term, by: Array) -> Term | None:
 
 
 def _constant(mover: Mover, term: Term, by: Array) -> Term | None:
-    """Return the product of constants, which is not rounded; None if it is too large."""
+    """Return the unrounded product of constants; None if it is too large."""
     assert term.array is not None, "it is a constant"
     assert term.dtype is not None, "it is a constant"
     with np.errstate(over="ignore", invalid="ignore"):
@@ -54,12 +54,12 @@ def _constant(mover: Mover, term: Term, by: Array) -> Term | None:
         return None
     mover.rounded.add(MERGED)
     rounded = product.astype(term.dtype)
-    # Halves of weights are weights.
+    # An exact product, as by a power of two, is an ordinary constant.
     return mover.terms.constant(rounded if (rounded == product).all() else product, dtype=term.dtype)
 
 
 def _at_source(source: Term, factors: Sequence[Size], axes: Sequence[Sequence[Entry]], by: Array) -> Array | None:
-    """Return a constant for the axes of a view as one for those of its source; None if it has none."""
+    """Return a constant for a view's axes as one for the axes of its source; None if there is none."""
     sizes = dict[int, int]()
     split: list[int] = []
     places: list[int] = []
@@ -113,14 +113,14 @@ def _fits(by: Array, term: Term) -> bool:
 
 
 def _again(mover: Mover, term: Term, inputs: Sequence[Term]) -> Term | None:
-    """Return what a term's node computes of other inputs of the same shapes."""
+    """Return the result of a term's node for other inputs of the same shapes."""
     assert mover.again is not None, "it is there"
     result = mover.again(mover, term, inputs, range(len(inputs[0].sizes)))
     return result if result is not None and result.shape == term.shape else None
 
 
 def _product(mover: Mover, term: Term, by: Array) -> Term | None:
-    """Return sums of products with other weights; if none are constants, of the first factor that has some."""
+    """Return sums of products with multiplied weights; if no factor is constant, of the first that has weights."""
     remaining, added = iter(by.shape), term.detail
     by = by.reshape([1 if axis in added else next(remaining) for axis in range(by.ndim + len(added))])
     factors = [factor for factor in term.inputs if factor is not None]
@@ -132,7 +132,7 @@ def _product(mover: Mover, term: Term, by: Array) -> Term | None:
 
 
 def _convolution(mover: Mover, term: Term, by: Array) -> Term | None:
-    """Return a convolution with other weights; None if it has a bias, or is not multiplied by channels."""
+    """Return a convolution with multiplied weights; None if it has a bias, or the factor differs within channels."""
     weights = term.inputs[1]
     is_by_channel = all(count == 1 for axis, count in enumerate(by.shape) if axis != 1)
     if weights is None or not weights.is_constant or len(term.inputs) > 2 or not is_by_channel:

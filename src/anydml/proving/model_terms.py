@@ -1,4 +1,4 @@
-"""A model as terms: what each of its outputs is computed from."""
+"""Models read as terms, which say what each output is computed from."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from anydml.text import count_noun
 RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
-"""Operators whose results are drawn."""
+"""Operators whose results are random."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Read:
     Attributes:
         outputs: terms by name, in order.
         values: terms of all values outside bodies by name; None for what is left out.
-        nodes: by a term's number, the nodes that compute it: operator and name.
+        nodes: the operators and names of the nodes that compute a term, by its number.
         refusing: by their numbers, terms of all its values that some inputs may be refused for.
         inner: terms of all values in the bodies of a node by name, by the first name that the node makes.
         is_real: whether terms that are equal for real numbers, but not for floats, are one.
@@ -63,11 +63,11 @@ class Read:
     is_real: bool = False
 
     def node(self, term: Term) -> str:
-        """Return the first node that computes a term, as messages name it; empty if none does."""
+        """Return the name in messages of the first node that computes a term; empty if there is none."""
         return next((f"{operator} {show(label)}" for operator, label in self.nodes.get(term.number, ())), "")
 
     def refuses_all(self) -> bool:
-        """Whether no input is taken, since sizes of values that outputs are computed of fit for none."""
+        """Whether the model refuses all inputs, because sizes that the outputs depend on never fit."""
         left, seen = [*self.outputs.values()], set[int]()
         while left:
             term = left.pop()
@@ -84,7 +84,7 @@ class Reader:
 
     Args:
         form: what counts as equal.
-        reads_files: whether to read constants in other files; else they are taken for what only their names tell.
+        reads_files: whether to read constants in other files; if not, those of equal names are equal.
         weights: how constants are compared.
 
     Attributes:
@@ -108,8 +108,8 @@ class Reader:
 
         Args:
             model: a valid model.
-            constants: its constants, of which those are read that nodes need.
-            sizes: what the names of its dimensions stand for.
+            constants: its constants; only those that nodes need are read.
+            sizes: the sizes that the names of its dimensions stand for.
 
         Raises:
             ModelError: its constants cannot be read.
@@ -136,7 +136,7 @@ class Reader:
         return read
 
     def rounding(self) -> Iterator[str]:
-        """Yield what was taken for equal that a runtime may round otherwise, a text each."""
+        """Yield a text for each assumed equality that rounding in a runtime may break."""
         yield from sorted(self.mover.rounded)
         merged = [*self.evaluator.merged, *self.terms.off]
         if merged:
@@ -144,7 +144,7 @@ class Reader:
             yield f"{constants} off by up to {max(merged):.0f} units in the last place"
 
     def _constant_of(self, constants: Constants, name: str) -> Term:
-        # Constants may have gigabytes: those of several graphs are hashed once.
+        # Constants may have gigabytes, so those that several graphs share are hashed once.
         key = constants, name
         if key not in self._constants:
             if not self._reads_files and (stored := constants.in_file(name)) is not None:
@@ -167,7 +167,7 @@ class Reader:
     def _body(
         self, graph: GraphProto, values: dict[str, Term | None], opsets: Mapping[str, int], read: Read, level: int
     ) -> None:
-        """Add the values that the nodes of a graph make."""
+        """Add the results of a graph's nodes to its values."""
         for sparse in graph.sparse_initializer:
             content = sparse.SerializeToString(deterministic=True)
             dtype = numpy_type(sparse.values.data_type)
@@ -176,7 +176,7 @@ class Reader:
         nodes, live = (graph.node, 0) if level else order_by_need(graph)
         for place, node in enumerate(nodes):
             inputs = [values[name] if name else None for name in node.input]
-            # Graphs that are rewritten step by step have most nodes in common.
+            # Graphs of successive rewrites have most nodes in common.
             numbers = tuple([None if term is None else term.number for term in inputs])
             key = node.SerializeToString(deterministic=True), numbers, versions
             called = self._called.get(key)
@@ -186,7 +186,7 @@ class Reader:
                 if self._is_function(call):
                     self._called[key] = called
                 if self._is_first and place < live:
-                    # What the first model refuses need not be computed alike.
+                    # For inputs that the first model refuses, the second may compute anything.
                     self.terms.bounds.note(spare(call))
             terms, within = called
             read.refusing.update((term.number, term) for term in within if refuses(term))
@@ -264,7 +264,7 @@ class Reader:
     def _outputs(
         self, call: OperatorCall, inputs: Sequence[Term | None], detail: object, types: Sequence[Type]
     ) -> list[Term]:
-        """Return the terms of a node of which nothing more is known."""
+        """Return the terms of a node to which no rule applies."""
         is_variadic = call.schema is None or (
             bool(call.schema.outputs) and "Variadic" in str(call.schema.outputs[-1].option)
         )
@@ -295,7 +295,7 @@ class Reader:
         read: Read,
         level: int,
     ) -> Sequence[Term]:
-        """Return the terms of a node with subgraphs: of these, the results, as functions of their own inputs."""
+        """Return the terms of a node with subgraphs, whose results become functions of the subgraphs' inputs."""
         shapes = Rounds(call).shapes() if call.operator in ("Loop", "Scan") and not call.domain else {}
         while True:
             inside = Read()
@@ -303,7 +303,7 @@ class Reader:
             stable_shapes = {k: shape for k, shape in shapes.items() if Rounds(call).holds(k, shape, results[0])}
             if stable_shapes == shapes:
                 break
-            # What a round makes has another shape than what it takes, so that of later rounds is not known.
+            # A round changes the shape, so that the shapes in later rounds are unknown.
             shapes = stable_shapes
         for number, nodes in inside.nodes.items():
             read.nodes.setdefault(number, []).extend(nodes)
@@ -323,7 +323,7 @@ class Reader:
         self, call: OperatorCall, body: GraphProto, values: Mapping[str, Term | None], shapes: Mapping[int, Sizes],
         read: Read, level: int,
     ) -> tuple[list[Term | None], dict[str, Term | None]]:  # fmt: skip
-        """Return the results of a body, and all values in it by name, where its inputs have shapes, if known."""
+        """Return the results of a body, and all values in it by name, for inputs of known or unknown shapes."""
         inner = dict(values)
         for k, value in enumerate(body.input):
             elem_type, shape = value.type.tensor_type.elem_type, shapes.get(k)
@@ -336,7 +336,7 @@ class Reader:
 
 
 def _draws(call: OperatorCall) -> bool:
-    """Whether a node's results are drawn, or it may leave out elements at random."""
+    """Whether a node's results are random, or it may drop elements at random."""
     if call.domain or call.operator in RANDOM:
         return not call.domain
     if call.operator != "Dropout":

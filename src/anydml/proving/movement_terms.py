@@ -1,6 +1,6 @@
-"""Terms of movement in a form of their own: so that equal movement, however it is written, is one term for all sizes.
+"""Terms of movement in a normal form: equal movement is one term for all sizes, by whatever nodes.
 
-What is taken or joined is so in its source's order; the result is a view of it.
+Slices and joins keep the order of their sources; the result is a view of them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from anydml.proving.views import Viewer, own_axes
 from anydml.proving.windows import Window, by_factor, outward, parts_of
 
 MAX_DEEP = 100
-"""Maximum number of nodes, one behind the other, of whose inputs slices are taken."""
+"""Maximum number of successive nodes through which a slice is moved to their inputs."""
 
 Again = Callable[["Mover", Term, Sequence[Term | None], Sequence[int]], Term | None]
-"""Returns what a term's node computes of other inputs, and where its axes now are; None if it is not such a node."""
+"""Returns the result of a term's node for other inputs, and the places of its axes; None for unsupported nodes."""
 
 
 Form = Literal["floats", "zeros", "real", "merged"]
-"""The equality of one term: bit for bit; but for signs of zeros; for real numbers; with numbers in weights."""
+"""When terms are equal: bit for bit; except for signs of zeros; as real numbers; with factors merged into weights."""
 
 
 class Mover(Viewer):
@@ -34,15 +34,15 @@ class Mover(Viewer):
 
     Args:
         terms: makes terms.
-        form: which terms are one.
-        again: computes what a term does of other inputs; slices are taken of inputs instead of results where it does.
+        form: which terms are equal.
+        again: returns the result of a term's node for other inputs, so that slices of results become slices of inputs.
 
     Attributes:
         has_signs: whether 0 and −0 differ.
         is_real: whether terms that are equal for real numbers, but not for floats, are one.
-        merges: whether numbers that results are multiplied by are merged into weights.
-        rounded: what was taken for equal that floats may round otherwise.
-        assumed: sizes that are taken for no larger than a number, and that number.
+        merges: whether factors of results are merged into weights.
+        rounded: assumed equalities that rounding may break.
+        assumed: sizes that are assumed to be at most a number, and that number.
     """
 
     def __init__(self, terms: Terms, form: Form = "floats", again: Again | None = None) -> None:
@@ -55,7 +55,7 @@ class Mover(Viewer):
         self.assumed: dict[Size, int] = {}
 
     def slice(self, term: Term, windows: Sequence[Window]) -> Term:
-        """Return what windows along some axes take of a value."""
+        """Return the slice of a value that windows along some axes select."""
         cuts = sorted(window for window in windows if window[1:] != (0, term.sizes[window[0]], 1))
         if not cuts:
             return term
@@ -89,7 +89,7 @@ class Mover(Viewer):
         axes: list[list[Entry]],
         shape: Sizes,
     ) -> Term:
-        """Return a view of what windows along factors take of a value."""
+        """Return a view of the slice of a value that windows along factors select."""
         entries = [axis_entries for axis in axes for axis_entries in axis]
         if not windows:
             return self.view(source, factors, entries, shape)
@@ -100,7 +100,7 @@ class Mover(Viewer):
         sizes = [windows[k][1] if k in windows else size for k, size in enumerate(factors)]
         if (passed := self._through(source, factors, windows)) is not None:
             return self.view(passed, sizes, entries, shape)
-        # Factors that are taken as a whole are merged.
+        # Factors without a window are merged.
         runs: list[list[int]] = []
         for k in range(len(factors)):
             if runs and k not in windows and runs[-1][-1] not in windows:
@@ -116,7 +116,7 @@ class Mover(Viewer):
         return self.view(sliced, sizes, entries, shape)
 
     def _through(self, term: Term, factors: Sizes, windows: dict[int, tuple[Size, Size, int]]) -> Term | None:
-        """Return what a node computes of slices of its inputs, with an axis for each factor; else None."""
+        """Return the result of a node for slices of its inputs, with an axis for each factor; None if there is none."""
         key = term.number, factors, tuple(sorted(windows.items()))
         if key not in self._passed:
             self._depth += 1
@@ -129,7 +129,7 @@ class Mover(Viewer):
         split = aligned(factors, term.sizes) if self.again is not None and has_axes else None
         if split is None or any(len(parts) > 1 for parts in split[0]):
             return None
-        # Factors of size 1 are on no axis.
+        # Factors of size 1 belong to no axis.
         groups = [[k for k, _ in group] for group in split[1]]
         joined = term.detail if term.kind == "concat" else -1
         if joined >= 0 and len(groups[joined]) != 1:
@@ -169,7 +169,7 @@ class Mover(Viewer):
         )
 
     def concat(self, terms: Sequence[Term], axis: int) -> Term:
-        """Return values that are joined along an axis."""
+        """Return the join of values along an axis."""
         flat: list[Term] = []
         for term in [term for term in terms if term.sizes[axis] != 0] or [terms[0]]:
             for part in self._parts(term, axis):
@@ -192,7 +192,7 @@ class Mover(Viewer):
             return self.tile(flat[0], [len(flat) if k == axis else 1 for k in range(len(shape))])
         size = flat[0].sizes[axis]
         if size != 1 and all(term.sizes[axis] == size for term in flat):
-            # Where all are of one size, the axis is another one beside theirs.
+            # If all have one size, the join is a stack: its axis is a new one.
             shape_with_axis = (*shape[:axis], 1, size, *shape[axis + 1 :])
             return self.reshape(self.concat([self.reshape(term, shape_with_axis) for term in flat], axis), tuple(shape))
         shared = [*range(len(shape))]
@@ -203,12 +203,12 @@ class Mover(Viewer):
         return layout.result(self, joined, shared, tuple(shape))
 
     def _parts(self, term: Term, axis: int) -> list[Term]:
-        """Return what a value is joined of along an axis; the value if it is not."""
+        """Return the parts that a value is joined of along an axis; the value itself if it is not a join."""
         source, factors, axes = self.along(term)
         split = aligned(factors, source.sizes) if source.kind == "concat" else None
         if split is None:
             return [term]
-        # Factors are split where the axes of what is joined are.
+        # Factors are split at the axes of the parts.
         first = [sum(len(parts) for parts in split[0][:k]) for k in range(len(factors))]
         axes = [
             [
@@ -244,7 +244,7 @@ class Mover(Viewer):
         return views
 
     def _join(self, first: Term, second: Term, axis: int) -> Term | None:
-        """Return two constants, repeats of one value, or slices that are side by side, as one; None for others."""
+        """Merge two constants, repeats of one value, or adjacent slices; None for others."""
         if first.is_constant and second.is_constant:
             array = np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis)
             return self.terms.constant(array, dtype=first.dtype)
@@ -271,7 +271,7 @@ class Mover(Viewer):
         if a != b or before[3] != after[3] or before[1] + before[2] * before[3] != after[1]:
             return None
         count = before[2] + after[2]
-        # The second one must lie in the same way.
+        # The second one must have the same order of elements.
         k = longer[0][0]
         if len(others) != len(factors):
             return None
@@ -289,7 +289,7 @@ class Mover(Viewer):
         )
 
     def take(self, term: Term, indices: Term, axis: int) -> Term:
-        """Return what is picked along an axis."""
+        """Return the elements at indices along an axis."""
         shape = (*term.sizes[:axis], *indices.sizes, *term.sizes[axis + 1 :])
         size, array = term.sizes[axis], indices.array
         if array is not None and array.dtype != object and array.size:
@@ -329,7 +329,7 @@ class Mover(Viewer):
 
 
 def filled(term: Term) -> Array | None:
-    """Return the element, without dimensions, that all elements of a constant are; None if there is none."""
+    """Return the element, without dimensions, that fills a constant; None if its elements differ."""
     array = term.array
     if not term.is_constant or array is None or not array.size or array.dtype.hasobject:
         return None

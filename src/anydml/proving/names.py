@@ -1,4 +1,4 @@
-"""Names of symbolic sizes, which inputs may leave out, and small values for them."""
+"""Names of symbolic sizes, some of which models leave out, and small values for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import ModelProto
 from anydml.files.json_path import show
 
 SIZES = (1, 2, 3, 5, 8)
-"""Values of a symbolic size in successive comparisons; the next size begins with the next value, and so on."""
+"""Values of a symbolic size in successive comparisons; each further size begins one value later."""
 
 
 def unnamed_size(value: str, axis: int) -> str:
@@ -36,7 +36,7 @@ def size_names(model: ModelProto) -> list[str]:
 
 
 def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:
-    """Return several choices of small numbers for symbolic sizes."""
+    """Return several assignments of small numbers to symbolic sizes."""
     if not names:
         return [{}]
     return [{name: SIZES[(k + n) % len(SIZES)] for n, name in enumerate(names)} for k in range(len(SIZES))]

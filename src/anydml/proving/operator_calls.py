@@ -1,4 +1,4 @@
-"""One node while a model is read: its operator, its attributes without defaults, its inputs as terms, and its types."""
+"""A node that is being read: its operator, its attributes other than defaults, its inputs as terms, and its types."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ LISTS: Mapping[str, Sequence[int]] = {
     "CenterCropPad": (1,), "ConstantOfShape": (0,), "Expand": (1,), "Pad": (1, 3), "Reduce": (1,), "Reshape": (1,),
     "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,),
 }  # fmt: skip
-"""Inputs by number that must have a dimension: onnx's evaluator takes others for lists of one, as few runtimes do."""
+"""Numbers of inputs that must be lists: onnx's evaluator accepts scalars in place of them, but few runtimes do."""
 
 SCALARS: Mapping[str, Sequence[int]] = {"Dropout": (1, 2)}
-"""Inputs by number that must have no dimension; onnx's evaluator takes others, too."""
+"""Numbers of inputs that must be scalars: onnx's evaluator accepts other shapes, too."""
 
 OTHER_DEFAULTS = frozenset((("Clip", 6), ("Selu", 1)))
 """Versions of element-wise operators whose defaults are not those of later versions."""
@@ -42,13 +42,13 @@ OTHER_DEFAULTS = frozenset((("Clip", 6), ("Selu", 1)))
 _CONVOLUTIONS = frozenset(("Conv", "ConvInteger", "ConvTranspose", "QLinearConv"))
 _OF_WINDOWS = _CONVOLUTIONS | {"AveragePool", "LpPool", "MaxPool"}
 _DEFAULTS_OF_WINDOWS = 11
-"""First version of the older of these operators whose text says what holds without strides and dilations."""
+"""First version in which the texts of the older operators define the defaults of strides and dilations."""
 
 _MOD_OF_FLOATS = 28
-"""First version of Mod that says what it computes of floating-point numbers without `fmod`."""
+"""First version of Mod that defines it for floating-point numbers without `fmod`."""
 
 OPEN_ENDS = (2**31 - 1, 2**63 - 1)
-"""Ends of a Slice that ONNX Runtime takes for the first element, inclusive, if the step is negative."""
+"""Ends of a Slice that ONNX Runtime takes for the first element, which it includes, if the step is negative."""
 
 
 class OperatorCall:
@@ -59,9 +59,9 @@ class OperatorCall:
         domain: the operator's domain.
         operator: its name.
         opsets: opset versions by domain.
-        inputs: terms; None for those that are left out. There is none at the end.
-        schema: what onnx knows of the operator; None if it does not know it.
-        version: the opset in which the operator got this meaning; that of the domain if it is not known.
+        inputs: terms; None for those that are left out, except at the end.
+        schema: onnx's schema of the operator; None if it has none.
+        version: the opset that introduced this version of the operator; if unknown, that of the domain.
     """
 
     def __init__(self, proto: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None]) -> None:
@@ -99,7 +99,7 @@ class OperatorCall:
 
     @property
     def is_defined(self) -> bool:
-        """Whether runtimes agree on what it does.
+        """Whether runtimes agree on the results.
 
         Flags are 0 or 1, lists of sizes and axes have a dimension, scalars have none, and no Slice ends backwards at a
         large number. Before opset 28, Mod takes floating-point numbers only with `fmod`.
@@ -142,7 +142,7 @@ class OperatorCall:
         return tuple(attributes)
 
     def _is_implied(self, name: str) -> bool:
-        """Whether an attribute of a convolution or a pool says what holds without it, too."""
+        """Whether an attribute of a convolution or pool has the value that also holds without it."""
         if self.domain or self.operator not in _OF_WINDOWS:
             return False
         if self.version < _DEFAULTS_OF_WINDOWS and self.operator not in ("ConvInteger", "QLinearConv"):
@@ -166,7 +166,7 @@ class OperatorCall:
         return term.array.tolist() if term is not None and term.is_constant and term.array is not None else None
 
     def axes(self, k: int) -> list[int] | None:
-        """Return the axes that the attribute or input k names; None if they are not known, or no list or number."""
+        """Return the axes in the attribute or input k; None if they are unknown, or neither a list nor a number."""
         listed = self.get("axes") if self.get("axes") is not None else self.numbers_of(k)
         axes = listed if isinstance(listed, list) else [listed]
         return axes if all(type(axis) is int for axis in axes) else None
@@ -204,7 +204,7 @@ class OperatorCall:
             inferred = onnx.shape_inference.infer_node_outputs(
                 self.schema, node, types, input_data=data, opset_imports=imports
             )
-        except Exception:  # onnx raises errors of many types if it cannot infer something
+        except Exception:  # onnx raises errors of many types if inference fails
             return [UNKNOWN] * len(self.proto.output)
         return [_type(inferred[name], sizes) if name in inferred else UNKNOWN for name in self.proto.output]
 
@@ -223,7 +223,7 @@ def _type(inferred: TypeProto, sizes: Mapping[str, Size]) -> Type:
 
 
 def attributes_in(detail: object) -> dict[str, AttributeProto]:
-    """Return the attributes, but for tensors, in what a term depends on."""
+    """Return the attributes without tensors, from the detail of a term."""
     if not isinstance(detail, tuple):
         return {}
     if len(detail) == 2 and isinstance(detail[0], str) and isinstance(detail[1], bytes):
@@ -232,7 +232,7 @@ def attributes_in(detail: object) -> dict[str, AttributeProto]:
 
 
 def _content(attribute: AttributeProto) -> Hashable:
-    """Return the value of an attribute in a form of its own."""
+    """Return the value of an attribute in a hashable form."""
     if attribute.HasField("t") and attribute.t.data_location != TensorProto.EXTERNAL:
         array = to_array(attribute.t, Budget())
         return array.dtype.name, array.shape, str(array.tolist()) if array.dtype.hasobject else array.tobytes()

@@ -1,4 +1,4 @@
-"""Terms of operators: of nodes that move, or that are equal to others for all sizes."""
+"""Terms of nodes that move elements, or that equal other nodes for all sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anydml.proving.slice_split_gather import slice_rule, split_rule, take_rule
 from anydml.proving.terms import Term, elements_of, vector_of
 
 Rule = Callable[[Mover, OperatorCall], Sequence[Term] | None]
-"""Returns the terms of a node's outputs; None where nothing more is known of it than of any other."""
+"""Returns the terms of a node's outputs; None if the rule does not apply."""
 
 
 def _identity(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
@@ -29,7 +29,7 @@ def _cast(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _dropout(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the input, and a mask if there is one, unless the node may be for training."""
+    """Return the input, and the mask if there is one; None if the node may be for training."""
     term = call.term(0)
     is_inference = call.version >= 7 and (call.version < 12 or call.term(2) is None or call.numbers_of(2) is False)
     if term is None or not is_inference:
@@ -76,7 +76,7 @@ def _reshape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         elif size == old or mover.terms.bounds.is_positive(size) or (size == 0 and call.get("allowzero", 0)):
             shape.append(size)
         else:
-            # It may be 0, and then stand for another size.
+            # A size may be 0, which would stand for another size.
             return None
     if open_axis is not None:
         open_size = _quotient(term.shape, shape)
@@ -87,7 +87,7 @@ def _reshape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _reshaped(mover: Mover, term: Term, shape: Sequence[Size]) -> Sequence[Term] | None:
-    """Return a term in another shape; None if that may have another number of elements."""
+    """Return a term in another shape; None if the number of elements may differ."""
     return [mover.reshape(term, tuple(shape))] if product(shape) == product(term.sizes) else None
 
 
@@ -106,7 +106,7 @@ def _quotient(sizes: Sizes, others: Sequence[Size]) -> Size | None:
 
 
 def _axes(call: OperatorCall, k: int, rank: int) -> list[int] | None:
-    """Return the axes that an attribute or input k names, sorted; None if they are not known or there are none."""
+    """Return the axes in an attribute or input k, sorted; None if they are unknown or left out."""
     listed_axes = call.axes(k)
     axes = [axis_of(axis, rank) for axis in listed_axes or ()]
     distinct = sorted(axis for axis in axes if axis is not None)
@@ -158,7 +158,7 @@ def _transpose(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _einsum(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return what is transposed by an equation with one input; None where elements are added up, or some are taken."""
+    """Return the transposed input of an equation with one input; None if it sums elements, or takes a diagonal."""
     term = call.term(0)
     perm = permutation_of(call.get("equation", b"").decode()) if len(call.inputs) == 1 else None
     if term is None or term.shape is None or perm is None or len(perm) != len(term.shape):
@@ -184,7 +184,7 @@ def _expand(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _are_sizes(sizes: Sequence[Size]) -> bool:
-    """Whether numbers are 0 or more, whatever the names are."""
+    """Whether numbers are at least 0 for all values of the names."""
     return all((low := lower_bound(size)) is not None and low >= 0 for size in sizes)
 
 
@@ -244,7 +244,7 @@ def _tile(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _resize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return an image that is resized to its own size, where pixels are then at their places."""
+    """Return an image that is resized to its own size, if every pixel then keeps its place."""
     term, scales, sizes = call.term(0), call.numbers_of(2), vector_of(call.term(3))
     if term is None or term.shape is None or call.version < 11 or call.get("axes") is not None:
         return None

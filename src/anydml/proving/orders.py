@@ -1,4 +1,4 @@
-"""Orders of elements of reshaped, transposed and repeated values: by factors, whose sizes may be polynomials."""
+"""The order of elements in reshaped, transposed and repeated values, as factors whose sizes may be polynomials."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import NamedTuple
 from anydml.proving.sizes import Size, Sizes, divided
 
 REPEATED = -1
-"""Stands for a source's factor where it is repeated instead."""
+"""In place of a source's factor: elements are repeated."""
 
 Entry = tuple[int, Size]
-"""The source's factor that numbers elements of the result, or `REPEATED`, and its size."""
+"""A factor of a result: the number of the source's factor, or `REPEATED`, and its size."""
 
 
 class Order(NamedTuple):
     """The order of elements of a value that is reshaped, transposed and repeated.
 
     Attributes:
-        factors: sizes whose product is the source's number of elements; each numbers elements faster than those before.
-        perm: for the first, second … factor of the result, which one of the source it is, or `REPEATED`.
-        repeats: sizes of those that are repeated, in order.
+        factors: sizes whose product is the source's number of elements, from the slowest to the fastest.
+        perm: for each factor of the result, the number of the source's factor, or `REPEATED`.
+        repeats: sizes of the repeated factors, in order.
     """
 
     factors: Sizes
@@ -29,7 +29,7 @@ class Order(NamedTuple):
 
     @classmethod
     def of(cls, factors: Sequence[Size], entries: Sequence[Entry]) -> Order:
-        """Return the order of a result's factors that has as few factors as possible."""
+        """Return the order of a result's factors with as few factors as possible."""
         runs: list[list[int]] = []
         sizes: list[Size] = []
         for k, size in entries:
@@ -51,7 +51,7 @@ class Order(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether elements stay in their order, each once."""
+        """Whether the result has each element once, in the source's order."""
         return self.perm == tuple(range(len(self.perm)))
 
     def entries(self) -> list[Entry]:
@@ -118,12 +118,12 @@ def aligned(
 
 
 def refined(first: Sequence[Size], second: Sequence[Size]) -> list[Size] | None:
-    """Return the factors that split those of both lists, whose products are equal; None if there are none."""
+    """Return the common refinement of two lists of factors with equal products; None if there is none."""
     split = aligned(first, second)
     return None if split is None else [size for factors in split[0] for size in factors]
 
 
 def numbers(sizes: Sequence[Size]) -> list[int] | None:
-    """Return sizes as numbers; None if one is not a number."""
+    """Return sizes as integers; None if one is symbolic."""
     integers = [size for size in sizes if isinstance(size, int)]
     return integers if len(integers) == len(sizes) else None

@@ -1,4 +1,4 @@
-"""`prove`: whether two models compute the same, for all sizes, and where they part if they do not."""
+"""`prove`: whether two models compute the same for all sizes, and where they first differ."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from anydml.text import count_noun
 Verdict = Literal["proved", "rounded", "different", "undecided"]
 
 FORMS: Sequence[Form] = ("floats", "zeros", "real", "merged")
-"""Forms in which models are compared, one after the other."""
+"""The forms in which models are compared, in this order."""
 
 Folders = tuple[Folder | None, Folder | None]
 
@@ -45,17 +45,17 @@ class Proof:
     """The result of comparing two models.
 
     Attributes:
-        verdict: "proved" if they compute the same; "rounded" if they do for real numbers, but floats may be rounded
-            otherwise; "different" if their declarations or an input show that they do not; else "undecided".
-        sizes: sizes that were given; empty if all are meant.
-        names: names of sizes for all of whose values, of 1 and more, the verdict holds.
-        where: what else must hold of sizes, such as "N ≤ 512": a text each.
-        outputs: by name, whether it is proved.
-        reasons: why it is not a proof, or what it rests on beside the models.
-        rounding: what may be rounded otherwise.
-        samples: sizes at which all results are equal, where that is all that is known.
+        verdict: "proved" if they compute the same; "rounded" if they do for real numbers, but may round floats
+            differently; "different" if their declarations or an input show a difference; else "undecided".
+        sizes: the given sizes; empty if the verdict is for all sizes.
+        names: names of the sizes for which the verdict holds at all values from 1 on.
+        where: further conditions on sizes as texts, such as "N ≤ 512".
+        outputs: whether each output is proved, by name.
+        reasons: why there is no proof, or what the proof assumes.
+        rounding: the results that may be rounded differently.
+        samples: the sizes at which the results were found equal, if there is no proof for all sizes.
         first_difference: the first place where the models differ, if they do.
-        run: how the results of running both models compare, if they were run.
+        run: the comparison of the results of running both models, if they were run.
     """
 
     verdict: Verdict
@@ -83,13 +83,13 @@ def prove(
 
     Args:
         first: a valid model.
-        second: another one.
-        sizes: sizes of dimensions by name, if not all are meant.
-        folders: folders of the models' external data; None where there is none or it has been loaded.
-        runs: whether to look for an input that tells them apart, where they are not proved, by running both.
+        second: another valid model.
+        sizes: sizes of dimensions by name; for names without a size, all sizes are compared.
+        folders: folders of the models' external data; None for a model that has none, or whose data has been loaded.
+        runs: whether to run both models without a proof, to find an input for which they differ.
         weights: how constants of floats are compared: "bits"; "value", by which −0 is 0; or "none", by which all of one
             type and shape are equal, as in models that were trained for longer, and nothing is run.
-        seconds: how long a run may take.
+        seconds: the time limit of a run.
 
     Returns:
         The verdict, and what it rests on. Names of sizes stand for 1 and more.
@@ -145,7 +145,7 @@ def _read(
 
 
 def _rounding(reader: Reader, a: Read, b: Read) -> list[str]:
-    """Return what was taken for equal that a runtime may round otherwise, a text each."""
+    """Return a text for each assumed equality that rounding in a runtime may break."""
     if reader.mover.is_real and not all(equal_outputs(a, b).values()):
         reader.mover.rounded.add(ORDER)
     return [*reader.rounding()]
@@ -156,20 +156,20 @@ def _own(operators: set[str]) -> str:
 
 
 def equal_outputs(a: Read, b: Read) -> dict[str, bool]:
-    """Return which outputs are the same term in both models, by name."""
+    """Return for each output, by name, whether it is the same term in both models."""
     return {key: term is b.outputs[key] for key, term in a.outputs.items()}
 
 
 def marked_outputs(
     a: Read, b: Read, names: Sequence[str], reasons: list[str]
 ) -> tuple[dict[str, bool], Mapping[int, Any]]:
-    """Return which outputs are equal, by name, and fingerprints by which other terms may be.
+    """Return for each output, by name, whether its fingerprints are equal, and the fingerprints of all terms.
 
     Args:
         a: a model.
         b: another one.
-        names: names of sizes, of which the first one may be that of a batch.
-        reasons: where to note why there are no fingerprints.
+        names: names of sizes; the first one may be the batch.
+        reasons: gets the reason if there are no fingerprints.
     """
     outputs, batch = equal_outputs(a, b), Batch(names[0] if names else "")
     wrong = [key for key, is_same in outputs.items() if not is_same]
@@ -186,17 +186,17 @@ def marked_outputs(
 
 
 def nodes_that_may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
-    """Return nodes of B that may refuse inputs, and of which A has none alike.
+    """Return the nodes of B that may refuse inputs and have no counterpart in A.
 
     Args:
         a: a model.
         b: another one.
-        marks: fingerprints of terms, by number, as far as there are any.
+        marks: fingerprints by the numbers of terms; some terms have none.
     """
 
     def elements(term: Term) -> tuple[str, bytes] | None:
         mark = marks.get(term.number)
-        # In any order, since B may compute of elements that are moved. What has none may be of any sizes.
+        # Sorted, since B's nodes may get the elements in another order. Terms without fingerprints may have any sizes.
         return None if mark is None or not mark.size else (term.kind, np.sort(mark, axis=None).tobytes())
 
     refused_elements = {element for term in a.refusing.values() if (element := elements(term)) is not None}
@@ -219,7 +219,7 @@ _COMPARED: Mapping[Weights, Sequence[str]] = {
 def _sample(
     proof: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, sizes_of_both: KnownSizes, weights: Weights
 ) -> None:
-    """Compare the models at several small sizes; note these if all results are equal."""
+    """Compare the models at several small sizes, and note these if all results are equal."""
     rounding: set[str] = set()
     for values in small_sizes(proof.names):
         numbered = [{key: at(size, values) or 0 for key, size in outputs.items()} for outputs in sizes_of_both]

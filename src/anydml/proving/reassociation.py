@@ -1,4 +1,4 @@
-"""Equalities of real numbers that may be rounded otherwise: the order in which numbers are added and multiplied."""
+"""Sums and products in another order: equal for real numbers, but perhaps rounded differently."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from anydml.proving.sizes import Sizes
 from anydml.proving.terms import Term
 
 MAX_ORDERED_TERMS = 64
-"""Maximum number of terms of a sum that are brought into one order."""
+"""Maximum number of terms of a sum that are sorted."""
 
 DIGITS = {2: 3, 4: 7, 8: 15}
-"""Decimal digits in which factors are compared, by the bytes of a float."""
+"""Number of decimal digits of factors that are compared, by the bytes of a float."""
 
 SIGNS = "0 is added, which makes 0 of −0"
-"""The note on a proof that leaves such an addition out."""
+"""The note on a proof that leaves out additions of zeros."""
 
 ORDER = "sums are added up in another order"
 """The note on a proof that lets sums be reordered."""
@@ -30,7 +30,7 @@ Plain = Callable[[str, Sequence[Term]], Term | None]
 
 
 def in_order(mover: Mover, operator: str, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
-    """Return a sum or a product in an order of its own; None where there is only one.
+    """Return a sum or product with its terms in a normal order; None if it has a single term.
 
     Args:
         mover: makes terms.
@@ -55,7 +55,7 @@ def in_order(mover: Mover, operator: str, terms: Sequence[Term], shape: Sizes, p
 
 
 def scaled(mover: Mover, term: Term) -> tuple[float, Term | None]:
-    """Return the number that a value is multiplied by, and the rest; None if it is that number alone."""
+    """Split a value into a constant factor and the unscaled value, which is None for a constant."""
     if (number := filled(term)) is not None:
         return float(number), None
     source, order = mover.source(term)
@@ -69,7 +69,7 @@ def scaled(mover: Mover, term: Term) -> tuple[float, Term | None]:
 
 
 def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
-    """Return a value that is multiplied by a number, rounded to the digits that are compared; None if it has none."""
+    """Return a value times a number rounded to the digits that are compared; None if there is no value to multiply."""
     assert term.dtype is not None, "it is of floats"
     if mover.merges and number != 1 and (merged := multiplied(mover, term, np.array(number))) is not None:
         return merged
@@ -98,7 +98,7 @@ def _multiply(mover: Mover, terms: Sequence[Term], shape: Sizes, number: float, 
 
 
 def _by_constant(mover: Mover, terms: Sequence[Term], shape: Sizes) -> Term | None:
-    """Return the product of a value and a constant that is merged into weights; None where there are no such two."""
+    """Return the product of a value and a constant, merged into weights; None if the terms are not such a pair."""
     constants = [term for term in terms if term.is_constant]
     values = [term for term in terms if not term.is_constant]
     if not mover.merges or len(constants) != 1 or len(values) != 1 or values[0].shape != shape:
@@ -135,7 +135,7 @@ def _add(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Ter
 
 
 def _with_one_constant(mover: Mover, parts: Sequence[Term]) -> list[Term]:
-    """Return summands of which no more than one is a constant."""
+    """Return the summands of terms, with all constants added up to one."""
     arrays = [part.array.astype(np.float64) for part in parts if part.is_constant and part.array is not None]
     if len(arrays) < 2 or any(part.is_constant and part.array is None for part in parts):
         return [*parts]
@@ -144,7 +144,7 @@ def _with_one_constant(mover: Mover, parts: Sequence[Term]) -> list[Term]:
 
 
 def _summands(mover: Mover, term: Term) -> list[Term]:
-    """Return what a value is a sum of, each in the value's shape; the value if it is not a sum."""
+    """Return the summands of a value, each in the value's shape; the value itself if it is not a sum."""
     source, order = mover.source(term)
     if source.kind != "Add@":
         return [term]
@@ -152,7 +152,7 @@ def _summands(mover: Mover, term: Term) -> list[Term]:
     for source_input in source.inputs:
         assert source_input is not None, "it is added"
         if mover.merges and source_input.is_constant and source is term:
-            # As thin as it is, so that it is added to other constants.
+            # Without broadcasting, so that it can be added to other constants.
             summands.append(source_input)
             continue
         wide = mover.expand(source_input, source.sizes)

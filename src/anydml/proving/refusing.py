@@ -1,4 +1,4 @@
-"""Nodes that may refuse their inputs, since sizes do not fit, or since nothing is known of the operator."""
+"""Nodes that may refuse their inputs, because sizes do not fit or the operator is unknown."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from anydml.proving.terms import Term
 
 
 def refuses(term: Term) -> bool:
-    """Whether a term's node may refuse what it is given: where sizes do not fit, or nothing is known of it."""
+    """Whether a term's node may refuse its inputs, because sizes do not fit or its operator is unknown."""
     input_shapes = [term_input.shape for term_input in term.inputs if term_input is not None]
     if any(shape is None for shape in input_shapes):
         return term.kind != "output"
     shapes = [shape for shape in input_shapes if shape is not None]
     if term.kind == "taken":
-        # Constant indices were found to be inside.
+        # Constant indices have been checked.
         return not (term.inputs[1] is not None and term.inputs[1].is_constant)
     if term.kind == "MatMul":
         shapes = [shape[:-2] for shape in shapes]
@@ -27,7 +27,7 @@ def refuses(term: Term) -> bool:
 
 
 def windows_of(term: Term) -> Hashable:
-    """Return what decides whether a convolution refuses what it is given: sizes alone; None for other nodes."""
+    """Return the sizes that decide whether a convolution refuses its inputs; None for other nodes."""
     if not term.kind.startswith("Conv@"):
         return None
     shapes = [None if term_input is None else term_input.shape for term_input in term.inputs[:2]]
@@ -35,7 +35,7 @@ def windows_of(term: Term) -> Hashable:
 
 
 def never_fits(term: Term) -> bool:
-    """Whether an element-wise node refuses whatever it is given, since its inputs are not broadcast to one shape."""
+    """Whether an element-wise node refuses all inputs, because their shapes never broadcast."""
     shapes = [term_input.shape for term_input in term.inputs if term_input is not None and term_input.shape is not None]
     is_broadcast = term.kind.endswith("@")
     return is_broadcast and any(never_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
@@ -47,4 +47,4 @@ _NAMES = """
 """
 
 _TAKING = frozenset(_NAMES.split())
-"""Kinds of terms that refuse nothing."""
+"""Kinds of terms whose nodes refuse no inputs."""

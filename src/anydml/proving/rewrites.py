@@ -1,4 +1,4 @@
-"""Proofs of one rewrite after the other: graphs of one model, which share constants and what has been read of nodes."""
+"""Proofs of successive rewrites of one model, whose graphs share constants and terms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Proofs:
     Args:
         constants: the constants of all graphs.
         names: names of symbolic sizes.
-        reads_files: whether to read constants in other files; else they equal those of the same name alone.
+        reads_files: whether to read constants in other files; if not, those of equal names are equal.
     """
 
     def __init__(self, constants: Constants, names: Sequence[str], reads_files: bool = True) -> None:
@@ -28,16 +28,16 @@ class Proofs:
         self._last: dict[tuple[str, int], list[tuple[ModelProto, Read]]] = {}
 
     def are_proved(self, first: ModelProto, second: ModelProto) -> bool:
-        """Whether what a model takes is computed alike by another one.
+        """Whether a model computes the same as another for all inputs that the first one accepts.
 
         Args:
             first: a model without initializers, which are looked up in the constants.
-            second: another one.
+            second: another such model.
         """
         limits = self._proved_below(first, second)
         if not limits:
             return limits is not None
-        # Beyond its limit, a size is another one from 1 on, added to that.
+        # A size above its limit is the limit plus another size of at least 1.
         for size, limit in limits.items():
             size_name = next((size_name for size_name in self._names if name(size_name) == size), None)
             if size_name is None or self._proved_below(first, second, size_name, limit) != {}:
@@ -45,18 +45,18 @@ class Proofs:
         return True
 
     def terms(self, model: ModelProto) -> dict[str, Term | None]:
-        """Return what a model's values are computed of, by name."""
+        """Return the terms of a model's values by name."""
         return self._read(model).values
 
     def inner(self, model: ModelProto) -> dict[str, list[dict[str, Term | None]]]:
-        """Return what the values in a model's bodies are computed of, by the first name that their node makes."""
+        """Return the terms of the values in bodies, by the first output of the node with the bodies."""
         return self._read(model).inner
 
     def _reader(self, size_name: str = "", above: int = 0) -> Reader:
         return self._readers.setdefault((size_name, above), Reader(reads_files=self._reads_files))
 
     def _read(self, model: ModelProto, size_name: str = "", above: int = 0) -> Read:
-        """Read a model, unless it is one of the last two: one is often rewritten, which is then proved."""
+        """Read a model; the last two are cached, since a rewrite is often compared with the model that it came from."""
         last = self._last.setdefault((size_name, above), [])
         read_model = next((read for read_before, read in last if read_before is model), None)
         if read_model is None:
@@ -70,18 +70,18 @@ class Proofs:
     def _proved_below(
         self, first: ModelProto, second: ModelProto, size_name: str = "", above: int = 0
     ) -> dict[Size, int] | None:
-        """Return the limits below which two models are proved to compute the same; None if they are not.
+        """Return upper limits of sizes up to which two models are proved to compute the same; None without a proof.
 
         Args:
             first: a model.
             second: another one.
-            size_name: the name of a size of which only values above a number are meant, if any.
-            above: that number.
+            size_name: the name of a size that is compared only above a number; None for all sizes.
+            above: the number.
         """
         a, b = (self._read(model, size_name, above) for model in (first, second))
         if a.refuses_all():
             return {}
-        # Where all sizes are numbers, fingerprints have been compared before.
+        # If no size is symbolic, fingerprints have been compared already.
         outputs, marks = marked_outputs(a, b, self._names, []) if self._names else (equal_outputs(a, b), {})
         is_proved = all(outputs.values()) and not nodes_that_may_refuse(a, b, marks)
         return self._reader(size_name, above).mover.assumed if is_proved else None

@@ -1,4 +1,4 @@
-"""Rules of nodes that compute along axes: reductions, normalisations, and where the largest element is."""
+"""Rules of nodes that compute along axes: reductions, normalisations, ArgMax and similar."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ ALONG_AXIS = {
     "ArgMin": 1,
     "LayerNormalization": 17,
 }
-"""Operators with an axis that may be counted from the end, and their first versions in which it is one axis."""
+"""Operators with an axis that may be negative, and the first version in which it is a single axis."""
 
 
 SOFTMAX_OF_ONE_AXIS = 13
-"""The first opset in which Softmax is along one axis."""
+"""The first opset in which Softmax works along one axis."""
 
 
 def reduction(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return a reduction that keeps its axes, and a Reshape without these."""
+    """Return a reduction as one that keeps the reduced axes, and a Reshape that removes them."""
     term = call.term(0)
     if term is None or term.shape is None or term.is_constant:
         return None
@@ -64,7 +64,7 @@ def reduction(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return what is normalised or sought along an axis."""
+    """Return the terms of a node that normalises or searches along an axis."""
     term = call.term(0)
     if term is None or not term.shape or term.is_constant or len([*filter(None, call.proto.output)]) != 1:
         return None
@@ -83,7 +83,7 @@ def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if any(term is None or term.shape is None or len(term.shape) > rank for term in call.inputs):
         return None
     terms = [term for term in call.inputs if term is not None]
-    # Before opset 13, Softmax was along all axes from one on.
+    # Before opset 13, Softmax worked along all axes from one on.
     is_last = call.operator != "LayerNormalization" and call.version >= SOFTMAX_OF_ONE_AXIS
     last = axis + 1 if is_last else rank
     kinds = ["normalised" if axis <= k < last else PLAIN for k in range(rank)]
@@ -100,4 +100,4 @@ def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 _IN_ORDER = frozenset(("ArgMax", "ArgMin", "Hardmax"))
-"""Operators for whose results the order of elements along the axis matters."""
+"""Operators whose results depend on the order of elements along the axis."""

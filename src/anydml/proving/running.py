@@ -1,4 +1,4 @@
-"""Models on ONNX Runtime: their results for random inputs, and by how much results differ."""
+"""Runs of models on ONNX Runtime with random inputs, and the differences of their results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from anydml.onnx.tensor_protos import numpy_type, tensor_type
 from anydml.proving.names import unnamed_size
 
 FIRST_SIZE = 3
-"""Value of the first symbolic size; others are larger by one each."""
+"""Value of the first symbolic size; each further one is larger by 1."""
 
 MAX_ELEMENTS = sys.maxsize // 8
-"""Number of elements of the largest array of 64-bit numbers."""
+"""Maximum number of elements of an array of 64-bit numbers."""
 
 LARGEST_ERROR = 1 << 10
 """Largest allowed error of sums in another order, in units in the last place of a result's largest number."""
@@ -36,11 +36,11 @@ def runner(model: ModelProto) -> Callable[[Mapping[str, Any]], list[Any]]:
     import onnxruntime  # type: ignore[import-untyped,unused-ignore]
 
     options = onnxruntime.SessionOptions()
-    # With optimisations or prepacking, it may add up sums in another order.
+    # With optimisations or prepacking, ONNX Runtime may add in another order.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.log_severity_level = 4
-    # Without end, it inlines functions that call each other often; `inline_functions` refuses them.
+    # ONNX Runtime inlines recursive functions endlessly; `inline_functions` refuses them.
     session = onnxruntime.InferenceSession(
         serialize(inline_functions(model)), options, providers=["CPUExecutionProvider"]
     )
@@ -75,7 +75,7 @@ def error_of(first: Any, second: Any) -> float:
 
 
 def random_inputs(model: ModelProto, sizes: Mapping[str, int] | None = None, seed: int = 0) -> dict[str, Any]:
-    """Return random inputs for a model; integers are 0 or 1, which are indices in any table.
+    """Return random inputs for a model; integers are 0 or 1, so that they are valid indices of most tables.
 
     Raises:
         ModelError: an input has no shape or no type, or too many elements for an array.

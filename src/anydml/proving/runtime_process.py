@@ -1,4 +1,4 @@
-"""Models on ONNX Runtime in a process of its own, which ends there where a kernel ends the process."""
+"""Runs of models on ONNX Runtime in another process, so that a crash of a kernel ends that process only."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ sys.path[:] = pickle.load(sys.stdin.buffer)
 from anydml.proving.runtime_process import main
 main()
 """
-"""The code of the process, which imports from the same places."""
+"""The code of the process, which has the same import path."""
 
 Source = tuple[ModelProto, Folder | None]
-"""A model, and the folder of its external data; None where there is none or it has been loaded."""
+"""A model and the folder of its external data, which is None if it has none or its data has been loaded."""
 
 
 SECONDS = 60.0
@@ -39,11 +39,11 @@ SECONDS = 60.0
 
 
 class RefusedError(Exception):
-    """ONNX Runtime does not run a model, or ends the process; its message says why."""
+    """ONNX Runtime refuses a model or ends the process; the message says why."""
 
 
 class UnansweredError(Exception):
-    """Whether ONNX Runtime runs a model is not known, since its process was ended; the message says why."""
+    """The process ended before the result was known; the message says why."""
 
 
 class Runtime:
@@ -64,7 +64,7 @@ class Runtime:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         if self._process is not None:
-            # It computes on where this process was interrupted.
+            # The process still computes if this one was interrupted.
             self._process.kill()
         self._end()
 
@@ -72,7 +72,7 @@ class Runtime:
         """Run a model.
 
         Args:
-            number: which of the models.
+            number: the number of the model.
             inputs: arrays by name.
 
         Raises:
@@ -105,7 +105,7 @@ class Runtime:
             if late.is_set():
                 more = "anydml prove --seconds allows more"
                 raise UnansweredError(f"it takes longer than {self._seconds:g} s; {more}") from None
-            # The system kills what takes too much memory, whichever of the models is to blame.
+            # The system kills processes that take too much memory; either model may be the cause.
             raise (UnansweredError if how.endswith("SIGKILL") else RefusedError)(how) from None
         finally:
             timer.cancel()
@@ -125,17 +125,17 @@ class Runtime:
         if process is None:
             return ""
         with contextlib.suppress(OSError):
-            # What was not sent cannot be, once it has ended.
+            # Closing the pipe sends what is left, which fails once the process has ended.
             process.communicate()
         code = process.wait()
         return f"its process ended by {signal.Signals(-code).name}" if code < 0 else f"its process ended with {code}"
 
 
 def main() -> None:
-    """Answer with results, or with a text that says why there are none, until the standard input ends."""
+    """Answer each request with results or the text of an error, until the standard input ends."""
     _write_no_dumps()
     with os.fdopen(os.dup(1), "wb") as answers:
-        # Libraries may print.
+        # Libraries may print to the standard output.
         os.dup2(2, 1)
         sources = pickle.load(sys.stdin.buffer)
         runners = dict[int, Any]()
@@ -157,7 +157,7 @@ def main() -> None:
 
 
 def _write_no_dumps() -> None:
-    """Write no dump of memory when the process ends, where the system has such a limit."""
+    """Disable core dumps, on systems that have this limit."""
     if sys.platform == "win32":
         return
     import resource

@@ -1,4 +1,4 @@
-"""Arithmetic of shapes on polynomials: what nodes compute of few integers, for all sizes."""
+"""Arithmetic of shapes on polynomials: the results of nodes for small tensors of integers, for all sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anydml.proving.terms import Term, Terms, elements_of
 
 
 class UndecidedError(Exception):
-    """Something is not the same for all sizes."""
+    """A result is not the same expression for all sizes."""
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -35,7 +35,7 @@ def _less(a: Any, b: Any) -> bool:
 
 
 def _divide(terms: Terms, a: Any, b: Any) -> Any:
-    # ONNX divides integers towards 0, which for numbers of 0 and more is down.
+    # ONNX rounds quotients of integers towards 0, which is down for numbers of at least 0.
     if isinstance(a, Polynomial) or isinstance(b, Polynomial):
         if not (terms.bounds.is_natural(a) and terms.bounds.is_natural(b)):
             raise UndecidedError
@@ -63,7 +63,7 @@ _PAIRS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def computed(terms: Terms, kind: str, inputs: Sequence[Term | None], dtype: np.dtype[Any] | None) -> Term | None:
-    """Return what an element-wise operator makes of tensors of sizes; None if it is not the same for all sizes."""
+    """Return the result of an element-wise operator on tensors of sizes; None if it is not the same for all sizes."""
     arrays = [elements_of(term) for term in inputs]
     present = [array for array in arrays if array is not None]
     if dtype is None or dtype.kind not in "iub" or not present or len(present) != len(inputs):

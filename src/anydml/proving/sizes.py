@@ -1,4 +1,4 @@
-"""Sizes as polynomials over the names of dimensions, so that what holds of them holds for all values of the names."""
+"""Sizes as polynomials in the names of dimensions: an equality of polynomials holds for all values of the names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ DERIVED_NAME = "\n"
 """The prefix of names of sizes that are not dimensions; names in models contain no line breaks."""
 
 Product = tuple[str, ...]
-"""Names that are multiplied, sorted; a name may occur several times."""
+"""A product of names, sorted; a name may occur several times."""
 
 
 class Polynomial:
-    """A polynomial with integer coefficients that is not a number; equal ones are equal for all values of the names.
+    """A polynomial with integer coefficients that is not constant; equal ones are equal for all values of the names.
 
     Attributes:
         parts: each product of names and its coefficient, which is not 0; sorted.
@@ -80,7 +80,7 @@ def name(text: str) -> Polynomial:
 
 
 def products_of(size: Any) -> Sequence[tuple[Product, int]]:
-    """Return the products of names that a size is a sum of, and their coefficients; a number has no names."""
+    """Return the products of names in a size, with their coefficients; the product of no names is the constant."""
     return size.parts if isinstance(size, Polynomial) else [((), int(size))]
 
 
@@ -107,7 +107,7 @@ def product(sizes: Iterable[Size]) -> Size:
 
 
 def divided(size: Size, by: Size) -> Size | None:
-    """Return the quotient of two sizes where there is no remainder, whatever the names are; None if unknown."""
+    """Return the quotient of two sizes that divide without remainder for all values of the names; None for others."""
     if size == by:
         return 1
     if by == 0:
@@ -143,7 +143,7 @@ def _leading(size: Size) -> tuple[Product, int]:
 
 
 def lower_bound(size: Size) -> int | None:
-    """Return a number that a size is never below, where names of dimensions are 1 or more; None if unknown."""
+    """Return a lower bound of a size, given that names of dimensions are at least 1; None if there is none."""
     total = 0
     for names, count in products_of(size):
         low = count
@@ -157,7 +157,7 @@ def lower_bound(size: Size) -> int | None:
 
 
 def lower_bound_of(factor_name: str) -> int | None:
-    """Return a number from 0 on that what a name stands for is never below; None if unknown."""
+    """Return a lower bound, at least 0, of the value of a name; None if there is none."""
     if isinstance(factor_name, Quotient):
         low = lower_bound(factor_name.above)
         return (
@@ -170,7 +170,7 @@ def lower_bound_of(factor_name: str) -> int | None:
 
 
 def differ(first: Size, second: Size) -> bool:
-    """Whether two sizes differ for all values of the names; False if unknown."""
+    """Whether two sizes certainly differ for all values of the names."""
     gap: Size = first - second
     if isinstance(gap, int):
         return gap != 0
@@ -181,8 +181,8 @@ class Quotient(str):
     """The name of a quotient that is rounded down.
 
     Attributes:
-        above: what is divided.
-        by: what it is divided by.
+        above: the dividend.
+        by: the divisor.
     """
 
     __slots__ = ("above", "by")
@@ -198,7 +198,7 @@ class Quotient(str):
 
 
 def quotient(size: Size, by: Size) -> Size:
-    """Return the quotient of two sizes, rounded down; a name of its own where it is not a polynomial."""
+    """Return the quotient of two sizes, rounded down; if it is not a polynomial, a new name stands for it."""
     if isinstance(size, int) and isinstance(by, int):
         return size // by
     exact = divided(size, by)
@@ -206,7 +206,7 @@ def quotient(size: Size, by: Size) -> Size:
         return exact
     integer_part: Size = 0
     if isinstance(by, int) and by > 0:
-        # What is divided without a remainder is not a part of the name, so that equal quotients have one.
+        # The part that divides without remainder is left out of the name, so that equal quotients have equal names.
         integer_part = _made([(names, count // by) for names, count in products_of(size)])
         size = size - integer_part * by
         variable_terms = [(names, count) for names, count in products_of(size) if names]
@@ -219,29 +219,29 @@ def quotient(size: Size, by: Size) -> Size:
 
 
 def axis_of(axis: int, rank: int) -> int | None:
-    """Return the number of an axis, which may be counted from the end; None if there is no such axis."""
+    """Return the number of an axis, which may be negative; None if there is no such axis."""
     return axis % rank if -rank <= axis < rank else None
 
 
 def fit(first: Sizes, second: Sizes) -> bool:
-    """Whether no two sizes that are numbers exclude that shapes are broadcast to one."""
+    """Whether shapes may broadcast to each other, as far as their constant sizes tell."""
     pairs = zip(first[::-1], second[::-1], strict=False)
     return all(not (isinstance(a, int) and isinstance(b, int)) or 1 in (a, b) or a == b for a, b in pairs)
 
 
 def never_fit(first: Sizes, second: Sizes) -> bool:
-    """Whether shapes are not broadcast to one, whatever the names are."""
+    """Whether shapes do not broadcast to each other for any values of the names."""
     pairs = zip(first[::-1], second[::-1], strict=False)
     return any(differ(a, b) and differ(a, 1) and differ(b, 1) for a, b in pairs)
 
 
 def surely_fit(first: Sizes, second: Sizes) -> bool:
-    """Whether shapes are broadcast to one, whatever the names are."""
+    """Whether shapes broadcast to each other for all values of the names."""
     return all(1 in (a, b) or a == b for a, b in zip(first[::-1], second[::-1], strict=False))
 
 
 def broadcast(first: Sizes, second: Sizes) -> Sizes:
-    """Return the shape of two shapes that fit and are broadcast to one."""
+    """Return the shape that two shapes broadcast to."""
     rank = max(len(first), len(second))
     pairs = zip(*((1,) * (rank - len(sizes)) + sizes for sizes in (first, second)), strict=True)
     return tuple(_broadcast(a, b) for a, b in pairs)
@@ -252,7 +252,7 @@ def _broadcast(first: Size, second: Size) -> Size:
         return second
     if second == 1:
         return first
-    # A number other than 1 is the result, whatever the other size is.
+    # If one size is a number other than 1, it is the result.
     for sizes in (first, second):
         if isinstance(sizes, int):
             return sizes
@@ -261,7 +261,7 @@ def _broadcast(first: Size, second: Size) -> Size:
 
 
 def at(size: Size, values: Mapping[str, int]) -> int | None:
-    """Return a size where names have values; None if one has none."""
+    """Return the value of a size for values of names; None if a name has none."""
     total = 0
     for names, count in products_of(size):
         name_values = [number for size_name in names if (number := _value(size_name, values)) is not None]
@@ -272,7 +272,7 @@ def at(size: Size, values: Mapping[str, int]) -> int | None:
 
 
 def _value(size_name: str, values: Mapping[str, int]) -> int | None:
-    """Return what a name stands for; None if that is not known."""
+    """Return the value of a name; None if it has none."""
     if not isinstance(size_name, Quotient):
         return values.get(size_name)
     above, by = at(size_name.above, values), at(size_name.by, values)
@@ -280,7 +280,7 @@ def _value(size_name: str, values: Mapping[str, int]) -> int | None:
 
 
 def variables(size: Size) -> list[Size]:
-    """Return what a size is a product of beside numbers: names, quotients, and at most one sum."""
+    """Return the factors of a size without numbers: names, quotients, and at most one sum."""
     parts = products_of(size)
     if isinstance(size, int):
         return []
@@ -299,7 +299,7 @@ def variables(size: Size) -> list[Size]:
 
 
 def names_of(size: Size) -> set[str]:
-    """Return the names of dimensions that a size depends on, and of other sizes that are not quotients."""
+    """Return all names that a size depends on, except those of quotients."""
     found_names = set[str]()
     for factor in {factor for names, _ in products_of(size) for factor in names}:
         found_names |= names_of(factor.above) | names_of(factor.by) if isinstance(factor, Quotient) else {factor}

@@ -1,4 +1,4 @@
-"""Rules of nodes that take a part of a tensor: Slice, Split and Gather."""
+"""Rules of Slice, Split and Gather."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anydml.proving.windows import Window
 
 
 def slice_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the terms of a Slice; None where what it takes is not the same for all sizes."""
+    """Return the terms of a Slice; None if its bounds are not the same expressions for all sizes."""
     term = call.term(0)
     if term is None or term.shape is None:
         return None
@@ -39,12 +39,12 @@ def slice_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: Size) -> Window | None:
-    """Return what a Slice takes along an axis; None if that is not the same expression for all sizes."""
+    """Return a Slice's window along an axis; None if it is not the same expression for all sizes."""
     if not isinstance(step, int) or step == 0:
         return None
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
         if step < 0 and start < -size:
-            # ONNX takes the first element, and its reference none.
+            # By ONNX's text the result has the first element, but by its reference evaluator it is empty.
             return None
         coordinates = range(size)[start:end:step]
         return axis, coordinates.start if len(coordinates) else 0, len(coordinates), step
@@ -72,20 +72,20 @@ def _clamp(mover: Mover, place: Size, size: Size) -> Size | None:
         return size
     room = lower_bound(size - place)
     if room is None and isinstance(size, int):
-        # Tables of positions are cut to the length of a text, which they limit.
+        # Tables of positions are cut to the length of a text, which is at most the table's.
         mover.assumed[place] = min(size, mover.assumed.get(place, size))
         return place
     return place if room is not None and room >= 0 else None
 
 
 def split_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the terms of a Split; None where what it takes is not the same for all sizes."""
+    """Return the terms of a Split; None if its sizes are not the same expressions for all sizes."""
     term = call.term(0)
     if term is None or not term.shape:
         return None
     axis, count = axis_of(call.get("axis", 0), len(term.shape)), len(call.proto.output)
     if axis is None or call.get("num_outputs", count) != count:
-        # ONNX does not say which parts are left out.
+        # ONNX does not define which parts are left out.
         return None
     size = term.shape[axis]
     sizes = call.get("split") if call.version < 13 else vector_of(call.term(1))
@@ -108,7 +108,7 @@ def split_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def take_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the terms of a Gather; None where what it takes is not the same for all sizes."""
+    """Return the terms of a Gather; None if its indices are not the same expressions for all sizes."""
     term, indices = call.term(0), call.term(1)
     if term is None or not term.shape or indices is None or indices.shape is None:
         return None
@@ -122,7 +122,7 @@ def take_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _are_inside(indices: Term, size: Size) -> bool:
-    """Whether constant indices are inside an axis, whatever its size is; those that are not constant must be."""
+    """Whether indices are in range for all sizes of an axis; those that are not constant are assumed to be."""
     array = indices.array
     if array is None or array.dtype == object or not array.size:
         return True

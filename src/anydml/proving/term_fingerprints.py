@@ -1,7 +1,7 @@
-"""Fingerprints of terms whose sizes are numbers but for a batch's: 64 bits per element that say how it is computed.
+"""Fingerprints of terms without symbolic sizes other than a batch: 64 bits per element, hashes of its computation.
 
-They follow elements through movement, and past nodes that compute element by element, along rows, or as products, and
-so find equal what terms, whose nodes stand in another order, do not (see `anydml.slim.fingerprints`).
+They follow elements through movement and through nodes that compute element by element, along rows, or as products, so
+that they find equal values whose terms differ because nodes are in another order (see `anydml.slim.fingerprints`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ MAX_MARKS = 1 << 27
 
 
 def fingerprints_of(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dict[int, Marks | None]:
-    """Return the fingerprints of terms by number; None for those that have none.
+    """Return the fingerprints of terms by number; None for terms that have none.
 
     Args:
         outputs: terms.
-        batch: a size of theirs, along which they have one fingerprint.
-        is_real: whether sums of real numbers are meant, which have one fingerprint in whichever order they are added.
+        batch: the name of a size along which all fingerprints are the same, so that only one is computed.
+        is_real: whether numbers are real, so that the fingerprints of sums do not depend on the order of additions.
 
     Raises:
         NoFingerprintError: there are too many elements.
@@ -58,7 +58,7 @@ def fingerprints_of(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dic
 
 def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_real: bool) -> Marks | None:
     sizes = None if term.shape is None else batch.inner(term.shape)
-    # A kernel that is larger than an image leaves less than nothing: a runtime refuses it.
+    # For a kernel larger than the image, the size is negative: a runtime refuses it.
     if sizes is None or min(sizes, default=0) < 0 or (term.dtype is not None and term.dtype.hasobject):
         return None
     if term.is_constant and term.array is not None:
@@ -107,20 +107,20 @@ def _element_by_element(
 
 
 def _normalise(term: Term, operator: str, marks: list[Marks]) -> Marks:
-    """Return the fingerprints of what is normalised along an axis, or from it on."""
+    """Return the fingerprints of a normalisation along an axis, or along all axes from one on."""
     axes, detail = term.detail
     row = np.expand_dims(_along(marks[0], axes), axes)
     return mixed(seed_of(f"{operator}:{detail}"), marks[0], row, *marks[1:])
 
 
 PRIMES = 2097143, 2097133, 2097131
-"""Numbers modulo which sums of products are computed: sums of `PART` products of two are below 2⁵³."""
+"""Moduli of sums of products: the sum of `PART` products of two smaller numbers is below 2⁵³."""
 
 PART = 2048
 
 
 def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
-    """Return the fingerprints of sums of products along axes, in any order: sums of products of fingerprints."""
+    """Return the fingerprints of sums of products along axes, which do not depend on the order of terms."""
     first, second = (array.shape for array in marks)
     axes = [axis for axis in range(len(first)) if axis not in added]
     batch_axes = [axis for axis in axes if first[axis] == second[axis]]
@@ -156,7 +156,7 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
 
 
 def _along(marks: Marks, axes: tuple[int, ...]) -> Marks:
-    """Combine fingerprints along axes, in any order."""
+    """Combine fingerprints along axes, independently of their order."""
     count = int(np.prod([marks.shape[axis] for axis in axes], dtype=np.int64))
     return mixed(count, spread(spread(marks) + _ODD).sum(axes, dtype=np.uint64))
 
@@ -165,7 +165,7 @@ _ODD = np.uint64(0xD1B54A32D192ED03)
 
 
 def _moved(term: Term, marks: list[Marks], sizes: list[int], batch: Batch) -> Marks | None:
-    """Return the fingerprints of a value that is moved; None if it is computed."""
+    """Return the fingerprints of a moved value; None if it is computed."""
     detail: Any = term.detail
     match term.kind:
         case "moved":
@@ -190,12 +190,12 @@ def _moved(term: Term, marks: list[Marks], sizes: list[int], batch: Batch) -> Ma
 
 
 def _opaque(term: Term, known_marks: list[Marks | None], sizes: list[int]) -> Marks:
-    """Return fingerprints that depend on all inputs and on the place of an element."""
+    """Return fingerprints that depend on all inputs as a whole and on the place of an element."""
     text = f"{term.kind}:{_detail(term)}:{term.shape}"
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
     for term_input, marks in zip(term.inputs, known_marks, strict=True):
         if term_input is None or marks is None:
-            # Without fingerprints, the term itself must be the same.
+            # Inputs without fingerprints must be the same term.
             digest.update(f"{None if term_input is None else term_input.number};".encode())
         else:
             digest.update(f"{term_input.shape}:{term_input.dtype};".encode())

@@ -1,4 +1,4 @@
-"""Terms: what a value is computed from. Equal terms are one object, whichever model they are of."""
+"""Terms: how a value is computed from a model's inputs. Equal terms are one object, across models."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from anydml.proving.bounds import Bounds
 from anydml.proving.sizes import DERIVED_NAME, Polynomial, Sizes, name
 
 _DIFFERENT = 251
-"""Numbers that stand for weights that are not compared; every float can be any of them."""
+"""Elements of weights that are not compared: numbers that all dtypes of floats represent."""
 
 MAX_FOLLOWED_ELEMENTS = 4096
-"""Maximum number of elements of a tensor of sizes that are followed."""
+"""Maximum number of elements of a tensor of integers that is kept as polynomials."""
 
 
 class Term:
     """A value, as a function of a model's inputs.
 
     Attributes:
-        number: a number larger than those of all inputs.
+        number: its number, larger than those of its inputs.
         kind: the operator with the version that defined it; or "input", "constant", "sizes", "moved" and others.
         inputs: what it is computed from.
-        detail: what else it depends on, such as attributes; hashable.
+        detail: everything else that it depends on, such as attributes; hashable.
         dtype: its dtype; None if it is not known, or the value is not a tensor.
         shape: its sizes; None if not even their number is known.
-        array: its elements, if it is a constant, or made of few sizes; in 64 bits where a product is not rounded.
+        array: its elements, if it is a constant or a small tensor of sizes; unrounded products have 64 bits.
     """
 
     __slots__ = ("array", "detail", "dtype", "inputs", "kind", "number", "shape")
@@ -50,7 +50,7 @@ class Term:
 
     @property
     def is_constant(self) -> bool:
-        """Whether its elements are known, for all sizes."""
+        """Whether its elements are the same for all sizes."""
         return self.kind == "constant"
 
     @property
@@ -61,7 +61,7 @@ class Term:
 
 
 Weights = Literal["bits", "value", "none"]
-"""The comparison of constants of floats: by bits, by value (−0 is 0), or none, so that all of one shape are equal."""
+"""The comparison of constants of floats: by bits, by value (−0 is 0), or none: all of one shape are equal."""
 
 
 class Terms:
@@ -72,8 +72,8 @@ class Terms:
 
     Attributes:
         all: the terms by number.
-        bounds: what is known of sizes.
-        off: by how many units in the last place constants were off that equal a product which is not rounded.
+        bounds: lower bounds of sizes.
+        off: the differences of constants from equal unrounded products, in units in the last place.
     """
 
     def __init__(self, weights: Weights = "bits") -> None:
@@ -94,7 +94,7 @@ class Terms:
         shape: Sequence[Any] | None = None,
         array: Array | None = None,
     ) -> Term:
-        """Return the term of a kind, inputs and detail. A size that is None gets a name of its own."""
+        """Return the term of a kind, inputs and detail. A size of None gets a new name."""
         key = kind, tuple(None if term is None else term.number for term in inputs), detail
         if key not in self._made:
             number = len(self.all)
@@ -128,7 +128,7 @@ class Terms:
             packed = np.where(packed == 0, packed.dtype.type(0), np.where(np.isnan(packed), np.nan, packed))
             packed = packed.astype(array.dtype)
         if self._weights == "none" and packed.dtype.kind not in "iub" and packed.size > 1:
-            # Neighbours differ, so that nothing is known of them that only the weights of one model have.
+            # Neighbouring elements differ, so that no rule for special weights, such as zeros, applies.
             packed, content = (np.arange(packed.size) % _DIFFERENT).astype(packed.dtype).reshape(packed.shape), ()
         elif like is not None:
             content = like.detail[2]
@@ -145,7 +145,7 @@ class Terms:
         return self._equal.get(term.number, term)
 
     def _note(self, term: Term, is_rounded: bool) -> None:
-        """Note a new constant, and another one that it equals where one of them is a product that is not rounded."""
+        """Note a new constant, and the one that it equals up to rounding if either is an unrounded product."""
         for constant in self._constants.get((term.dtype, term.shape, not is_rounded), ()):
             off = _off(term, constant)
             if off <= 1:
@@ -163,7 +163,7 @@ class Terms:
 
 
 def _off(first: Term, second: Term) -> float:
-    """Return by how many units in its last place an element of a constant is off another's."""
+    """Return the largest difference of two constants, in units in the last place."""
     assert first.array is not None, "it is a constant"
     assert second.array is not None, "it is a constant"
     assert first.dtype is not None, "it is a constant"
@@ -180,13 +180,13 @@ def _pack(array: Array) -> Array:
     """Return an array in row-major order."""
     if array.flags.c_contiguous or array.dtype.hasobject:
         return np.ascontiguousarray(array).reshape(array.shape)
-    # Weights may have gigabytes, which NumPy transposes element by element. As bits, since moves have fewer dtypes.
+    # Weights may have gigabytes, which NumPy would transpose element by element. Bits, because moves have fewer dtypes.
     width = array.itemsize
     return np.asarray(copy(array.view(f"{'u' if width <= 8 else 'V'}{width}"))).view(array.dtype)
 
 
 def elements_of(term: Term | None) -> Array | None:
-    """Return the elements of a tensor of few integers as Python's numbers and polynomials; None for any other."""
+    """Return the elements of a small tensor of integers as integers and polynomials; None for any other tensor."""
     if (
         term is None
         or term.array is None
@@ -203,13 +203,13 @@ def elements_of(term: Term | None) -> Array | None:
 
 
 def vector_of(term: Term | None) -> list[Any] | None:
-    """Return the elements of a tensor of few integers with one dimension; None for any other."""
+    """Return the elements of a small 1-D tensor of integers; None for any other tensor."""
     elements = elements_of(term)
     return elements.tolist() if elements is not None and elements.ndim == 1 else None
 
 
 def with_ancestors(outputs: Iterable[Term]) -> list[Term]:
-    """Return terms and all that they are computed from, in order."""
+    """Return terms and all terms that they are computed from, in order."""
     terms: dict[int, Term] = {}
     stack = [*outputs]
     while stack:

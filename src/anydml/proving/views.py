@@ -1,4 +1,4 @@
-"""Views: reshapes, transposes and repeats of a value, which are one term "moved" however they are combined."""
+"""Views: any combination of reshapes, transposes and repeats of a value is one term of the kind "moved"."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Viewer:
         self.terms = terms
 
     def view(self, source: Term, factors: Sequence[Size], entries: Sequence[Entry], shape: Sizes) -> Term:
-        """Return a value of a shape that is moved.
+        """Return a view of a value.
 
         Args:
             source: a value.
-            factors: sizes whose product is its number of elements.
+            factors: sizes whose product is the value's number of elements.
             entries: the factors of the result.
             shape: the result's shape, which has as many elements as the factors.
         """
@@ -62,7 +62,7 @@ class Viewer:
         return self.terms.make("moved", [source], (None if order.is_plain else order, shape), source.dtype, shape)
 
     def source(self, term: Term) -> tuple[Term, Order]:
-        """Return what a value is a view of, and how."""
+        """Return the source of a view and the order of its elements; a value that is no view is its own source."""
         if term.kind == "moved":
             (source,) = term.inputs
             assert source is not None, "it moves a value"
@@ -71,7 +71,7 @@ class Viewer:
         return term, Order.of(term.sizes, [*enumerate(term.sizes)])
 
     def along(self, term: Term) -> tuple[Term, Sizes, list[list[Entry]]]:
-        """Return what a value is a view of, the factors of that, and the view's factors by its axes."""
+        """Return the source of a view, the source's factors, and the view's factors by its axes."""
         if term.kind != "moved" and 0 not in term.sizes:
             longer = [size for size in term.sizes if size != 1]
             places = iter(range(len(longer)))
@@ -83,20 +83,20 @@ class Viewer:
         return source, *split
 
     def reshape(self, term: Term, shape: Sizes) -> Term:
-        """Return a value in another shape of as many elements."""
+        """Return a value in another shape with the same number of elements."""
         if term.shape == shape:
             return term
         source, order = self.source(term)
         return self.view(source, order.factors, order.entries(), shape)
 
     def transpose(self, term: Term, perm: Sequence[int]) -> Term:
-        """Return a value whose axes are permuted: axis k of the result is axis ``perm[k]``."""
+        """Permute axes: axis k of the result is axis ``perm[k]``."""
         source, factors, axes = self.along(term)
         shape = tuple(term.sizes[axis] for axis in perm)
         return self.view(source, factors, [entry for axis in perm for entry in axes[axis]], shape)
 
     def expand(self, term: Term, shape: Sizes) -> Term:
-        """Return a value that is broadcast to a shape."""
+        """Broadcast a value to a shape."""
         if term.shape == shape:
             return term
         aligned_sizes = (*(1,) * (len(shape) - len(term.sizes)), *term.sizes)
@@ -110,7 +110,7 @@ class Viewer:
         return self.view(source, factors, entries, shape)
 
     def tile(self, term: Term, times: Sequence[Size]) -> Term:
-        """Return a value that is repeated along its axes."""
+        """Repeat a value along its axes."""
         source, factors, axes = self.along(term)
         entries = [
             entry for n, axis_entries in zip(times, axes, strict=True) for entry in [(REPEATED, n), *axis_entries]
@@ -119,7 +119,7 @@ class Viewer:
 
 
 def own_axes(term: Term) -> list[list[Entry]]:
-    """Return the factors of a value by its axes where it is taken for its own source."""
+    """Return the factors of a value by its axes, as of a view of itself."""
     return [[(axis, size)] for axis, size in enumerate(term.sizes)]
 
 

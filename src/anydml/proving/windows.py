@@ -1,4 +1,4 @@
-"""Windows of slices along axes, by the factors of the sliced value."""
+"""Windows of slices, translated between the axes of a value and the factors of its source."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from anydml.proving.sizes import Size, Sizes, divided, lower_bound, product
 from anydml.proving.terms import Term
 
 Window = tuple[int, Size, Size, int]
-"""An axis, the first coordinate that is taken, how many are, and the step."""
+"""A window: an axis, the first selected coordinate, the number of coordinates, and the step."""
 
 Part = tuple[Size, Size, int]
-"""The first coordinate that is taken along an axis, how many are, and the step."""
+"""The window along one axis: the first selected coordinate, the number of coordinates, and the step."""
 
 
 def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, Part] | None:
-    """Return windows by the factors of a source, and set the sizes of these; None if they take no whole ones."""
+    """Return windows by factors of the source, and shrink these in `axes`; None if a window cuts through a factor."""
     parts = dict[int, Part]()
     for axis, first, count, step in windows:
         entries = [(k, size) for k, size in axes[axis] if size != 1]
@@ -33,7 +33,7 @@ def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, P
 
 
 def outward(source: Term, factors: Sizes, windows: dict[int, Part]) -> tuple[Sizes, dict[int, Part]] | None:
-    """Return the factors of what a slice is of, with the slice's windows and others; None if they do not fit."""
+    """Combine windows of a slice with the slice's own, as windows of its source by factors; None if they do not fit."""
     split, (base,) = aligned(factors, source.sizes), source.inputs
     if split is None or base is None or any(len(parts) != 1 for parts in split[0]):
         return None
@@ -49,10 +49,10 @@ def outward(source: Term, factors: Sizes, windows: dict[int, Part]) -> tuple[Siz
 
 
 def _within(window: Part, at: Size, size: Size) -> Part | None:
-    """Return what a window takes of a part of an axis; None if that is not the same for all sizes.
+    """Return the section of a window in one part of an axis; None if it is not the same for all sizes.
 
     Args:
-        window: the first coordinate that is taken, how many are, and the step.
+        window: the window along the axis.
         at: the first coordinate of the part.
         size: the size of the part.
     """
@@ -68,7 +68,7 @@ def _within(window: Part, at: Size, size: Size) -> Part | None:
 
 
 def _larger(first: Size, second: Size) -> Size | None:
-    """Return the larger one of two numbers; None if which one that is depends on sizes."""
+    """Return the larger of two numbers; None if it depends on sizes which one is larger."""
     for x, y in ((first, second), (second, first)):
         if (low := lower_bound(x - y)) is not None and low >= 0:
             return x
@@ -76,15 +76,15 @@ def _larger(first: Size, second: Size) -> Size | None:
 
 
 def parts_of(term: Term, joined: int, window: Part | None) -> list[tuple[Term | None, Part]] | None:
-    """Return a term's inputs, and what a window along the axis on which they are joined takes of each.
+    """Return the inputs of a join, and the section of a window along the joined axis in each of them.
 
     Args:
         term: the term.
-        joined: the axis; −1 if they are not joined.
-        window: the first coordinate, how many are taken, and the step; None if all are.
+        joined: the joined axis; −1 for a term that joins no inputs.
+        window: the window along this axis; None for the whole axis.
 
     Returns:
-        The inputs of which something is taken, in the order of the result; None if that is not the same for all sizes.
+        The inputs in the window, in the order of the result; None if they are not the same for all sizes.
     """
     parts = list[tuple[Term | None, Part]]()
     at: Size = 0
@@ -98,5 +98,5 @@ def parts_of(term: Term, joined: int, window: Part | None) -> list[tuple[Term | 
             parts.append((term_input, part))
     if window is not None and window[2] < 0:
         parts.reverse()
-    # What takes nothing takes nothing of the first.
+    # An empty window is an empty section of the first input.
     return parts or [(term.inputs[0], (0, 0, 1))]

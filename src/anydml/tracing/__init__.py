@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import `fuse` when it is first used: graphs of ONNX need traced arrays alone."""
+        """Import `fuse` on first use: graphs of ONNX need only traced arrays."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from anydml.tracing import fused

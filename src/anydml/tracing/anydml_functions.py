@@ -72,7 +72,7 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
 
 
 class _ConstantIndices(Lazy):
-    """A view of constant indices, which are stored only if they are looked up."""
+    """A view of constant indices, which become a constant of the program only if they are looked up."""
 
     __slots__ = ("_trace", "numbers")
 
@@ -101,16 +101,16 @@ class _TracedMaker(ValueMaker):
         self._function, self._trace, self._dtype = function, trace, dtype
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """Pick by constant indices, which are checked now, or by others."""
+        """Pick by indices; constant ones are checked now."""
         if isinstance(x, View) or not isinstance(indices, _ConstantIndices):
             return super().pick(x, indices, axis, outside)
         return Lazy(pick(self._trace.new_array(x.value, self._dtype), indices.numbers, axis, outside).value)
 
     def check_refused(self, indices: Lazy, is_place: bool) -> None:
-        """Check that indices that may be refused are an argument; those that say places to write are always one.
+        """Check that indices that may be out of range are an argument of the traced function.
 
         Raises:
-            FuseError: they are made of an argument, and would have to move first.
+            FuseError: they are computed from an argument, so that they would move before they are checked.
         """
         pieces = indices.value.pieces
         plain = [piece.source for piece in pieces if isinstance(piece.source, Access) and not is_counting(piece.source)]
@@ -202,11 +202,11 @@ def nonzero_coordinates(x: TracedArray) -> NoReturn:
 
 
 def copy(x: TracedArray) -> TracedArray:
-    """Return an array of the same elements: results of a fused function are copies anyway."""
+    """Return x: the results of a fused function are copies anyway."""
     array = x.trace.array(x)
     return _own(array.new_array(array.value))
 
 
 def _own(x: TracedArray) -> TracedArray:
-    """Return a result, into which the function may assign."""
+    """Return a result as an array that the function may assign into."""
     return x if x.trace.own_arrays is None else x.trace.own_arrays.as_own_array(x)

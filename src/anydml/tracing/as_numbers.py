@@ -1,6 +1,6 @@
-"""Arrays without dimensions among the arguments whose numbers a function needs, as in ``x[k:]``.
+"""Arguments that are arrays without dimensions, but are used as numbers, as in ``x[k:]``.
 
-They are traced as arrays first. Once the number of one is needed, all calls are those with the numbers in its argument.
+They are first traced as arrays. Once a function needs the number of one, all calls are traced with a number there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 def number_of(leaf: Any) -> Any:
     """Return the NumPy scalar of an integer array without dimensions in host memory; None for anything else.
 
-    PyTorch's tensors of UINT8 are masks as indices, and therefore no numbers.
+    PyTorch's tensors of UINT8 are not converted, because they are masks when used as indices.
     """
     if type(leaf) is np.ndarray:
         return leaf[()] if not leaf.ndim and leaf.dtype.kind in "iu" else None
@@ -40,7 +40,7 @@ def number_of(leaf: Any) -> Any:
 
 
 def with_numbers(arguments: tuple[Any, ...], keywords: dict[str, Any], places: Iterable[Place]) -> Arguments | None:
-    """Replace the arrays in some arguments by their numbers; return None if there are none in them."""
+    """Replace arrays in some arguments by their numbers; return None if these arguments contain none."""
     positional, named, is_other = [*arguments], {**keywords}, False
     for place in places:
         if isinstance(place, int):
@@ -54,7 +54,7 @@ def with_numbers(arguments: tuple[Any, ...], keywords: dict[str, Any], places: I
 
 
 def _numbers(tree: Any) -> Any:
-    """Replace the arrays in a structure; it is returned as it is if there are none."""
+    """Replace the arrays in a structure by numbers; without arrays, return the structure itself."""
     if isinstance(tree, (list, tuple)):
         items = [*map(_numbers, tree)]
         if all(map(operator.is_, items, tree)):
@@ -70,5 +70,5 @@ def _numbers(tree: Any) -> Any:
 
 
 def has_others(arguments: Arguments) -> bool:
-    """Whether there is an array among arguments."""
+    """Whether arguments contain an array."""
     return any(isinstance(leaf, np.ndarray) or adapter_of(leaf) is not None for leaf in leaves(arguments))

@@ -1,4 +1,4 @@
-"""Assignments: an array with other elements where a key selects them, and arrays of nested lists."""
+"""Assignments by a key, which return a new array, and conversion of nested lists to arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anydml.tracing.verbs import cast, cut, reshape, spread
 
 
 def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
-    """Return x with other elements where a key selects them.
+    """Return x with the elements that a key selects replaced.
 
     Args:
         x: the array.
@@ -26,7 +26,7 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
         value: the new elements, which broadcast: an array of x's dtype, or constants.
 
     Raises:
-        FuseError: the key or the elements do not fit, or these have another dtype.
+        FuseError: the key or the elements do not fit, or the elements have another dtype.
     """
     part = x.trace.array(value) if isinstance(value, TracedArray) else _constant(x, value)
     if part.element != x.element:
@@ -60,14 +60,14 @@ def _is_all(x: TracedArray, axis: int, starts: Sequence[Any], sizes: Sequence[An
 
 
 def _constant(x: TracedArray, value: Any) -> TracedArray:
-    """Convert elements that are not one traced array: constants of any dtype, or a list with traced arrays in it."""
+    """Convert constants of any dtype, or a list that contains traced arrays, to a traced array."""
     if is_list(value) and any(isinstance(leaf, TracedArray) for leaf in leaves(value)):
         return array_of(x.trace, value)
     return cast(x, value)
 
 
 def array_of(trace: Any, source: Any) -> TracedArray:
-    """Convert nested lists with traced arrays in them to one array, as `numpy.array` does."""
+    """Convert nested lists that contain traced arrays to one array, as `numpy.array` does."""
     if not isinstance(source, (list, tuple)):
         return trace.array(source)  # type: ignore[no-any-return]
     from anydml.tracing.parts import stack
@@ -77,7 +77,7 @@ def array_of(trace: Any, source: Any) -> TracedArray:
 
 
 def _box(x: TracedArray, part: TracedArray, starts: Sequence[Any], axis: int) -> TracedArray:
-    """Replace the box at `starts` by an array of its shape, along an axis and those behind it."""
+    """Replace the box at `starts` by an array, along an axis and all later ones."""
     if axis == x.ndim:
         return part
     start, size, count = starts[axis], x.shape[axis], part.shape[axis]

@@ -1,4 +1,4 @@
-"""Words for other shapes, and for axes in another order, direction, place or number."""
+"""Words that change shapes, or the order, direction, place or number of axes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, 
 
 
 def _unfit(shape: Any, count: int) -> str:
-    """Return why elements do not fill a shape of which one size may be −1."""
+    """Return why elements do not fill a shape, which may have one size of −1."""
     sizes = whole_numbers(shape)
     if sizes.count(-1) > 1:
         return "only one size may be -1"
@@ -46,7 +46,7 @@ def _unfit(shape: Any, count: int) -> str:
 
 
 def _completed(shape: Any, count: int) -> list[int] | None:
-    """Replace a size of −1 so that the product is `count`; return None if no sizes fit."""
+    """Replace a size of −1 so that the product is `count`; return None if that is impossible."""
     sizes = whole_numbers(shape)
     known_count = math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) == 1 and known_count > 0 and count % known_count == 0:
@@ -55,7 +55,7 @@ def _completed(shape: Any, count: int) -> list[int] | None:
 
 
 def _is_view(x: TracedArray, sizes: Sequence[int], order: Any) -> bool:
-    """Whether NumPy would reshape an array without a copy, as far as its layout is known."""
+    """Whether NumPy would reshape the array without a copy, as far as its memory layout is known."""
     if (strided_source := strided(x.value)) is None:
         return not x.count
     # Only the layout matters; no element is read.
@@ -197,7 +197,7 @@ def flip(x: TracedArray, axis: Any = None) -> TracedArray:
 
 
 def flip_of(x: TracedArray, axis: int) -> TracedArray:
-    """Reverse an axis that must be there."""
+    """Reverse an axis, which must exist."""
     if x.ndim <= axis:
         raise broken(f"Input must be >= {axis + 1}-d.")
     return flip(x, axis)
@@ -235,6 +235,6 @@ def roll_dims(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:
 
 
 def shift(x: TracedArray, axes: Any = None, by: int = 1) -> TracedArray:
-    """Move the middle of each axis to its start, or back if `by` is −1."""
+    """Move the middle of each axis to its start; with `by` of −1, move it back."""
     along = range(x.ndim) if axes is None else whole_numbers(axes)
     return roll(x, [by * (x.shape[k] // 2) for k in along], tuple(along))

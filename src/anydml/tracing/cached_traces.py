@@ -1,4 +1,4 @@
-"""The traces of a fused function, and why it was traced."""
+"""The traces of a fused function, and the reasons for tracing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_REASONS = 4
 
 
 class CachedTraces:
-    """The traces of a function, by the keys of calls; the newest are tried first."""
+    """The traces of a function by the keys of calls; the newest are tried first."""
 
     def __init__(self) -> None:
         self._traces: dict[Hashable, list[TracedProgram]] = {}
@@ -35,7 +35,7 @@ class CachedTraces:
         return None
 
     def add(self, key: Hashable, trace: TracedProgram) -> None:
-        """Keep a trace, and no others where there would be too many."""
+        """Keep a trace; drop all others if there would be too many."""
         traces = self._traces.get(key, [])
         self._bytes += trace.weight
         if len(traces) >= MAX_TRACES or self._bytes > MAX_BYTES:
@@ -45,7 +45,7 @@ class CachedTraces:
 
 
 class Latest:
-    """The latest trace of a function, and what was different in the calls that led to new ones.
+    """The latest trace of a function, and the differences of the calls that led to new traces.
 
     Attributes:
         reasons: the latest of these differences.
@@ -59,7 +59,7 @@ class Latest:
         self._numbers: Sequence[int] = ()
 
     def difference(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: CallArguments) -> str:
-        """Return what distinguishes a call from those of the latest trace."""
+        """Return the difference between a call and the call of the latest trace."""
         if self._trace is None:
             return "nothing was traced"
         differing = difference(self._function, self._selecting, selecting(arguments, keywords))

@@ -84,7 +84,7 @@ class CallArguments:
         return self._array_key(item)
 
     def _check_reads_as_usual(self, kind: type) -> None:
-        """Check that what a trace gets in place of a list or tuple of a class has the same items."""
+        """Check that the list or tuple that replaces an object of a subclass in a trace has the same items."""
         is_otherwise = any(not _READING.isdisjoint(vars(base)) for base in classes_of(kind))
         if is_otherwise and not hasattr(kind, "_fields"):
             base = "list" if issubclass(kind, list) else "tuple"
@@ -119,7 +119,7 @@ class CallArguments:
 
 def indexes_otherwise(kind: Any) -> bool:
     """Whether a class of arrays gives other elements or shapes for an index than NumPy's arrays."""
-    # Those of NumPy's that are not matrices return what `numpy.ndarray` would, of another class.
+    # NumPy's other subclasses return the same elements as `numpy.ndarray`.
     return issubclass(kind, np.matrix) or (
         kind.__getitem__ is not np.ndarray.__getitem__
         and kind.__getitem__ not in (np.memmap.__getitem__, np.recarray.__getitem__)
@@ -127,7 +127,7 @@ def indexes_otherwise(kind: Any) -> bool:
 
 
 def strides_of(array: Array) -> tuple[int, ...]:
-    """Return an array's strides, which are those of its shape if its elements follow each other."""
+    """Return an array's strides; for contiguous arrays, those that follow from the shape."""
     if array.flags.c_contiguous:
         return packed_strides(array.shape, array.itemsize)
     return array.strides

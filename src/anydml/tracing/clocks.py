@@ -1,4 +1,4 @@
-"""Clocks and sources of chance without a state, which a function must not read while it is traced."""
+"""Clocks and stateless sources of random numbers, which a function must not read while it is traced."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLOCKS = {
 """Names of functions whose results differ in every call, apart from those of `_CHANCE`."""
 
 _CHANCE = {"secrets": ("token", "rand", "choi"), "uuid": ("uuid1", "uuid4")}
-"""Modules of others, which cost time to import, and how the names of such functions in them begin."""
+"""Modules that are not imported here, because that takes long, and prefixes of the names of such functions in them."""
 
 _DIFFERING = {
     *_CLOCKS,
@@ -41,7 +41,7 @@ _DIFFERING = {
     *(os.path.exists, os.path.isfile, os.path.isdir, os.path.getsize, os.path.getmtime),
     *(np.load, np.fromfile, np.loadtxt, np.memmap, np.genfromtxt),
 }
-"""These, and functions whose results may differ in the next call, or with a file."""
+"""These functions, and others whose results may differ in the next call, or depend on a file."""
 
 
 def _reading(function: Any) -> str | None:
@@ -67,7 +67,7 @@ def differs_by_time(value: Any) -> bool:
 
 
 def differs_by_process(value: Any) -> bool:
-    """Whether an object is a function whose results differ by process or thread, or by settings of these."""
+    """Whether an object is a function whose results depend on the process, the thread, or their settings."""
     kind = type(value)
     if kind is types.FunctionType:
         return value.__name__ == "get_worker_info" or value in _SETTINGS
@@ -89,7 +89,7 @@ _MODULES = (time, os, datetime)
 
 
 def watched(value: Any) -> Any:
-    """Return what a traced function gets in place of a value that it reaches by a name: mostly the value itself."""
+    """Return the replacement of a value that a traced function reads by a name; most values are returned unchanged."""
     kind = type(value)
     if kind is types.ModuleType:
         return _Watched(value) if value in _MODULES or value.__name__ in _CHANCE else value

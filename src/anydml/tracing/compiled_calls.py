@@ -15,7 +15,7 @@ class PythonCalls:
     """Number of calls that a cached trace has served."""
 
     call_in_python: Callable[..., Any]
-    """Does a call in Python; defined by the subclass."""
+    """Does a call in Python; defined by subclasses."""
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Call the function."""

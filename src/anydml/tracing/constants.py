@@ -1,4 +1,4 @@
-"""Constants among the arguments of words: integers, which may be open, arrays, and dtypes."""
+"""Conversion of constant arguments of words: integers, which may be open, arrays, and dtypes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anydml.tracing.trace import Trace, TracedArray, needing
 Array = np.ndarray[Any, Any]
 
 MAX_KNOWN = 1 << 28
-"""Maximum number of elements of constant indices, flags and lengths, which are in memory."""
+"""Maximum number of elements of constant indices, flags and lengths, which are held in memory."""
 
 
 def whole_number(number: Any) -> Any:
@@ -106,11 +106,11 @@ def traced_or_known(value: Any) -> Any:
 
 INDICES_OF_TORCH = ("int64", "int32")
 KEYS_OF_TORCH = (*INDICES_OF_TORCH, "uint8", "bool")
-"""The dtypes of tensors by which PyTorch's functions, and its brackets, select."""
+"""The dtypes of index tensors that PyTorch's functions accept, and those that its brackets accept."""
 
 
 def torch_indices(value: Any, dtypes: Sequence[str] = INDICES_OF_TORCH) -> Any:
-    """Return what `traced_or_known` does, of indices that PyTorch takes.
+    """Convert indices as `traced_or_known` does, and check that PyTorch accepts their dtype.
 
     Args:
         value: a traced array, or a constant.
@@ -128,7 +128,7 @@ def torch_indices(value: Any, dtypes: Sequence[str] = INDICES_OF_TORCH) -> Any:
 
 
 def check_mask_of_torch(mask: Any) -> None:
-    """Check that a mask that selects what is filled has the dtype that PyTorch takes.
+    """Check that PyTorch accepts the dtype of a mask for filling.
 
     Raises:
         FuseError: its elements are bytes.

@@ -1,4 +1,4 @@
-"""Counts of a fused function's traces, and what distinguishes calls that share no trace."""
+"""Counts of a fused function's traces, and differences of calls that share no trace."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Counts(NamedTuple):
 
 
 Selecting = tuple[list[Any], list[tuple[str, Any]]]
-"""Structures of what selects a call's traces, of positional and of keyword arguments."""
+"""The properties of arguments that select a call's traces: of positional arguments, and of keyword arguments."""
 
 
 def selecting(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Selecting:
-    """Return what selects the traces of a call: of arrays, dtype and number of dimensions."""
+    """Return the properties that select the traces of a call; those of arrays are dtype and number of dimensions."""
     return [*map(_note, arguments)], [(name, _note(tree)) for name, tree in keywords.items()]
 
 
@@ -54,7 +54,7 @@ def _note(tree: Any) -> Any:
         return number
     if adapter_of(tree) is None and not isinstance(tree, np.ndarray):
         return repr(tree)[:80]
-    # Arrays that are lent by DLPack alone say neither.
+    # Arrays that only support DLPack have neither attribute.
     shape = getattr(tree, "shape", None)
     return type(tree).__name__ if shape is None else _Array((getattr(tree, "dtype", None), len(shape)))
 
@@ -66,7 +66,7 @@ class _Array(tuple[Any, int]):
 
 
 def _leaves_of(function: Callable[..., Any], selected: Selecting) -> dict[str, str]:
-    """Return the same by the arguments' names, in words."""
+    """Return these properties as texts, by the arguments' names."""
     texts: dict[str, str] = {}
 
     def note(tree: Any, path: str) -> None:
@@ -88,7 +88,7 @@ def _leaves_of(function: Callable[..., Any], selected: Selecting) -> dict[str, s
 
 
 def difference(function: Callable[..., Any], first: Selecting, second: Selecting) -> str | None:
-    """Return the first thing in which a later call differs that selects its traces; None if there is none."""
+    """Return the first property in which a later call differs; None if it differs in none."""
     before, now = _leaves_of(function, first), _leaves_of(function, second)
     for path, value in now.items():
         if path not in before:

@@ -1,4 +1,4 @@
-"""Functions of NumPy and PyTorch that create arrays, for traced functions: the libraries' own know no traced arrays."""
+"""Replacements for functions of NumPy and PyTorch that create arrays, since the originals ignore traced arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, TracedArray
 
 CONVERTING = frozenset((np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require))
-"""Functions that take traced arrays, and lists of them, without asking them."""
+"""Functions that accept traced arrays, and lists of them, but do not call their `__array_function__`."""
 
 
 def _convert(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -87,11 +87,11 @@ NAMES = frozenset(function.__name__ for function in CONVERTING) | CREATED
 
 
 def creating(trace: Trace, value: Any, is_creating: bool) -> Any:
-    """Return what a traced function gets in place of NumPy or PyTorch, or of a function: mostly the value itself.
+    """Return the replacement of NumPy, PyTorch or one of their functions; other values are returned unchanged.
 
     Args:
         trace: the function's trace.
-        value: what the function reaches by a name.
+        value: a value that the function reads by a name.
         is_creating: whether arrays that the function creates are traced; False if it computes with them.
     """
     if value is np:

@@ -1,6 +1,6 @@
-"""Instructions of a function that were executed while it was traced: these are known to move elements only.
+"""The instructions of a function that were executed while it was traced, and therefore only move elements.
 
-A run without a trace may use these, and no others, since an instruction that was never traced may compute or mutate.
+A run without a trace may execute no others, since an instruction that was never traced may compute or mutate.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _GENERATING = frozenset(("anydml", *_LIBRARIES))
 
 
 class NotTracedError(BaseException):
-    """An instruction is about to be executed that no trace has executed.
+    """The next instruction was executed by no trace.
 
-    Functions seldom catch it, since it is not an `Exception`.
+    Functions seldom catch this error, since it is not an `Exception`.
     """
 
 
@@ -40,8 +40,8 @@ class Executed:
 
     Attributes:
         codes: the code by its identity, since hashing it would take long.
-        seen: a byte per two bytes of instructions by the same, which is 1 if they were executed.
-        is_known: whether any trace was watched; a debugger or a measurement of coverage prevents it.
+        seen: by the same keys, a byte per two bytes of instructions, which is 1 if they were executed.
+        is_known: whether any trace was watched; debuggers and measurements of coverage prevent it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -54,14 +54,14 @@ class Executed:
 
     @property
     def is_complete(self) -> bool:
-        """Whether traces have executed everything that a call without errors can execute, in all code that they ran."""
+        """Whether traces have executed all instructions that a call without errors can reach, in all code they ran."""
         if self._is_complete is None:
             self._is_complete = all(self._is_executed(code) for code in self.codes.values())
         return self._is_complete
 
     @property
     def asks_classes(self) -> bool:
-        """Whether code that traces have executed may ask of which class, or which object, something is."""
+        """Whether code that traces have executed may ask for the class or the identity of an object."""
         if self._asks_classes is None:
             self._asks_classes = any(map(_asks_classes, self.codes.values()))
         return self._asks_classes
@@ -84,7 +84,7 @@ class Executed:
         """Call a function, but raise NotTracedError before an instruction that no trace has executed.
 
         Raises:
-            NotTracedError: there is such an instruction, or a debugger prevents that they are watched.
+            NotTracedError: there is such an instruction, or a debugger prevents watching.
         """
         if self.is_complete:
             return function(*arguments, **keywords)
@@ -129,7 +129,7 @@ def _in_frame_of_its_own(
 ) -> Iterator[Any]:
     """Yield the result of a call.
 
-    Where a refusal keeps a handler from its end, Python goes on to handle the error: in this generator, and no longer.
+    If a refusal interrupts an exception handler, Python still handles that error: until this generator ends.
     """
     yield function(*arguments, **keywords)
 
@@ -139,15 +139,15 @@ def _called(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 unwatched: Callable[..., Any] = _called if instruction_watch is None else instruction_watch.unwatched
-"""Calls a function of this package from code that may be watched, which would slow it down."""
+"""Calls a function of this package from watched code, without watching the function, which would slow it down."""
 
 
 def _is_interrupting(frame: types.FrameType | None) -> bool:
-    """Whether the interpreter called this code between two instructions: a collection, a deletion or a signal did."""
+    """Whether the interpreter called this code between two instructions, for a finalizer or a signal."""
     if frame is not None and frame.f_back is not None:
         back = frame.f_back
         if dis.opname[back.f_code.co_code[back.f_lasti]].startswith(_CALLING_NOTHING):
-            # What it removed had a weak reference with a callback.
+            # A removed object had a weak reference with a callback.
             return True
     codes = {getattr(callback, "__code__", None) for callback in gc.callbacks} | {weakref.finalize.__call__.__code__}
     if threading.current_thread() is threading.main_thread():
@@ -160,7 +160,7 @@ def _is_interrupting(frame: types.FrameType | None) -> bool:
 
 
 _handler = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
-"""Returns the handler of a signal, which Python's function takes long to look for in an enumeration."""
+"""Returns the handler of a signal, faster than the function of Python's module `signal`."""
 
 _CALLING_NOTHING = ("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "DELETE_FAST", "DELETE_DEREF", "POP_", "RETURN_")
 """Prefixes of the names of instructions that call no Python function."""
@@ -168,7 +168,7 @@ _CALLING_NOTHING = ("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "DELETE_FAST", 
 
 @lru_cache(maxsize=4096)
 def _is_users(path: str, module: str) -> bool:
-    """Whether code of a file and module is neither this package's nor a library's, nor that of a named tuple."""
+    """Whether code of a file and module belongs neither to this package nor to a library nor to a named tuple."""
     if path == "<string>" and (module.partition(".")[0] in _GENERATING or module.startswith("namedtuple_")):
         return False
     folders = [os.path.dirname(os.path.dirname(__file__))]
@@ -182,10 +182,7 @@ def _is_users(path: str, module: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _needed(code: types.CodeType) -> frozenset[int] | None:
-    """Return the offsets of instructions that a run without errors can execute, apart from those that only raise.
-
-    If the code handles errors, these are not known, and None is returned.
-    """
+    """Return the offsets of the instructions that a run without errors can reach; None if the code handles errors."""
     if code.co_exceptiontable and not code.co_flags & inspect.CO_GENERATOR:
         return None
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "EXTENDED_ARG")]
@@ -207,7 +204,7 @@ def _needed(code: types.CodeType) -> frozenset[int] | None:
 
 @lru_cache(maxsize=4096)
 def _asks_classes(code: types.CodeType) -> bool:
-    """Whether code names what tells classes or objects apart, or compares objects, other than with None, by `is`."""
+    """Whether code names functions that tell classes or objects apart, or compares by `is` with anything but None."""
     if not _ASKING.isdisjoint(code.co_names) or any(
         type(constant) is str and constant in _ASKING for constant in code.co_consts
     ):
@@ -225,7 +222,7 @@ _JUMPING = frozenset((*dis.hasjrel, *dis.hasjabs))
 _SILENT = frozenset(
     ("RESUME", "COPY_FREE_VARS", "MAKE_CELL", "NOP", "RETURN_GENERATOR", "POP_TOP", "NOT_TAKEN", "END_FOR")
 )
-"""Instructions that do nothing to elements, of which some are never reported."""
+"""Instructions without an effect on elements; some of these are never reported."""
 
 
 def _place(places: dict[int, int], offset: int) -> int:

@@ -42,7 +42,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NAMED = 4
-"""Up to how many traces a float, a text or another object that is an argument has one of its own."""
+"""Maximum number of traces for different values of an argument such as a float or a text."""
 
 NOTICED = 10
 """Number of calls without a trace after which there is a warning."""
@@ -170,7 +170,7 @@ class Fused(Calls, Generic[P, R]):
     def _without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Run the function as it stands; return `UNTRACED` if the call must be traced, or use a trace."""
         is_unsteady = self._unsteady is not None
-        # What changes something at first, such as a cache of the function's own, is traced a second time.
+        # A function that fills a cache in its first run is traced a second time.
         if self._traces < self._min_traces or not self._unfused.executed.is_known:
             return UNTRACED
         naming = 2 if self._unfused.is_naming else int(self._traces < NAMED)
@@ -184,7 +184,7 @@ class Fused(Calls, Generic[P, R]):
         return f"<fused {self._name}>"
 
     def _repr_html_(self) -> str | None:
-        """Draw the program of the call that was traced last; nothing before the first."""
+        """Draw the program of the latest traced call; return None before the first."""
         if (latest := self._latest.registers()) is None:
             return None
         drawn = HOOKS["explain"](self._specialize(*latest).program, device="")
@@ -276,7 +276,7 @@ class Fused(Calls, Generic[P, R]):
         return plan, registers, call
 
     def _note_number(self, arguments: Any, keywords: dict[str, Any], error: FuseError) -> None:
-        """Note that the numbers of an argument's arrays are needed, or raise the error, which says so."""
+        """Note that an argument's arrays are needed as numbers; any other error is raised again."""
         place = error.argument
         replaced = None if place is None else with_numbers(arguments, keywords, [place])
         if place is None or replaced is None or not has_others(replaced):
@@ -304,7 +304,7 @@ class Fused(Calls, Generic[P, R]):
             watched, is_clamped = libraries_that_draw(), key in self._cached
             plan, surroundings = self._plan(arguments, keywords, call, is_clamped)
             if libraries_that_draw() != watched:
-                # Nothing noticed what was drawn from a library that the function was the first to load.
+                # Draws from a library that the function itself loaded were not noticed.
                 plan, surroundings = self._plan(arguments, keywords, call, is_clamped)
             self._unfused.note(plan.is_assigning, plan.is_naming)
             self._unsteady = surroundings.change()
@@ -327,14 +327,14 @@ class Fused(Calls, Generic[P, R]):
     def _plan(
         self, arguments: Any, keywords: dict[str, Any], call: CallArguments, is_clamped: bool
     ) -> tuple[TracedProgram, Surroundings]:
-        """Trace a call, and return what the function can reach, too."""
+        """Trace a call; return the trace and the function's surroundings."""
         surroundings = Surroundings(self._function, (arguments, keywords))
         watched = self._unfused.executed.watched
         traced_arguments = self._function, self._name, arguments, keywords, call, surroundings
         try:
             return trace_call(*traced_arguments, is_open=True, is_clamped=is_clamped, watched=watched), surroundings
         except Exception:
-            # Functions written in C accept only integers; and errors should show numbers.
+            # Functions written in C accept only integers, and errors must show numbers.
             if surroundings.change():
                 raise
             return trace_call(*traced_arguments, is_open=False, is_clamped=False, watched=watched), surroundings
@@ -365,7 +365,7 @@ class Fused(Calls, Generic[P, R]):
 
 
 _ALL: weakref.WeakSet[Fused[..., Any]] = weakref.WeakSet()
-"""All fused functions. After a fork, the child replaces their locks, whose holders do not exist there."""
+"""All fused functions. After a fork, the child replaces their locks: threads that held them do not exist there."""
 
 
 def _after_fork() -> None:

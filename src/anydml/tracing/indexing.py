@@ -36,7 +36,7 @@ def at(x: TracedArray, axis: int, key: Any) -> TracedArray:
 
 
 def _items(x: TracedArray, key: Any) -> list[Any]:
-    """Return the key's items, one per axis, and None for new axes; arrays are NumPy's or traced."""
+    """Return the key's items: one per axis, None for new axes; arrays are NumPy's or traced."""
     items: list[Any] = []
     consumed, dots = 0, -1
     for item in key if isinstance(key, tuple) else (key,):
@@ -112,7 +112,7 @@ def _known_items(x: TracedArray, item: Any) -> list[Any]:
 
 
 def selected_box(x: TracedArray, key: Any) -> tuple[list[Any], list[Any], list[Any], list[Any], list[tuple[int, Any]]]:
-    """Return what a key selects: the starts, sizes and steps of a box, its shape, and arrays by axes of that shape."""
+    """Return the starts, sizes and steps of the box that a key selects, its shape, and index arrays by its axes."""
     starts, sizes, steps, shape, arrays, _ = _selected_box(x, _items(x, key))
     return starts, sizes, steps, shape, arrays
 
@@ -215,7 +215,7 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
 
 
 def _place(bound: Any, size: Any, low: Any, high: Any, are_clamped: bool) -> Any:
-    """Return where a slice begins or ends, from `low` to `high`."""
+    """Return the start or stop of a slice, clamped to `low` … `high`."""
     index: Any = whole_number(bound)
     if index < 0:
         index = index + size

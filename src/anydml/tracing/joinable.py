@@ -1,4 +1,4 @@
-"""NumPy's arrays in calls without a trace: what joins them is this package's, which writes packed results at once."""
+"""Arrays in calls without a trace: NumPy's joins of them are done by this package, which packs results at once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from anydml.functions import join, stack
 from anydml.tracing.structure import rebuilt
 
 JOINED_FROM = 4096
-"""Bytes of an array from which views cost less than they save: NumPy's functions take longer for other classes."""
+"""Bytes of an array from which such views pay off: NumPy's functions are slower for subclasses."""
 
 
 class Joinable(ElementsAlone):
-    """A view of an array of which NumPy's `stack` and `concatenate` are this package's, where they do the same.
+    """A view of an array for which this package does NumPy's `stack` and `concatenate`, if the result is the same.
 
-    NumPy keeps the order in which most of the arrays lie, so that a result would have to be packed afterwards.
+    NumPy's results keep the memory layout of most of the arrays, and would have to be packed afterwards.
     """
 
     __slots__ = ()
@@ -36,7 +36,7 @@ _OWN: dict[Any, Callable[..., Any]] = {np.stack: stack, np.concatenate: join}
 
 
 def _join(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others: Any) -> Any:
-    """Join arrays of one dtype; return None if NumPy must, or must say what is wrong."""
+    """Join arrays of one dtype; return None if NumPy must join them, or raise the error."""
     if others or type(axis) is not int or type(arrays) not in (list, tuple) or not arrays:
         return None
     parts = [array.view(np.ndarray) if type(array) is Joinable else array for array in arrays]
@@ -52,7 +52,7 @@ def _join(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *othe
 
 
 def joinable(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
-    """Replace NumPy's arrays in a structure by views that are joined by this package, or can only be read, or both."""
+    """Replace NumPy's arrays in a structure by views that this package joins, or that are read-only, or both."""
     if not is_joined and is_writeable:
         return tree
     kind = type(tree)

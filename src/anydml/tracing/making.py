@@ -1,4 +1,4 @@
-"""Words for constants like an array, and for arrays as another dtype."""
+"""Words that create arrays of constants, and that view or convert arrays as another dtype."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = N
 
 
 def converted(a: Any, dtype: Any = None, ndmin: int = 0, ndmax: int = 0) -> TracedArray:
-    """Convert a traced array, or nested lists with traced arrays in them, which are stacked."""
+    """Convert a traced array, or stack nested lists that contain traced arrays."""
     if ndmax:
         raise broken(f"ndmax={ndmax}, which makes an array of objects")
     array = astype(array_of(trace_of(leaves(a)), a), dtype)
@@ -63,7 +63,7 @@ def view(x: TracedArray, shape: Sequence[Any]) -> TracedArray:
 def to(
     x: TracedArray, positional: Sequence[Any], dtype: Any = None, device: Any = None, other: Any = None
 ) -> TracedArray:
-    """Return a tensor that has this dtype and device already."""
+    """Return the tensor, which must have this dtype and device already."""
     for argument in (*positional, dtype, device, other):
         target = getattr(argument, "dtype", argument)
         kind = type(target).__name__
@@ -75,7 +75,7 @@ def to(
 
 
 def as_dtype(x: TracedArray, name: str) -> TracedArray:
-    """Return a tensor that has this dtype already."""
+    """Return the tensor, which must have this dtype already."""
     import torch
 
     return to(x, [getattr(torch, name)])

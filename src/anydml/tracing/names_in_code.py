@@ -1,4 +1,4 @@
-"""The names in code, which say what it can read."""
+"""The names in code: the variables and attributes that it can read."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from anydml.tracing.categories import MAKERS
 
 _BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__", "__getattribute__",
             "__getattr__", "getattr_static"}  # fmt: skip
-"""Names of what reads a variable or attribute whose name is a string."""
+"""Names of functions and attributes that read a variable or attribute whose name is a string."""
 
 _WHOLE = {"vars", "__dict__"}
-"""Names of what gives all attributes of an object."""
+"""Names of functions and attributes that return all attributes of an object."""
 
 ANY = "*"
-"""Stands for all names among those of code that reads attributes whose names are not in it."""
+"""Stands for all names, in code that reads attributes whose names it does not contain."""
 
 _SEEDED = {*MAKERS, "seed"}
-"""Names of what takes chance from the system if it is called without a seed."""
+"""Names of functions that the system seeds if they are called without a seed."""
 
 
 def names_of(code: types.CodeType) -> frozenset[str]:
@@ -30,17 +30,17 @@ def names_of(code: types.CodeType) -> frozenset[str]:
 
 
 def modules_of(code: types.CodeType) -> list[types.ModuleType]:
-    """Return the modules that code imports when it runs, as far as they are loaded."""
+    """Return the loaded modules among those that code imports when it runs."""
     return [sys.modules[name] for name in _named(code)[1] if name in sys.modules]
 
 
 def unsteady_call(code: types.CodeType) -> str | None:
-    """Return the name of something that code calls and that gives other values each time; None if there is none."""
+    """Return the name of a function that code calls and whose results differ each time; None if there is none."""
     return _named(code)[2]
 
 
 def asked_for(code: types.CodeType) -> frozenset[str]:
-    """Return the names in code that need not be there: in texts, assigned, or where errors are handled."""
+    """Return the names in code that may be missing: in texts, assigned, or where errors are handled."""
     return _named(code)[4]
 
 
@@ -52,7 +52,7 @@ def reads_by_text(names: Iterable[str]) -> bool:
 def read_by(reader: Any) -> set[str]:
     """Return the names of attributes that an `operator.attrgetter` or `operator.methodcaller` reads."""
     maker, arguments = reader.__reduce__()[:2]
-    # What is called with keywords is made by a partial.
+    # A getter that is called with keywords is made by a partial.
     texts = [text for text in (*getattr(maker, "args", ()), *arguments) if isinstance(text, str)]
     return {name for text in texts for name in text.split(".")}
 
@@ -82,7 +82,7 @@ def _named(code: types.CodeType) -> _Read:
     if len(_SEEN) >= MAX_CODES_READ:
         _SEEN.clear()
     names = _names_in(code)
-    # The code is kept, so that no other one gets its identity.
+    # The code is kept alive, so that no other object gets its identity.
     _SEEN[id(code)] = code, names
     return names
 
@@ -126,14 +126,14 @@ def _asked_in(code: types.CodeType, used: frozenset[int]) -> Iterator[str]:
 
 
 _MISSING = {"AttributeError", "NameError", "Exception"}
-"""Errors that tell that a name is not there."""
+"""Errors that are raised for missing names."""
 
 _HANDLING, _LEAVING = dis.opmap["PUSH_EXC_INFO"], dis.opmap["WITH_EXCEPT_START"]
 _STORING = dis.opmap["STORE_ATTR"]
 
 
 _RUN = {"eval", "exec"}
-"""Functions that run a text, which is not read here."""
+"""Functions that run code from a text, which is not analysed here."""
 
 
 def _is_run(step: dis.Instruction) -> bool:
@@ -146,7 +146,7 @@ _IMPORTING_BY_TEXT = {"import_module", "__import__", "modules"}
 
 
 def _computes_names(code: types.CodeType) -> bool:
-    """Whether code calls `getattr` or `hasattr` with other names than texts in it."""
+    """Whether code calls `getattr` or `hasattr` with names other than literal texts."""
     steps = _steps(code)
     queries = sum(step.argval in ("getattr", "hasattr") for step in steps)
     calls = [(k, step.arg) for k, step in enumerate(steps) if step.opname == "CALL" and step.arg in (2, 3)]
@@ -156,7 +156,7 @@ def _computes_names(code: types.CodeType) -> bool:
 
 
 def _steps(code: types.CodeType) -> list[dis.Instruction]:
-    """Return the instructions of code, without those that only prepare calls."""
+    """Return the instructions of code without those that only prepare calls."""
     return [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
 
 
@@ -165,7 +165,7 @@ def _texts(code: types.CodeType) -> list[str]:
 
 
 def _unseeded(code: types.CodeType) -> Iterator[str]:
-    """Yield the names of makers of generators that are not called at once with a constant, as a seed may be None."""
+    """Yield the names of makers of generators that are not called with a constant: another seed may be None."""
     steps = _steps(code)
     for k, step in enumerate(steps):
         after = steps[k + 1 : k + 4]
@@ -181,11 +181,11 @@ def _unseeded(code: types.CodeType) -> Iterator[str]:
 
 
 def _calls_with_a_constant(steps: list[dis.Instruction]) -> bool:
-    """Whether instructions after a function's name begin with a call with one argument, a constant but None."""
+    """Whether instructions after a function's name begin with a call with one argument, a constant other than None."""
     if not steps:
         return False
     constant, *others = steps
     is_constant = constant.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT")) and constant.argval is not None
-    # A keyword's name is an instruction of its own.
+    # The name of a keyword is a separate instruction.
     calls = [step for step in others if step.opname not in ("KW_NAMES", "LOAD_CONST")][:1]
     return is_constant and any(call.opname in ("CALL", "CALL_KW") and call.arg == 1 for call in calls)

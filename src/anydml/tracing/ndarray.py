@@ -22,7 +22,7 @@ class TracedNdarray(TracedArray):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """NumPy's class, so that `isinstance` checks of users pass."""
+        """NumPy's class, so that users' `isinstance` checks pass."""
         return np.ndarray
 
     @property

@@ -39,7 +39,7 @@ def _min(*arguments: Any, **named: Any) -> Any:
 
 
 def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Return the maximum or minimum of integers, which is open if one of them is; Python compares other arguments."""
+    """Return the maximum or minimum of integers, open if one of them is; other arguments are compared by Python."""
     if named or (len(arguments) == 1 and type(arguments[0]) in (str, bytes)):
         return function(*arguments, **named)
     values = [*arguments[0]] if len(arguments) == 1 else [*arguments]
@@ -55,7 +55,7 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
 
 
 def _class_of(value: Any) -> type:
-    """Return the class of an object; of what stands for an argument, the argument's."""
+    """Return the class of an object; for a stand-in of an argument, the argument's class."""
     if isinstance(value, TracedTensor):
         import torch
 
@@ -65,7 +65,7 @@ def _class_of(value: Any) -> type:
 
 
 def _isinstance(value: Any, kinds: Any, /) -> bool:
-    # As kinds may decide themselves, only a tensor's are asked otherwise.
+    # Classes may define `isinstance` themselves, so only those of tensors are treated differently.
     return isinstance(value, kinds) or (isinstance(value, TracedTensor) and issubclass(_class_of(value), kinds))
 
 
@@ -93,7 +93,7 @@ _REPLACED = frozenset(("len", "max", "min", "isinstance", "type"))
 
 
 class Opening:
-    """Makes copies of functions for a trace, which use these builtins, what is `creating`, and no clock.
+    """Makes copies of functions for a trace, which use these builtins and the functions in `creating`, but no clocks.
 
     Args:
         is_creating: whether arrays that a function creates are traced.
@@ -132,9 +132,9 @@ class Opening:
         if type(function) is not types.FunctionType:
             return function
         if id(function) not in self._copies:
-            # A function that calls itself calls the one that is not copied.
+            # A recursive function calls the original.
             self._copies[id(function)] = function
-            # This package's tell what is traced from what is not.
+            # This package's functions distinguish traced arrays from others themselves.
             if not is_of_a_library(function) or package_of(function) == package != _OWN:
                 self._copies[id(function)] = self._copied(function, package)
         return self._copies[id(function)]
@@ -159,7 +159,7 @@ class Opening:
         return copied
 
     def _replaced(self, value: Any, names: set[str]) -> Any:
-        """Return what a function that uses such names gets in place of a value."""
+        """Return the replacement of a value for a function that uses such names."""
         if type(value) is types.ModuleType and value.__name__ in ("numpy", "torch") and names.isdisjoint(NAMES):
             return value
         is_creating = self._is_creating and self._trace.is_assigning
@@ -177,10 +177,10 @@ class Opening:
 
 
 def attempting(is_kept: bool) -> Callable[[Callable[Concatenate[Opening, P], T]], Callable[P, T]]:
-    """Let a function that traces another one do so once more if that computes with arrays that it creates.
+    """Decorate a function that traces another: if that computes with arrays that it creates, it is traced once more.
 
-    Those are traced at first, and are NumPy's at the second attempt, as for a table of indices. If both fail, the error
-    is that of the first.
+    Created arrays are traced at first; in the second attempt they are NumPy's, as for a table of indices. If both
+    attempts fail, the first error is raised.
 
     Args:
         is_kept: as for `Opening`, which the function gets as its first argument.
@@ -209,7 +209,7 @@ _OWN = __name__.partition(".")[0]
 _ASSIGNING = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
 _STORING = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap)
 _WRITING = frozenset(("copyto", "fill", "copy_", "fill_", "zero_", *CREATED))
-"""Names of functions that assign into arrays, or whose results an `out` may be."""
+"""Names of functions that assign into arrays, or that accept an `out`."""
 
 
 def _names(code: types.CodeType) -> list[str]:

@@ -1,4 +1,4 @@
-"""Arrays of a traced function's own, which it may assign into, as into ``np.zeros(shape)`` or ``x.copy()``.
+"""Arrays that a traced function creates and may assign into, such as ``np.zeros(shape)`` or ``x.copy()``.
 
 What is assigned replaces a box of the array's value. Indexing by integers and slices gives a part, which always shows
 what the array holds, and can be assigned into as well. Other results may share the array's memory, or not: as long as
@@ -48,7 +48,7 @@ _COPIES = frozenset(("asfortranarray", "require"))
 
 
 class _Slab(NamedTuple):
-    """Some rows of an array: where they begin, the array of them, and its pieces as those of the whole."""
+    """Some rows of an array: the first row, an array of the rows, and their pieces as pieces of the whole array."""
 
     start: int
     rows: TracedArray
@@ -59,9 +59,9 @@ class _Own:
     """Additional fields of own arrays.
 
     Attributes:
-        shared: the results that may share its memory, and the words that gave them.
+        shared: the results that may share its memory, and the words that returned them.
         parts: its parts, in the order in which they were made.
-        slabs: its rows, some at a time, as far as single rows were assigned.
+        slabs: its rows in groups, if single rows were assigned.
     """
 
     __slots__ = ()
@@ -98,7 +98,7 @@ class _Shared:
 
 
 def _kinds_of(base: Any) -> tuple[Any, Any, Any]:
-    """Return the classes of own arrays, of their parts, and of what may share their memory, of one library."""
+    """Return one library's classes of own arrays, of their parts, and of results that may share their memory."""
 
     class Own(_Own, base):  # type: ignore[misc]
         """An array that a traced function created."""
@@ -125,12 +125,12 @@ KINDS = (*_NDARRAYS, *_TENSORS)
 
 
 def kinds(trace: Any) -> tuple[Any, ...]:
-    """Return the classes of own arrays, of their parts, and of what may share their memory."""
+    """Return the classes of own arrays, of their parts, and of results that may share their memory."""
     return _TENSORS if issubclass(trace.kind, TracedTensor) else _NDARRAYS
 
 
 def _is_view(result: TracedArray, key: Any) -> bool:
-    """Whether what a key selects shares memory with the array: a single element of NumPy's does not."""
+    """Whether the selection by a key shares memory with the array; a single element of a NumPy array does not."""
     if result.ndim or result.MIN_RANK or not is_basic(key):
         return is_basic(key)
     return any(index is ... for index in (key if isinstance(key, tuple) else (key,)))
@@ -163,14 +163,14 @@ def roots_of(values: Any) -> list[Any]:
 
 
 def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
-    """Return the result of a word, whose arrays say which own arrays' memory they may share.
+    """Return the result of a word, with a note in its arrays on which own arrays' memory they may share.
 
     Args:
         trace: the arrays' trace.
         name: the word's name.
         arguments: its arguments.
         keywords: its keyword arguments.
-        result: what it gave.
+        result: the word's result.
     """
     if name in COPYING[issubclass(trace.kind, TracedTensor)] or (
         name in ("astype", "array") and keywords.get("copy", len(arguments) < _POSITION_OF_COPY or arguments[-1])
@@ -180,7 +180,7 @@ def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[s
     roots = roots_of(inputs)
     if not roots:
         return result
-    # A view of a whole array is as good as the array itself; of a part, NumPy may make a copy.
+    # A view of a whole array counts as the array itself; of a part, NumPy may make a copy.
     same = (
         {id(leaf) for leaf in leaves(inputs) if name in _SAME or leaf is root(leaf)} if name not in _COPIES else set()
     )
@@ -201,7 +201,7 @@ def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[s
 
 
 def copied_to(dst: TracedArray, src: Any, where: Any = True) -> None:
-    """Assign elements by a function, in all places or where a mask holds.
+    """Assign elements as `copyto` does, in all places or where a mask holds.
 
     Raises:
         FuseError: `dst` cannot be assigned into, or something does not fit.
@@ -215,7 +215,7 @@ def assign(x: Any, key: Any, value: Any) -> None:
     """Replace elements of an own array, or of a part of one.
 
     Raises:
-        FuseError: the key or the elements do not fit, or a result is left that may share the array's memory.
+        FuseError: the key or the elements do not fit, or another result may share the array's memory.
     """
     with named("an assignment"):
         base = root(x)
@@ -236,10 +236,10 @@ def call(word: Any, name: str, trace: Any, arguments: Sequence[Any], keywords: M
 
 
 def check_unshared(base: Any) -> None:
-    """Check that nothing is left that may share an own array's memory.
+    """Check that no other result may share an own array's memory.
 
     Raises:
-        FuseError: something is.
+        FuseError: one may.
     """
     base.shared = [(reference, name) for reference, name in base.shared if reference() is not None]
     for _, name in base.shared:
@@ -248,7 +248,7 @@ def check_unshared(base: Any) -> None:
 
 
 def _refresh(base: Any) -> None:
-    """Let the parts of an own array show what it holds now."""
+    """Update the parts of an own array to its current elements."""
     alive = [(reference, part) for reference in base.parts if (part := reference()) is not None]
     base.parts = [reference for reference, _ in alive]
     for _, part in alive:
@@ -256,7 +256,7 @@ def _refresh(base: Any) -> None:
 
 
 def _write(base: Any, key: Any, value: Any) -> None:
-    """Assign into an own array, of which only the rows that change are looked at, if it is known which ones do."""
+    """Assign into an own array; if the changed rows are known, only these are composed anew."""
     rows = _rows_of(base, key)
     if rows is None:
         base.value, base.slabs = replaced(base, key, value).value, []
@@ -280,7 +280,7 @@ def _write(base: Any, key: Any, value: Any) -> None:
 
 
 def _rows_of(base: Any, key: Any) -> tuple[int, int, Any] | None:
-    """Return the first row of those that a key selects, their number, and a key for these; None if it is not known."""
+    """Return the first row that a key selects, the number of rows, and the key within these rows; None if unknown."""
     items = key if isinstance(key, tuple) else (key,)
     size = base.shape[0] if base.ndim else None
     if type(size) is not int or not items or not is_basic(key):
@@ -301,7 +301,7 @@ def _slab(start: int, rows: TracedArray) -> _Slab:
 
 
 def _split(slabs: list[_Slab], place: int) -> None:
-    """Let a slab begin at a place."""
+    """Split the slabs so that one begins at a place."""
     at = bisect_right([slab.start for slab in slabs], place) - 1
     start, rows, _ = slabs[at]
     size = rows.shape[0]

@@ -1,4 +1,4 @@
-"""Words that pad, by fills and by an array's own elements."""
+"""Words that pad arrays, by constants or by elements of the array."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def pad(
     if constant_values is not None:
         constants = np.asarray(constant_values)
         spread = np.broadcast_to(constants, (x.ndim, 2))
-        # As NumPy, which casts its own numbers, and not Python's.
+        # Like NumPy, which casts its own numbers, but not Python's.
         values, are_same = spread.tolist() if constants.size > 2 else [*spread], bool((spread == spread[:1, :1]).all())
     pairs = [*enumerate(counts)]
     if mode not in MODES and are_same:
-        # Outer fills of whole rows are longer than those of what the inner ones leave; else they overwrite corners.
+        # From the last axis on, so that fills of outer axes are long runs; values that differ need NumPy's order.
         pairs.reverse()
     for axis, (before, after) in pairs:
         if type(before) is int and type(after) is int and not before and not after:

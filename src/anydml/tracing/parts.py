@@ -1,4 +1,4 @@
-"""Words that join arrays, split and repeat them."""
+"""Words that join, split and repeat arrays."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def stack_along(arrays: Sequence[TracedArray], dtype: Any = None, rank: int = 1,
 
 
 def column_stack(arrays: Sequence[TracedArray]) -> TracedArray:
-    """Join columns, as which arrays of fewer than two dimensions count."""
+    """Join columns; arrays of fewer than two dimensions are columns."""
     return join_native([transpose(at_least(array, 2)) if array.ndim < 2 else array for array in arrays], 1)
 
 
@@ -156,7 +156,7 @@ def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = l
 
 
 def split_along(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
-    """Split as `split` does along axis 0, 1 or 2, which x must have; arrays of one dimension have columns, too."""
+    """Split along axis 0, 1 or 2, which x must have; the columns of 1-D arrays are their elements."""
     least_rank = (2, 1, 3)[axis]
     if x.ndim < least_rank:
         raise broken(f"{'vhd'[axis]}split only works on arrays of {least_rank} or more dimensions")
@@ -164,7 +164,7 @@ def split_along(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
 
 
 def unstack(x: TracedArray, axis: int = 0) -> tuple[TracedArray, ...]:
-    """Return the slices of an axis without it."""
+    """Return the slices at each index of an axis, without the axis."""
     axis = normalize_axis_index(axis, x.ndim)
     return tuple(reshape(cut(x, axis, k, 1), resized(x, axis)) for k in range(x.shape[axis]))
 

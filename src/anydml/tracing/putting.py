@@ -134,7 +134,7 @@ def choose(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedArray:
 
 
 def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
-    """Set elements on one side of a diagonal to zero: above diagonal k of matrices, or below it if `is_upper`."""
+    """Set the elements of matrices above diagonal k to zero, or those below it if `is_upper`."""
     x = native(x)
     if x.ndim == 1:
         x = broadcast(x, (x.shape[0], x.shape[0]))
@@ -142,10 +142,10 @@ def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
         raise broken(f"a triangle of {x!r}: it must have at least two dimensions")
     if not x.count:
         return x
-    # Comparing an open diagonal makes a guard.
+    # Comparing an open diagonal adds a guard.
     k = max(min(whole_number(k), BEYOND_DIAGONALS - 1), -BEYOND_DIAGONALS)
     zero, begin, end = (check_triu if is_upper else check_tril)("triangle", x.shape, k)
     if x.element.hasobject:
-        # Strings are moved by their positions: the bytes of zero are those of the first one.
+        # Strings are moved as positions in a list, in which zero is the first entry.
         zero = Element(x.trace.pattern(np.zeros((), x.element)))
     return by_rule(diagonal_matrix_rule, x, zero, begin, end)[0]

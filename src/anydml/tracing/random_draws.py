@@ -1,4 +1,4 @@
-"""Random numbers and times that a function takes while it is traced: later calls would all get the same ones."""
+"""Checks that a function draws no random numbers while it is traced: later calls would all get the same ones."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class _Source(NamedTuple):
 def none_drawn(name: str, surroundings: Surroundings) -> Iterator[None]:
     """Check that no random numbers are drawn inside the context.
 
-    Noticed are the generators of `random`, NumPy and PyTorch, and those that the function can reach. Where another
-    thread may have drawn them instead, what the function can reach becomes unsteady, so that its trace is not cached.
+    The generators of `random`, NumPy and PyTorch are compared, and those that the function can reach. If another thread
+    may have drawn the numbers, the surroundings become unsteady, so that the trace is not cached.
 
     Args:
         name: the name of the function that is traced inside the context.
-        surroundings: what it can reach.
+        surroundings: the objects that it can reach.
 
     Raises:
         FuseError: the state of a generator differs afterwards.
@@ -57,7 +57,7 @@ def none_drawn(name: str, surroundings: Surroundings) -> Iterator[None]:
 
 
 def libraries_that_draw() -> list[str]:
-    """The loaded libraries whose generators are noticed; NumPy loads its own when it is first asked for it."""
+    """The loaded libraries whose generators are compared; NumPy loads its generators on first use."""
     return [name for name in ("numpy.random", "torch") if name in sys.modules]
 
 
@@ -77,10 +77,10 @@ def _own(objects: Iterable[Any]) -> Iterator[_Source]:
 def _shared(visited: Container[int]) -> Iterator[_Source]:
     """Yield the generators that all functions share, except those that were seen already.
 
-    Another thread may draw from them at any time: then they are the function's own only if it reaches them by name.
+    Another thread may draw from them at any time; a draw is the function's only if it reaches the generator by name.
     """
     is_alone = threading.active_count() == 1
-    # Tests may put a function of their own in the place of one that draws.
+    # Tests may replace these functions.
     if id(getattr(random.getstate, "__self__", None)) not in visited:
         yield _Source("random", random.getstate, is_alone or id(random) in visited)
     if (numpys := sys.modules.get("numpy.random")) is not None:

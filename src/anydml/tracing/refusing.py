@@ -18,10 +18,10 @@ from anydml.text import MOVES_ONLY
 RULE = MOVES_ONLY
 
 OUTSIDE = "compute outside the fused function, on its arguments or its results"
-"""What to do instead of an operation that computes."""
+"""The remedy in errors of operations that compute."""
 
 CLAMPING = f'{EQUIVALENTS["take"]} with out_of_range="clamp"'
-"""The call that takes any traced indices, since none is out of range."""
+"""The call that accepts all traced indices, because it clamps them."""
 
 _INSIDE = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(np.__file__), contextlib.__file__)
 """Folders and files whose lines are not the caller's."""

@@ -1,4 +1,4 @@
-"""Values read from a function's surroundings, to see whether they change."""
+"""Values read from a function's surroundings, compared in later calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anydml.tracing.categories import category_of
 
 
 class Remembered:
-    """Values read from a function's surroundings, to see whether they change."""
+    """Values read from a function's surroundings, compared in later calls."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -19,18 +19,18 @@ class Remembered:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing that could change."""
+        """Whether nothing is noted that could change."""
         return not self._entries
 
     def change(self) -> str | None:
-        """Return the name of something that has changed; None if nothing has."""
+        """Return the name of a value that has changed; None if none has."""
         for entry in self._entries:
             if changed := entry.changed():
                 return changed
         return None
 
     def forget(self, changed: str) -> None:
-        """Forget what has this name and has changed."""
+        """Forget the changed values of this name."""
         remaining = [entry for entry in self._entries if entry.changed() != changed]
         for entry in self._entries:
             others = [k for k, name in enumerate(entry.names) if entry.label + name != changed]
@@ -41,13 +41,13 @@ class Remembered:
         self._entries = remaining
 
     def note(self, read: partial[Any], label: str, names: Sequence[str] = (), container: Any = None) -> None:
-        """Note what is there now.
+        """Note the current values.
 
         Args:
-            read: returns it; of several things, maps names to them.
-            label: its name, or what comes before its names.
-            names: its names, if there are several things.
-            container: what must keep its length.
+            read: returns the value; of several, maps names to them.
+            label: the value's name, or the prefix of names.
+            names: the names of several values.
+            container: an object whose length must stay the same.
         """
         expected = (*read(),)
         self._entries.append(
@@ -55,7 +55,7 @@ class Remembered:
         )
 
     def note_names(self, mapping: Mapping[str, Any], names: Iterable[str], label: str) -> None:
-        """Note the items of a mapping with some names, or that there are none; what was noted before is left out.
+        """Note the items of a mapping under some names, or their absence; items that are noted already are left out.
 
         Args:
             mapping: variables or attributes.
@@ -71,7 +71,7 @@ class Remembered:
         """Note the content of an array, a buffer or the like, which is compared by ``==``.
 
         Args:
-            read: returns it.
+            read: returns the content.
             label: its name.
         """
         content = partial(_content, read)
@@ -79,7 +79,7 @@ class Remembered:
 
 
 class _Entry(NamedTuple):
-    """Things to compare: see `Remembered.note`."""
+    """Values to compare: see `Remembered.note`."""
 
     read: partial[Any]
     expected: Sequence[Any]
@@ -90,7 +90,7 @@ class _Entry(NamedTuple):
     is_alike: Callable[[Any, Any], bool]
 
     def changed(self) -> str:
-        """Return the name of the first thing that differs; an empty text if none does."""
+        """Return the name of the first value that differs; an empty text if none does."""
         read, expected, container, length, label, names, is_alike = self
         try:
             if container is None or len(container) == length:
@@ -110,7 +110,7 @@ def _content(read: Callable[[], Any]) -> tuple[Any]:
 
 
 def _is_same(first: Any, second: Any) -> bool:
-    """Whether two things are one, or equal values of one type."""
+    """Whether two objects are identical, or equal values of one type."""
     if first is second:
         return True
     kind = type(first)

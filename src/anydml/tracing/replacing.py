@@ -46,7 +46,7 @@ from anydml.tracing.verbs import (
 def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) -> TracedArray:
     """Replace elements at indices of 0 or more along a dimension; the last of several for one place wins.
 
-    As in PyTorch, the dtype of indices is not looked at where there are none.
+    As in PyTorch, the dtype of empty indices is ignored.
     """
     if reduce is not None:
         raise refused(f"scatter with reduce={reduce!r}")

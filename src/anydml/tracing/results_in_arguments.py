@@ -1,4 +1,4 @@
-"""Results in the memory of an argument: elements that keep their place are not moved."""
+"""Results in the memory of an argument, in which elements that keep their place are not moved."""
 
 from __future__ import annotations
 

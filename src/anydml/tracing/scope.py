@@ -53,7 +53,7 @@ class Scope:
         return Size(self, number, 0, value)
 
     def constant(self, number: int) -> Size:
-        """Return a number that is the same in all calls as a size."""
+        """Return a size that equals another one in all calls."""
         return Size(self, self.tape.step(CONSTANT, number, 0), 0, number)
 
     def register(self, size: Any) -> int:
@@ -101,7 +101,7 @@ class Scope:
         return Size(self, self.tape.step(MULTIPLY, register, self.tape.step(CONSTANT, by, 0)), plus, value)
 
     def _scaled(self, register: int) -> tuple[int, int]:
-        """Return a register and an integer, whose product is that of the given register."""
+        """Return a register and an integer whose product is the value of the given register."""
         kind, first, second = self.tape.of(register)
         if kind == MULTIPLY and self.tape.of(second)[0] == CONSTANT:
             return first, self.tape.of(second)[1]
@@ -144,7 +144,7 @@ class Scope:
         return extreme
 
     def _known_extreme(self, x: Any, y: Any) -> Any:
-        """Return the larger of two numbers, if it is known; else None."""
+        """Return the larger of two numbers; None if it is not the same one in all calls."""
         difference = x - y
         if type(difference) is Size:
             low, high = (bounds.get(difference.register) for bounds in (self._low, self._high))

@@ -67,7 +67,7 @@ def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray
 
 
 def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray:
-    """Select as `take_along_axis` does; without a dimension, the indices are flattened, too."""
+    """Like `take_along_axis`, but without a dimension, the indices are flattened, too."""
     by = torch_indices(indices, ("int64",))
     return take_along_axis(x, by.reshape(-1), None) if dim is None else take_along_axis(x, by, dim)
 
@@ -75,7 +75,7 @@ def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray
 def select_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
     """Select by an index of 0 or more per element; their other sizes may be smaller than the tensor's.
 
-    As in PyTorch, the dtype of indices is not looked at where there are none.
+    As in PyTorch, the dtype of empty indices is ignored.
     """
     axis = axis_of(x, dim)
     shape = tuple(traced_or_known(index).shape)
@@ -211,7 +211,7 @@ def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
 
 
 def _check_held(number: Any, dtype: np.dtype[Any]) -> None:
-    """Check that a dtype holds an integer, which NumPy's functions would wrap; unsigned ones count from their end, too.
+    """Check that a dtype holds an integer, which NumPy would wrap; negative ones count from an unsigned type's end.
 
     Raises:
         FuseError: it does not.

@@ -1,7 +1,7 @@
-"""NumPy's integers of fewer than 64 bits among a call's numbers: what is computed of them must stay in their range.
+"""Open integers of fewer than 64 bits, as NumPy's: results of arithmetic with them must stay in their range.
 
-NumPy wraps what does not fit. A trace has guards that all fits; a call that fails one needs another trace, in which
-numbers are NumPy's own, pinned.
+NumPy wraps results that do not fit. Guards check that they fit; a call that fails one needs another trace, in which
+the numbers are pinned and are NumPy's own.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ KINDS = {name: np.dtype(name) for name in SHORT_INTEGERS}
 
 
 def kind_of(number: Any) -> Any:
-    """Return what an argument is that stays open: `int` if it has as many bits as sizes, or NumPy's short type.
+    """Return the kind of an argument that stays open: `int` if it has as many bits as sizes, or NumPy's short type.
 
-    None is returned of anything else.
+    None is returned for any other argument.
     """
     if type(number) is int:
         return int
@@ -46,7 +46,7 @@ class Short:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """NumPy's type, so that `isinstance` checks of users pass."""
+        """NumPy's type, so that users' `isinstance` checks pass."""
         kind: type = self.kind
         return kind
 
@@ -56,7 +56,7 @@ class Short:
         return KINDS[self.kind]
 
     def item(self) -> Size:
-        """Return this number as one of Python's, like NumPy's integers."""
+        """Return this number as a Python integer, like NumPy's integers."""
         return self.size
 
     def __neg__(self) -> Any:
@@ -112,10 +112,10 @@ class Short:
 
 
 def combined(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-    """Apply an operator to two numbers, of which one is open, and one a short integer, with NumPy's result.
+    """Apply an operator with NumPy's result to two numbers, one of them open, and one a short integer.
 
     Raises:
-        OverflowError: the result, or a number of Python's, does not fit, so that NumPy wraps or refuses it.
+        OverflowError: the result or a Python integer does not fit, so that NumPy would wrap or refuse it.
     """
     numbers = x, y
     if not all(map(_is_number, numbers)):
@@ -137,7 +137,7 @@ def combined(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
 
 
 def _binary(function: Callable[[Any, Any], Any], is_open: bool) -> tuple[Any, Any]:
-    """Return the methods of an operator; results of those that are not open are computed of pinned numbers."""
+    """Return the methods of an operator; if results cannot be open, they are computed with pinned numbers."""
     if not is_open:
         return lambda self, other: function(exact(self), other), lambda self, other: function(other, exact(self))
     return (
@@ -165,17 +165,17 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 
 def as_kind(size: Size, kind: Any) -> Any:
-    """Return an open number as what `kind_of` found."""
+    """Return an open number as an object of the kind that `kind_of` returned."""
     return size if kind is int else Short(size, kind)
 
 
 def plain(number: Any) -> Any:
-    """Return a number as one of Python's, which may be open."""
+    """Return a number as an integer or an open size."""
     return number.size if type(number) is Short else number if type(number) is Size else int(number)
 
 
 def exact(number: Any) -> Any:
-    """Pin an open number: a short integer is one of NumPy's then."""
+    """Pin an open number; a short integer becomes one of NumPy's."""
     if type(number) is Short:
         return number.kind(number.size.__index__())
     return number.__index__() if type(number) is Size else number

@@ -37,7 +37,7 @@ class Size:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The register and the constant, which sizes that are the same share."""
+        """The register and the constant; they are equal for equal sizes."""
         return self.register, self.plus
 
     @property
@@ -51,7 +51,7 @@ class Size:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """`int`, so that `isinstance` checks of users pass."""
+        """`int`, so that users' `isinstance` checks pass."""
         return int
 
     def __add__(self, other: Any) -> Any:
@@ -201,7 +201,7 @@ class Size:
         return other ^ self.scope.pinned(self)
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
-        # Python asks a modulus for its method, too, and what is compiled calls it with a base of any type.
+        # Python also calls the method of the modulus, and compiled code does so with a base of any type.
         if type(self) is Size and type(other) is int and 0 <= other <= 8 and modulus is None:
             return math.prod([self] * other)
         return pow(int(self), other, None if modulus is None else operator.index(modulus))
@@ -256,7 +256,7 @@ OPEN: dict[Any, Callable[..., Any]] = {
 
 
 def _is_short(number: Any) -> bool:
-    """Whether a number is of `short_integers`, which does what there is to do with it."""
+    """Whether a number is a short integer, whose class does the operation."""
     return isinstance(number, np.integer) and not issubclass(type(number), np.generic)
 
 

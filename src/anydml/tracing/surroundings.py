@@ -1,6 +1,6 @@
 """Values that a function can read besides its arguments: variables, attributes and containers that its code names.
 
-A trace is valid as long as they are what they were. Large containers are compared by their lengths, large arrays not.
+A trace is valid while these are unchanged. Large containers are compared by their lengths, large arrays not at all.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Surroundings:
 
     Attributes:
         objects: what was visited, by identity.
-        unsteady: the name of something that may differ whenever it is read; None if there is nothing.
-        is_doubted: whether this is not known: another trace may find nothing.
-        remembered: everything else that was visited.
+        unsteady: the name of a value that may differ whenever it is read; None if there is none.
+        is_doubted: whether `unsteady` is only suspected, so that another trace may find none.
+        remembered: all other values that were visited.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
@@ -97,9 +97,9 @@ class Surroundings:
             self._note(partial(map, operator.attrgetter("__defaults__"), with_defaults), "the defaults of ", names)
 
     def change(self) -> str | None:
-        """Return the name of something that has changed, or may have; None if nothing has.
+        """Return the name of a value that has changed, or may have; None if there is none.
 
-        What the function only writes, such as a counter, is left out, and is not watched from then on.
+        Variables that the function only writes, such as counters, are left out, and no longer watched.
         """
         while changed := self.remembered.change():
             if changed in self._again or not is_only_written(changed.rpartition(".")[2], self._codes):
@@ -137,7 +137,7 @@ class Surroundings:
                 self._waiting.append((argument, f"a {kind.__name__} among the arguments"))
 
     def doubt(self, what: str) -> None:
-        """Note what may differ whenever it is read, unless something else explains what was noticed."""
+        """Note the name of a value that may differ whenever it is read, unless one is noted already."""
         if self.unsteady is None:
             self.unsteady, self.is_doubted = what, True
 
@@ -191,7 +191,7 @@ class Surroundings:
             self._visit_object(tensor, label)
 
     def _visit_file(self, file: Any, label: str) -> None:
-        # What is only written to, such as a log, says nothing.
+        # Results do not depend on objects that are only written to, such as logs.
         if not file.closed and file.readable():
             self.unsteady = label
 
@@ -216,14 +216,14 @@ class Surroundings:
         self._hold_attributes(wrapper, label)
 
     def _visit_librarys(self, value: Any, label: str) -> None:
-        # Of another fused function, its own function.
+        # For another fused function, its original function.
         wrapped = getattr(value, "__dict__", {}).get("__wrapped__")
         if wrapped is not None and not is_of_a_library(wrapped):
             self._waiting.append((wrapped, label))
             self._hold_attributes(value, label)
 
     def _hold_attributes(self, value: Any, label: str) -> None:
-        """Note what users set as attributes of a function, or of what stands for one."""
+        """Note the attributes that users set on a function or on its wrapper."""
         mapping = getattr(value, "__dict__", None)
         if mapping or (mapping is not None and not self._asked.isdisjoint(self._names)):
             self._attributes.add(value, mapping, (), label)
@@ -248,7 +248,7 @@ class Surroundings:
         self._waiting += [(mapping[name], label) for name in ("_modules", "_buffers") if name in mapping]
 
     def _search(self, function: types.FunctionType, is_opened: bool) -> None:
-        """Note what a function reads by its names, and visit it.
+        """Note the values that a function reads by its names, and visit them.
 
         Args:
             function: a Python function.
@@ -323,7 +323,7 @@ _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether a global variable is a module, or a function or class of a library, which nobody replaces."""
+    """Whether a global variable is a module, or a function or class of a library, which is assumed never to change."""
     return isinstance(value, types.ModuleType) or (callable(value) and is_of_a_library(value))
 
 

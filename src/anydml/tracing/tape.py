@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 CONSTANT, ADD, SUBTRACT, MULTIPLY, FLOOR, LARGER, GIVEN, AT_LEAST, AT_MOST, DIFFERS = range(10)
-"""Kinds of steps. `GIVEN` is a number that a call provides later; the last three are guards, which give no number."""
+"""Kinds of steps. `GIVEN` is a number that a call provides later; the last three are guards, without a result."""
 
 Step = tuple[int, int, int]
 

@@ -124,7 +124,7 @@ READING = frozenset(("item", "tolist"))
 
 
 def needing(error: FuseError, x: Any) -> FuseError:
-    """Let an error say that the number of x is needed, if it is an argument that has one."""
+    """Let an error say that the number of x is needed, if x is an argument without dimensions."""
     if isinstance(x, TracedArray) and not x.ndim and x.value.pieces:
         source = x.value.pieces[0].source
         if isinstance(source, Access) and not source.lookups:
@@ -136,7 +136,7 @@ UNKNOWN_ELEMENTS = (
     "its elements are not known while the function is traced: decide outside the fused function, "
     "and pass the result as an argument"
 )
-"""Why Python gets no number of a traced array, and what to do instead."""
+"""Why a traced array has no number for Python, and the remedy."""
 
 
 def _computing(name: str) -> Any:

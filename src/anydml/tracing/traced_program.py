@@ -39,7 +39,7 @@ class TracedProgram:
         trace: the finished trace.
         traced: the traced function.
         remembered: what the function could read besides its arguments.
-        paths: what the numbers of a call are, in ascending order.
+        paths: the meaning of a call's numbers, in ascending order.
 
     Attributes:
         program: a program with open sizes that writes results of any strides.
@@ -83,14 +83,14 @@ class TracedProgram:
         return registers if self._tape.run(registers, self._tape.steps[: self._first]) else None
 
     def refusal(self, numbers: Sequence[int]) -> str | None:
-        """Return what is behind the first guard that a call fails; None if none fails."""
+        """Return the description of the first guard that a call fails; None if none fails."""
         if changed := self.remembered.change():
             return f"{changed} has changed"
         registers = [*numbers]
         for step in self._tape.steps[: self._first]:
             if not self._tape.run(registers, [step]):
                 kind, register, by = step
-                # Of a division, the divisor is 0.
+                # A division fails if its divisor is 0.
                 number = self._behind(by if kind == FLOOR else register)
                 return None if number is None or not self._paths else f"{self._path(number)} is {numbers[number]}"
         return None
@@ -210,7 +210,7 @@ class TracedProgram:
             size = math.prod(sizes) * element
             expected = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
             present = [*map(register, (*sizes, *to.strides, *source.strides, to.offset, source.offset))]
-            # Of larger scratch, a result would have room for the beginning alone.
+            # A result has no room for larger scratch.
             return number if present == expected and register(operands[scratch].size) == register(size) else -1
 
         return tuple([result_of(number) for number, operand in enumerate(operands) if operand.role == "scratch"])

@@ -24,7 +24,7 @@ MISSED: Any = object()
 """Returned if a call must be traced."""
 
 PATIENCE = 8
-"""Calls of one form are traced anew once they have taken this many times as long as tracing."""
+"""Calls of one form are traced again once they have taken this many times as long as tracing."""
 
 MAX_FORMS = 4096
 
@@ -39,7 +39,7 @@ class Unfused:
         executed: what its traces have executed.
         calls: how many calls ran without a trace.
         is_assigning: whether it may assign into arrays, and must be kept from the arguments.
-        is_naming: whether it passes texts or dtypes to functions on arrays, which move by some and compute by others.
+        is_naming: whether it passes texts or dtypes to functions on arrays, some of which may make these compute.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -57,7 +57,7 @@ class Unfused:
         """Run the function, or return `MISSED`.
 
         Args:
-            form: what the call has in common with similar ones; one of these must have been traced.
+            form: the form of the call; a call of the same form must have been traced.
             arguments: positional arguments.
             keywords: keyword arguments.
             is_unsteady: whether a second run would give something else, so that no trace may follow an error.
@@ -68,7 +68,7 @@ class Unfused:
         if form is None or spent is None or spent > self._patience * self._trace_seconds:
             return MISSED
         start = perf_counter()
-        # Code that asks for classes must see NumPy's own.
+        # Code that asks for classes must see NumPy's.
         views = partial(joinable, is_joined=not self.executed.asks_classes, is_writeable=not self.is_assigning)
         try:
             returned = [self.executed.call(self._function, views(arguments), views(keywords))]
@@ -76,14 +76,14 @@ class Unfused:
         except (Exception, NotTracedError):
             if is_unsteady:
                 raise
-            # A trace says what is wrong.
+            # A trace raises the error.
             return MISSED
         self._seconds[form] = spent + perf_counter() - start
         self.calls += 1
         return result
 
     def note(self, is_assigning: bool, is_naming: bool) -> None:
-        """Note what a trace did: from the first one with names on, forms without these say nothing."""
+        """Note what a trace did; from the first one with names on, forms without names are not used."""
         if is_naming and not self.is_naming:
             self._seconds.clear()
         self.is_assigning |= is_assigning
@@ -118,7 +118,7 @@ def _own(returned: list[Any], arguments: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and not _is_tensor(_first_array(arguments)):
         torch = None
-    # Of NumPy's arrays, few results need what was given.
+    # Results for NumPy's arrays seldom need the arguments.
     arrays_given = partial(leaves, arguments)
     used = (
         {leaf.untyped_storage().data_ptr() for leaf in arrays_given() if _is_tensor(leaf)}
@@ -165,7 +165,7 @@ def _first_array(tree: Any) -> Any:
 
 
 def _is_owned(array: Any) -> bool:
-    """Whether an array has its memory, or is the only view of an array that is no larger."""
+    """Whether an array owns its memory, or is the only view of an array of the same size."""
     base = array.base
     if base is None:
         return bool(array.flags.owndata)

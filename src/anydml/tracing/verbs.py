@@ -109,7 +109,7 @@ def cut(x: TracedArray, axis: int, start: int, size: int, step: int = 1) -> Trac
 
 
 def maker(x: TracedArray) -> ValueMaker:
-    """Return what makes values of x's elements by operators' rules."""
+    """Return the maker that composes values of x's elements by operators' rules."""
     composer, name, dtype = x.trace.composer, x.trace.name, x.element
     return ValueMaker(composer, x.itemsize, lambda sizes: check_size(name, sizes, dtype), REASON)
 
@@ -205,7 +205,7 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
 
 
 def native(x: TracedArray) -> TracedArray:
-    """Return x with elements as NumPy promotes the dtypes of arrays that it combines: native, and records without gaps.
+    """Return x with the dtype that NumPy gives to joined arrays: native byte order, and records without gaps.
 
     Raises:
         FuseError: the elements are records with fields in another byte order.

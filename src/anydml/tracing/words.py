@@ -34,7 +34,7 @@ _ABSENT: Any = object()
 
 
 class Later:
-    """A module of operations, which is imported when one of them is called first: a function needs few of them.
+    """A module of operations, imported when one of them is first called: most functions need few modules.
 
     Args:
         name: the module's name in this package.
@@ -144,7 +144,7 @@ class Undecided(Word):
 
 
 UNSUPPORTED = f"is none of the supported functions, and {RULE}: call it outside the fused function"
-"""What is said of a function that no table has."""
+"""The error's reason for a function that is in no table."""
 
 Table = Mapping[str, Word]
 
@@ -203,7 +203,7 @@ def _taken(by_name: dict[str, Any], names: Sequence[str], default: Any) -> Any:
 
 
 def _is_name(value: Any) -> bool:
-    """Whether an argument is a text, a dtype or the like, which says what a function does."""
+    """Whether an argument is a text, a dtype or the like, which decides what a function does."""
     return isinstance(value, (str, np.dtype, type)) or type(value).__name__ in _TORCH_NAMES
 
 

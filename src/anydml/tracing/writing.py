@@ -1,4 +1,4 @@
-"""Variables and attributes that code writes without reading them, such as counters: results do not depend on them."""
+"""Variables and attributes that code only writes, such as counters, so that results do not depend on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ADDING = frozenset(("append", "appendleft", "add", "extend", "update", "insert"
 
 
 def is_only_written(name: str, codes: Iterable[types.CodeType]) -> bool:
-    """Whether code, and functions inside it, reads nothing of this name but to assign it anew or to add to it."""
+    """Whether code, and functions inside it, read a variable or attribute only to assign it or to add to it."""
     nested = [*codes]
     for code in nested:
         nested += [step for step in code.co_consts if isinstance(step, types.CodeType)]
@@ -31,7 +31,7 @@ def is_only_written(name: str, codes: Iterable[types.CodeType]) -> bool:
 
 
 _NAMING = frozenset(("LOAD_CLOSURE", "MAKE_CELL", "IMPORT_NAME"))
-"""Instructions with a variable's name that read nothing."""
+"""Instructions that name a variable, but do not read it."""
 
 
 def _mentions(step: dis.Instruction, name: str) -> bool:
@@ -41,7 +41,7 @@ def _mentions(step: dis.Instruction, name: str) -> bool:
 
 
 def _writes(steps: Sequence[dis.Instruction], start: int) -> bool:
-    """Whether what an instruction loads is changed by an operator and stored again, or is added to."""
+    """Whether the value that an instruction loads is changed by an operator and stored again, or is added to."""
     name, following = steps[start].argval, steps[start + 1 :]
     if isinstance(name, tuple):
         return False
@@ -61,7 +61,7 @@ def _writes(steps: Sequence[dis.Instruction], start: int) -> bool:
 
 
 def _effect(step: dis.Instruction) -> int:
-    """Return how many more values are on the stack after an instruction; a branch or an end leaves none."""
+    """Return by how many values an instruction grows the stack; a branch or an end empties it."""
     if "JUMP" in step.opname or step.opname.startswith("RETURN"):
         return -1_000_000
     return dis.stack_effect(step.opcode, step.arg, jump=False)
