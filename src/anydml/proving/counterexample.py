@@ -47,7 +47,6 @@ def compare_runs(
     second: ModelProto,
     folders: tuple[Folder | None, Folder | None],
     sizes_of_case: Mapping[str, Size],
-    second_sizes: Mapping[str, Size],
     seconds: float = SECONDS,
 ) -> RunComparison | None:
     """Run two models on random inputs; return the largest difference; None without ONNX Runtime.
@@ -57,7 +56,6 @@ def compare_runs(
         second: another model with the same inputs and outputs.
         folders: folders of their external data.
         sizes_of_case: sizes of the first model's dimensions.
-        second_sizes: sizes of the second model's dimensions.
         seconds: the limit of a run.
     """
     if importlib.util.find_spec("onnxruntime") is None:

@@ -127,7 +127,7 @@ def prove(
     if proof.names:
         _sample(proof, models, folders, sizes_of_both, weights)
     if runs and weights != "none" and not proof.samples:
-        proof.run = compare_runs(first, second, folders, *sizes_of_both, seconds)
+        proof.run = compare_runs(first, second, folders, sizes_of_both[0], seconds)
         if proof.run is not None and proof.run.output:
             proof.verdict = "different"
     return proof
