@@ -243,6 +243,20 @@ def test_alignment(data_type, size):
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("field", "most", "beyond", "rule"),
+    [
+        ("guaranteed_base_offset_alignment", 2**31, 2**32, "it must be a UINT, at most 2^31 as a power of two"),
+        ("total_tensor_size_in_bytes", 2**63 - 1, 2**63, "it must be below 2^63 bytes"),
+    ],
+)
+def test_fields_have_as_many_bits_as_in_the_header(field, most, beyond, rule):
+    copy(dml.TensorDesc("INT8", [4], **{field: most})).check()
+    name = "".join(word.capitalize() for word in field.split("_"))
+    for value in (beyond, 2**64):
+        refused(copy(dml.TensorDesc("INT8", [4], **{field: value})), f"InputTensor.{name}", rule, f"is {value}")
+
+
 def test_total_size():
     rule = "it may not be smaller than the minimum implied size, (1 + Σ(size−1)·stride)·element rounded up to 4"
     for total in (8, 9, 1000):

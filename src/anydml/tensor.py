@@ -332,6 +332,8 @@ def _buffer_problems(tensor: TensorDesc, broken: bool) -> Iterator[tuple[str, st
             f"is {alignment}",
             f"it must be 0, or a power of two no smaller than the element ({tensor.data_type.itemsize} bytes)",
         )
+    elif alignment > UINT_MAX:
+        yield "GuaranteedBaseOffsetAlignment", f"is {alignment}", "it must be a UINT, at most 2^31 as a power of two"
     total = tensor.total_tensor_size_in_bytes
     if not broken and total is not None and total < tensor.minimum_size_in_bytes:
         yield (
@@ -339,3 +341,5 @@ def _buffer_problems(tensor: TensorDesc, broken: bool) -> Iterator[tuple[str, st
             f"is {total}, but sizes and strides need {tensor.minimum_size_in_bytes} bytes",
             "it may not be smaller than the minimum implied size, (1 + Σ(size−1)·stride)·element rounded up to 4",
         )
+    if total is not None and total > MAX_BYTES:
+        yield "TotalTensorSizeInBytes", f"is {total}", "it must be below 2^63 bytes"

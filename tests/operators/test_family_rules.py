@@ -31,6 +31,7 @@ DEPTH = dml.DepthToSpaceOperatorDesc(f32(1, 8, 2, 3), f32(1, 2, 4, 6), 2)
 DIAGONAL = dml.DiagonalMatrixOperatorDesc(f32(3, 3), 0, 1)
 DIAGONAL1 = dml.DiagonalMatrix1OperatorDesc(f32(3, 4), f32(3, 4), "FLOAT32", 1, 0, 1)
 CONSTANT = dml.FillValueConstantOperatorDesc(ints(3, data_type="UINT8"), "UINT8", 255)
+HALF = dml.FillValueConstantOperatorDesc(ints(3, data_type="FLOAT16"), "FLOAT16", 65504.0)
 SEQUENCE = dml.FillValueSequenceOperatorDesc(ints(3, data_type="UINT8"), "UINT8", 10, -2)
 IDENTITY = dml.ElementWiseIdentityOperatorDesc(f32(2, 3), f32(2, 3))
 REVERSE = dml.ReverseSubsequencesOperatorDesc(f32(2, 3), ints(2, 1, data_type="UINT32"), f32(2, 3), 1)
@@ -295,6 +296,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             "is INT32, but OutputTensor.DataType is FLOAT32",
         ),
         (CONSTANT, {"value": 256}, "Value", "Value must be a UINT8", "256, which does not fit (0 to 255)"),
+        (HALF, {"value": 65520.0}, "Value", "Value must be a FLOAT16", "65520.0, which does not fit (−65504 to 65504)"),
         (CONSTANT, {"value": -1}, "Value", "Value must be a UINT8", "Value is -1"),
         (SEQUENCE, {"value_delta": -256}, "ValueDelta", "ValueDelta must be a UINT8", "ValueDelta is -256"),
         (SEQUENCE, {"value_start": -1}, "ValueStart", "ValueStart must be a UINT8", "ValueStart is -1"),

@@ -238,3 +238,19 @@ def test_functions_compile():
     for call in (lambda x: dml.split(x, 2, 1)[1], lambda x: dml.join([x, x], 1), lambda x: dml.copy(x.T)):
         compiled = torch.compile(call, fullgraph=True, backend="eager")(tensor)
         assert torch.equal(compiled, torch.from_numpy(call(tensor.numpy())))
+
+
+@pytest.mark.parametrize("functions", [at, dml])
+@pytest.mark.parametrize(
+    ("name", "call", "expected"),
+    [
+        ("roll", lambda roll, x: roll(x, x.shape[0] // 2, 0), lambda x: torch.roll(x, x.shape[0] // 2, 0)),
+        ("repeat", lambda repeat, x: repeat(x, x.shape[0], 1), lambda x: x.repeat_interleave(x.shape[0], 1)),
+    ],
+)
+def test_numbers_where_lists_are_allowed_may_follow_from_sizes(functions, name, call, expected):
+    function = getattr(functions, name)
+    compiled = torch.compile(lambda x: call(function, x), fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows in (4, 6):
+        x = torch.arange(5.0 * rows).reshape(rows, 5)
+        assert torch.equal(compiled(x), expected(x))

@@ -17,7 +17,9 @@ def scalar_problem(value: Scalar, data_type: DataType) -> str | None:
     """Return why a number is not a valid value of a data type, or None."""
     dtype = data_type.dtype
     if dtype.kind == "f":
-        return None
+        largest = float(np.finfo(dtype).max)
+        is_lost = np.isinf(np.frombuffer(_rounded(value, dtype), dtype)[0]) and value not in (math.inf, -math.inf)
+        return f"is {value}, which does not fit (−{largest:g} to {largest:g})" if is_lost else None
     if not isinstance(value, int):
         return f"is {value}, which is not an integer"
     bounds = np.iinfo(dtype)

@@ -63,6 +63,10 @@ def tensor_function(function: Function) -> Callable[..., Any]:
     return on_tensors
 
 
+_INTEGERS = int, np.integer, torch.SymInt
+"""PyTorch's compiler, for which some are symbolic, traces no search for `__iter__`."""
+
+
 def _is_list(value: Any) -> bool:
     return value is None or hasattr(value, "__iter__")
 
@@ -124,7 +128,7 @@ def _call(function: Function, values: list[Any]) -> Any:
         value = values[k]
         if parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             values[k] = torch.as_tensor(value, device=x.device)
-        elif parameter.kind.startswith("int | Ints") and not _has_sections(function) and not _is_list(value):
+        elif parameter.kind.startswith("int | Ints") and not _has_sections(function) and isinstance(value, _INTEGERS):
             values[k] = [value]
         elif parameter.kind == "HostInts | None" and not isinstance(value, torch.Tensor):
             values[k] = torch.as_tensor([] if value is None else value, device="cpu")
