@@ -114,7 +114,7 @@ class CompositionContext(ShapeContext):
         super().__init__()
         self.composer = _Composer()
 
-    def stored(self, *tensors: Tensor) -> bool:
+    def fetch(self, *tensors: Tensor) -> bool:
         """Return whether all elements are known."""
         return all(tensor.array is not None for tensor in tensors)
 
