@@ -52,3 +52,16 @@ def test_mod_of_floats_needs_fmod_before_opset_28(dtype, flag, verdict):
     old.opset_import[0].version = 20
     assert prove(new, new, runs=False).verdict == "proved"
     assert prove(new, old, runs=False).verdict == verdict
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [("x", "undecided"), ("s", "proved")])
+def test_shapes_that_onnx_infers_otherwise_than_runtimes_make_are_not_known(slope, verdict):
+    image = "s" if slope == "x" else "x"
+    one, other = (
+        parser.parse_model(
+            f'<ir_version: 9, opset_import: ["": 16]> g (float[N,3] x) => (float[A,B] y) <float[1,1] s = {{-2.0}}> '
+            f"{{ a = PRelu ({image}, {slope}) b = Transpose (a) {last} }}"
+        )
+        for last in ("y = Transpose (b)", "y = Identity (a)" if slope == "s" else "y = Identity (b)")
+    )
+    assert prove(one, other, runs=False).verdict == verdict

@@ -85,6 +85,8 @@ SAME = [
     ("g (float[N,3] x) => (float[A] y)",
      "<int64[1] a = {-1}> { y = ReduceSum <keepdims = 0> (x, a) }",
      "<int64[1] a = {1}> { s = ReduceSum (x, a) y = Squeeze (s, a) }"),
+    ("g (float[N,3] x) => (float[A,B] y)",
+     "{ a = Reciprocal (x) b = Transpose (a) y = Transpose (b) }", "<float one = {1.0}> { y = Div (one, x) }"),
     # Bodies.
     ("g (bool c, float[N,3] x) => (float[A,B] y)",
      "{ a = Relu (x) y = If <then_branch = t () => (float[A,B] u) { b = Identity (a) u = Neg (b) }, "
@@ -114,6 +116,7 @@ DIFFERENT = [
     ("g (float[N,2] x) => (float[A,B] y) <float[2] c = {1.0, 2.0}> { y = Mul (x, c) }", "2.0", "2.5"),
     ("g (float[N,2] x) => (float[A,B] y) <float z = {1.0}> { y = Add (x, z) }", "{1.0}", "{2.0}"),
     ("g (float[N,3] x) => (float[A,B] y) <int64[3] i = {0, 2, 1}> { y = Gather <axis = 1> (x, i) }", "2, 1", "1, 2"),
+    ("g (float[N,4] x) => (float[A,B] y) <float k = {1.0}> { y = Div (k, x) }", "1.0", "1.0625"),
     ("g (float[N,4] x) => (float[A,B] y) <int64[2] n = {2, 2}> { b, a = Split <axis = 1> (x, n) y = Concat "
      "<axis = 1> (a, b) }", "b, a =", "a, b ="),
     ("g (float[N,3,3] x) => (float[A,B,C] y) { y = Transpose <perm = [0, 2, 1]> (x) }", "[0, 2, 1]", "[0, 1, 2]"),

@@ -77,9 +77,10 @@ def test_is_computed_once_or_ahead(constants, nodes, left):
 def test_scales_of_1_that_make_a_normalisation_stay(nodes):
     text = "g (float[2,3] x) => (float[2,3] y) <float one = {1}, float two = {2}, float[3] ones = {1, 1, 1}>"
     text = f"{text} {{ p = Pow (x, two) q = ReduceMean <keepdims = 1> (p) s = Sqrt (q) {nodes} }}"
-    assert _kinds(_slimmed(text)) == _kinds(parser.parse_model(HEAD + text))
+    expected = _kinds(parser.parse_model(HEAD + text.replace("Reciprocal (s)", "Div (one, s)")))
+    assert _kinds(_slimmed(text)) == expected
     once = _slimmed(text.replace("ones)", "one)").replace("(ones,", "(one,"))
-    assert len(_kinds(once)) == len(_kinds(parser.parse_model(HEAD + text))) - 1, "a number alone is no scale"
+    assert len(_kinds(once)) == len(expected) - 1, "a number alone is no scale"
 
 
 def test_integers_are_added_to_0():

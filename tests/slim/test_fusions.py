@@ -9,6 +9,8 @@ import pytest
 from onnx import parser
 from slim.claims import proved
 
+from anydml.proving import prove
+from anydml.proving.running import run
 from anydml.slim import slim
 
 SIZES = {"N": 2, "S": 5}
@@ -97,3 +99,34 @@ def test_matrices_are_transposed_last(tmp_path):
     kinds, results = optimised(slimmed.model, tmp_path / "after.onnx")
     assert "Transpose" not in kinds
     np.testing.assert_allclose(results[0], expected[0], rtol=1e-5)
+
+
+RMS = """<ir_version: 8, opset_import: ["": 18]> g (TYPE[N,4,8] x) => (TYPE[N,4,8] y) <TYPE two = {2.0},
+    TYPE tiny = {0.001}, int64[1] last = {-1}, TYPE[8] scale = {1.5, 2.0, 0.5, 1.25, 1.0, 3.0, 0.75, 2.5}> {
+    square = Pow (x, two) mean = ReduceMean (square, last) sum = Add (mean, tiny) root = Sqrt (sum)
+    part = Reciprocal (root) normal = Mul (x, part) y = Mul (normal, scale) }"""
+
+
+def test_normalisations_by_reciprocals_of_roots_are_found(tmp_path):
+    before = parser.parse_model(RMS.replace("TYPE", "float"))
+    after = slim(before).model
+    assert "SimplifiedLayerNormalization" not in optimised(before, tmp_path / "before.onnx")[0]
+    assert optimised(after, tmp_path / "after.onnx")[0] == ["SimplifiedLayerNormalization"]
+    given = {"x": np.random.default_rng(0).standard_normal((3, 4, 8)).astype(np.float32)}
+    np.testing.assert_array_equal(run(before, given)[0], run(after, given)[0])
+    assert prove(before, after, runs=False).verdict == "proved"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "goes"),
+    [
+        ("TYPE", "double", True),
+        ("Sqrt", "Abs", False),
+        ("Mul (x, part)", "Add (x, part)", False),
+        ("TYPE[N,4,8] y)", "TYPE[N,4,8] y, TYPE[N,4,1] part)", False),
+    ],
+)
+def test_reciprocals_of_roots_in_products_are_divisions(old, new, goes):
+    model = parser.parse_model(RMS.replace(old, new).replace("TYPE", "float"))
+    kinds = [node.op_type for node in slim(model).model.graph.node]
+    assert ("Reciprocal" not in kinds) is goes

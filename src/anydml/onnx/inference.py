@@ -91,6 +91,22 @@ def infer_outputs(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue |
         yield inferred_values.get(name)
 
 
+def is_inferred_wrongly(operator: str, version: int, shapes: Sequence[Sequence[object] | None]) -> bool:
+    """Whether onnx may infer another shape than runtimes make, which broadcast a slope of PRelu both ways.
+
+    Args:
+        operator: an operator of ONNX.
+        version: its version.
+        shapes: of its inputs; None where one is not known or left out.
+    """
+    if operator != "PRelu" or version < 7:
+        return False
+    image, slope = shapes
+    if image is None or slope is None or len(slope) > len(image):
+        return True
+    return not all(size in (1, whole) for size, whole in zip(slope[::-1], image[::-1], strict=False))
+
+
 def _unknown_size(axis: int, name: str | None) -> int | None:
     return None
 
@@ -110,6 +126,9 @@ def _types(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None])
                 data[name] = numpy_helper.from_array(np.ascontiguousarray(value.array), name)
         elif name:
             return {}
+    shapes = [value.shape if isinstance(value, Tensor) else None for value in inputs]
+    if is_inferred_wrongly(node.op_type, schema.since_version, shapes):
+        return {}
     imports = [helper.make_opsetid(key, version) for key, version in opsets.items()]
     output_types: Mapping[str, TypeProto] = onnx.shape_inference.infer_node_outputs(
         schema, node, types, input_data=data, opset_imports=imports

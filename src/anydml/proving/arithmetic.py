@@ -167,6 +167,9 @@ def _elementwise(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if all(term is None or term.is_constant for term in terms) or (call.version < 7 and len(terms) > 1):
         # Before opset 7, axes were broadcast differently.
         return None
+    if operator == "Reciprocal" and first is not None and dtype is not None and dtype.kind == "f":
+        # Both are rounded once.
+        operator, terms = "Div", [mover.terms.constant(np.ones((), dtype)), first]
     elementwise = elementwise_term(mover, operator, terms, call.attributes(), dtype)
     return None if elementwise is None else [elementwise]
 

@@ -12,6 +12,7 @@ import onnx.shape_inference
 from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from anydml.onnx.budget import Budget
+from anydml.onnx.inference import is_inferred_wrongly
 from anydml.onnx.tensor_protos import numpy_type, to_array
 from anydml.onnx.walk import plain_domain
 from anydml.proving.sizes import Size
@@ -176,6 +177,9 @@ class OperatorCall:
         if self.schema is None or any(
             attribute.HasField("g") or attribute.graphs for attribute in self.proto.attribute
         ):
+            return [UNKNOWN] * len(self.proto.output)
+        shapes = [None if term is None else term.shape for term in self.inputs]
+        if not self.domain and is_inferred_wrongly(self.operator, self.version, shapes):
             return [UNKNOWN] * len(self.proto.output)
         node, types, data, sizes = NodeProto(), dict[str, TypeProto](), dict[str, TensorProto](), dict[str, Size]()
         node.CopyFrom(self.proto)

@@ -250,13 +250,15 @@ def _resize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         return None
     if call.get("coordinate_transformation_mode") in (b"tf_crop_and_resize", b"tf_half_pixel_for_nn"):
         return None
-    if call.term(3) is None:
-        is_same = scales == [1.0] * len(term.shape)
-    else:
-        is_same = sizes == [*term.shape] and call.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
-    if not is_same:
+    is_same = scales == [1.0] * len(term.shape) if call.term(3) is None else sizes == [*term.shape]
+    if not is_same or call.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         return None
-    if call.get("mode", b"nearest") != b"nearest":
+    # ONNX Runtime refuses other ranks, and these attributes for some modes.
+    ranks = {b"nearest": range(9), b"linear": range(2, 6), b"cubic": (2, 4)}
+    mode = call.get("mode", b"nearest")
+    if len(term.shape) not in ranks.get(mode, ()) or call.get("exclude_outside", 0) or call.get("antialias", 0):
+        return None
+    if mode != b"nearest":
         if not mover.is_real:
             return None
         mover.rounded.add("an image is resized to its own size, which may add 0 times a pixel beside")

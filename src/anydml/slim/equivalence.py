@@ -16,6 +16,7 @@ from anydml.slim.bodies import Slim, with_slimmed_bodies
 from anydml.slim.comparing import at_other_sizes, compute_the_same, differing
 from anydml.slim.folding import Folding, plain
 from anydml.slim.graph import Graph
+from anydml.slim.roots import with_divisions
 from anydml.slim.zeros import ZeroSums
 
 
@@ -59,6 +60,14 @@ class Judge:
         """Return a graph without sums with 0, as far as only signs of zeros differ; None if there are none."""
         ops = None if self._proofs is None else ZeroSums(graph, self._proofs.terms(graph.bare)).left_out()
         return None if ops is None else graph.with_ops(ops)
+
+    def with_divisions(self, graph: Graph) -> Graph | None:
+        """Return a graph with Div for reciprocals of roots; None if there are none."""
+        ops = None if self._proofs is None else with_divisions(graph, self._proofs.terms(graph.bare))
+        if self._proofs is None or ops is None:
+            return None
+        divided = graph.with_ops(ops)
+        return divided if self._proofs.are_proved(graph.bare, divided.bare) else None
 
     def sizes(self, graph: Graph) -> list[Size]:
         """Return all sizes of values in a graph, as far as they are known for all sizes."""

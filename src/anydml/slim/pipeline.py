@@ -22,6 +22,7 @@ from anydml.slim.planning import Plan
 from anydml.slim.products import FUSED_AXES, fused_products, normalized_sums
 from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.rewrites import REWRITES
+from anydml.slim.roots import DIVISIONS
 from anydml.slim.sizes import StandIns
 from anydml.slim.writing import Writer
 from anydml.text import bytes_text, count_noun
@@ -199,6 +200,9 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
     if not keeps_signs and (summed := judge.without_zeros(graph)) is not None:
         stages.append(Stage(summed, _zeros(graph, summed), (NOTHING, NOTHING), SIGNS))
         graph, analyses = summed, analyses.of(summed)
+    if (divided := judge.with_divisions(graph)) is not None:
+        stages.append(Stage(divided, DIVISIONS, (NOTHING, NOTHING)))
+        graph, analyses = divided, analyses.of(divided)
     first = last = _compose(analyses, stand_ins, {}, judge)
     if first.graph is not graph:
         stages.append(first.stage())
@@ -254,7 +258,8 @@ def _of_fusions(analysis: Analysis) -> Cost:
 
 def _folding(before: Graph, after: Graph) -> str:
     """Return what is gone since it is known, unused, or equal to other values, as a text."""
-    return f"{FOLDING} ({count_noun(len(before.ops) - len(after.ops), 'node')})"
+    count = len(before.ops) - len(after.ops)
+    return f"{FOLDING} ({count_noun(count, 'node')})" if count else FOLDING
 
 
 def _rewritten(

@@ -1,0 +1,37 @@
+"""Reciprocals of roots as divisions, by which runtimes find RMS normalisations, as in Mul(x, Reciprocal(Sqrt(…)))."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from anydml.proving.terms import Term
+from anydml.slim.graph import OUTSIDE, Graph, Op
+
+DIVISIONS = "1/√x is written as Div, by which runtimes find normalisations"
+
+
+def with_divisions(graph: Graph, terms: Mapping[str, Term | None]) -> list[Op] | None:
+    """Return nodes with Div for Reciprocal where products read 1/√x; None if there are none.
+
+    Args:
+        graph: the graph.
+        terms: the terms of its values, by name.
+    """
+    ops = [_divided(op, graph, terms) for op in graph.ops]
+    return None if ops == graph.ops else ops
+
+
+def _divided(op: Op, graph: Graph, terms: Mapping[str, Term | None]) -> Op:
+    root = graph.maker(op.inputs[0]) if op.kind == "Reciprocal" else None
+    if root is None or root.kind != "Sqrt":
+        return op
+    readers = graph.readers.get(op.outputs[0], ())
+    if not all(number != OUTSIDE and graph.ops[number].kind == "Mul" for number in readers):
+        return op
+    term = terms.get(op.inputs[0])
+    if term is None or term.dtype is None or term.dtype.kind != "f":
+        return op
+    one = graph.constant("one", np.ones((), term.dtype))
+    return Op.make("Div", [one, *op.inputs], op.outputs, op.proto.name)
