@@ -1,5 +1,7 @@
 """Fused functions are traced once for many shapes: results are NumPy's for every one, and traces are counted."""
 
+import itertools
+
 import numpy as np
 import pytest
 from how_many import how_many
@@ -411,3 +413,38 @@ def test_numbers_that_depend_on_sizes_are_those_of_each_call(function, expected)
     for n in (4, 7, 1 << 18, 9, 4, 3 << 17, 1, 0):
         x = np.arange(2 * n).reshape(n, 2)
         np.testing.assert_array_equal(fused(x), expected(x))
+
+
+def assigned(x, start, stop, step):
+    y = x.copy()
+    y[start:stop:step] = 7
+    return y
+
+
+def padded_and_cut(x, start, stop, step):
+    return np.pad(x, 2, mode="reflect")[start:stop:step] if x.size > 2 else x
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -2])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, start, stop, step: x[start:stop:step],
+        lambda x, start, stop, step: np.concatenate([x, x])[start:stop:step],
+        lambda x, start, stop, step: x[start:][:stop][::step],
+        assigned,
+        padded_and_cut,
+    ],
+    ids=["indexed", "joined", "cut twice", "assigned", "padded"],
+)
+@pytest.mark.filterwarnings("ignore:.* runs as it stands")
+def test_slices_of_any_place_share_a_trace(function, step):
+    fused = dml.fuse(function)
+    for size, start, stop in itertools.product((5, 3, 4, 6), range(8), range(9)):
+        x = np.arange(size)
+        np.testing.assert_array_equal(fused(x, start, stop, step), function(x, start, stop, step))
+    # Whether there is something to assign is decided, and by steps, where the first of them is in a part.
+    assert fused.counts.traces <= (1 if step == 1 and function is not assigned else 3)
+    for size, start, stop in itertools.product((5, 0, 1, 3), (0, 2, 9, -1, -9), (4, 0, 9, -2, -9)):
+        x = np.arange(size)
+        np.testing.assert_array_equal(fused(x, start, stop, step), function(x, start, stop, step))

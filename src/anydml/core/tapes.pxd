@@ -11,7 +11,7 @@ cdef extern from *:
     bint multiplies "anydml_multiplies"(int64_t a, int64_t b, int64_t *product) noexcept nogil
 
 cdef enum:  # kinds of instructions, as in `anydml.tracing.tape`
-    CONSTANT, ADD, SUBTRACT, MULTIPLY, FLOOR, LARGER, GIVEN, AT_LEAST, AT_MOST, DIFFERS
+    CONSTANT, ADD, SUBTRACT, MULTIPLY, FLOOR, LARGER, SMALLER, GIVEN, AT_LEAST, AT_MOST, DIFFERS
 
 cdef struct Instruction:
     int64_t kind

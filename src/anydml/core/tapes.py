@@ -65,6 +65,8 @@ class Tape:
                     to[0] = a // b - (a % b != 0 and (a < 0) != (b < 0))
             elif instruction.kind == LARGER:
                 to[0] = max(a, registers[instruction.b])
+            elif instruction.kind == SMALLER:
+                to[0] = min(a, registers[instruction.b])
             elif instruction.kind == AT_LEAST:
                 is_wrong = a < instruction.b
             elif instruction.kind == AT_MOST:

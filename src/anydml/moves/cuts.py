@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from anydml.moves.open_numbers import are_same, is_clamped, is_none, is_one, larger, smaller
+from anydml.moves.open_numbers import are_open, are_same, is_none, is_one, larger, smaller
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
 
 MAX_DIGITS = 64
@@ -91,8 +91,8 @@ def crop(piece: Piece, axis: int, low: int, high: int, length: int) -> Iterator[
         if is_one(step) and is_none(first) and are_same(size, length):
             yield _digits(piece, digits[0], low, high - low)
             return
-        if is_clamped(first, low, high, size, step) and not is_one(high - low):
-            begin = larger(0, -((first - low) // step))
+        if are_open(first, low, high, size, step) and not is_one(high - low):
+            begin = larger(0, (low - first + step - 1) // step)
             end = smaller((high - 1 - first) // step + 1, size)
             yield _digits(piece, digits[0], begin, larger(0, end - begin))
             return

@@ -47,10 +47,10 @@ def pinned(number: Any) -> Any:
     return int(number) if hasattr(number, "scope") else number
 
 
-def is_clamped(*numbers: Any) -> bool:
-    """Whether numbers must be compared by `larger` and `smaller` where possible, since calls differ in the outcome."""
+def are_open(*numbers: Any) -> bool:
+    """Whether one of several numbers is open, so that they are compared by `larger` and `smaller`."""
     for number in numbers:  # noqa: SIM110  # a generator takes longer
-        if type(number) is not int and getattr(number, "is_clamped", False):
+        if type(number) is not int and hasattr(number, "larger"):
             return True
     return False
 
@@ -66,4 +66,4 @@ def smaller(x: Any, y: Any) -> Any:
     """Return the smaller of two numbers."""
     if type(x) is int and type(y) is int:
         return min(x, y)
-    return -larger(-x, -y)
+    return y.smaller(x) if type(x) is int else x.smaller(y)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from operator import add, mul
 from typing import Any
 
-from anydml.moves.open_numbers import are_none, is_clamped, larger
+from anydml.moves.open_numbers import are_none, are_open, larger
 from anydml.symbols import is_symbol
 
 Sizes = tuple[int, ...]
@@ -80,7 +80,7 @@ class Sizing:
         if (type(number) is int and not number) or is_symbol(number) or is_symbol(size):
             # PyTorch's symbols only need the results' sizes.
             return number
-        if is_clamped(number, size):
+        if are_open(number, size):
             return number % larger(1, size)  # type: ignore[no-any-return]
         if 0 <= number < size:
             return number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anydml.moves.open_numbers import are_same, is_none, is_one
+from anydml.moves.open_numbers import are_same, is_none, is_one, smaller
 from anydml.moves.value import Value
 from anydml.tracing.constants import arrays_of, check_mask_of_torch, is_list
 from anydml.tracing.indexing import selected_box
@@ -80,7 +80,8 @@ def _box(x: TracedArray, part: TracedArray, starts: Sequence[Any], axis: int) ->
     """Replace the box at `starts` by an array, along an axis and all later ones."""
     if axis == x.ndim:
         return part
-    start, size, count = starts[axis], x.shape[axis], part.shape[axis]
+    size, count = x.shape[axis], part.shape[axis]
+    start = smaller(starts[axis], size)
     if is_none(start) and are_same(size, count):
         return _box(x, part, starts, axis + 1)
     count_after = size - start - count

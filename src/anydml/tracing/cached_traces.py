@@ -23,9 +23,6 @@ class CachedTraces:
         self._traces: dict[Hashable, list[TracedProgram]] = {}
         self._bytes = 0
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._traces
-
     def passed(self, key: Hashable, call: CallArguments) -> tuple[TracedProgram, Sequence[int]] | None:
         """Return the first trace whose guards a call passes, and the call's registers; None if there is none."""
         for trace in self._traces.get(key, []):

@@ -301,11 +301,11 @@ class Fused(Calls, Generic[P, R]):
                 return *passed, False
             start = perf_counter()
             self._latest.note_reason(arguments, keywords, call)
-            watched, is_clamped = libraries_that_draw(), key in self._cached
-            plan, surroundings = self._plan(arguments, keywords, call, is_clamped)
+            watched = libraries_that_draw()
+            plan, surroundings = self._plan(arguments, keywords, call)
             if libraries_that_draw() != watched:
                 # Draws from a library that the function itself loaded were not noticed.
-                plan, surroundings = self._plan(arguments, keywords, call, is_clamped)
+                plan, surroundings = self._plan(arguments, keywords, call)
             self._unfused.note(plan.is_assigning, plan.is_naming)
             self._unsteady = surroundings.change()
             self._doubts += surroundings.is_doubted
@@ -325,19 +325,19 @@ class Fused(Calls, Generic[P, R]):
             return plan, registers, self._unsteady is None
 
     def _plan(
-        self, arguments: Any, keywords: dict[str, Any], call: CallArguments, is_clamped: bool
+        self, arguments: Any, keywords: dict[str, Any], call: CallArguments
     ) -> tuple[TracedProgram, Surroundings]:
         """Trace a call; return the trace and the function's surroundings."""
         surroundings = Surroundings(self._function, (arguments, keywords))
         watched = self._unfused.executed.watched
         traced_arguments = self._function, self._name, arguments, keywords, call, surroundings
         try:
-            return trace_call(*traced_arguments, is_open=True, is_clamped=is_clamped, watched=watched), surroundings
+            return trace_call(*traced_arguments, is_open=True, watched=watched), surroundings
         except Exception:
             # Functions written in C accept only integers, and errors must show numbers.
             if surroundings.change():
                 raise
-            return trace_call(*traced_arguments, is_open=False, is_clamped=False, watched=watched), surroundings
+            return trace_call(*traced_arguments, is_open=False, watched=watched), surroundings
 
     def _keep_trace(
         self, key: Hashable, plan: TracedProgram, call: CallArguments, arguments: Any, keywords: dict[str, Any]

@@ -178,7 +178,7 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
 
 
 def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
-    """Resolve a slice of an axis to start, count and step; an empty slice starts at 0.
+    """Resolve a slice of an axis to start, count and step; an empty slice may start anywhere.
 
     Raises:
         TypeError: the slice has parts other than integers and None.
@@ -195,32 +195,33 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
         start, stop, step = item.indices(size)
         count = len(range(start, stop, step))
         return (start, count, step) if count else (0, 0, 1)
-    are_clamped = open_end.is_clamped
     step = 1 if by is None else whole_number(by)
     if not step:
         raise ValueError("slice step cannot be zero")
-    if are_clamped and type(step) is Size and first is None and last is None:
+    if type(step) is Size and first is None and last is None:
         # The axis is read from its end if the step is negative.
         is_backwards = larger(0, smaller(1, -step))
         return is_backwards * (size - 1), (size - 1) // larger(step, -step) + 1, step
     is_forwards = step > 0
     low, high = (0, size) if is_forwards else (-1, size - 1)
-    start = (low if is_forwards else high) if first is None else _place(first, size, low, high, are_clamped)
-    stop = (high if is_forwards else low) if last is None else _place(last, size, low, high, are_clamped)
+    start = (low if is_forwards else high) if first is None else _from_the_start(first, size, low)
+    stop = (high if is_forwards else low) if last is None else _from_the_start(last, size, low)
+    # What begins behind the axis is empty where it ends no later than the axis does.
+    if is_forwards:
+        stop = smaller(stop, high)
+    else:
+        start = smaller(start, high)
     reach = stop - start if is_forwards else start - stop
     count = reach if type(step) is int and step in (1, -1) else (reach - 1) // abs(step) + 1
-    if are_clamped and type(reach) is Size:
+    if type(reach) is Size:
         return start, larger(0, count), step
     return (start, count, step) if reach > 0 else (0, 0, 1)
 
 
-def _place(bound: Any, size: Any, low: Any, high: Any, are_clamped: bool) -> Any:
-    """Return the start or stop of a slice, clamped to `low` … `high`."""
+def _from_the_start(bound: Any, size: Any, low: Any) -> Any:
+    """Return the start or stop of a slice, `low` or more."""
     index: Any = whole_number(bound)
-    if index < 0:
-        index = index + size
-        return larger(index, low) if are_clamped else low if index < 0 else index
-    return smaller(index, high) if are_clamped else high if index > high else index
+    return larger(index + size, low) if index < 0 else index
 
 
 def _picked(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> TracedArray:

@@ -147,6 +147,12 @@ def extend(x: TracedArray, axis: int, before: int, after: int, mode: str) -> Tra
     if mode == "edge" or size == 1:
         sides = [wrapped_slice(cut(x, axis, 0, 1), axis, 0, min(end, 0) - start)]
         sides.append(wrapped_slice(cut(x, axis, size - 1, 1), axis, 0, end - max(start, size)))
+    elif min(before, after) >= 0 and max(before, after) <= size - (mode == "reflect"):
+        if mode == "wrap":
+            sides = [cut(x, axis, size - before, before), cut(x, axis, 0, after)]
+        else:
+            inside = int(mode == "reflect")
+            sides = [cut(x, axis, before - 1 + inside, before, -1), cut(x, axis, size - 1 - inside, after, -1)]
     else:
         period = x
         count = {"symmetric": size, "reflect": size - 2, "wrap": 0}[mode]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anydml.tracing.sizes import Size
@@ -16,6 +16,7 @@ from anydml.tracing.tape import (
     FLOOR,
     LARGER,
     MULTIPLY,
+    SMALLER,
     SUBTRACT,
     Tape,
 )
@@ -26,16 +27,14 @@ class Scope:
 
     Args:
         input_count: number of the integers that a call provides.
-        is_clamped: whether sizes are compared by maxima and minima where possible, rather than by guards.
 
     Attributes:
         tape: the steps so far.
         pins: descriptions of the pinned sizes and of the lines that needed them.
     """
 
-    def __init__(self, input_count: int = 0, is_clamped: bool = False) -> None:
+    def __init__(self, input_count: int = 0) -> None:
         self.tape = Tape(input_count)
-        self.is_clamped = is_clamped
         self.pins: dict[str, None] = {}
         self._low: dict[int, int] = {}
         self._high: dict[int, int] = {}
@@ -75,18 +74,24 @@ class Scope:
 
     def difference(self, x: Size, y: Size) -> Any:
         """Subtract y from x."""
+        if (rest := self._known_difference(x, y)) is not None:
+            return rest
+        if (rest := self._known_difference(y, x)) is not None:
+            return -rest
+        return Size(self, self.tape.step(SUBTRACT, x.register, y.register), x.plus - y.plus, x.value - y.value)
+
+    def _known_difference(self, x: Size, y: Size) -> Any:
+        """Subtract y from x if that takes no further step; else return None."""
         a, b, plus, value = x.register, y.register, x.plus - y.plus, x.value - y.value
         if a == b:
             return plus
         kind, first, second = self.tape.of(a)
         if kind == ADD and b in (first, second):
             return Size(self, second if b == first else first, plus, value)
-        if kind == SUBTRACT and b == first:
-            return Size(self, second, -plus, -value) * -1
         kind, first, second = self.tape.of(b)
         if kind == SUBTRACT and a == first:
             return Size(self, second, plus, value)
-        return Size(self, self.tape.step(SUBTRACT, a, b), plus, value)
+        return Size(self, self.tape.step(SUBTRACT, a, b), plus, value) if self.tape.has(SUBTRACT, a, b) else None
 
     def times(self, size: Size, factor: int) -> Any:
         """Multiply a size by an integer."""
@@ -132,26 +137,52 @@ class Scope:
 
     def extreme(self, sizes: Sequence[Any], is_least: bool = False) -> Any:
         """Return the maximum, or minimum, of sizes and integers, without a guard on which one it is."""
-        if is_least:
-            return -self.extreme([-size for size in sizes])
-        if len(sizes) == 2 and (extreme := self._known_extreme(sizes[0], sizes[1])) is not None:
-            return extreme
+        if len(sizes) == 2:
+            x, y = sizes
+            if self._is_at_least(x, y):
+                return y if is_least else x
+            if self._is_at_least(y, x):
+                return x if is_least else y
         each_once = sorted({self._place(size): size for size in sizes}.items(), key=lambda item: item[0])
         extreme, *others = [size for _, size in each_once]
         for size in others:
-            register = self.tape.step(LARGER, self.register(extreme), self.register(size))
-            extreme = Size(self, register, 0, max(_value(extreme), _value(size)))
+            # A constant that the result has need not be added before.
+            plus = extreme.plus if type(extreme) is Size else size.plus
+            extreme = self._extreme(extreme - plus, size - plus, is_least) + plus
         return extreme
 
-    def _known_extreme(self, x: Any, y: Any) -> Any:
-        """Return the larger of two numbers; None if it is not the same one in all calls."""
-        difference = x - y
-        if type(difference) is Size:
-            low, high = (bounds.get(difference.register) for bounds in (self._low, self._high))
-            if low is not None and low + difference.plus >= 0:
-                return x
-            return y if high is not None and high + difference.plus <= 0 else None
-        return x if difference >= 0 else y
+    def _extreme(self, x: Any, y: Any, is_least: bool) -> Size:
+        register = self.tape.step(SMALLER if is_least else LARGER, self.register(x), self.register(y))
+        (low, high), (other_low, other_high) = self._bounds(x), self._bounds(y)
+        values = _value(x), _value(y)
+        if is_least:
+            self._note_bounds(register, _of_both(min, low, other_low), _of_either(min, high, other_high))
+            return Size(self, register, 0, min(values))
+        self._note_bounds(register, _of_either(max, low, other_low), _of_both(max, high, other_high))
+        return Size(self, register, 0, max(values))
+
+    def _note_bounds(self, register: int, low: int | None, high: int | None) -> None:
+        if low is not None:
+            self._low[register] = low
+        if high is not None:
+            self._high[register] = high
+
+    def _bounds(self, size: Any) -> tuple[int | None, int | None]:
+        """Return the minimum and the maximum of a number in all calls, as far as they are known."""
+        if type(size) is not Size:
+            return size, size
+        low, high = self._low.get(size.register), self._high.get(size.register)
+        return None if low is None else low + size.plus, None if high is None else high + size.plus
+
+    def _is_at_least(self, x: Any, y: Any) -> bool:
+        """Whether x is known to be y or larger."""
+        low, high = self._bounds(x)[0], self._bounds(y)[1]
+        if low is not None and high is not None:
+            return low >= high
+        if type(x) is not Size or type(y) is not Size or (rest := self._known_difference(x, y)) is None:
+            return False
+        low = self._bounds(rest)[0]
+        return low is not None and low >= 0
 
     @staticmethod
     def _place(size: Any) -> tuple[int, int]:
@@ -214,6 +245,14 @@ class Scope:
 
 def _value(size: Any) -> int:
     return size.value if type(size) is Size else size
+
+
+def _of_both(extreme: Callable[[int, int], int], bound: int | None, other: int | None) -> int | None:
+    return None if bound is None or other is None else extreme(bound, other)
+
+
+def _of_either(extreme: Callable[[int, int], int], bound: int | None, other: int | None) -> int | None:
+    return other if bound is None else bound if other is None else extreme(bound, other)
 
 
 def _caller() -> str:

@@ -40,14 +40,13 @@ class Size:
         """The register and the constant; they are equal for equal sizes."""
         return self.register, self.plus
 
-    @property
-    def is_clamped(self) -> bool:
-        """Whether sizes are compared by `larger` where possible."""
-        return bool(self.scope.is_clamped)
-
     def larger(self, other: Any) -> Any:
         """Return the larger of two numbers, without a guard on which one it is."""
         return self.scope.extreme([self, other])
+
+    def smaller(self, other: Any) -> Any:
+        """Return the smaller of two numbers, likewise."""
+        return self.scope.extreme([self, other], is_least=True)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -3,4 +3,5 @@ cdef class Tape:
     cdef readonly list steps
     cdef dict _found
     cpdef step(self, kind, a, b)
+    cpdef bint has(self, kind, a, b)
     cpdef tuple of(self, register)

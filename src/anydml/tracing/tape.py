@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-CONSTANT, ADD, SUBTRACT, MULTIPLY, FLOOR, LARGER, GIVEN, AT_LEAST, AT_MOST, DIFFERS = range(10)
+CONSTANT, ADD, SUBTRACT, MULTIPLY, FLOOR, LARGER, SMALLER, GIVEN, AT_LEAST, AT_MOST, DIFFERS = range(11)
 """Kinds of steps. `GIVEN` is a number that a call provides later; the last three are guards, without a result."""
 
 Step = tuple[int, int, int]
@@ -38,6 +38,10 @@ class Tape:
             self.steps.append(key)
         return register
 
+    def has(self, kind: int, a: int, b: int) -> bool:
+        """Whether there is such a step."""
+        return (kind, a, b) in self._found
+
     def of(self, register: int) -> Step:
         """Return the step of a register, which is `GIVEN` for the numbers of a call."""
         return self.steps[register - self.input_count] if register >= self.input_count else (GIVEN, 0, 0)
@@ -66,6 +70,8 @@ class Tape:
                 number = registers[a] // registers[b]
             elif kind == LARGER:
                 number = max(registers[a], registers[b])
+            elif kind == SMALLER:
+                number = min(registers[a], registers[b])
             elif (
                 (kind == AT_LEAST and registers[a] < b)
                 or (kind == AT_MOST and registers[a] > b)

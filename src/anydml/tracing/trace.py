@@ -33,7 +33,6 @@ class Trace:
         device: the arrays' device in their library's terms; None for NumPy.
         composer: composes the arrays' values; by default, a new one.
         input_count: number of the integers that a call provides, which are open.
-        is_clamped: see `Scope`.
 
     Attributes:
         own_arrays: the module of this name if the function may assign into arrays of its own; else None.
@@ -48,7 +47,6 @@ class Trace:
         device: Any = None,
         composer: Composer | None = None,
         input_count: int = 0,
-        is_clamped: bool = False,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -60,7 +58,7 @@ class Trace:
         self.unsigned: dict[str, int] = {}
         self.numbers: dict[int, int | str] = {}
         self._constants = 0
-        self._given = input_count, is_clamped
+        self._input_count = input_count
 
     @property
     def is_assigning(self) -> bool:
@@ -70,7 +68,7 @@ class Trace:
     @cached_property
     def scope(self) -> Scope:
         """The open sizes."""
-        return Scope(*self._given)
+        return Scope(self._input_count)
 
     def array(self, array: Any) -> TracedArray:
         """Convert to a traced array: anything that NumPy accepts becomes a constant."""

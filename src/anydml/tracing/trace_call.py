@@ -39,7 +39,6 @@ def trace_call(
     call: CallArguments,
     surroundings: Surroundings,
     is_open: bool,
-    is_clamped: bool,
     watched: Callable[[], AbstractContextManager[None]],
 ) -> TracedProgram:
     """Trace a call.
@@ -53,7 +52,6 @@ def trace_call(
         call: the arrays and numbers of these arguments.
         surroundings: what the function can reach.
         is_open: whether integers stay open; False for functions that accept only integers.
-        is_clamped: see `Scope`.
         watched: returns a context in which the function is run.
 
     Raises:
@@ -66,9 +64,7 @@ def trace_call(
         raise without_arrays(name, (*arguments, *keywords.values()))
     first = adapters[0]
     kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
-    trace = Trace(
-        name, kind, None if first is None else first.device, input_count=len(call.numbers), is_clamped=is_clamped
-    )
+    trace = Trace(name, kind, None if first is None else first.device, input_count=len(call.numbers))
     names, paths = list[str](), list[Path]()
     variable = trace.scope.variable
     argument: int | str = 0
