@@ -220,7 +220,7 @@ class Calls:
     def form_without_trace(self, arguments: tuple, keywords: dict, naming: cython.int):
         """Return the `form` of arguments for which no trace is expected to help; None if one may.
 
-        That is, none has the same key, or several have it and none fits: the second one has fewer guards.
+        That is, none has the same key, or several have it and none fits: many functions have two cases.
         """
         buffer: cython.pointer(Arguments) = borrow_buffer()
         buffer.naming = naming
