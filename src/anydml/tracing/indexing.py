@@ -211,7 +211,7 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
         stop = smaller(stop, high)
     else:
         start = smaller(start, high)
-    reach = stop - start if is_forwards else start - stop
+    reach: Any = stop - start if is_forwards else start - stop
     count = reach if type(step) is int and step in (1, -1) else (reach - 1) // abs(step) + 1
     if type(reach) is Size:
         return start, larger(0, count), step
