@@ -135,7 +135,13 @@ MODELS: dict[str, Callable[[], Made]] = {
         num_heads=[2, 4],
         window_size=7,
     ),
-    "SegFormer": transformer("SegformerModel", "SegformerConfig", image(64), hidden_sizes=[16, 32, 64, 96]),
+    "SegFormer": transformer(
+        "SegformerModel",
+        "SegformerConfig",
+        image(64),
+        hidden_sizes=[16, 32, 64, 96],
+        num_attention_heads=[1, 2, 4, 8],
+    ),
     "ConvNeXt": transformer(
         "ConvNextModel", "ConvNextConfig", image(64), hidden_sizes=[32, 64, 96, 128], depths=[1, 1, 2, 1]
     ),

@@ -67,6 +67,21 @@ SAME = [
     ("g (float[N,3] x) => (float[A,B] y)",
      "{ s = Shape (x) c = ConstantOfShape <value = float[1] {2.0}> (s) y = Mul (x, c) }",
      "<float two = {2.0}> { y = Mul (two, x) }"),
+    # Blocks of pixels.
+    ("g (float[N,8,S,6] x) => (float[A,B,C,D] y)",
+     "{ y = DepthToSpace <blocksize = 2> (x) }",
+     "<int64[6] s = {0, 2, 2, 2, -1, 6}, int64[4] t = {0, 0, -1, 12}> { "
+     "a = Reshape (x, s) b = Transpose <perm = [0, 3, 4, 1, 5, 2]> (a) y = Reshape (b, t) }"),
+    ("g (float[N,8,S,6] x) => (float[A,B,C,D] y)",
+     "{ a = DepthToSpace <blocksize = 2, mode = \"CRD\"> (x) y = Relu (a) }",
+     "<int64[6] s = {0, 2, 2, 2, -1, 6}, int64[4] t = {0, 0, -1, 12}> { r = Relu (x) a = Reshape (r, s) b = Transpose "
+     "<perm = [0, 1, 4, 2, 5, 3]> (a) y = Reshape (b, t) }"),
+    ("g (float[N,4,6,9] x) => (float[A,B,C,D] y)",
+     "{ y = SpaceToDepth <blocksize = 3> (x) }",
+     "<int64[6] s = {0, 0, 2, 3, 3, 3}, int64[4] t = {0, 36, 2, 3}> { a = Reshape (x, s) b = Transpose <perm = "
+     "[0, 3, 5, 1, 2, 4]> (a) y = Reshape (b, t) }"),
+    ("g (float[N,4,6,9] x) => (float[A,B,C,D] y)",
+     "{ a = SpaceToDepth <blocksize = 3> (x) y = DepthToSpace <blocksize = 3> (a) }", "{ y = Identity (x) }"),
     # Constants, defaults, order of inputs, equal nodes, what nothing needs.
     ("g (float[N,3] x) => (float[A,B] y)",
      "<float[3] a = {1.0, 2.0, 3.0}, float[3] b = {4.0, 5.0, 6.0}> { c = Add (a, b) y = Add (x, c) }",

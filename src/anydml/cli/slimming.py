@@ -129,7 +129,8 @@ def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:
     proof_lines = [*lines(proof)]
     is_equal = proof.verdict in ("proved", "rounded") or (proof.verdict == "undecided" and bool(proof.samples))
     if not is_equal:
-        raise click.ClickException("\n".join(escape_controls(line) for line in ["nothing is written", *proof_lines]))
+        why = "; ".join(escape_controls(line.strip()) for line in proof_lines)
+        raise click.ClickException(f"nothing is written: {why}")
     return proof_lines
 
 

@@ -157,6 +157,34 @@ def _transpose(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     return [mover.transpose(term, perm)] if sorted(perm) == [*range(len(term.shape))] else None
 
 
+def _depth_to_space(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
+    term, block, mode = call.term(0), call.get("blocksize", 0), call.get("mode", b"DCR")
+    if term is None or term.shape is None or len(term.shape) != 4 or block < 1 or mode not in (b"DCR", b"CRD"):
+        return None
+    images, channels, rows, columns = term.shape
+    depth = divided(channels, block * block)
+    if depth is None:
+        return None
+    axes, perm = (
+        ((block, block, depth), (0, 3, 4, 1, 5, 2)) if mode == b"DCR" else ((depth, block, block), (0, 1, 4, 2, 5, 3))
+    )
+    split = mover.reshape(term, (images, *axes, rows, columns))
+    return [mover.reshape(mover.transpose(split, perm), (images, depth, rows * block, columns * block))]
+
+
+def _space_to_depth(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
+    term, block = call.term(0), call.get("blocksize", 0)
+    if term is None or term.shape is None or len(term.shape) != 4 or block < 1:
+        return None
+    images, channels, *image = term.shape
+    rows, columns = (divided(size, block) for size in image)
+    if rows is None or columns is None:
+        return None
+    split = mover.reshape(term, (images, channels, rows, block, columns, block))
+    moved = mover.transpose(split, (0, 3, 5, 1, 2, 4))
+    return [mover.reshape(moved, (images, channels * block * block, rows, columns))]
+
+
 def _einsum(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return the transposed input of an equation with one input; None if it sums elements, or takes a diagonal."""
     term = call.term(0)
@@ -268,10 +296,11 @@ def _resize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 RULES: dict[tuple[str, str], Rule] = {
     ("", operator): rule
     for operator, rule in {
-        "Cast": _cast, "Concat": _concat, "ConstantOfShape": _constant_of_shape, "Dropout": _dropout, "Einsum": _einsum,
+        "Cast": _cast, "Concat": _concat, "ConstantOfShape": _constant_of_shape, "DepthToSpace": _depth_to_space,
+        "Dropout": _dropout, "Einsum": _einsum,
         "Expand": _expand, "Flatten": _flatten, "Gather": take_rule, "Identity": _identity, "Pad": _pad,
         "Range": _range, "Reshape": _reshape, "Resize": _resize,
-        "Shape": _shape, "Size": _size, "Slice": slice_rule, "Split": split_rule,
+        "Shape": _shape, "Size": _size, "Slice": slice_rule, "SpaceToDepth": _space_to_depth, "Split": split_rule,
         "Squeeze": _squeeze, "Tile": _tile, "Transpose": _transpose, "Unsqueeze": _unsqueeze,
     }.items()
 }  # fmt: skip
