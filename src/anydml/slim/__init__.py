@@ -1,4 +1,4 @@
-"""ONNX models that move fewer bytes: movement is composed, and written as the cheapest standard nodes."""
+"""ONNX models that move fewer bytes: movement is composed, and rewritten as the cheapest standard nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The analyses of one graph: for the sizes that it is planned for, and for others, where these are needed."""
+"""The analyses of one graph for several sets of sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Analyses:
 
     Args:
         graph: the graph.
-        several: sets of sizes that stand for symbolic ones.
+        several: sets of numbers that stand for symbolic sizes; the first is planned for.
         before: the analyses of another graph of this model.
 
     Attributes:
@@ -29,7 +29,7 @@ class Analyses:
 
     @cached_property
     def all(self) -> list[Analysis]:
-        """The analyses for all sets, which are only made where nothing is proved for all sizes."""
+        """The analyses for all sets; made only if a graph cannot be proved for all sizes."""
         before = None if self._before is None else self._before.__dict__.get("all")
         numbered = enumerate(self._several[1:], 1)
         return [self.first, *(Analysis(self.graph, analysis.sizes, before and before[k]) for k, analysis in numbered)]

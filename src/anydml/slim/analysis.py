@@ -1,4 +1,4 @@
-"""Analysis of a graph for given sizes: what is known of each value, and what movement composes it of."""
+"""Analysis of a graph for given sizes: the shape and type of each value, and its composition from other values."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class ValueInfo:
 
     Attributes:
         tensor: its dtype and shape, and its elements if they are few and known; None if nothing is known.
-        compositions: ways in which it is composed of other values; the first of values that no movement makes.
+        compositions: its compositions from other values; the first is from values that no movement makes.
         op: the movement node that makes it, if any.
-        output: which output of that node it is.
+        output: the number of that node's output.
         data: names of the values whose elements that node moves.
-        is_constant: whether it is an initializer or made by Constant.
+        is_constant: whether it is an initializer or the result of a Constant node.
     """
 
     tensor: Tensor | None
@@ -99,7 +99,7 @@ class ValueInfo:
         return None if self.tensor is None else self.tensor.array
 
     def is_like(self, other_info: ValueInfo) -> bool:
-        """Whether a node that computes cannot tell them apart."""
+        """Whether two values have the same type and shape, and the same elements if these are known."""
         if self.tensor is None or other_info.tensor is None:
             return False
         first, second = self.tensor, other_info.tensor
@@ -126,7 +126,7 @@ class _Visit:
     is_refused: bool
 
     def holds(self, inputs: Sequence[ValueInfo | None]) -> bool:
-        """Whether the same would be found for these inputs."""
+        """Whether these inputs would give the same outputs."""
         pairs = [*zip(self.inputs, inputs, strict=True)]
         if all(a is b for a, b in pairs):
             return True
@@ -149,7 +149,7 @@ class Analysis:
     Attributes:
         graph: the graph.
         sizes: the symbolic sizes.
-        values: what is known of values, by name.
+        values: the values by name.
         names: names of the sources of compositions, by operand number.
     """
 
@@ -180,11 +180,11 @@ class Analysis:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether a tensor would have more bytes than any can have."""
+        """Whether a tensor would have more bytes than possible."""
         return any(value.bytes >= MAX_BYTES // 2 for value in self.values.values())
 
     def node(self, op: Op) -> Node | None:
-        """Return a node as anydml reads it; None if anydml does not have the operator."""
+        """Return a node in anydml's form; None if anydml does not support the operator."""
         return self._visits[op].node
 
     def moves(self, op: Op) -> bool:
@@ -193,7 +193,7 @@ class Analysis:
 
     @cached_property
     def refused(self) -> frozenset[str]:
-        """Names of what movement nodes that refuse their inputs would make, and movement nodes of that."""
+        """Names of the outputs of movement nodes that refuse their inputs, and of movement of these outputs."""
         refused = set[str]()
         for op in self.graph.ops:
             if op.kind in MOVEMENT and (self._visits[op].is_refused or not refused.isdisjoint(op.inputs)):
@@ -201,7 +201,7 @@ class Analysis:
         return frozenset(refused)
 
     def operand(self, name: str) -> Value:
-        """Return a value as a source of others."""
+        """Return a value as a source of other values."""
         if name not in self._operands:
             operand_value = self.values[name]
             layout = Layout.packed(operand_value.sizes, operand_value.width)
@@ -286,7 +286,7 @@ class Analysis:
         if any(tensor is not None and tensor.array is None for tensor in tensors[count:]):
             return None
         compositions = [self._compositions(name) for name in data]
-        # Inputs of Concat are all composed of their first sources, or all of their nearest.
+        # Either all inputs of a Concat use their first composition, or all their last.
         several = len(compositions[0]) if count == 1 else min(2, max(map(len, compositions)))
         results_of: list[list[Tensor]] = []
         for k in range(several):
@@ -317,7 +317,7 @@ class Analysis:
         return result
 
     def _compositions(self, name: str) -> list[Value]:
-        """Return a value's compositions, and the value itself as a source if others may share it."""
+        """Return a value's compositions; if other values may share it, the last is the value itself."""
         value = self.values[name]
         operand = self.operand(name)
         if value.op is None or not value.compositions or self._work < 0:

@@ -1,4 +1,4 @@
-"""Axes for slicing and transposing: digits split where shapes have axes, and axes of size 1 among them."""
+"""Axes for slicing and transposing: digits are split at the axes of shapes, and axes of size 1 are inserted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anydml.slim.pieces import Digit, Window
 
 
 def split_digits(digits: Sequence[Digit], bounds: Sequence[int], distance: Callable[[Digit], int]) -> list[Digit]:
-    """Split digits at the strides of a shape's axes, which are compared with their steps or strides."""
+    """Split digits at the strides of a shape's axes, by the digits' steps or strides."""
     all_digits: list[Digit] = []
     for digit in digits:
         outer = digit
@@ -26,12 +26,12 @@ def split_digits(digits: Sequence[Digit], bounds: Sequence[int], distance: Calla
 def with_ones(
     axes: list[int], window: Window, perm: list[int], source: Sequence[int], sizes: Sequence[int]
 ) -> tuple[list[int], Window, list[int]]:
-    """Add axes of size 1 if that saves a Reshape before or after a Slice and a Transpose.
+    """Insert axes of size 1 if that saves a Reshape before or after a Slice and a Transpose.
 
     Args:
         axes: the shape that is sliced, without axes of size 1.
-        window: what is taken of it.
-        perm: how that is transposed.
+        window: the window of the Slice.
+        perm: the permutation of the Transpose.
         source: the shape of the tensor that is reshaped to `axes`.
         sizes: the shape to which the result is reshaped.
 
@@ -59,7 +59,7 @@ def with_ones(
 def _interleave(
     sizes: Sequence[int], axes: Sequence[int], taken_sizes: Sequence[int], ones: list[int]
 ) -> list[int] | None:
-    """Return axes in order, with axes of size 1 among them so that the shape is `sizes`; None if it cannot be."""
+    """Insert axes of size 1 among axes so that the shape is `sizes`; None if that is impossible."""
     if len(sizes) != len(axes) + len(ones):
         return None
     remaining, free, order = [*zip(axes, taken_sizes, strict=True)], [*ones], []

@@ -1,4 +1,4 @@
-"""Bodies of nodes as models of their own: what they read of the graph around them becomes an input."""
+"""Bodies of nodes as separate models: values of the surrounding graph become inputs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from anydml.proving.terms import Term
 from anydml.slim.graph import Graph, Op
 
 Named = Mapping[str, Term | None]
-"""Terms of the values in a body by name, including those around it."""
+"""Terms by name of the values in a body and around it."""
 
 Slim = Callable[[ModelProto], ModelProto]
-"""Returns a slimmed model; the model itself if nothing is better."""
+"""Returns a slimmed model; the model itself if it cannot be improved."""
 
 
 def with_slimmed_bodies(graph: Graph, inner: Mapping[str, Sequence[Named]], slim: Slim) -> Graph:
-    """Return a graph whose nodes have slimmed bodies; the graph itself if no body is better.
+    """Return a graph whose nodes have slimmed bodies; the graph itself if no body can be improved.
 
     Args:
         graph: the graph.
-        inner: for nodes with bodies, by the first name that they make: the values in each body.
+        inner: the terms of the values in each body, by the first output of the node with the bodies.
         slim: slims a body.
     """
     ops = []
@@ -51,7 +51,7 @@ def _slim(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
             name for node in slimmed.graph.node for name in node.output
         }
         if names_made & around:
-            # A name in a body must not hide one around it.
+            # A name in a body must not hide a name around it.
             continue
         del body.node[:], body.initializer[:]
         body.node.extend(slimmed.graph.node)
@@ -62,13 +62,13 @@ def _slim(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
 
 
 def _own(body: GraphProto) -> set[str]:
-    """Return the names of the values that a body makes or has."""
+    """Return the names of the values that a body defines."""
     names = {name for node in body.node for name in node.output}
     return names | {value.name for value in (*body.input, *body.initializer)}
 
 
 def _model(body: GraphProto, terms: Named, around: ModelProto) -> ModelProto:
-    """Return a model of a body, which also takes or has what the body reads of the graph around it."""
+    """Return a body as a model, with the values that it reads of the surrounding graph as inputs or constants."""
     own_names = _own(body)
     read = [name for node in body.node for name in Op(node).inputs + Op(node).captured]
     outside = dict.fromkeys(
@@ -88,7 +88,7 @@ def _model(body: GraphProto, terms: Named, around: ModelProto) -> ModelProto:
 
 
 def _value(name: str, term: Term | None) -> ValueInfoProto:
-    """Return a declaration of what is known of a value for all sizes: other sizes have no name."""
+    """Return the declaration of a value, with the sizes that are known for all sizes, and the others unnamed."""
     if term is None or term.dtype is None:
         return ValueInfoProto(name=name)
     shape = None if term.shape is None else [size if isinstance(size, int) else None for size in term.shape]

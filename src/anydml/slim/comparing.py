@@ -1,4 +1,4 @@
-"""Comparison of two graphs: whether their nodes read the same elements, or whether their results are the same."""
+"""Comparison of two graphs, by the elements that their nodes read, or by their results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MAX_COMPARED_ELEMENTS = 1 << 23
 """Total number of elements that are compared one by one."""
 
 ROWS = 64
-"""Fewest rows that are compared at once: one may be strided, and these share its cache lines."""
+"""Minimum number of rows that are compared at once: if one array is strided, they share its cache lines."""
 
 LARGE_BITS = (20, 16, 12, 8)
-"""Binary digits of large symbolic sizes, which most bounds in models are below; the first that tensors can have."""
+"""Numbers of bits of large symbolic sizes, above most bounds in models; tensors can have the first of these sizes."""
 
 
 def at_other_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:
-    """Yield analyses for small symbolic sizes, and for others, first falling and then rising in the names' order."""
+    """Yield analyses for small symbolic sizes, and for large ones, first descending and then ascending by name."""
     if not names:
         return
     for sizes in (*small_sizes(names), dict.fromkeys(names, 1)):
@@ -60,7 +60,7 @@ def compute_the_same(pairs: Sequence[tuple[Analysis, Analysis]]) -> bool:
 
 
 def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
-    """Return the constants that nodes read as their first two inputs, and how they multiply by them."""
+    """Return the constants among the first two inputs of nodes, and how the nodes multiply by them."""
     matrices = set()
     for op in graph.ops:
         for k, name in enumerate(op.inputs[:2]):
@@ -74,8 +74,8 @@ def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
 def differing(before: Analysis, after: Analysis, by_shape: bool = False) -> Iterator[str]:
     """Yield names in the first graph for which the second one reads other elements.
 
-    Compared are the inputs of nodes that compute, and the outputs: by their pieces, or else element by element. What
-    movement of the second graph refuses to make is yielded, too, unless the first one's does.
+    The inputs of nodes that compute are compared, and the outputs: by their pieces, or else element by element. The
+    results of movement that only the second graph refuses are yielded, too.
 
     Args:
         before: the analysis of a graph.
@@ -91,32 +91,32 @@ def differing(before: Analysis, after: Analysis, by_shape: bool = False) -> Iter
 
 
 def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
-    """Yield the names of what the same node reads in both graphs, and of the outputs."""
+    """Yield pairs of names: the inputs of the same node in both graphs, and the outputs."""
     for op in before.graph.ops:
         if before.moves(op) or _is_empty(before, op):
             continue
         counterpart = after.graph.maker(next((name for name in op.outputs if name), ""))
-        # Nodes that nothing needs are gone.
+        # Unused nodes have been dropped.
         if counterpart is None or (op.kind in MOVEMENT and op.kind != counterpart.kind):
             continue
         if _is_alike(op, counterpart):
             yield from zip(op.inputs, counterpart.inputs, strict=True)
             yield from ((name, name) for name in op.captured if name in before.values)
         else:
-            # Nothing that it touches is known to be the same.
+            # None of its inputs and outputs is known to be the same.
             yield from ((name, "") for name in (*op.inputs, *op.outputs) if name)
     yield from ((name, name) for name in before.graph.outputs)
 
 
 def _is_alike(op: Op, other_op: Op) -> bool:
-    """Whether two nodes may compute the same: movement may be written in another way, all else with other inputs."""
+    """Whether two nodes have the same operator and, unless it moves elements, the same attributes."""
     if (op.kind, len(op.inputs)) != (other_op.kind, len(other_op.inputs)):
         return False
     return op.kind in MOVEMENT or [*op.proto.attribute] == [*other_op.proto.attribute]
 
 
 def _is_empty(analysis: Analysis, op: Op) -> bool:
-    """Whether a movement node has no elements to move: it may be written in another way."""
+    """Whether a movement node has no elements to move, so that it may be rewritten freely."""
     values = [analysis.values.get(name) for name in op.outputs if name]
     return op.kind in MOVEMENT and all(value and value.tensor and not value.tensor.size for value in values)
 
@@ -159,7 +159,7 @@ def _equal_constants(before: Analysis, ours: Pieces, after: Analysis, theirs: Pi
     first, second = _constant(before, ours), _constant(after, theirs)
     if not first or not second:
         return None
-    # No size changes a constant, which may have gigabytes: it is compared once for all analyses.
+    # Constants may have gigabytes and do not depend on sizes, so they are compared once for all analyses.
     key = first, ours[0]._replace(source=0), after.graph.constants, second, theirs[0]._replace(source=0)
     compared = before.graph.constants.compared
     if key not in compared:
@@ -169,13 +169,13 @@ def _equal_constants(before: Analysis, ours: Pieces, after: Analysis, theirs: Pi
 
 
 def _constant(analysis: Analysis, pieces: Pieces) -> str:
-    """Return the name of the constant that a value is one piece of; empty if there is none."""
+    """Return the name of the constant of which a value is a single piece; empty if there is none."""
     name = analysis.names.get(pieces[0].source, "") if len(pieces) == 1 else ""
     return name if name and analysis.values[name].is_constant else ""
 
 
 def _taken(analysis: Analysis, name: str, piece: FlatPiece) -> Array | None:
-    """Return what a piece takes of a constant, as unsigned integers; None where there is no such view."""
+    """Return a view of a piece's elements in a constant, as unsigned integers; None if no view has them."""
     array = np.ascontiguousarray(analysis.graph.constants.read(name)).reshape(-1)
     if piece.size > array.size or piece.is_reversed:
         return None
@@ -189,7 +189,7 @@ def _taken(analysis: Analysis, name: str, piece: FlatPiece) -> Array | None:
 
 def _are_equal(first: Array, second: Array) -> bool:
     """Whether arrays have equal elements in row-major order."""
-    # A contiguous one takes the shape of the other, so that neither is copied as a whole.
+    # A contiguous array is reshaped to the other's shape, so that neither is copied as a whole.
     shape = max(first, second, key=lambda array: array.ndim).shape
     a, b = (array.reshape(shape) for array in (first, second))
     rows = max(ROWS, MAX_TENSOR_ELEMENTS // max(1, math.prod(shape[1:])))
@@ -198,7 +198,7 @@ def _are_equal(first: Array, second: Array) -> bool:
 
 
 def _pack(array: Array) -> Array:
-    # A transposed part is read tile by tile, which NumPy does not do.
+    # Unlike NumPy, anydml reads a transposed part tile by tile.
     return array if array.flags.c_contiguous else np.asarray(copy(array))
 
 
@@ -208,7 +208,7 @@ def _pieces(analysis: Analysis, name: str) -> Pieces | None:
 
 
 def _named(analysis: Analysis, pieces: Pieces) -> list[tuple[str, FlatPiece]] | None:
-    """Return pieces with the names of their sources; None if movement makes one of these."""
+    """Return pieces with the names of their sources; None if a source is made by movement."""
     names = []
     for piece in pieces:
         name = analysis.names.get(piece.source, "")
@@ -225,7 +225,7 @@ class _Elements:
         self._left = MAX_COMPARED_ELEMENTS
 
     def of(self, analysis: Analysis, name: str) -> Marks | None:
-        """Return fingerprints of a value; None if there are too many, or they cannot be moved."""
+        """Return the fingerprints of a value; None if they are too many, or cannot be moved."""
         marks_of: dict[str, Marks | None] = {}
         stack = [name]
         while stack:
@@ -237,7 +237,7 @@ class _Elements:
         return marks_of[name]
 
     def _moved(self, analysis: Analysis, name: str, marks_of: Mapping[str, Marks | None]) -> Marks | None:
-        """Return fingerprints of a value, given those of what it is moved from."""
+        """Return the fingerprints of a value, given those of its sources."""
         value = analysis.values[name]
         input_marks = {name: marks for name in value.data if (marks := marks_of[name]) is not None}
         if (

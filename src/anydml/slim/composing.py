@@ -1,4 +1,4 @@
-"""Composition of movement nodes while the graph does not run: only the indices that the model contains are known."""
+"""Composition of movement nodes without running the graph: only indices that the model contains are known."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_PICKED = 1 << 12
 
 
 def has_open_end(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether runtimes differ in what a Slice takes: by ONNX nothing, if the step is negative and the end is large."""
+    """Whether runtimes disagree on a Slice: with a negative step and a large end, ONNX's result is empty."""
     bounds = [None if tensor is None or tensor.array is None else tensor.array.tolist() for tensor in tensors[2:5:2]]
     ends, steps = (*bounds, None, None)[:2]
     return any(end in OPEN_ENDS and step < 0 for end, step in zip(ends or (), steps or (), strict=False))
@@ -54,7 +54,7 @@ class _Composer(Composer):
         raise NotComposableError(reason)
 
     def moved(self, *_: Any, **__: Any) -> list[Value]:
-        """Refuse a result that takes several steps."""
+        """Refuse a result that is stored in several steps."""
         raise NotComposableError("it takes several steps")
 
     def overwritten(self, *_: Any) -> Value:

@@ -16,8 +16,8 @@ ROW_FACTORS = {"Transpose": 4, "DepthToSpace": 2}
 """Multiples of `ROW` for operators that compute the address of a row from several axes."""
 
 SKIP = 32
-"""Bytes that are moved in the time that SkipLayerNormalization takes longer for an element than Add and
-LayerNormalization: about 4 ns in ONNX Runtime 1.32, which computes it number by number."""
+"""Bytes that are moved in the extra time of SkipLayerNormalization, per element, over Add and LayerNormalization:
+about 4 ns in ONNX Runtime 1.32, which computes it number by number."""
 
 INDEX_ARITHMETIC = CALL // 2
 """Cost of shapes or indices that are computed when the model runs."""
@@ -32,7 +32,7 @@ GROWING = frozenset(("CenterCropPad", "Expand", "Pad", "Tile"))
 """Operators that read their input once and write a larger output."""
 
 COLUMN_BLOCK = 16
-"""Columns of a product that kernels compute at once, and so the fewest rows of a transposed or batched product."""
+"""Columns of a product that kernels compute at once: the minimum number of rows of a transposed or batched product."""
 
 LARGEST_DEPTH = 2
 """Largest ratio of depth to rows of a batched product: runtimes pack its matrices in every run."""
@@ -46,7 +46,7 @@ class Cost(NamedTuple):
             `SKIP` per element of sums that runtimes fuse with a LayerNormalization.
         nodes: movement nodes.
         moved: bytes that are read and written.
-        products: products that runtimes reshape. A runtime computes a product and the Add of a bias by one Gemm, which
+        products: products that runtimes reshape. A runtime fuses a product and the Add of a bias to a Gemm, which
             takes matrices, so it inserts a Reshape on either side if there are more axes. The pair counts as one,
             because Reshapes in the model replace those of the runtime.
     """
@@ -84,12 +84,12 @@ def movement(kind: str, sources: Sequence[Sizes], results: Sequence[Sizes], widt
 
 
 def is_fast_transposed(rows: int) -> bool:
-    """Whether a product is as fast if transposed: its rows become columns, which must nearly fill blocks."""
+    """Whether a product is as fast when transposed: its rows become columns, which must nearly fill blocks."""
     return -rows % COLUMN_BLOCK * COLUMN_BLOCK <= rows
 
 
 def is_fast_batched(rows: int, depth: int) -> bool:
-    """Whether a product is as fast if it is computed as a batch of products with fewer columns."""
+    """Whether a product is as fast when computed as a batch of products with fewer columns."""
     return rows >= COLUMN_BLOCK and LARGEST_DEPTH * rows >= depth
 
 
@@ -101,7 +101,7 @@ def _rows(kind: str, source: Sizes, sizes: Sizes, detail: Any) -> int:
     if kind == "Gather":
         return count // math.prod(source[detail + 1 :])
     if kind in ("Slice", "Split"):
-        # A row extends over the last axes, up to the first one that is not taken whole.
+        # A row spans the last axes, up to and including the first one that is not whole.
         row = 1
         for size, result_size, step in zip(source[::-1], sizes[::-1], detail[::-1], strict=True):
             row *= result_size if step == 1 else 1

@@ -1,4 +1,4 @@
-"""Checks that rewrites keep what a graph computes: the values of a new graph that are not proved equal."""
+"""Checks that rewrites preserve a graph's results: finds values of the new graph that are not proved equal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from anydml.slim.zeros import ZeroSums
 
 
 class Judge:
-    """Judges graphs of one model, one after the other; what is known of a graph is kept for the next one.
+    """Compares successive graphs of one model; terms of one graph are reused for the next.
 
     Args:
         graph: the graph of the model.
         names: names of symbolic sizes.
 
     Attributes:
-        refused: names of what was composed and not known to be the same, which is composed in later graphs alike.
+        refused: names of composed values that were not proved equal; later graphs would compose them in the same way.
     """
 
     def __init__(self, graph: Graph, names: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ class Judge:
         self._others: list[Analysis] = []
 
     def folded(self, graph: Graph, with_sizes: bool) -> Graph | None:
-        """Return a graph without what is known, equal or unused; None if that changes nothing.
+        """Return a graph without nodes whose results are constant, equal to others, or unused; None if nothing changes.
 
         Args:
             graph: the graph.
@@ -57,7 +57,7 @@ class Judge:
         )
 
     def without_zeros(self, graph: Graph) -> Graph | None:
-        """Return a graph without sums with 0, as far as only signs of zeros differ; None if there are none."""
+        """Return a graph without sums with 0, if that only changes signs of zeros; None if there are none."""
         ops = None if self._proofs is None else ZeroSums(graph, self._proofs.terms(graph.bare)).left_out()
         return None if ops is None else graph.with_ops(ops)
 
@@ -70,21 +70,21 @@ class Judge:
         return divided if self._proofs.are_proved(graph.bare, divided.bare) else None
 
     def sizes(self, graph: Graph) -> list[Size]:
-        """Return all sizes of values in a graph, as far as they are known for all sizes."""
+        """Return the sizes of all values in a graph that are known as polynomials."""
         if self._proofs is None or not self._names:
             return []
         terms = {term.number: term for term in self._proofs.terms(graph.bare).values() if term is not None}
         return [*dict.fromkeys(size for term in terms.values() for size in term.shape or ())]
 
     def with_bodies(self, graph: Graph, slim: Slim) -> Graph:
-        """Return a graph whose bodies are slimmed and proved; the graph itself if none is better or all is unknown."""
+        """Return a graph with slimmed and proved bodies; the graph itself if no body can be improved."""
         if self._proofs is None or not any(op.captured for op in graph.ops):
             return graph
         result = with_slimmed_bodies(graph, self._proofs.inner(graph.bare), slim)
         return result if result is not graph and self._proofs.are_proved(graph.bare, result.bare) else graph
 
     def is_constant(self, graph: Graph, name: str) -> bool | None:
-        """Whether a value of a graph is a constant for all sizes; None if that is not known."""
+        """Whether a value of a graph is the same constant for all sizes; None if unknown."""
         if self._proofs is None or not self._names:
             return None
         term = self._proofs.terms(graph.bare).get(name)
@@ -93,18 +93,18 @@ class Judge:
         return False if term.shape is not None and numbers(term.shape) is None else None
 
     def wrong(self, before: Analyses, after: Analyses, is_compared: bool = True) -> set[str]:
-        """Return names of what is not known to be the same.
+        """Return the names of values that are not known to be equal.
 
         Args:
             before: the analyses of a graph.
             after: those of another graph, whose nodes that compute are the same.
-            is_compared: whether to compare them at the sizes of these analyses, too.
+            is_compared: whether to compare them also at the sizes of these analyses.
         """
         if self._are_proved(before.graph, after.graph):
             return set()
         pairs = zip(before.all, after.all, strict=True) if is_compared else ()
         wrong = {name for old, new in pairs for name in differing(old, new)}
-        # What differs at these sizes is written anew, and then compared at others.
+        # Values that differ at these sizes are rewritten, and the result is compared at other sizes.
         return wrong or self._wrong_at_other_sizes(before.graph, after.graph)
 
     def are_equal(self, before: Analysis, after: Analysis) -> bool:
@@ -121,7 +121,7 @@ class Judge:
             pairs = [(analysis, Analysis(after.graph, analysis.sizes, analysis)) for analysis in small]
         if compute_the_same(pairs):
             return True
-        # Fingerprints are quicker where all sizes are numbers, and proofs know more operators.
+        # Without symbolic sizes, fingerprints are quicker; proofs support more operators.
         proofs = None if self._names else self._proofs
         return proofs is not None and proofs.are_proved(before.graph.bare, after.graph.bare)
 
@@ -129,7 +129,7 @@ class Judge:
         return bool(self._names) and self._proofs is not None and self._proofs.are_proved(before.bare, after.bare)
 
     def _wrong_at_other_sizes(self, before: Graph, after: Graph) -> set[str]:
-        """Return names of what differs for sizes that are small, large, and in another order than in the analyses.
+        """Return the names of values that differ for small sizes, large ones, and sizes in another order.
 
         Values that are unknown in the first graph, or too large to be compared one by one, are judged by their shapes.
         """
@@ -148,7 +148,7 @@ class Judge:
 
 
 def _is_inlined(graph: Graph) -> bool:
-    """Whether proofs can read a graph, which they do without its functions."""
+    """Whether proofs can read a graph: they do not support functions."""
     try:
         inline_functions(graph.bare)
     except ModelError:

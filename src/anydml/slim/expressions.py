@@ -1,4 +1,4 @@
-"""Expressions: how tensors are made of others by standard nodes, and what that costs."""
+"""Expressions: standard nodes that make tensors from others, and their costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anydml.slim.pieces import Window
 from anydml.slim.sizes import StandIns
 
 LAST = 2**63 - 1
-"""End of a Slice that takes an axis up to its end."""
+"""End of a Slice that extends to the end of an axis."""
 
 OPSET_OF_AXES = 13
 """First opset in which Squeeze and Unsqueeze take their axes as an input."""
@@ -32,8 +32,8 @@ class Expr:
         sizes: the shape.
         numbers: the node's other inputs: INT64 vectors.
         attributes: the node's attributes.
-        detail: what else identifies it, such as a value's name.
-        cost: cost of the node; that of an output is its node's.
+        detail: everything else that identifies it, such as a value's name.
+        cost: cost of the node; for an output, of its node.
     """
 
     kind: str
@@ -79,11 +79,11 @@ class Builder:
         return self._build(Expr("output", (node,), tuple(sizes), detail=(op, output)))
 
     def constant(self, name: str, sizes: Sequence[int]) -> Expr:
-        """A value that is computed now and becomes a constant of the model."""
+        """A value that is computed ahead and becomes a constant of the model."""
         return self._build(Expr("Constant", (), tuple(sizes), detail=name))
 
     def reshape(self, expr: Expr, sizes: Sequence[int]) -> Expr | None:
-        """Reshape, or what else changes the shape; None if it cannot be written with its symbolic sizes."""
+        """Reshape or another node that changes the shape; None if the symbolic sizes cannot be written."""
         while expr.kind in RESHAPES:
             (expr,) = expr.inputs
         if expr.sizes == tuple(sizes):
@@ -99,7 +99,7 @@ class Builder:
         return None
 
     def _with_other_ones(self, expr: Expr, sizes: Sequence[int]) -> Expr:
-        """Squeeze and Unsqueeze, which need no shape, to a shape that differs in axes of size 1 alone."""
+        """Squeeze and Unsqueeze, which need no shape; the new shape may differ only in axes of size 1."""
         old, new = _ones(expr.sizes), _ones(sizes)
         removed, added = list[int](), list[int]()
         for before, after in zip(old, new, strict=True):
@@ -136,7 +136,7 @@ class Builder:
         return self._move("Slice", expr, sizes, width, tuple(zip(*cut, strict=True)), steps)
 
     def _edge(self, place: int, size: int) -> int:
-        """Return where a window begins or ends: counted from the end if it is near the end of a symbolic size."""
+        """Return the start or end of a window, as a negative number if it is near the end of a symbolic size."""
         return place if self._stand_ins.is_constant(size) or 2 * place <= size else place - size
 
     def split(self, expr: Expr, axis: int, lengths: Sequence[int], width: int) -> list[Expr]:
@@ -166,7 +166,7 @@ class Builder:
         return self._move("Gather", expr, sizes, width, (tuple(indices),), axis, axis=axis)
 
     def concat(self, exprs: Sequence[Expr], axis: int, width: int) -> Expr:
-        """Concat; tensors that are transposed alike are joined first."""
+        """Concat; equal Transposes of all tensors are moved behind it."""
         perms = {expr.attributes if expr.kind == "Transpose" else None for expr in exprs}
         if len(perms) == 1 and (common_perm := perms.pop()) is not None:
             ((_, perm),) = common_perm
@@ -207,7 +207,7 @@ class Builder:
 
 
 def _ones(sizes: Sequence[int]) -> list[list[int]]:
-    """Return the axes of size 1 before each of the others, and behind the last of these."""
+    """Return the axes of size 1 before each of the other axes, and after the last one."""
     ones: list[list[int]] = [[]]
     for axis, size in enumerate(sizes):
         if size == 1:
@@ -218,7 +218,7 @@ def _ones(sizes: Sequence[int]) -> list[list[int]]:
 
 
 def in_order(exprs: Iterable[Expr]) -> Iterator[Expr]:
-    """Yield expressions and all that they need, each once and after its inputs."""
+    """Yield expressions and all of their inputs, each once and after its own inputs."""
     done: set[int] = set()
     stack = [(expr, False) for expr in reversed([*exprs])]
     while stack:
@@ -234,7 +234,7 @@ def in_order(exprs: Iterable[Expr]) -> Iterator[Expr]:
 
 
 def cost(*exprs: Expr) -> Cost:
-    """Return the cost of tensors; nodes that they share count once."""
+    """Return the cost of tensors; shared nodes count once."""
     weight = nodes = moved = 0
     visited: set[Expr] = set()
     stack = [*exprs]
@@ -262,7 +262,7 @@ def operators_of(exprs: Iterable[Expr]) -> list[str]:
 
 
 def with_splits(builder: Builder, results: Mapping[str, Expr]) -> dict[str, Expr]:
-    """Replace adjacent Slices, which together take a whole tensor, by Splits."""
+    """Replace adjacent Slices that together cover a tensor by Splits."""
     new: dict[int, Expr] = {}
     for group, axis in _adjacent(results):
         source, lengths = group[0].inputs[0], [expr.sizes[axis] for expr in group]
@@ -284,7 +284,7 @@ def with_splits(builder: Builder, results: Mapping[str, Expr]) -> dict[str, Expr
 
 
 def _adjacent(results: Mapping[str, Expr]) -> Iterator[tuple[list[Expr], int]]:
-    """Yield groups of Slices that together take a whole tensor, in order along an axis, and that axis."""
+    """Yield groups of Slices that together cover a tensor, in order along an axis, and that axis."""
     slices_of: dict[tuple[Expr, int], list[tuple[int, Expr]]] = {}
     for expr in in_order(results.values()):
         if expr.kind == "Slice":

@@ -1,4 +1,4 @@
-"""Writing slimmed models: what was external data stays external, and so do large constants that are made of it."""
+"""Writing of slimmed models: external data stays external, and large constants made from it become external, too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anydml.paths import path_text
 from anydml.slim.pipeline import Slimmed
 
 MIN_EXTERNAL_BYTES = 1024
-"""Fewest bytes of a new constant that becomes external data."""
+"""Minimum bytes of a new constant that becomes external data."""
 
 ALIGNMENT = 4096
 """Alignment of tensors in a data file, so that it can be mapped."""
@@ -60,7 +60,7 @@ def write(
         size = 0
 
         def place(array: Array) -> dict[str, str] | None:
-            """Return where a new constant is stored, if it becomes external data."""
+            """Return the place of a new constant in external data; none if it stays in the model."""
             nonlocal size
             if array.nbytes < MIN_EXTERNAL_BYTES or array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
                 return None

@@ -1,9 +1,9 @@
-"""Fingerprints: 64 bits per element of a model's results that identify how it is computed, whatever the inputs are.
+"""Fingerprints: 64-bit hashes of how each element of a model's results is computed, whatever the inputs are.
 
-An element that is moved keeps its fingerprint. One that is computed gets a fingerprint of the operator, its attributes
-and the fingerprints of what it depends on: the elements at its place, a row, or a row and a column; all inputs if no
-more is known of the operator. So models with equal fingerprints compute the same, with an error probability of about
-2⁻⁴⁰. Constants with the same name are assumed to be equal.
+A moved element keeps its fingerprint. A computed one gets a hash of the operator, its attributes and the fingerprints
+of the elements that it depends on: those at its place, a row, or a row and a column; for unknown operators, all inputs.
+Models with equal fingerprints compute the same, with an error probability of about 2⁻⁴⁰. Constants with the same name
+are assumed to be equal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def fingerprints(analysis: Analysis, shared: Set[str] = frozenset()) -> dict[str
 
     Args:
         analysis: the analysis of the graph.
-        shared: names of matrices that need not be read, because all models that are compared multiply by them alike.
+        shared: names of matrices that are not read, because all compared models multiply by them in the same way.
 
     Raises:
         NoFingerprintError: a value has no fingerprints.
@@ -85,7 +85,7 @@ def of_moved(analysis: Analysis, op: Op, of: Callable[[str], Marks]) -> Sequence
 
 
 class _Fingerprints:
-    """Computes fingerprints of a graph's values in order, and frees those that are not needed any more."""
+    """Computes the fingerprints of a graph's values in order, and frees those that are no longer needed."""
 
     def __init__(self, analysis: Analysis, shared: Set[str]) -> None:
         self._analysis, self._shared = analysis, shared
@@ -137,7 +137,7 @@ class _Fingerprints:
         self._known.update((n, marks) for n, marks in zip(op.outputs, prints or self._unknown(op), strict=False) if n)
 
     def _compute(self, op: Op) -> Marks | None:
-        """Return the fingerprints of what a node computes; None if the operator is not known."""
+        """Return the fingerprints of a node's results; None if the operator is unknown."""
         if is_identity_resize(op, self._analysis):
             return self.of(op.inputs[0])
         if op.kind == "Neg":
@@ -161,7 +161,7 @@ class _Fingerprints:
         return mixed(seed_of("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
 
     def _rows(self, op: Op) -> Marks | None:
-        """Return the fingerprints of what is normalised or reduced along axes; None for other nodes."""
+        """Return the fingerprints of a normalisation or reduction along axes; None for other nodes."""
         axes = row_axes(op, self._analysis) if op.inputs and all(op.inputs) else None
         if axes is None:
             return None
@@ -183,9 +183,9 @@ class _Fingerprints:
         return of_place(seed_of(f"axis {axis} of {name}"), sizes)
 
     def _unknown(self, op: Op) -> Sequence[Marks]:
-        """Return fingerprints that depend on all inputs and on the place of an element."""
+        """Return fingerprints that depend on all inputs as a whole and on the place of an element."""
         digest = hashlib.blake2b(_description(op).encode(), digest_size=8)
-        # What subgraphs capture under a name of their own is of no value outside.
+        # Names that subgraphs define themselves are no values of the outer graph.
         for name in (*op.inputs, *(name for name in op.captured if name in self._analysis.values)):
             is_constant = name and self._analysis.values[name].is_constant
             digest.update(name.encode() if not name or is_constant else self.of(name).tobytes())

@@ -1,4 +1,4 @@
-"""Folding by proofs: values that are known ahead, or equal to another one bit for bit, are not computed."""
+"""Folding by proofs: values that are constant, or equal an earlier one bit for bit, are not computed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anydml.slim.analysis import MOVEMENT
 from anydml.slim.graph import Graph, Op
 
 MAX_GROWTH = 1 << 16
-"""Maximum size in bytes of a constant that has more bytes than those that it is computed of."""
+"""Maximum size in bytes of a folded constant that is larger than the constants that it is computed from."""
 
 MAX_POWERS, MAX_EXPONENT = 64, 64
 """Maximum number of powers, and largest exponent, that are checked to be exact."""
@@ -28,13 +28,13 @@ MAX_POWERS, MAX_EXPONENT = 64, 64
 class Folding:
     """Replaces values of a graph by constants, and by earlier values that equal them bit for bit.
 
-    Values are equal where nodes of equal inputs are, where integers are the same sizes, or where a node returns its
-    input, or what another one made it of, as it is. Equal sums may be added up in another order, so they stay.
+    Values are equal if they are results of equal nodes with equal inputs, integers that are the same sizes, or results
+    of nodes that return their input, or undo the node before. Sums stay, since terms may be added in another order.
 
     Args:
         graph: the graph.
         terms: the terms of its values, by name.
-        with_sizes: whether shapes that nodes compute count, of which movement that is to be composed needs its own.
+        with_sizes: whether computed shapes are folded, too; movement that is still to be composed needs its own.
     """
 
     def __init__(self, graph: Graph, terms: dict[str, Term | None], with_sizes: bool) -> None:
@@ -46,7 +46,7 @@ class Folding:
         self._fixed = {*graph.outputs, *(name for op in graph.ops for name in op.captured)}
 
     def folded(self) -> list[Op] | None:
-        """Return the nodes that are left; None if nothing changes."""
+        """Return the remaining nodes; None if nothing changes."""
         graph, ops = self._graph, list[Op]()
         for name, term in self._terms.items():
             if name in graph.constants and name not in graph.makers and term is not None:
@@ -58,7 +58,7 @@ class Folding:
         return None if ops == graph.ops else ops
 
     def _note(self, name: str, term: Term) -> None:
-        """Note a constant, unless it is like another."""
+        """Note a constant, unless it equals an earlier one."""
         self._exact.add(name)
         if name not in self._fixed and term.number in self._first:
             self._names[name] = self._first[term.number]
@@ -66,7 +66,7 @@ class Folding:
             self._first.setdefault(term.number, name)
 
     def _kept(self, op: Op) -> Op | None:
-        """Return a node with other inputs; None if nothing that it makes is needed any more."""
+        """Return a node with its new inputs; None if none of its outputs is still needed."""
         if op.kind == "Constant":
             if (term := self._terms.get(op.outputs[0])) is not None:
                 self._note(op.outputs[0], term)
@@ -92,7 +92,7 @@ class Folding:
         return op if is_needed else None
 
     def _is_exact_power(self, op: Op) -> bool:
-        """Whether a Pow makes few numbers that no runtime has to round, as 8 of 64 to the power of ½."""
+        """Whether a Pow has few and exact results, such as 64 to the power of ½, which no runtime has to round."""
         terms = [self._terms.get(name) for name in (*op.inputs, *op.outputs)]
         arrays = [term.array for term in terms if term is not None and term.is_constant and term.array is not None]
         if len(arrays) != len(terms) or any(array.size > MAX_POWERS for array in arrays):
@@ -101,11 +101,11 @@ class Folding:
         return all(map(_is_exact_power, *numbers))
 
     def _other(self, op: Op, name: str, term: Term, twin: str) -> str | None:
-        """Return the name of a value that equals an output of a node bit for bit; None if there is none."""
+        """Return the name of an earlier value that equals an output of a node bit for bit; None if there is none."""
         if term.kind == "sizes" and not self._with_sizes:
             return None
         if op.kind in MOVEMENT:
-            # What movement makes is composed later; here, only sizes are the same.
+            # Movement is composed later; here, only equal sizes are found.
             return self._first.get(term.number) if name in self._exact and term.kind == "sizes" else None
         near: list[str] = [] if self._is_scale(op) else [name for name in op.inputs if name]
         makers = [self._graph.maker(name) for name in near] if op.kind in EXACT else []
@@ -120,7 +120,7 @@ class Folding:
         return self._constant(op, name, term.array) if term.is_constant and term.array is not None else None
 
     def _is_scale(self, op: Op) -> bool:
-        """Whether a Mul scales rows that are divided by roots: runtimes find such a normalisation by its scale."""
+        """Whether a Mul is the scale of a normalisation: runtimes need it to recognise the pattern."""
         if op.kind != "Mul" or not any(
             term and term.is_constant and term.shape for term in map(self._terms.get, op.inputs)
         ):
@@ -132,7 +132,7 @@ class Folding:
         return any(root is not None and root.kind == "Sqrt" for root in roots)
 
     def _constant(self, op: Op, name: str, array: Array) -> str | None:
-        """Return the name of a new constant; None if it would be too large, or ONNX packs such elements."""
+        """Return the name of a new constant; None if it would be too large, or its elements are packed in ONNX."""
         input_terms = (self._terms.get(name) for name in op.inputs)
         input_bytes = sum(term.array.nbytes for term in input_terms if term is not None and term.array is not None)
         if array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
@@ -156,7 +156,7 @@ def _is_exact_power(base: float, exponent: float, power: float) -> bool:
 
 
 def plain(graph: Graph) -> Graph:
-    """Return a graph without outputs that may be left out and that nothing reads, and with Transpose for Einsum."""
+    """Return a graph without unused optional outputs, and with Transposes in place of Einsums that only transpose."""
     ops = [_transpose(_trim(op, graph)) for op in graph.ops]
     return graph if ops == graph.ops else graph.with_ops(ops)
 
@@ -164,7 +164,7 @@ def plain(graph: Graph) -> Graph:
 def _trim(op: Op, graph: Graph) -> Op:
     if ":" in op.kind or len(op.outputs) == 1 or all(name in graph.readers for name in op.outputs):
         return op
-    # Which outputs it has says whether a BatchNormalization of old opsets is trained.
+    # In old opsets, a BatchNormalization is for training if it has these outputs.
     if op.kind == "BatchNormalization" or not onnx.defs.has(op.kind):
         return op
     options = [str(formal.option).rpartition(".")[2] for formal in onnx.defs.get_schema(op.kind, graph.opset).outputs]
@@ -178,6 +178,6 @@ def _trim(op: Op, graph: Graph) -> Op:
 
 
 def _transpose(op: Op) -> Op:
-    """Return a Transpose for an Einsum that does no more."""
+    """Return the Transpose that an Einsum equals; other nodes are returned unchanged."""
     perm = permutation_of(op.get("equation").decode()) if op.kind == "Einsum" and len(op.inputs) == 1 else None
     return op if perm is None else Op.make("Transpose", op.inputs, op.outputs, op.proto.name, perm=perm)

@@ -1,4 +1,4 @@
-"""A model's main graph while it is rewritten: nodes and constants are immutable, and are only replaced."""
+"""A model's main graph during rewriting. Nodes and constants are immutable; rewrites replace them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anydml.onnx.walk import bodies, plain_domain, subgraphs
 from anydml.proving.constants import NUMBERS, Constants
 
 OUTSIDE = -1
-"""Stands for the number of a reader that is not a node of the main graph: a subgraph, or the caller of the model."""
+"""In place of a node's number: a reader outside the main graph, which is a subgraph or the caller of the model."""
 
 
 class Op:
@@ -91,7 +91,7 @@ class Graph:
         return cls(model, [*map(Op, model.graph.node)], Constants(model, folder), FreshNames(model))
 
     def with_ops(self, ops: Sequence[Op]) -> Graph:
-        """Return the graph with other nodes; those that nothing needs are dropped if they are ONNX's own operators."""
+        """Return the graph with other nodes; unused nodes of ONNX's own operators are dropped."""
         needed_names = {*self.outputs}
         kept_ops = []
         for op in reversed(ops):
@@ -164,7 +164,7 @@ class Graph:
         return ModelProto(ir_version=model.ir_version, graph=graph, opset_import=opsets, functions=functions)
 
     def to_model(self, place: Callable[[Array], Mapping[str, str] | None] | None = None) -> ModelProto:
-        """Return the model of this graph, without initializers and declarations that only removed nodes needed.
+        """Return this graph as a model, without initializers and declarations that only removed nodes used.
 
         Constant nodes become initializers.
 

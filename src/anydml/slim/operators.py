@@ -1,4 +1,4 @@
-"""Properties of ONNX operators: which nodes compute element by element, or along which axes, and what they take."""
+"""Properties of ONNX operators: which nodes compute element by element, along which axes, and on which windows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anydml.slim.pieces import Window
 SOFTMAX = frozenset(("LogSoftmax", "Softmax"))
 
 SOFTMAX_OF_ONE_AXIS = 13
-"""First opset in which Softmax is along one axis; before, it is along all axes from that one on."""
+"""First opset in which Softmax works along one axis; before, it works along all axes from that one on."""
 
 
 def is_elementwise(op: Op) -> bool:
@@ -54,7 +54,7 @@ def is_plain_gemm(op: Op) -> bool:
 
 
 def windows(op: Op, analysis: Analysis) -> list[Window] | None:
-    """Return what each output of a Slice or Split takes; None for other nodes or if unknown."""
+    """Return the window of each output of a Slice or Split; None for other nodes or if unknown."""
     sizes = analysis.values[op.inputs[0]].sizes
     all_windows: Window = [(0, size, 1) for size in sizes]
     if op.kind == "Split":
@@ -91,6 +91,6 @@ def is_identity_resize(op: Op, analysis: Analysis) -> bool:
         return False
     if len(op.inputs) > 3 and op.inputs[3]:
         return bool(op.get("keep_aspect_ratio_policy", b"stretch") == b"stretch")
-    # A size may stay although the scale is not 1.
+    # A size may stay the same with a scale other than 1.
     scales = analysis.values.get(op.inputs[2])
     return scales is not None and scales.array is not None and bool((scales.array == 1).all())

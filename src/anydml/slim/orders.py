@@ -1,4 +1,4 @@
-"""Orders of a value's elements: the shape into which its axes are split, and how these axes are permuted."""
+"""Orders of a value's elements: a shape into which its axes are split, and a permutation of these axes."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Order(NamedTuple):
                 first, last = place.get(units[axis] * self.sizes[axis], -1), place[units[axis]]
                 perm += range(first + 1, last + 1)
         perm += [k for k in range(len(fine)) if k not in perm]
-        # Leading axes of size 1 stay, so that ranks do.
+        # Leading axes of size 1 are kept, so that ranks stay the same.
         ones = next((k for k, size in enumerate(self.sizes) if size != 1), 0)
         return Order((*(1,) * ones, *fine), (*range(ones), *(k + ones for k in perm)))
 
     def of_constant(self, array: Array, sizes: Sequence[int]) -> Array | None:
-        """Return a constant that is broadcast to a shape in this order, which has all axes of the shape separate."""
+        """Return a constant that broadcasts to a shape in this order, which must keep the shape's axes separate."""
         if array.ndim > len(sizes):
             return None
         remaining = [*self.sizes]
@@ -92,7 +92,7 @@ def transposed_matrix(piece: FlatPiece) -> tuple[int, int] | None:
 
 
 def orders_of(piece: FlatPiece, leading: Sequence[int], columns: int) -> list[Order]:
-    """Return the orders in which a product could be computed so that a piece is the whole result."""
+    """Return the orders in which a product may be computed so that the piece becomes the whole result."""
     count = math.prod(leading)
     if piece.at or piece.offset or piece.size != count * columns:
         return []

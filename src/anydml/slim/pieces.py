@@ -1,7 +1,7 @@
-"""Flat pieces: where the elements of a tensor come from, independent of its shape.
+"""Flat pieces: the sources of a tensor's elements, independent of its shape.
 
 Elements are numbered in row-major order, so Reshape changes nothing. A piece says that element ``at + Σ digit·step`` of
-the tensor is element ``offset + Σ digit·stride`` of a source, or a fill. Its form is unique.
+the tensor is element ``offset + Σ digit·stride`` of a source, or a fill. Equal pieces have equal digits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Window = list[tuple[int, int, int]]
 
 
 class Digit(NamedTuple):
-    """A digit of a piece: its size, and the distances of its neighbours in the tensor and in the source."""
+    """A digit of a piece: its size, and the distances between neighbours in the tensor and in the source."""
 
     size: int
     step: int
@@ -117,16 +117,15 @@ def tidy(digits: Iterable[Digit]) -> tuple[Digit, ...]:
 
 
 def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[int], Window, list[int]] | None:
-    """Split elements into axes so that each digit is a slice of one, by the strides of the digits.
+    """Split a source's elements into axes so that each digit is a slice of one axis.
 
     Args:
-        count: number of elements that are split.
-        offset: the first element that is taken.
+        count: the number of elements of the source.
+        offset: the first element that the digits select.
         digits: digits with strides other than 0.
 
     Returns:
-        The axes, what is taken of each, and the permutation that puts them in the order of the digits; None if there
-        are not such axes.
+        The axes, the window of each, and the permutation to the order of the digits; None if no such axes exist.
     """
     offset_left = offset + sum((digit.size - 1) * digit.stride for digit in digits if digit.stride < 0)
     axes: list[int] = []
@@ -200,7 +199,7 @@ def _continued(piece: FlatPiece, following: FlatPiece) -> FlatPiece | None:
 
 
 def _with_equidistant_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
-    """Merge pieces of equal form at equal distances, which become a digit."""
+    """Merge pieces with equal digits at equal distances; the distance becomes a new digit."""
     groups: dict[tuple[object, ...], list[FlatPiece]] = {}
     for piece in pieces:
         groups.setdefault((piece.source, piece.fill, piece.digits), []).append(piece)
@@ -221,7 +220,7 @@ def _with_equidistant_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
 
 
 class Box(NamedTuple):
-    """A piece in a shape: its first coordinate along each axis, and its digits with their axes and steps along them."""
+    """A piece as a box in a shape: its first coordinates, and its digits with their axes and steps along these."""
 
     start: tuple[int, ...]
     digits: tuple[tuple[int, Digit], ...]
@@ -261,7 +260,7 @@ def boxed(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
 
 
 def cropped(piece: FlatPiece, box: Box, first: Sequence[int], sizes: Sequence[int]) -> FlatPiece:
-    """Return a piece of a tensor as a piece of the part of it that begins at `first` and has the shape `sizes`."""
+    """Return a piece of a tensor as a piece of the tensor's part that begins at `first` and has the shape `sizes`."""
     strides = packed_strides(sizes)
     at = sum((a - b) * stride for a, b, stride in zip(box.start, first, strides, strict=True))
     digits = (Digit(digit.size, digit.step * strides[axis], digit.stride) for axis, digit in box.digits)

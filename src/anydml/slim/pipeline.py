@@ -1,4 +1,4 @@
-"""Slimming a model: its graph is analysed, planned, rewritten, and compared with the original."""
+"""Slimming of a model: its graph is analysed, planned, rewritten, and compared with the original."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ OLDEST_IR = 4
 """First IR version in which initializers need not be inputs."""
 
 MAX_TRIES = 3
-"""Maximum number of plans that are compared with a graph; each leaves out the regions in which the last was wrong."""
+"""Maximum number of plans for a graph; each leaves out the regions in which the last one was not proved."""
 
 
 BODIES = "movement in bodies of nodes is composed"
-"""The effect of a stage inside nodes."""
+"""The effect of a stage on the bodies of nodes."""
 
 FOLDING = "what is known, equal or unused is gone"
 """The effect of a stage that removes nodes without composing any."""
 
 SUMS = "the last bits of sums may differ"
 SIGNS = "zeros may differ in their signs"
-"""The difference that a stage may make to results."""
+"""How a stage may change results."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Stage:
 
     Attributes:
         graph: the new graph.
-        title: what is done to nodes that compute; empty if only movement changes.
+        title: the change of nodes that compute; empty if only movement changes.
         cost: cost of all movement, before and after.
         differs: how results may differ; empty if every bit stays.
     """
@@ -85,11 +85,11 @@ class Slimmed:
     Attributes:
         original: the model that was given.
         regions: the movement nodes that are composed, with their costs before and after composition.
-        notes: what was left alone, and why.
+        notes: the parts that were left alone, and why.
         before: the analysis of the original.
         stages: the steps from the original to the new model.
         after: cost of all movement in the new model.
-        moved: cost of all movement in the original, if nodes were gone before it was composed.
+        moved: cost of all movement in the original, if nodes were removed before composition.
     """
 
     original: ModelProto
@@ -107,7 +107,7 @@ class Slimmed:
 
     @property
     def changed(self) -> list[Region]:
-        """The regions that are cheaper, those that save most bytes first."""
+        """The regions that became cheaper, by descending savings."""
         changed = [region for region in self.regions if region.after != region.before]
         return sorted(changed, key=lambda region: region.after.moved - region.before.moved)
 
@@ -123,11 +123,11 @@ class _Composed:
 
     Attributes:
         analyses: the analyses of the graph.
-        regions: the regions of the graph that it was made of.
+        regions: the regions of the graph before.
         settled: costs of its own regions.
         before: cost of all movement before.
         after: cost of all movement after.
-        is_proved: whether it equals the graph before; otherwise it is that graph.
+        is_proved: whether it was proved equal to the graph before; if not, it is that graph.
     """
 
     analyses: Analyses
@@ -146,14 +146,14 @@ class _Composed:
 
 
 def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False, keeps_signs: bool = False) -> Slimmed:
-    """Compose a model's movement, and write it as fewer and cheaper standard nodes.
+    """Compose a model's movement, and rewrite it as fewer and cheaper standard nodes.
 
     Args:
         model: a valid model, which is not changed.
         folder: folder of its external data, of which only what moves is read; None if it has none or it is loaded.
         exact: whether to keep the shapes of matrix products, so that runtimes add their terms in the same order, and
             the signs of zeros.
-        keeps_signs: whether to keep sums with 0, which make 0 of −0.
+        keeps_signs: whether to keep sums with 0, which turn −0 into 0.
 
     Returns:
         A model with the same opsets, inputs and outputs, which computes the same numbers.
@@ -193,7 +193,7 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
         moved, after_folding = (
             _movement(graph_analyses.first, stand_ins) for graph_analyses in (analyses, folded_analyses)
         )
-        # Sizes that are known from now on tell what nodes have moved before, too.
+        # Sizes that are known from now on also apply to the movement before.
         moved = max(moved, after_folding, key=lambda cost: cost.moved)
         stages.append(Stage(folded, _folding(graph, folded), (moved, after_folding)))
         graph, analyses = folded, folded_analyses
@@ -207,7 +207,7 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
     if first.graph is not graph:
         stages.append(first.stage())
     if names and first.graph is not graph:
-        # Values that were only needed for their shapes are not needed any more.
+        # Values that were used only for their shapes are unused now.
         second = _compose(first.analyses, stand_ins, {}, judge)
         if second.after.moved < first.after.moved:
             stages.append(second.stage())
@@ -231,13 +231,13 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
 
 
 def _slim_body(folder: Folder | None, exact: bool, body: ModelProto) -> ModelProto:
-    """Return a slimmed body, whose outputs are read by nodes that it does not know."""
+    """Return a slimmed body; nodes outside it may read its outputs."""
     check(body)
     return _slim(body, folder, exact, keeps_signs=True).model
 
 
 def _zeros(before: Graph, after: Graph) -> str:
-    """Return which sums are left out, as a text."""
+    """Return a text on the sums that are left out."""
     first, last = (sum(op.kind == "Add" for op in graph.ops) for graph in (before, after))
     return f"sums with 0, such as biases of zeros, are left out ({count_noun(first - last, 'node')})"
 
@@ -249,7 +249,7 @@ def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
 
 
 def _of_fusions(analysis: Analysis) -> Cost:
-    """Return what a runtime needs for products that it must reshape, and for sums that it fuses with what follows."""
+    """Return a text on products that runtimes must reshape, and on sums that they fuse."""
     count = sum(len(product.leading) > 1 for product in fused_products(analysis))
     sums = normalized_sums(analysis).values()
     elements = sum(math.prod(sizes) for sizes in sums if len(sizes) == FUSED_AXES)
@@ -257,7 +257,7 @@ def _of_fusions(analysis: Analysis) -> Cost:
 
 
 def _folding(before: Graph, after: Graph) -> str:
-    """Return what is gone since it is known, unused, or equal to other values, as a text."""
+    """Return a text on nodes that were removed because their results are constant, unused, or equal to others."""
     count = len(before.ops) - len(after.ops)
     return f"{FOLDING} ({count_noun(count, 'node')})" if count else FOLDING
 
@@ -270,15 +270,15 @@ def _rewritten(
     max_nodes: int,
     is_judged: bool,
 ) -> tuple[list[Stage], _Composed]:
-    """Apply the rewrites that save bytes or nodes and are right; return the stages and the last graph.
+    """Apply the rewrites that save bytes or nodes and are proved; return the stages and the last graph.
 
     Args:
         first: the graph.
         stand_ins: the sizes of its first analysis.
         judge: judges graphs.
         exact: whether to leave out rewrites that are not exact.
-        max_nodes: most movement nodes that rewrites may leave.
-        is_judged: whether each graph must be known to compute the same as the one before.
+        max_nodes: maximum number of movement nodes after rewrites.
+        is_judged: whether each graph must be proved equal to the one before.
     """
     stages, current = list[Stage](), first
     for rewrite in REWRITES:
@@ -323,7 +323,7 @@ def _compose(
             return _Composed(written, plan.regions, costs, before, after)
         judge.refused |= wrong
         if not plan.changes(wrong):
-            # It is not known what to leave: the next plan would be the same.
+            # No region to leave out is known, so the next plan would be the same.
             break
     return _Composed(analyses, plan.regions, {}, before, before, False)
 
@@ -344,6 +344,6 @@ def total(slimmed: Slimmed) -> str:
 
 
 def listed(kinds: list[str]) -> str:
-    """Return operators as a text, with how often each occurs."""
+    """Return a text of operators with their counts."""
     counts = Counter(kinds)
     return ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in counts.items()) or "no node"

@@ -22,7 +22,7 @@ OPSET_OF_SPLIT = 13
 """First opset in which Split takes its lengths as an input."""
 
 MAX_PIECES = 1000
-"""Total number of pieces, besides one per node, of the values of several pieces for which expressions are searched."""
+"""Maximum total number of pieces, besides one per node, of values of several pieces whose expressions are searched."""
 
 FOLDED_BYTES = 1 << 16
 """Largest size of a new constant, in bytes, that is larger than the constants that it is moved from."""
@@ -35,7 +35,7 @@ class Plan:
         analyses: the analyses of the graph.
         stand_ins: the sizes of the first analysis.
         settled: costs of regions that have been planned before.
-        judge: knows what is the same for all sizes, and which regions must stay.
+        judge: tells which values are constant for all sizes, and which regions must stay.
 
     Attributes:
         analysis: the first analysis.
@@ -71,7 +71,7 @@ class Plan:
         return region is not None and region.after != region.before
 
     def changes(self, names: Iterable[str]) -> bool:
-        """Whether one of the values is written in another way than before."""
+        """Whether the nodes of one of the values change."""
         return any(name in self.chosen or self._folded.get(name) for name in names)
 
     def expr(self, name: str) -> Expr:
@@ -106,7 +106,7 @@ class Plan:
         exprs = self._exprs(region)
         candidates = [exprs, sliced_at_once(self._regions, region) if len(region.ops) > 1 else old]
         if len(names) > 1:
-            # Nodes that several results share may be worth it although they are not the cheapest for any of them.
+            # Nodes that several results share may pay off although they are not the cheapest for any single result.
             ways = {name: self._ways.get(name, ())[1:] for name in names}
             candidates.append({name: min(ways[name], key=self.builder.cost, default=exprs[name]) for name in names})
         starts = [{name: exprs_of[name] for name in names} for exprs_of in candidates]
@@ -122,7 +122,7 @@ class Plan:
             self.chosen.update(new)
 
     def _is_needed(self, op: Op) -> bool:
-        """Whether a node reshapes a variable to another, constant shape, so that no other node is cheaper."""
+        """Whether a node reshapes a variable to another, constant shape, in which case no node is cheaper."""
         if op.kind not in RESHAPES:
             return False
         values = self.analysis.values
@@ -131,7 +131,7 @@ class Plan:
         return is_reshaped and all(value.is_constant for value in shape)
 
     def _sharing_more(self, old: Mapping[str, Expr], exprs: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Try all expressions that were found for each result, beside those of the others."""
+        """Try all expressions of each result together with the chosen ones of the other results."""
         shared, best = dict(exprs), cost(*exprs.values())
         size = sum(1 for _ in in_order(exprs.values()))
         if size * sum(1 + len(self._ways.get(name, ())) for name in exprs) > MAX_SHARING:
@@ -145,7 +145,7 @@ class Plan:
         return shared
 
     def _exprs(self, region: Region) -> Mapping[str, Expr]:
-        """Return the cheapest expressions of a region's values; in order, so that no recursion is deep."""
+        """Return the cheapest expressions of a region's values, in order, so that recursion stays shallow."""
         for op in region.ops:
             for name in filter(None, op.outputs):
                 self._expr(name)
@@ -190,7 +190,7 @@ class Plan:
         )
 
     def _constants(self, name: str) -> frozenset[str]:
-        """Return the names of the constants that a value is moved from; none if other values are, too."""
+        """Return the names of the constants that a value is moved from; none if other values are among its sources."""
         if name not in self._constant_sources:
             value = self.analysis.values[name]
             if value.op is None:

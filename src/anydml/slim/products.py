@@ -1,4 +1,4 @@
-"""Products by constant matrices, sums that are normalised, and the nodes that read values directly or by movement."""
+"""Products by constant matrices, normalised sums, and the nodes that read values directly or through movement."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def products_of(analysis: Analysis) -> Iterator[Product]:
 
 
 def bias_of(analysis: Analysis, product: Product) -> tuple[int, str] | None:
-    """Return the number of the Add that adds a constant row to a product and alone reads it, and the row's name."""
+    """Return the number of the Add that is a product's only reader and adds a constant row, and the row's name."""
     graph = analysis.graph
     (name,) = graph.ops[product.number].outputs
     if product.bias or not graph.is_read_once(name):
@@ -98,7 +98,7 @@ def fused_products(analysis: Analysis) -> list[Product]:
 
 
 def normalized_sums(analysis: Analysis) -> dict[int, tuple[int, ...]]:
-    """Return the shapes of sums of two tensors of one shape that a LayerNormalization alone reads, by their numbers."""
+    """Return, by node number, the shapes of sums of two equal shapes whose only reader is a LayerNormalization."""
     graph, values, sums = analysis.graph, analysis.values, dict[int, tuple[int, ...]]()
     for op in graph.ops:
         maker = graph.maker(op.inputs[0]) if op.kind == "LayerNormalization" else None
@@ -117,8 +117,8 @@ class Reader:
 
     Attributes:
         number: number of the node; `OUTSIDE` for subgraphs and the caller of the model.
-        name: what it reads.
-        piece: where the elements of `name` are in the value; None if they come from several places.
+        name: the name of its input.
+        piece: the place of the input's elements in the value; None if they come from several places.
     """
 
     number: int
@@ -143,7 +143,7 @@ class Readers:
         self._add(OUTSIDE, analysis.graph.outputs)
 
     def piece(self, name: str) -> tuple[str, FlatPiece] | None:
-        """Return the single value whose elements a value has, and where they are in it; None if there are several."""
+        """Return the single source of a value's elements, and their place in it; None if there are several sources."""
         value = self._analysis.values.get(name)
         if value is None or value.tensor is None:
             return None
@@ -156,7 +156,7 @@ class Readers:
         return self._analysis.names[pieces[0].source], pieces[0]._replace(source=0)
 
     def sources(self, name: str) -> set[str]:
-        """Return the names of all values whose elements a value has, "" for fills; empty if unknown."""
+        """Return the names of all sources of a value's elements, "" for fills; empty if unknown."""
         value = self._analysis.values.get(name)
         if value is None or value.tensor is None:
             return set()

@@ -26,7 +26,7 @@ class Region:
         results: names of its values that are read outside.
         before: its cost in the model.
         after: its cost once it is composed.
-        refused: why its nodes had to stay; empty otherwise.
+        refused: why its nodes must stay; empty if they need not.
         kinds_before: the operators of its nodes.
         kinds_after: the operators of the nodes that replace them.
     """
@@ -68,12 +68,12 @@ class Regions:
         self.all = self._found()
 
     def region_of(self, name: str) -> Region | None:
-        """Return the region that makes a value."""
+        """Return the region that a value is a result of."""
         value = self.analysis.values.get(name)
         return None if value is None or value.op is None else self._of[value.op]
 
     def originals(self, region: Region) -> dict[str, Expr]:
-        """Return the results of a region as its own nodes make them."""
+        """Return the results of a region as expressions of its own nodes."""
         exprs: dict[str, Expr] = {}
         for op in region.ops:
             for name in filter(None, op.outputs):
@@ -82,7 +82,7 @@ class Regions:
         return {name: exprs[name] for name in region.results}
 
     def windows(self, op: Op) -> list[Window] | None:
-        """Return what each output of a Slice or Split takes; None for other nodes, or if that depends on sizes."""
+        """Return the window of each output of a Slice or Split; None for other nodes, or if it depends on sizes."""
         windows_of = windows(op, self.analysis)
         sizes = self.analysis.values[op.inputs[0]].sizes
         parts = [
@@ -136,7 +136,7 @@ class Regions:
                 if before is not None:
                     op_region = self._unite(self._of[before], op_region)
                 elif not values[name].is_constant:
-                    # Two nodes may make the same of one value.
+                    # Two nodes may have the same result.
                     op_region = self._unite(self._of[readers.setdefault(name, op)], op_region)
         for name in dict.fromkeys(self._read_outside()):
             region = self.region_of(name)
@@ -172,7 +172,7 @@ class Regions:
 def sliced_at_once(regions: Regions, region: Region) -> dict[str, Expr]:
     """Return the results of a region by its own nodes, with consecutive Slices merged, and Reshapes as well.
 
-    Slices of a result of the region are not merged with it, because it is made anyway.
+    Slices of a result of the region are not merged with it, because the result is needed anyway.
     """
     exprs: dict[str, Expr] = {}
     sliced: dict[str, tuple[Expr, Window]] = {}
@@ -201,5 +201,5 @@ def sliced_at_once(regions: Regions, region: Region) -> dict[str, Expr]:
 
 
 def _within(outer: Window, inner: Window) -> Window:
-    """Return the window of a tensor that takes a window of what another one takes of it."""
+    """Return a window of a window as one window of the tensor."""
     return [(a + c * by, n, by * step) for (a, _, by), (c, n, step) in zip(outer, inner, strict=True)]

@@ -34,7 +34,7 @@ def report(title: str, slimmed: Slimmed) -> Explanation:
 
 
 def _section(analysis: Analysis, region: Region) -> Section | None:
-    """Return the picture of a region's results; None if one is not composed."""
+    """Return the picture of a region's results; None if one was not composed."""
     composer = Composer(region.title)
     numbers: dict[int, int] = {}
     inputs: list[Shape] = []

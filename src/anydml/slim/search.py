@@ -20,7 +20,7 @@ MAX_INDICES = 1 << 16
 """Maximum number of indices of a Gather."""
 
 MIN_ROW = 32
-"""Fewest bytes of a row that Gather picks, because each is copied by itself."""
+"""Minimum bytes of a row that Gather picks, since each row is copied separately."""
 
 MAX_PIECES = 16
 """Maximum number of pieces of a tensor that is padded or joined."""
@@ -86,7 +86,7 @@ class Search:
                 yield expr
 
     def _expand(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
-        """Yield a tensor that repeats elements, by Expand after what moves each once."""
+        """Yield Expand after expressions that move each repeated element once."""
         step, repeated = 1, []
         for digit in reversed(piece.digits):
             if digit.stride:
@@ -139,7 +139,7 @@ class Search:
         if reshaped is None:
             return None
         sliced = self._builder.slice(reshaped, window, self._width)
-        # A single axis may move if those of size 1 stay.
+        # A single axis may move if all axes of size 1 stay.
         moving = iter([axis for axis in perm if sliced.sizes[axis] != 1])
         still = [k if size == 1 else next(moving) for k, size in enumerate(sliced.sizes)]
         ways = [
@@ -152,7 +152,7 @@ class Search:
         return min(filter(None, ways), key=self._builder.cost, default=None)
 
     def _swap(self, expr: Expr, perm: Sequence[int], sizes: tuple[int, ...]) -> Expr | None:
-        """Return a matrix or several that are transposed last: runtimes leave that to a MatMul that reads them."""
+        """Return matrices that are transposed last, since runtimes fuse that Transpose with a MatMul."""
         moving = [axis for axis in perm if expr.sizes[axis] != 1]
         if len(moving) < 2 or 1 in sizes[-2:] or moving != [*sorted(moving)[:-2], *sorted(moving)[:-3:-1]]:
             return None
@@ -223,7 +223,7 @@ class Search:
         shapes = {sizes: None}
         count = math.prod(sizes)
         sources = {piece.source: self._source_of(piece.source) for piece in pieces if piece.source >= 0}
-        # Sources that are taken whole and interleaved are joined in their own shapes, without Reshapes.
+        # Whole sources that are interleaved are joined in their own shapes, without Reshapes.
         is_whole = len(pieces) == len(sources) and sum(expr.count for expr in sources.values()) == count
         for source_sizes in (
             [expr.sizes for expr in sources.values()] if is_whole and len(pieces) <= MAX_JOINED_SOURCES else ()

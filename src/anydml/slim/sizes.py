@@ -1,8 +1,7 @@
 """Symbolic sizes: each is represented by a prime, so that it is recognised in products of sizes.
 
-What is derived from them, such as N + 1 or (N + 3) // 4, is recognised by a prime factor of its value, as far as the
-shapes that proofs know tell what there is. All else is treated as numbers, and recognised as variable because the
-analysis is repeated with other primes.
+Derived sizes that proofs know, such as N + 1 or (N + 3) // 4, are recognised by a prime factor of their value. All
+other sizes are treated as constants; those that vary are found by repeating the analysis with other primes.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ class StandIns:
 
     @classmethod
     def several(cls, model: ModelProto, derived: Collection[Size] = ()) -> list[StandIns]:
-        """Return sets of primes that divide no size in the model, and have none in common; none if there are too few.
+        """Return disjoint sets of primes that divide no size in the model; none if there are too few.
 
         Args:
             model: the model.
-            derived: sizes of its values.
+            derived: derived sizes of its values.
         """
         names = size_names(model)
         if not names:
@@ -71,7 +70,7 @@ class StandIns:
         for k, size in enumerate(new):
             is_kept = k < len(old) and old[k] == size
             sizes.append(size if self.is_constant(size) else 0 if is_kept else -1)
-        # Where a size that is kept may be 0, none can be inferred.
+        # If a kept size may be 0, no size can be inferred.
         return tuple(sizes) if sizes.count(-1) <= (0 not in sizes) else None
 
     def can_reshape(self, *shapes: Sequence[int]) -> bool:
@@ -80,7 +79,7 @@ class StandIns:
 
 
 class _Choice:
-    """Chooses primes for names, so that each size that is derived from them has a prime factor of its own.
+    """Chooses primes for names, so that the value of each derived size has a prime factor that no other has.
 
     Args:
         names: the names.
@@ -94,11 +93,11 @@ class _Choice:
         self._derived: dict[str, list[Size]] = {key: [] for key in names}
         for size in derived:
             names_in_size = names_of(size)
-            # It has a value once the last of its names has one.
+            # A derived size has a value once its last name has one.
             self._derived[max(names_in_size, key=[*names].index)].append(size)
 
     def next(self) -> tuple[dict[str, int], set[int]] | None:
-        """Return primes by name, and the factors of what is derived; None if there are no more."""
+        """Return primes by name, and the prime factors of derived sizes; None if there are too few primes."""
         chosen, factors = dict[str, int](), set[int]()
         for key in self._names:
             best: tuple[int, set[int]] | None = None
@@ -120,7 +119,7 @@ class _Choice:
         return prime not in self._taken and all(size % prime for size in self._known)
 
     def _factors(self, sizes: Sequence[Size], values: Mapping[str, int]) -> dict[int, int]:
-        """Return a prime factor by the value of each of the sizes up to the first that has none, for which it is 0."""
+        """Return a prime factor for each size, by its value; the first size without one gets 0, and ends the search."""
         stand_ins = dict[int, int]()
         for size in sizes:
             value = at(size, values) or 0

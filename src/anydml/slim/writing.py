@@ -1,4 +1,4 @@
-"""Writing a graph with the expressions of a plan in place of its movement nodes."""
+"""Writing of a graph with the expressions of a plan in place of its movement nodes."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ class Writer:
         return name in self._made or value is None or value.op is None
 
     def _read(self, name: str) -> str:
-        """Return the name under which a value is read from now on."""
+        """Return the name of a value in the new graph."""
         if name and self._plan.is_folded(name):
             return self._graph.constant(name, self._array(name))
         return name if self._exists(name) else self._written(self._plan.expr(name), name)
 
     def _make(self, name: str) -> None:
-        """Make a value under its own name."""
+        """Write a value under its own name."""
         if not self._exists(name):
             written = self._written(self._plan.expr(name), name)
             if written != name:
                 self._add_node("Identity", [written], name)
 
     def _output_name(self, expr: Expr, base: str, purpose: str) -> str:
-        """Return the name of what an expression makes: that of a result, or a new one."""
+        """Return the name of an expression's output: the name of a result, or a new one."""
         result = self._results.get(id(expr), "")
         return result if result and result not in self._made else self._graph.new_name(base, purpose)
 
     def _written(self, expr: Expr, base: str) -> str:
-        """Write the nodes of an expression; return the name of what it makes, which resembles `base` if it is new."""
+        """Write the nodes of an expression; return the name of its output, which resembles `base` if it is new."""
         stack = [expr]
         while stack:
             missing = [expr for expr in stack[-1].inputs if id(expr) not in self._names]
@@ -88,7 +88,7 @@ class Writer:
             case "value":
                 return str(expr.detail)
             case "node":
-                # It is written with the first of its outputs.
+                # The node is written with its first output.
                 return ""
             case "output":
                 return self._kept_output(expr, base)
@@ -122,7 +122,7 @@ class Writer:
         if op not in self._kept:
             moved = [self._names[id(source)] for source in expr.inputs[0].inputs]
             inputs = [*moved, *map(self._read, op.inputs[len(moved) :])]
-            # Its name may be that of another expression already.
+            # Another expression may have its name already.
             outputs = [self._graph.new_name(base, "kept") if name in self._made else name for name in op.outputs]
             self._kept[op] = op.replaced(inputs, outputs)
             self._add(self._kept[op])

@@ -1,7 +1,7 @@
-"""Sums with 0, such as biases of zeros, are left out where only the sign of a zero can tell that they are.
+"""Removal of sums with 0, such as biases of zeros, if that only changes signs of zeros.
 
-x + 0 is x, but for −0, of which it makes 0. Both are equal wherever they are compared, and so is what is computed of
-them, unless a node divides by them or looks at bits: a sum that such a node may read stays.
+x + 0 equals x, except that −0 becomes 0. Both are equal in comparisons, and so are results computed from them, unless a
+node divides by them or reads bits: a sum that such a node may read stays.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _CARRIES = """
 """
 
 CARRIES = frozenset(_CARRIES.split()) | MOVEMENT
-"""Operators whose results for 0 and for −0 are equal, but may be zeros of either sign, whichever input these are."""
+"""Operators whose results for 0 and for −0, as any input, are equal, but may be zeros of either sign."""
 
 _ENDS = """
     Abs Cos Cosh Equal Exp Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual ReduceL2 ReduceSumSquare Shape Size
 """
 
 ENDS = frozenset(_ENDS.split())
-"""Operators whose results for 0 and for −0 are the same."""
+"""Operators whose results for 0 and for −0 are identical."""
 
 
 class ZeroSums:
@@ -46,7 +46,7 @@ class ZeroSums:
         self._told: dict[str, bool] = {}
 
     def left_out(self) -> list[Op] | None:
-        """Return the nodes that are left; None if nothing changes."""
+        """Return the remaining nodes; None if nothing changes."""
         graph, names, ops = self._graph, dict[str, str](), list[Op]()
         captured = {name for op in graph.ops for name in op.captured}
         for op in reversed(graph.ops):
@@ -77,7 +77,7 @@ class ZeroSums:
         return None
 
     def _tells(self, op: Op, name: str) -> bool:
-        """Whether what a node computes of a value, or what is computed of that, may not be equal for 0 and −0."""
+        """Whether results of a node, or results computed from them, may differ for 0 and −0 as a value."""
         if op.kind in ENDS or (op.kind == "QuantizeLinear" and name not in op.inputs[1:]):
             return False
         carries = op.kind in CARRIES
@@ -100,7 +100,7 @@ class ZeroSums:
                 return True
             carries = True
         elif op.kind == "Add" and any(self._is_not_zero(operand) for operand in op.inputs if operand != name):
-            # What is added to a number that is not 0 has no sign of zeros any more.
+            # In a sum with a number other than 0, signs of zeros are lost.
             return False
         return not carries or any(self._told[output] for output in op.outputs if output)
 
