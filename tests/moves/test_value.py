@@ -13,6 +13,7 @@ from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
+from anydml.moves.value_maker import Lazy, ValueMaker
 
 CHUNKS, CHAINS = 10, how_many(600) // 10
 DTYPE = np.dtype(np.int32)
@@ -123,7 +124,9 @@ class Chain:
         shape[axis] = int(self.rng.integers(1, 4))
         numbers = self.rng.integers(0, array.shape[axis], shape)
         indices, numbers = self.new_input(shape, "int64", numbers)
-        return self.composer.pick_along(value, indices, "int64", axis), np.take_along_axis(array, numbers, axis)
+        make = ValueMaker(self.composer, value.element_size, lambda sizes: None, "")
+        picked = make.along(Lazy(value), Lazy(indices, "int64"), axis, "clamp")
+        return picked.value, np.take_along_axis(array, numbers, axis)
 
     def points(self, value, array):
         if array.ndim < 2 or 0 in array.shape:

@@ -138,29 +138,6 @@ class Composer:
 
         return self._try(value, points)
 
-    def pick_along(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
-        """``result[lead, j, trail] = value[lead, indices[lead, j, trail], trail]``; all other sizes are equal."""
-        indices = self.without_fills(indices)
-
-        def along(source: Value, by: Value) -> Value:
-            rank = len(source.sizes)
-            result = source.pick(by, dtype, axis, outside)
-            # Axes: leading, the indices', trailing. Every axis but `axis` occurs twice.
-            for k in reversed(range(axis + 1, rank)):
-                result = result.diagonal(axis + k, rank + k - 1)
-            for k in reversed(range(axis)):
-                result = result.diagonal(k, axis + k)
-            return result
-
-        try:
-            return along(value, indices)
-        except NotComposableError as error:
-            value = self.stored(value, str(error))
-        try:
-            return along(value, indices)
-        except NotComposableError as error:
-            return along(value, self.stored(indices, str(error)))
-
     def join(self, values: Sequence[Value], axis: int) -> Value:
         """Concatenate values along an axis."""
         if len(values) > MAX_PIECES:

@@ -13,10 +13,12 @@ from anydml.moves.counting import is_counting
 from anydml.moves.move import Fill, Outside, every_lookup
 from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
+from anydml.moves.value_maker import Lazy
+from anydml.operators.gather_elements import gather_elements_rule
 from anydml.tracing.constants import known_array, known_indices
 from anydml.tracing.refusing import CLAMPING, broken
 from anydml.tracing.trace import TracedArray, needing
-from anydml.tracing.verbs import reshape, resized
+from anydml.tracing.verbs import by_rule, reshape, resized
 
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
@@ -83,7 +85,7 @@ def pick_along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside
     _check(x, indices, axis, outside)
     if not indices.count:
         return x.new_array(Value(indices.shape, x.itemsize, ()))
-    return x.new_array(x.trace.composer.pick_along(x.value, indices.value, indices.element.name, axis, outside))
+    return by_rule(gather_elements_rule, x, Lazy(indices.value, indices.element.name), axis, outside)[0]
 
 
 def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> None:
