@@ -12,8 +12,11 @@ from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access
 from anydml.moves.compose import Composer
+from anydml.moves.sizing import Numbers
 from anydml.moves.value import Value
 from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.operators.element import Element
+from anydml.operators.padding import pad_rule
 
 CHUNKS, CHAINS = 10, how_many(600) // 10
 DTYPE = np.dtype(np.int32)
@@ -96,7 +99,15 @@ class Chain:
         counts = self.rng.integers(0, 3, (2, array.ndim))
         pattern = int(self.rng.integers(0, 1 << 30))
         padded = np.pad(array, counts.T, constant_values=pattern)
-        return self.composer.pad(value, *counts.tolist(), np.array(pattern, DTYPE).tobytes()), padded
+        return self.surrounded(value, *counts.tolist(), np.array(pattern, DTYPE).tobytes()), padded
+
+    def surrounded(self, value, before, after, pattern):
+        make = self.maker(value)
+        pad_rule(make, Lazy(value), Numbers(before), Numbers(after), "constant", Element(pattern))
+        return make.values()[0]
+
+    def maker(self, value):
+        return ValueMaker(self.composer, value.element_size, lambda sizes: None, "")
 
     def gather(self, value, array):
         axis = int(self.rng.integers(array.ndim))
@@ -124,8 +135,7 @@ class Chain:
         shape[axis] = int(self.rng.integers(1, 4))
         numbers = self.rng.integers(0, array.shape[axis], shape)
         indices, numbers = self.new_input(shape, "int64", numbers)
-        make = ValueMaker(self.composer, value.element_size, lambda sizes: None, "")
-        picked = make.along(Lazy(value), Lazy(indices, "int64"), axis, "clamp")
+        picked = self.maker(value).along(Lazy(value), Lazy(indices, "int64"), axis, "clamp")
         return picked.value, np.take_along_axis(array, numbers, axis)
 
     def points(self, value, array):
@@ -140,7 +150,7 @@ class Chain:
                 # Indices that are in part a fill.
                 padded = np.concatenate([key[axis], np.zeros((1, *shape[1:]), np.int32)])[1:]
                 ends = [1] + [0] * (len(shape) - 1)
-                indices = self.composer.pad(indices, [0] * len(shape), ends, bytes(4))
+                indices = self.surrounded(indices, [0] * len(shape), ends, bytes(4))
                 indices = self.composer.slice(indices, ends, shape, [1] * len(shape))
                 key[axis] = padded
             picks.append((axis, indices, "int32"))

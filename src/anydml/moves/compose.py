@@ -20,7 +20,7 @@ from anydml.moves.open_numbers import are_none
 from anydml.moves.pieces import Factor, NotComposableError, Piece
 from anydml.moves.program import Operand, Program
 from anydml.moves.simplify import simplify
-from anydml.moves.value import MAX_PIECES, Value, join, pad
+from anydml.moves.value import MAX_PIECES, Value, join
 from anydml.moves.windows import windows
 from anydml.tensor import Layout
 
@@ -147,10 +147,6 @@ class Composer:
             return join(values, axis)
         except NotComposableError as error:
             return join([self.stored(value, str(error)) for value in values], axis)
-
-    def pad(self, value: Value, before: Sequence[int], after: Sequence[int], pattern: bytes) -> Value:
-        """Pad with elements of `pattern`."""
-        return self._try(value, lambda source: pad(source, before, after, pattern))
 
     def stored(self, value: Value, reason: str) -> Value:
         """Store a value in new scratch."""

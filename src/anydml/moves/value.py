@@ -329,14 +329,6 @@ def join(values: Sequence[Value], axis: int) -> Value:
     return _value((*sizes[:axis], start, *sizes[axis + 1 :]), values[0].element_size, pieces)
 
 
-def pad(value: Value, before: Sequence[int], after: Sequence[int], pattern: bytes) -> Value:
-    """Pad with elements of `pattern`; `before` and `after` have one count per axis, 0 or more."""
-    for axis, counts in enumerate(zip(before, after, strict=True)):
-        front, back = (Value.filled((*value.sizes[:axis], n, *value.sizes[axis + 1 :]), pattern) for n in counts)
-        value = join([front, value, back], axis)
-    return value
-
-
 def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield the shortest non-empty runs of old and new sizes with equal products."""
     i = j = 0

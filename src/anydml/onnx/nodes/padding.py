@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from anydml.moves.sizing import Numbers
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, Tensor
 from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
+from anydml.operators.element import Element
+from anydml.operators.padding import pad_rule
 from anydml.text import count_noun
 from anydml.tracing.padding import extend
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import window
+from anydml.tracing.verbs import by_rule, window
 
 MODES = ("constant", "reflect", "edge", "wrap")
 
@@ -109,7 +112,7 @@ def pad_array(
         return array.new_array(Value(sizes, array.itemsize, ()))
     array = _crop(array, before, after)
     first, last = ([max(0, n) for n in sizes] for sizes in (before, after))
-    return array.new_array(ctx.composer.pad(array.value, first, last, ctx.pattern(element)))
+    return by_rule(pad_rule, array, Numbers(first), Numbers(last), "constant", Element(ctx.pattern(element)))[0]
 
 
 def _crop(array: TracedArray, before: Sequence[int], after: Sequence[int]) -> TracedArray:
