@@ -92,19 +92,9 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         return _indexed(located_path, place)
     if located_path.name == METADATA:
         raise place.error(_DISTRIBUTED)
-    raise place.error(_unreadable(located_path))
-
-
-def _unreadable(path: Path) -> str:
-    """Return what is wrong with a file of an unknown format."""
-    if path.suffix.lower() in HDF5_SUFFIXES:
-        return (
-            "is not a file of HDF5, although its name ends like one: it does not begin with HDF5's signature; "
-            "it may be damaged, or of NetCDF-3 or an old version of MATLAB, which are not read"
-        )
-    return (
-        f"is not a file that anydml reads: expected .npy, {', '.join(READERS)} or {INDEX[1:]}, or a Zarr array or "
-        f"group, also in .zip, .json (kerchunk), {', '.join(HDF5_SUFFIXES)}; write it as one of these"
+    raise place.error(
+        f"is not a file that anydml reads: expected {_FILES}, also in .zip, .json (kerchunk), "
+        f"{', '.join(HDF5_SUFFIXES)}; write it as one of these"
     )
 
 
@@ -128,7 +118,10 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
         if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
             raise place.error(f"cannot be read: it {why}")
         if path.is_file():
-            raise place.error(_unreadable(path))
+            raise place.error(
+                f"is not a file that anydml reads at an address: expected {_FILES}; copy others, such as .zip and "
+                f"{HDF5_SUFFIXES[0]}, to this machine first"
+            )
         if not path.exists():
             raise place.error(NO_FILE)
         if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
@@ -275,3 +268,7 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
         missing = [name for name in actual_map if name not in weight_map]
         raise (place / "weight_map").error(f"does not have {names(missing)}, which the files have")
     return merged
+
+
+_FILES = f".npy, {', '.join(READERS)} or {INDEX[1:]}, or a Zarr array or group"
+"""What is read on this machine and at addresses."""

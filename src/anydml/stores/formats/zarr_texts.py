@@ -100,7 +100,9 @@ class _TextNumbers:
 
     def too_long(self, size: int, noun: str) -> ValueError:
         limit = bytes_text(int(self.chunk_bytes))
-        return ValueError(f"{noun} need {bytes_text(size)} of memory, of which they may have {limit}: give more memory")
+        times = math.ceil(10 * size / max(1, self.chunk_bytes)) / 10
+        need = f"{noun} need {bytes_text(size)} of memory, of which they may have {limit}"
+        return ValueError(f"{need}: give at least {times} times as much")
 
 
 def _bytes_of(text: str) -> int:
