@@ -94,7 +94,10 @@ def test_an_index_that_may_not_be_outside_stops_everything(bind):
 @pytest.mark.parametrize(
     "broken, problem",
     [
-        (Move((2,), Access(0, 0, (4,)), Access(1, 0, (4,)), 4), "it writes what is neither output nor scratch"),
+        (
+            Move((2,), Access(0, 0, (4,)), Access(1, 0, (4,)), 4),
+            "it writes an operand that is neither output nor scratch",
+        ),
         (Move((2,), Access(1, 0, (4,)), Access(5, 0, (4,)), 4), "there is no operand 5"),
         (Move((2,), Access(1, 0, (4, 4)), Access(0, 0, (4,)), 4), "it has 1 dimension, but an access has 2 strides"),
         (Move((2,), Access(1, 0, (2,)), Access(0, 0, (4,)), 4), "it may write a byte twice"),

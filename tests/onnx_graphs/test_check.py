@@ -221,7 +221,7 @@ def test_the_codes(check):
     assert lines[1].startswith('m.onnx: node "Concat_0" (Concat): axis is 7, but the rank is 2')
     assert lines[4] == "    Concat: 1 with problems"
     assert lines[5] == (
-        'm.onnx: 1 node is not looked at, because sizes are not known (Transpose 1); first "Transpose_1": '
+        'm.onnx: 1 node is not looked at, because sizes are unknown (Transpose 1); first "Transpose_1": '
         'its sizes depend on node "Concat_0" (Concat), which breaks a rule'
     )
     assert 'Transpose_1: not checked: its sizes depend on node "Concat_0" (Concat), which breaks a rule' in lines[6]
@@ -278,7 +278,7 @@ def test_shape_arithmetic_is_counted_apart(check):
             "    Transpose: 1 conforms",
             "    Gather: 1 conforms",
             LOWEST.format("4_1") + "; with 64-bit integers emulated, DML_FEATURE_LEVEL_2_1",
-            'm.onnx: 1 node is not looked at, because sizes are not known (Reshape 1); first "Reshape_7": '
+            'm.onnx: 1 node is not looked at, because sizes are unknown (Reshape 1); first "Reshape_7": '
             "shape is known only when the graph runs",
         ],
     )

@@ -125,7 +125,10 @@ def test_tensors_of_such_rows_are_not_divided(odd, tmp_path):
     path, _ = odd
     for make, said in (
         (lambda: stores.reshard([path], tmp_path / "r", ranks={"tp": 2}), r"rows of 3 elements of F\w+ are not whole"),
-        (lambda: stores.reshard([path], tmp_path / "y.npz"), "is F., which NumPy has not|whose rows are not whole"),
+        (
+            lambda: stores.reshard([path], tmp_path / "y.npz"),
+            "is F., which NumPy does not support|whose rows are not whole",
+        ),
         (lambda: stores.reshard([path], tmp_path / "dcp", dcp=True), "rows are not whole blocks: only a .safetensors"),
         (lambda: stores.reshard([path], tmp_path / "y.gguf", extras=False), "rows are not whole blocks: only"),
     ):
@@ -191,7 +194,7 @@ def test_what_has_no_blocks_refuses_them(small, tmp_path):
     (tmp_path / "layout.py").write_text("def layout(tensors):\n    return tensors\n")
     for make, said in (
         (lambda: stores.reshard([path], tmp_path / "y.npz"), "cannot say dtype|is F"),
-        (lambda: stores.reshard([path], tmp_path / "y.gguf", extras=False), "is F4, which GGUF has not"),
+        (lambda: stores.reshard([path], tmp_path / "y.gguf", extras=False), "is F4, which GGUF does not support"),
         (lambda: stores.reshard([path], tmp_path / "dcp", dcp=True, drop="*.F4.*"), "is F6_E., which PyTorch|is F6_E"),
         (lambda: stores.reshard([path], tmp_path / "y.safetensors", tmp_path / "layout.py"), "use rules in TOML"),
     ):
@@ -234,5 +237,5 @@ def test_all_quantised_types_of_gguf(tmp_path, capsys):
     (tmp_path / "y.gguf").write_bytes(content)
     (difference,) = stores.compare(tmp_path / "x.gguf", tmp_path / "y.gguf").differences
     assert difference.text.startswith('"blk.Q4_K" differs at block [1, 1]: ')
-    with pytest.raises(ModelError, match="which safetensors has not"):
+    with pytest.raises(ModelError, match="which safetensors does not support"):
         stores.reshard([tmp_path / "x.gguf"], tmp_path / "y.safetensors")

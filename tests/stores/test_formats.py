@@ -526,7 +526,10 @@ def test_names_of_gguf_are_as_long_as_its_library_reads_them(tmp_path):
 
 @pytest.mark.parametrize(
     ("array", "said"),
-    [(np.ones(3, bool), "w: is bool, which GGUF has not"), (np.float32(3), r"w: has shape \[\]; GGUF has 1 to 4")],
+    [
+        (np.ones(3, bool), "w: is bool, which GGUF does not support"),
+        (np.float32(3), r"w: has shape \[\]; GGUF has 1 to 4"),
+    ],
 )
 def test_what_gguf_has_not_is_refused(array, said, tmp_path):
     save_file({"w": np.array(array)}, tmp_path / "x.safetensors")

@@ -36,8 +36,8 @@ def huge_zarr(folder, shape, chunks, version):
     [
         ([HUGE, HUGE], [2, 3], "y.zarr", "blocks, but the maximum is 1048576: give more memory"),
         ([HUGE, HUGE], [2, 3], "y.npy", "blocks, but the maximum is 1048576: give more memory"),
-        ([10**8, 4], [1, 1], "y.zarr", "chunks of what is written, but the maximum is 16777216: ask for larger ones"),
-        ([10**8, 4], [1, 4], "y.npy", "chunks of what is read, but the maximum is 16777216: give more memory"),
+        ([10**8, 4], [1, 1], "y.zarr", "chunks to write, but the maximum is 16777216: ask for larger ones"),
+        ([10**8, 4], [1, 4], "y.npy", "chunks to read, but the maximum is 16777216: give more memory"),
     ],
 )
 def test_no_long_list_is_made(tmp_path, version, shape, chunks, target, said):

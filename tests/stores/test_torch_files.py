@@ -50,7 +50,7 @@ def test_files_of_both_forms(tmp_path, is_old):
     kept = [name for name in given if name != "complex128"]
     stores.reshard([tmp_path / "x.pt"], tmp_path / "x.safetensors", drop="*.complex128").run()
     assert_same(tmp_path / "x.safetensors", {f"model.{name}": given[name] for name in kept})
-    with pytest.raises(ModelError, match="complex128, which safetensors has not"):
+    with pytest.raises(ModelError, match="complex128, which safetensors does not support"):
         stores.reshard([tmp_path / "x.pt"], tmp_path / "y.safetensors")
     found = stores.compare(tmp_path / "x.pt", tmp_path / "x.safetensors")
     assert [(each.name, each.kind) for each in found.differences] == [("model.complex128", "missing")]

@@ -170,7 +170,7 @@ class Program(Record):
                 yield f"it has {count_noun(len(move.sizes), 'dimension')}, but an access has {strides}"
                 return
         if self.operands[move.destination.operand].role not in ("output", "scratch"):
-            yield "it writes what is neither output nor scratch"
+            yield "it writes an operand that is neither output nor scratch"
         if isinstance(move.source, Fill) and (not move.source.pattern or move.element_size % len(move.source.pattern)):
             yield f"its pattern of {len(move.source.pattern)} B does not divide its elements of {move.element_size} B"
         for lookup in move.every_lookup():

@@ -62,7 +62,7 @@ class Budget:
         if after > self._limit:
             have = bytes_text(max(0, self._limit - self.held_bytes))
             message = f"{label}: {work} needs {bytes_text(need)}, but {have} of memory are available"
-            raise ModelError(message, rule="what is alive at one time must fit into memory")
+            raise ModelError(message, rule="all tensors in use at one time must fit into memory")
 
     def hold(self, array: Array) -> None:
         """Hold an array; each call must be matched by a release."""

@@ -178,7 +178,7 @@ class RunningContext(LoweringContext):
             region.output(tensor.maker, tensor.value)
         compiled = region.compiled()
         if compiled.own_bytes:
-            self.budget.ask(results[0].maker, "what is stored in between", compiled.own_bytes)
+            self.budget.ask(results[0].maker, "scratch memory", compiled.own_bytes)
         if compiled.program is not None:
             compiled.program.run((*region.sources, *targets))
             self.programs += 1

@@ -211,7 +211,7 @@ def _own_array(name: str, tensor: Tensor, foreign: dict[int, Any], budget: Budge
     """Return a result as a new array; copy it if it aliases an input or another result, as Identity's does."""
     array = stored_array(tensor)
     if id(array) in foreign or not array.flags.writeable or not array.flags.owndata:
-        budget.ask(f"output {show(name)}", "a copy of its own", array.nbytes)
+        budget.ask(f"output {show(name)}", "a separate copy", array.nbytes)
         array = array.copy()
         budget.hold(array)
     foreign[id(array)] = array

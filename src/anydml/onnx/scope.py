@@ -58,7 +58,7 @@ def left_out(findings: Sequence[Finding]) -> Iterator[str]:
         verb = "is" if len(others) == 1 else "are"
         count = count_noun(len(others), "node")
         which = counts(finding.operator for finding in others)
-        yield f"{count} {verb} not looked at, because sizes are not known ({which}); first {_reason(others[0])}"
+        yield f"{count} {verb} not looked at, because sizes are unknown ({which}); first {_reason(others[0])}"
     for why in dict.fromkeys(finding.apart for finding in findings if finding.apart and not finding.on_host):
         operators = [finding.operator for finding in findings if finding.apart == why]
         yield f"{count_noun(len(operators), 'node')} not on the device ({counts(operators)}): {why}"

@@ -1,4 +1,4 @@
-"""anydml as an engine that is judged: its backend and functions, or descs on one of its devices."""
+"""anydml as an engine under judgement: its backend and functions, or descs on one of its devices."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ DESC = "a desc"
 
 
 class Anydml:
-    """anydml: on no device in particular, or on one that runs descs where there are any.
+    """anydml: without a device, or with one that runs the descs of cases.
 
     Args:
-        device: a device by its name, such as ``"reference"``, which runs the desc of a case of ONNX or WebNN, and the
-            models of DxDispatch; what has no desc is run as without a device. Empty: cases of ONNX are run by the
-            backend, and those of WebNN by functions on arrays.
+        device: a device's name, such as ``"reference"``: it runs the descs of cases of ONNX and WebNN, and the models
+            of DxDispatch; cases without a desc are run as without a device. If empty, the backend runs cases of ONNX,
+            and functions on arrays run those of WebNN.
 
     Attributes:
         version: its name and version.
         way: how the last case was run, or why there is no desc for it; empty without a device.
 
     Raises:
-        ModelError: the device does not read host memory, where cases are.
+        ModelError: the device cannot read host memory, which has the cases.
         ValueError: there is no such device.
     """
 
@@ -65,13 +65,13 @@ class Anydml:
         self.way = DESC
         names = [value_info.name for value_info in loaded.graph.output]
         if outputs.keys() < {*names}:
-            # The host knows the lengths of parts, as they are sizes.
+            # The host knows the lengths of parts, which are sizes.
             self.way += ", and lengths by the backend"
             outputs = {**dict(zip(names, self._backend.prepare(with_inputs).run([]), strict=True)), **outputs}
         return [outputs[name] for name in names]
 
     def run_dxdispatch(self, model: Path) -> Ran:
-        """Run a model file of DxDispatch in a copy of its folder, which it writes to."""
+        """Run a model file of DxDispatch in a copy of its folder, since it writes files there."""
         from anydml import dxdispatch
 
         lines: list[str] = []

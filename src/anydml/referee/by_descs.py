@@ -1,4 +1,4 @@
-"""Run a model of one node as DirectML's desc on one of anydml's devices."""
+"""Runs of models of one node as DirectML's descs on one of anydml's devices."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from anydml.text import count_noun
 Arrays = Mapping[str, Any]
 
 FIRST_IR = 4
-"""The version of ONNX's IR in which an initializer need not be an input as well."""
+"""The first version of ONNX's IR in which initializers need not be inputs."""
 
 
 class NoDescError(Exception):
-    """There is no desc for a case, or its rules forbid it."""
+    """There is no desc for a case, or the desc's rules forbid it."""
 
 
 def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
-    """A model whose inputs are initializers.
+    """Return a model with its inputs as initializers.
 
     Args:
         model: the model.
         inputs: the arrays of all its inputs, or of those without an initializer.
 
     Raises:
-        NoDescError: one is not a tensor.
+        NoDescError: an input is not a tensor.
     """
     if not all(isinstance(array, np.ndarray) for array in inputs):
         raise NoDescError("DirectML has tensors alone, no sequences and no optional values")
@@ -61,14 +61,14 @@ def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
 def outputs_by_desc(
     device: Device, model: ModelProto, inputs: Arrays, legal: Arrays = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the outputs of a node by name, computed by its desc; without ConcatTraining's lengths, which no desc has.
+    """Return the outputs of a node's desc by name, without ConcatTraining's lengths, which no desc has.
 
     Args:
         device: the device.
         model: a model of one node.
         inputs: the arrays of its inputs by name; the others are initializers.
-        legal: arrays in place of inputs that descs allow and ONNX does not, for the backend, which tells what types
-            and ranks the outputs have.
+        legal: arrays in place of inputs that ONNX does not allow, for the backend, which infers the outputs' types and
+            ranks.
 
     Raises:
         NoDescError: there is no desc, or it breaks a rule.
@@ -98,7 +98,7 @@ def outputs_by_desc(
 
 
 def _desc_of(model: ModelProto) -> OperatorDesc:
-    """The desc of the only node of a model.
+    """Return the desc of the only node of a model.
 
     Raises:
         NoDescError: the case has no desc.
@@ -126,7 +126,7 @@ def _desc_of(model: ModelProto) -> OperatorDesc:
 
 
 def _types(model: ModelProto, inputs: Arrays) -> dict[str, tuple[np.dtype[Any], int]]:
-    """Return the dtype and rank of each output as the backend computes it, whatever the model or a case expects."""
+    """Return the dtype and rank of each output as computed by the backend, whatever the model or case declares."""
     values = [inputs[value_info.name] for value_info in model.graph.input if value_info.name in inputs]
     outputs = backend.prepare(model).run(values)
     return {
@@ -136,7 +136,7 @@ def _types(model: ModelProto, inputs: Arrays) -> dict[str, tuple[np.dtype[Any], 
 
 
 def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:
-    """Return the inputs that are tensors of the desc; those that decide sizes have become its fields."""
+    """Return the inputs that are tensors of the desc; inputs that determine sizes have become fields."""
     decides = NODES[plain_domain(node.domain), node.op_type].decided_by
     inputs = [arrays[name] for k, name in enumerate(node.input) if name and k not in decides]
     # A join leaves out empty parts.
@@ -144,6 +144,6 @@ def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:
 
 
 def _as_laid_out(array: Any, tensor: TensorDesc) -> Any:
-    """A packed array in the sizes and strides of a tensor, whose type has another name where DirectML has none."""
+    """Lay out a packed array in the type, sizes and strides of a tensor, whose type may be a stand-in."""
     flat = np.ascontiguousarray(array).reshape(-1).view(tensor.data_type.dtype)
     return tensor_view(flat, tensor)

@@ -1,6 +1,6 @@
-"""Cases as folders of ONNX's backend tests: `model.onnx`, `test_data_set_0/*.pb`, and beside them `case.json`.
+"""Cases as folders in the form of ONNX's backend tests: `model.onnx`, `test_data_set_0/*.pb`, and also `case.json`.
 
-A folder without `case.json`, such as those of the package onnx, is a case whose outputs are compared as onnx does.
+The outputs of folders without `case.json`, such as those of the package onnx, are compared with onnx's tolerances.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anydml.text import count_noun
 
 MODEL, DATA, ABOUT, INDEX = "model.onnx", "test_data_set_0", "case.json", "cases.json"
 READINGS = "reading_"
-"""The prefix of the folders of other readings' outputs."""
+"""The prefix of folders with the outputs of other readings."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Stored:
 
     Attributes:
         name: the folder's name.
-        folder: where it is.
+        folder: the path of the folder.
         about: the contents of `case.json`; empty if there is none.
         form: the form of its files: "onnx", "webnn" or "dxdispatch".
     """
@@ -61,18 +61,18 @@ class Stored:
 
     @property
     def operator(self) -> str:
-        """The operator; for a folder without `case.json`, the types of all nodes."""
+        """The operator; for a folder without `case.json`, the operators of all nodes."""
         if "operator" in self.about:
             return str(self.about["operator"])
         model = read_model(self.model)
         return "+".join(dict.fromkeys(node.op_type for node in model.graph.node)) or "no node"
 
     def check(self) -> None:
-        """Check the files that engines are given.
+        """Check the files that engines get.
 
         Raises:
-            ModelError: the model cannot be read, has no node, opset, outputs or external data; it is not the one node
-                that `case.json` describes.
+            ModelError: the model cannot be read, lacks nodes, an opset, outputs or external data, or is not the one
+                node that `case.json` describes.
         """
         model = read_model(self.model)
         graph = model.graph
@@ -92,20 +92,20 @@ class Stored:
                     raise ModelError(f"{self.folder / entry.value} is missing", rule=f"{MODEL} has elements there")
 
     def inputs(self) -> list[Any]:
-        """The arrays that are given at run time, in the graph's order.
+        """The arrays that are passed at run time, in the graph's order.
 
         Raises:
-            ModelError: they are not those of the model.
+            ModelError: they do not fit the model.
         """
         graph = read_model(self.model).graph
         constants = {initializer.name for initializer in graph.initializer}
         return self._values("input", [value_info for value_info in graph.input if value_info.name not in constants])
 
     def outputs(self) -> list[Any]:
-        """The outputs that are expected; none of an invalid case.
+        """The expected outputs; none for an invalid case.
 
         Raises:
-            ModelError: they are not those of the model.
+            ModelError: they do not fit the model.
         """
         return self._values("output", [*read_model(self.model).graph.output]) if self.is_valid else []
 
@@ -122,14 +122,14 @@ class Stored:
         return values
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs of an engine.
+        """Return the outputs of an engine.
 
         Args:
             engine: an engine of `anydml.referee.engines`.
-            inputs: what is given at run time.
+            inputs: the arrays that are passed at run time.
 
         Raises:
-            Exception: what the engine raises.
+            Exception: whatever the engine raises.
         """
         return list(engine.run(self.model, inputs))
 
@@ -198,17 +198,17 @@ def write_cases(
 
     Args:
         cases: the cases.
-        folder: where to.
-        write: writes one of them, or several that go to one file, and returns their number.
-        form: what the files are.
-        metadata: what the index of the folder says of them, such as the seed.
+        folder: the folder.
+        write: writes a case, or several that share a file, and returns their number.
+        form: the form of the files.
+        metadata: further fields of the folder's index, such as the seed.
 
     Raises:
-        ModelError: the folder has something in it, or cannot be written.
+        ModelError: the folder is not empty, or cannot be written.
     """
     check_new(folder)
     count, waiting = 0, iter(cases)
-    # What is wrong with the operators is found by the first case, before there is a folder.
+    # Errors in the operators' names are raised by the first case, before the folder is created.
     first = [*islice(waiting, 1)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -225,7 +225,7 @@ def check_new(folder: Path) -> None:
     """Check that cases can be written to a folder.
 
     Raises:
-        ModelError: it has something in it.
+        ModelError: it is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ModelError(f"{folder} exists and is not an empty folder", rule="cases are written to a new folder")
@@ -237,10 +237,10 @@ def _write_values(folder: Path, kind: str, values: Sequence[Value]) -> None:
 
 
 def stored_onnx(folder: Path) -> Stored:
-    """The case of a folder with `model.onnx`.
+    """Return the case of a folder with `model.onnx`.
 
     Raises:
-        ModelError: it is not whole.
+        ModelError: it is incomplete.
     """
     about = read_about(folder)
     if not (folder / DATA).is_dir():
@@ -270,7 +270,7 @@ def read_about(folder: Path) -> Mapping[str, Any]:
 
 
 def describes_case(about: Any) -> bool:
-    """Return whether the contents of `case.json` have the fields that reports read."""
+    """Whether the contents of `case.json` have the fields that reports read."""
     return (
         isinstance(about, dict)
         and all(isinstance(about.get(key), str) for key in ("operator", "document", "sentence"))

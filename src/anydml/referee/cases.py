@@ -1,4 +1,4 @@
-"""Cases: a node, the results that its operator's text asks for, and the sentence that decides them."""
+"""Cases: a node, its results by the operator's text, and the sentence of the text that determines them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from anydml.referee.operators import OPERATORS
 from anydml.referee.schema_texts import document, first_versions, has_sentence, versions
 
 TRIES = 200
-"""Draws in a row that may come to nothing."""
+"""Maximum number of successive draws without a case."""
 
 
 ONLY_MOVE = "cases are of operators that only move elements, and whose results the text of ONNX decides"
 
 
 class Alternative(NamedTuple):
-    """Other results of an ambiguous case.
+    """Results of an ambiguous case by another reading.
 
     Attributes:
-        question: what the text leaves open.
+        question: the question that the text leaves open.
         words: the reading, as text.
         outputs: the results by this reading; None if it refuses the node.
-        first: the reading of the case's own results, as text.
+        first: the reading by which the case's own results are computed, as text.
     """
 
     question: str
@@ -47,12 +47,12 @@ class Case(NamedTuple):
     Attributes:
         name: its name, unique among those of one call.
         node: the node and its inputs.
-        outputs: the results that the text asks for; of an invalid case, those of the node that it is made of, which
-            say the types of its results.
-        document: the document that decides.
-        sentence: the sentence that decides; for an invalid case, the rule that is broken.
+        outputs: the results by the text; for an invalid case, the results of the valid node that it was made from,
+            whose types they declare.
+        document: the document that determines the results.
+        sentence: the sentence that determines them; for an invalid case, the rule that it breaks.
         alternatives: other readings of the text that give other results.
-        features: its features, for coverage and for causes.
+        features: its features, for coverage and causes.
         broken: the rule that an invalid case breaks; empty if it is valid.
     """
 
@@ -72,7 +72,7 @@ class Case(NamedTuple):
 
 
 def operator_named(name: str) -> Operator:
-    """The operator of a type, in any case.
+    """Return the operator of a name, in upper or lower case.
 
     Raises:
         ModelError: the referee has no such operator.
@@ -87,7 +87,7 @@ def operator_named(name: str) -> Operator:
 
 
 COMPARED_BYTES = 1 << 24
-"""Bytes that are compared at once."""
+"""Number of bytes that are compared at once."""
 
 
 def engine_value(value: Any) -> Any:
@@ -98,7 +98,7 @@ def engine_value(value: Any) -> Any:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two values are the same.
+    """Whether two values are equal.
 
     Arrays must have equal shapes, dtypes and elements, where NaN equals NaN, and −0 differs from 0. Sequences, which
     may be lists, must have equal tensors, and one type if both declare it. None is an empty optional value.
@@ -114,7 +114,7 @@ def same(first: Any, second: Any) -> bool:
     if first.shape != second.shape or first.dtype != second.dtype:
         return False
     if first.nbytes > COMPARED_BYTES and len(first) > 1:
-        # Piece by piece it needs no copies of the whole.
+        # In pieces, without copies of whole arrays.
         count = min(len(first), first.nbytes // COMPARED_BYTES + 1)
         return all(map(same, np.array_split(first, count), np.array_split(second, count)))
     if first.dtype.hasobject:
@@ -173,7 +173,7 @@ def _of_operator(operator: Operator, count: int, seed: int, is_valid: bool) -> I
 
 
 def draw_node(operator: Operator, draw: Draw) -> Node:
-    """A valid node of an operator, in one of its opsets, with some inputs as initializers."""
+    """Draw a valid node of an operator, in one of its opsets, with some inputs as initializers."""
     for _ in range(TRIES):
         draw.operator = operator.name
         draw.opset = draw.choice(draw.choice(versions(operator.name))[1])
@@ -186,7 +186,7 @@ def draw_node(operator: Operator, draw: Draw) -> Node:
 
 
 def with_initializers(node: Node, draw: Draw) -> Node:
-    """Return the node with some inputs as initializers: mostly those that control the operator, sometimes the data."""
+    """Make some inputs of a node initializers: mostly those that control the operator, sometimes the data."""
     share = 0.1 if node.operator in ("Concat", "SequenceConstruct") else 0.55
     constant = {
         k
@@ -197,7 +197,7 @@ def with_initializers(node: Node, draw: Draw) -> Node:
 
 
 def valid_case(operator: Operator, node: Node, name: str) -> Case:
-    """The case of a valid node."""
+    """Return the case of a valid node."""
     outputs = tuple(evaluate(node, operator.formula))
     alternatives: list[Alternative] = []
     for ambiguity in operator.ambiguities:
@@ -217,7 +217,7 @@ def valid_case(operator: Operator, node: Node, name: str) -> Case:
 
 
 def deciding_sentence(operator: Operator, node: Node) -> str:
-    """The sentence of the text that decides a node."""
+    """Return the sentence of the text that determines a node's results."""
     for applies, quote in operator.decides:
         if applies(node) and (sentence := first_quoted(node, quote)):
             return sentence
@@ -225,7 +225,7 @@ def deciding_sentence(operator: Operator, node: Node) -> str:
 
 
 def first_quoted(node: Node, quote: Quote) -> str:
-    """The first of the sentences that the text of a node's version has; empty if it has none."""
+    """Return the first of several sentences that is in the text of a node's version; empty if none is."""
     return next((sentence for sentence in quote if has_sentence(node.operator, node.opset, sentence)), "")
 
 

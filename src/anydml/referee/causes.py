@@ -1,4 +1,4 @@
-"""Verdicts grouped by cause: the difference, and the feature that failing cases share and the others lack."""
+"""Failures grouped by cause: by their kind, and by a feature that failing cases share and agreeing ones lack."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from anydml.referee.judging import Judged
 from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, Verdict
 
 FIRST_READING = "the first reading"
-"""The name of the reading by which a case's own results were computed."""
+"""The name for the reading by which a case's own results are computed."""
 
 
 class Cause(NamedTuple):
-    """Failures of one operator that may have one cause.
+    """Failures of one operator that probably have one cause.
 
     Attributes:
         operator: the operator.
-        verdict: what the engine did.
+        verdict: the verdict on the engine.
         kind: the difference, or the engine's message.
-        common: a feature that all of them have and few that agree; empty if there is none.
-        failed: the number of cases that failed and have it.
-        having: the number of cases that have it.
-        verdicts: the cases.
-        example: the smallest of them.
+        common: a feature that all of these cases have, and few agreeing ones; empty if there is none.
+        failed: the number of failing cases with this feature.
+        having: the number of all cases with it.
+        verdicts: the verdicts on the failing cases.
+        example: the smallest failing case.
     """
 
     operator: str
@@ -42,11 +42,11 @@ class Cause(NamedTuple):
 
 
 def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Cause]:
-    """The causes of an engine's failures, the most frequent first.
+    """Return the causes of an engine's failures, the most frequent first.
 
     Args:
         judged: the verdicts.
-        failures: the verdicts that count.
+        failures: the verdicts that count as failures.
     """
     by_name = {case.name: case for case in judged.cases}
     groups: dict[tuple[str, str, str], list[Verdict]] = defaultdict(list)
@@ -62,7 +62,7 @@ def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Caus
         while unexplained:
             common, having, blamed = _tell_tale([by_name[verdict.case] for verdict in unexplained], agreeing[operator])
             if verdict == REFUSES and len(blamed) < len(unexplained):
-                # A message says more than features do.
+                # A message is more informative than features.
                 common, having, blamed = "", 0, {verdict.case for verdict in unexplained}
             chosen = [verdict for verdict in unexplained if verdict.case in blamed]
             example = min((by_name[verdict.case] for verdict in chosen), key=_weight)
@@ -73,7 +73,7 @@ def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Caus
 
 
 def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, int, set[str]]:
-    """Return the feature that best separates failing from agreeing cases, how many cases have it, and which fail."""
+    """Return the feature that best separates failing from agreeing cases, how many have it, and which of these fail."""
     names = {case.name for case in failing}
     if not agreeing:
         return "", len(names), names
@@ -100,7 +100,7 @@ def _weight(stored: Stored) -> tuple[int, str]:
 
 
 def by_operator(judged: Judged) -> dict[str, dict[str, int]]:
-    """Counts of verdicts by operator, in the order of the cases."""
+    """Count verdicts by operator, in the order of the cases."""
     counts_by_operator: dict[str, dict[str, int]] = {}
     for verdict in judged.verdicts:
         counts = counts_by_operator.setdefault(verdict.operator, {})
@@ -109,7 +109,7 @@ def by_operator(judged: Judged) -> dict[str, dict[str, int]]:
 
 
 def readings_of(judged: Judged) -> dict[tuple[str, str], dict[str, int]]:
-    """Count the readings that the engine takes of ambiguous texts, by operator and question."""
+    """Count the engine's readings of ambiguous texts, by operator and question."""
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for verdict in judged.verdicts:
         if verdict.question and verdict.verdict != NOT_RUN:

@@ -1,4 +1,4 @@
-"""Operators that cut tensors and join them: Concat, Split."""
+"""Operators that join and split tensors: Concat, Split."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _other_sum(node: Node, draw: Draw) -> Node | None:
 
 
 def _has_empty_parts(node: Node) -> bool:
-    """Whether more than the last of equal parts would be smaller."""
+    """Whether more parts than the last one would be smaller than the others."""
     size = node.array(0).shape[node.attribute("axis")]
     largest = -(-size // node.outputs)
     return not _is_by_sizes(node) and size % node.outputs > 0 and largest * (node.outputs - 1) > size

@@ -25,7 +25,7 @@ from anydml.referee.sequence_operators import copy_tensor
 
 
 def copy_input(node: Node, number: int = 0) -> AnyResult:
-    """An input of any kind as it is."""
+    """Return an input of any kind unchanged."""
     value = node.inputs[number]
     element = value.element if isinstance(value, OptionalValue) else value
     copy: Any = None

@@ -1,4 +1,4 @@
-"""Coverage of the texts by cases: versions, types, attributes, omissions, first and last valid values."""
+"""Coverage of the texts by cases: versions, types, attributes, omitted inputs, first and last valid values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Coverage:
-    """Counts what cases reach.
+    """Counts the features that cases reach.
 
     Args:
         reachable: the features that the cases of an operator must reach, by its name.
@@ -23,7 +23,7 @@ class Coverage:
         self.ambiguous = 0
 
     def counting(self, cases: Iterable[Any]) -> Iterator[Any]:
-        """Yield cases and count what they reach."""
+        """Yield cases, and count the features that they reach."""
         for case in cases:
             self.reached.setdefault(case.operator, set()).update(case.features)
             self.ambiguous += bool(getattr(case, "alternatives", ()))
@@ -35,7 +35,7 @@ class Coverage:
         return sum(len(self._reachable(name)) for name in self.reached)
 
     def missing(self) -> list[str]:
-        """Features that were not reached, each with its operator."""
+        """Return features that were not reached, each with its operator."""
         return [
             f"{name}: {feature}"
             for name, reached in self.reached.items()

@@ -1,6 +1,6 @@
-"""Engines that run models: each loads a model and returns its outputs, or raises an error with its reason to refuse.
+"""Engines that run models: each returns a model's outputs, or raises an error with the reason why it refuses.
 
-An engine is loaded in a worker process, which it may end.
+An engine is loaded in a worker process, because it may crash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anydml.referee.outside import Command, NotRunError, Written
 from anydml.referee.schema_texts import dtype_of, name_of
 
 PACKED = ("int4", "uint4", "float4e2m1", "int2", "uint2")
-"""Types of several elements a byte, which only some interfaces take."""
+"""Types with several elements per byte, which only some interfaces support."""
 
 
 class Engine(Protocol):
@@ -29,7 +29,7 @@ class Engine(Protocol):
     Attributes:
         version: its name and version.
 
-    An engine that has several ways to run a case has the one that it took last as its attribute `way`.
+    An engine with several ways to run cases names the way of the last run in its attribute `way`.
     """
 
     version: str
@@ -42,10 +42,10 @@ class Engine(Protocol):
             inputs: the arrays of its inputs, in order.
 
         Returns:
-            The outputs in order, arrays of dtype object where they are strings.
+            The outputs in order; strings are arrays of dtype object.
 
         Raises:
-            NotRunError: the interface has no such inputs or outputs.
+            NotRunError: the interface does not support such inputs or outputs.
             Exception: the engine refuses the model or the inputs.
         """
         ...
@@ -72,7 +72,7 @@ class Reference:
 
 
 def _element(kind: Any, value: Any) -> Any:
-    """Return a value; for an optional one, which may be a list of its element or of None, the element."""
+    """Return a value; an optional value may be a list of its element or of None, and becomes the element."""
     if not kind.HasField("optional_type") or not isinstance(value, list) or len(value) != 1:
         return value
     is_sequence = kind.optional_type.elem_type.HasField("sequence_type")
@@ -126,19 +126,19 @@ class OnnxRuntime:
 
 
 def _is_plain(array: Any) -> bool:
-    """Whether NumPy has the type of an array, or of those in a list."""
+    """Whether NumPy has the type of an array, or of the arrays in a list."""
     if isinstance(array, list):
         return all(map(_is_plain, array))
     return not isinstance(array, np.ndarray) or array.dtype.isbuiltin == 1
 
 
 def _is_special(kind: str) -> bool:
-    """Return whether NumPy lacks an element type of ONNX."""
+    """Whether NumPy lacks an element type of ONNX."""
     return kind in ("bfloat16", *PACKED) or kind.startswith("float8")
 
 
 class OpenVino:
-    """OpenVINO on the CPU, with FLOAT as the precision of what it infers."""
+    """OpenVINO on the CPU, with an inference precision of FLOAT."""
 
     def __init__(self) -> None:
         import onnx
@@ -154,7 +154,7 @@ class OpenVino:
         """Run a model."""
         compiled = self._core.compile_model(self._core.read_model(str(model)), "CPU", self._settings)
         request = compiled.create_infer_request()
-        # Inputs that no output depends on are gone from the compiled model.
+        # The compiled model lacks inputs that no output depends on.
         unbound = {name: k for k, port in enumerate(compiled.inputs) for name in port.get_names()}
         for info, array in zip(self._load(model).graph.input, inputs, strict=True):
             tensor = self._tensor(array)
@@ -188,12 +188,12 @@ class OpenVino:
         if kind in types:
             dtype = dtype_of(types[kind])
             return np.frombuffer(np.array(tensor.data).tobytes(), dtype).reshape(shape)
-        # A scalar's data may be a vector.
+        # The data of a scalar may be a vector.
         return np.array(tensor.data).reshape(shape)
 
 
 class Tract:
-    """tract by its Python package."""
+    """tract, through its Python package."""
 
     def __init__(self) -> None:
         import tract
@@ -225,7 +225,7 @@ ENGINES: Mapping[str, type[Any]] = {
 """Engines by name."""
 
 PREFIXES: Mapping[str, type[Any]] = {"anydml": Anydml, "command": Command, "outputs": Written}
-"""Engines by what their names begin with, before a colon."""
+"""Engines by the prefix of their names, before a colon."""
 
 
 def check_engine(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The features of a case: types, versions, sizes, signs, edges. Coverage counts them, and causes are named by them."""
+"""The features of a case: types, versions, sizes, signs, edges. They are counted for coverage, and name causes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from anydml.referee.operators import OPERATORS
 from anydml.referee.schema_texts import Kind, kinds, name_of, schema, versions
 
 BEYOND_SIZES = 2**31 - 1
-"""A number from which on it is beyond every size."""
+"""Numbers from this one on are larger than every size."""
 
 MAX_VALUES = 16
-"""Elements of an input that is looked at as numbers."""
+"""Maximum number of elements of an input whose values are features."""
 
 
 def features_of(operator: Operator, node: Node) -> tuple[str, ...]:
-    """The features of a node, in words."""
+    """Return the features of a node, in words."""
     return tuple(dict.fromkeys(_features(operator, node)))
 
 
@@ -55,7 +55,7 @@ def _features(operator: Operator, node: Node) -> Iterator[str]:
 
 
 def kind_of(value: Value) -> Kind:
-    """The type of a value."""
+    """Return the type of a value."""
     element, is_optional = name_of(value.dtype), isinstance(value, OptionalValue)
     is_sequence = value.is_sequence if isinstance(value, OptionalValue) else isinstance(value, TensorList)
     return Kind(element, is_sequence, is_optional)
@@ -90,7 +90,7 @@ def _of_numbers(name: str, value: Array) -> Iterator[str]:
 
 @lru_cache(None)
 def reachable_features(operator: Operator) -> tuple[str, ...]:
-    """The features that the cases of an operator must reach: versions, types, attributes, omissions, edges."""
+    """Return the features that an operator's cases must reach: versions, types, attributes, omitted inputs, edges."""
     names: dict[str, None] = {}
     for version, opsets in versions(operator.name):
         declared = schema(operator.name, opsets[0])
@@ -117,9 +117,9 @@ NOT_DRAWN = {
     "Dropout": ("seed",),
     "Resize": ("antialias", "cubic_coeff_a", "exclude_outside"),
 }
-"""Attributes that only what is left out has."""
+"""Attributes that only nodes outside the cases have."""
 
 
 def reachable_of(name: str) -> tuple[str, ...]:
-    """The same, by the operator's type."""
+    """The features to reach, by operator."""
     return reachable_features(OPERATORS[name])

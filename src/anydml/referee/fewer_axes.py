@@ -11,11 +11,11 @@ from anydml.referee.nodes import Array, Node, TensorList, wrap_index
 
 
 class Lists(NamedTuple):
-    """Inputs with an entry for each axis.
+    """Inputs with entries per axis.
 
     Attributes:
-        entries: their numbers, each with the entries that an axis has.
-        axes: the number of the input that lists the axes; None if none does, or an attribute.
+        entries: pairs of an input's number and the number of its entries per axis.
+        axes: the number of the input that lists the axes; None if an attribute does, or nothing.
     """
 
     entries: tuple[tuple[int, int], ...] = ()
@@ -35,11 +35,11 @@ LISTS: Mapping[str, Lists] = {
 """The lists of each operator's nodes."""
 
 AXES = ("axis", "batch_axis", "time_axis")
-"""Attributes that are an axis."""
+"""Attributes whose value is an axis."""
 
 
 def of_fewer_entries(node: Node) -> Iterator[Node]:
-    """A node without an axis and what stands for it, or without the latter alone; with one part or tensor less."""
+    """Yield a node without one axis and its entries, without the entries only, or with one part or tensor less."""
     lists = LISTS.get(node.operator)
     if lists is not None:
         axes = _axes(node, lists)
@@ -61,7 +61,7 @@ def _has_axes(node: Node, lists: Lists) -> bool:
 
 
 def _axes(node: Node, lists: Lists) -> list[int]:
-    """The axes that have entries."""
+    """Return the axes that have entries."""
     if "axes" in node.attributes:
         return list(node.attributes["axes"])
     if lists.axes is not None and node.optional(lists.axes) is not None:
@@ -70,7 +70,7 @@ def _axes(node: Node, lists: Lists) -> list[int]:
 
 
 def _with_axes(node: Node, lists: Lists, axes: Sequence[int]) -> Node:
-    """The node with other axes, where it lists them."""
+    """Return the node with another list of axes, if it has one."""
     if "axes" in node.attributes:
         return node._replace(attributes={**node.attributes, "axes": [*axes]})
     if lists.axes is None or node.optional(lists.axes) is None:
@@ -79,7 +79,7 @@ def _with_axes(node: Node, lists: Lists, axes: Sequence[int]) -> Node:
 
 
 def _without_entry(node: Node, lists: Lists, k: int) -> Node:
-    """The node without the entries of the axis at a place."""
+    """Return the node without the entries of the k-th listed axis."""
     for number, times in lists.entries:
         value = node.optional(number)
         if value is not None and value.size:
@@ -111,20 +111,20 @@ def _take(x: Array, at: int, axis: int) -> Any:
 
 
 def shift_axis(number: int, axis: int, rank: int) -> int:
-    """An axis that is left, where another is gone; one that counts from the end still does."""
+    """Return the number of an axis after another one was removed; negative numbers stay negative."""
     place = wrap_index(number, rank)
     place -= place > axis
     return place - (rank - 1) if number < 0 else place
 
 
 def shifted_axes(node: Node, axis: int, rank: int) -> Node:
-    """The node whose attributes name the same axes, where one is gone."""
+    """Return the node with its attributes naming the same axes after one was removed."""
     named = {name: shift_axis(node.attributes[name], axis, rank) for name in AXES if name in node.attributes}
     return node._replace(attributes={**node.attributes, **named})
 
 
 def _of_fewer_parts(node: Node) -> Iterator[Node]:
-    """Return a Split without one of its parts, of an input without it."""
+    """Yield a Split without one of its parts, of an input without that part."""
     if node.operator not in ("Split", "SplitToSequence"):
         return
     x = node.array(0)

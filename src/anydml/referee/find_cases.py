@@ -1,4 +1,4 @@
-"""Find the cases of a folder, whichever form they have."""
+"""Search for the cases of a folder, in any form."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ONE_OF = (
 
 
 def find_cases(folder: Path) -> list[Stored]:
-    """The cases of a folder, in it or below it, or of a file of WebNN's tests.
+    """Return the cases in or below a folder, or of a file of WebNN's tests.
 
     Raises:
-        ModelError: there is no such folder, it has no cases, or one of them is not whole.
+        ModelError: there is no such folder, it has no cases, or a case is incomplete.
     """
     if not folder.exists():
         raise ModelError(f"there is no folder {folder}")
@@ -35,21 +35,21 @@ def find_cases(folder: Path) -> list[Stored]:
 
 
 def _long_name(stored: Stored, folder: Path) -> str:
-    """The name of a case that others have, too, with its place."""
+    """Return the name of a case; if others have the same name, with its place."""
     place = stored.folder.relative_to(folder).as_posix() if stored.folder != folder else folder.name
     return f"{place} {stored.number}: {stored.name}" if isinstance(stored, StoredWebnn) else place
 
 
 def number_in_file(stored: Stored) -> int:
-    """The number of a case in its file; 0 for a folder."""
+    """Return the number of a case in its file; 0 for a folder."""
     return stored.number if isinstance(stored, StoredWebnn) else 0
 
 
 def find_case(path: Path, number: int, name: str) -> Stored:
-    """The case of a folder, or one of a file by its number, under a name.
+    """Return the case of a folder, or the case of a number in a file, under a name.
 
     Raises:
-        ModelError: it is not whole.
+        ModelError: it is incomplete.
     """
     stored = _of_file(path)[number] if path.is_file() else find_cases(path)[0]
     return replace(stored, name=name)

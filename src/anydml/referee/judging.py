@@ -1,4 +1,4 @@
-"""Run an engine over cases, in processes that may crash or hang: that is a verdict, and the next case goes on."""
+"""Runs of an engine over cases, in processes: a crash or hang is a verdict, and the next case runs in a new process."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from anydml.referee.verdicts import (
 from anydml.text import count_noun
 
 SECONDS, MEMORY = 20.0, 4 << 30
-"""Limits of a case: seconds, and bytes beyond what the engine holds when it is loaded."""
+"""Limits of a case: seconds, and bytes beyond those of the loaded engine."""
 
 MIN_MEMORY = 64 << 20
-"""Bytes below which threads of an engine, rather than a case, find no memory."""
+"""Minimum limit in bytes: with less, the engine's threads cannot start."""
 
 STARTING = 120.0
-"""Seconds in which an engine must be loaded."""
+"""Maximum seconds for loading an engine."""
 
 
 class Judged(NamedTuple):
@@ -54,10 +54,10 @@ class Judged(NamedTuple):
         engine: the engine's name and version.
         folder: the folder of the cases.
         cases: the cases.
-        verdicts: one per case, in their order.
+        verdicts: one per case, in the order of the cases.
         seconds: how long it took.
-        restarts: how often a worker was started again.
-        undone: cases at which a worker crashed, but not when each was alone: an earlier one may have broken the memory.
+        restarts: how often a worker was restarted.
+        undone: cases at which a worker crashed, but not in a process of their own: an earlier case may be the cause.
     """
 
     engine: str
@@ -76,7 +76,7 @@ class Judged(NamedTuple):
 
     @property
     def doubted(self) -> int:
-        """The illegal cases that were refused by an engine that ran no legal case of their operator."""
+        """The illegal cases that the engine refused without running any legal case of their operator."""
         illegal = {case.name for case in self.cases if not case.is_valid}
         ran = {
             verdict.operator
@@ -88,12 +88,12 @@ class Judged(NamedTuple):
 
     @property
     def ways(self) -> dict[str, int]:
-        """The number of cases by how they were run, the most first; empty if the engine has one way only."""
+        """The number of cases by the way they were run, the most frequent first; empty if the engine has one way."""
         return dict(Counter(verdict.way for verdict in self.verdicts if verdict.way).most_common())
 
     @property
     def is_clean(self) -> bool:
-        """Whether some cases agree, all can be read and have outputs, and none is one of `FAILURES`."""
+        """Whether some cases agree, all can be read and have outputs, and no verdict is one of `FAILURES`."""
         failed = any(verdict.verdict in FAILURES or verdict.kind in (UNREADABLE, MISSING) for verdict in self.verdicts)
         return not failed and self.counts[AGREES] > 0
 
@@ -218,7 +218,7 @@ sys.path[:] = json.loads(sys.stdin.readline())
 from anydml.referee.worker import main
 main(sys.argv[1], int(sys.argv[2]))
 """
-"""The code of a worker's process, which imports from the same places."""
+"""The code of a worker's process, which has the same import path."""
 
 
 class Worker:
@@ -226,7 +226,7 @@ class Worker:
 
     Attributes:
         version: the engine's name and version.
-        answers: how many cases it was given.
+        answers: the number of cases that it was given.
 
     Raises:
         ModelError: the engine cannot be loaded, or no process can be started.
@@ -234,7 +234,7 @@ class Worker:
 
     def __init__(self, engine: str, memory: int) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
-        # Looking up a backtrace takes longer than most cases.
+        # Collecting a backtrace takes longer than most cases.
         quiet = {**os.environ, "RUST_BACKTRACE": "0"}
         try:
             self._process = start_python(
@@ -255,7 +255,7 @@ class Worker:
         self._is_late = False
         self.answers = 0
         assert self._process.stdin is not None, "it is a pipe"
-        with contextlib.suppress(OSError):  # of a process that has ended, which is seen when it does not answer
+        with contextlib.suppress(OSError):  # the process has ended, which is noticed when it does not answer
             self._process.stdin.write(json.dumps(sys.path) + "\n")
             self._process.stdin.flush()
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -269,7 +269,7 @@ class Worker:
         self.version: str = answer["version"]
 
     def answer(self, stored: Stored, seconds: float) -> Verdict:
-        """The verdict of a case."""
+        """Return the verdict on a case."""
         self.answers += 1
         before = self._errors.seek(0, os.SEEK_END)
         assert self._process.stdin is not None
@@ -291,18 +291,18 @@ class Worker:
         return base._replace(kind=kind_of(f"{name} {stderr_text}"), detail=f"{name} {stderr_text}".strip())
 
     def _read(self) -> None:
-        """Take what the process writes, in a thread of its own."""
+        """Read the output of the process, in another thread."""
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                # The last may be cut off.
+                # The last line may be cut off.
                 if line.endswith("\n"):
                     self._lines.put(line)
 
     def _line(self, seconds: float) -> Any:
-        """The next line of the process; None if it ends, or is ended because it takes longer.
+        """Return the next line of the process; None if it ends, or is ended after the time limit.
 
-        Its output may stay open after it ends: an engine may have started processes of its own, which hold it.
+        Its output may stay open afterwards, if the engine has started other processes that hold it.
         """
         until = time.monotonic() + seconds
         while True:

@@ -1,4 +1,4 @@
-"""Operators of ONNX that the referee draws no cases of, by the reason: all others up to its last opset have cases."""
+"""Operators of ONNX without cases, by the reason; all others up to the referee's last opset have cases."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REASONS: Mapping[str, str] = {name: reason for reason, names in _BY_REASON.items
 
 
 def reason_of(name: str) -> str:
-    """Return the reason why an operator has no cases; it is empty for other operators than ONNX's."""
+    """Return the reason why an operator has no cases; empty for operators that are not ONNX's."""
     version = first_versions().get(name)
     if version is None:
         return ""

@@ -1,4 +1,4 @@
-"""Nodes of ONNX with their inputs, and their results as a formula per element."""
+"""Nodes of ONNX with their inputs, and formulas of their results' elements."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ class Node(NamedTuple):
         operator: its type.
         opset: the version of the operators that the model imports.
         inputs: its inputs in order; None for an optional one that is omitted.
-        attributes: those that are given: integers, numbers, strings, lists of these, arrays, or types.
-        outputs: how many outputs it has.
-        constant: numbers of the inputs that are initializers; the others are given when the model runs.
+        attributes: its attributes: integers, numbers, strings, lists of these, arrays, or types.
+        outputs: its number of outputs.
+        constant: numbers of the inputs that are initializers; the others are passed when the model runs.
     """
 
     operator: str
@@ -97,13 +97,13 @@ class Node(NamedTuple):
         return self.attributes[name] if name in self.attributes else default_of(self.operator, self.opset, name)
 
     def array(self, number: int) -> Array:
-        """A tensor that is there."""
+        """Return an input that is a tensor."""
         value = self.inputs[number]
         assert isinstance(value, np.ndarray)
         return value
 
     def optional(self, number: int) -> Array | None:
-        """A tensor, or None where it is omitted."""
+        """Return an input that is a tensor; None if it is omitted."""
         return self.array(number) if number < len(self.inputs) and self.inputs[number] is not None else None
 
     def tensors(self, number: int) -> tuple[Array, ...]:
@@ -111,7 +111,7 @@ class Node(NamedTuple):
         return tensors_of(self.inputs[number])
 
     def integers(self, number: int) -> list[int]:
-        """The elements of an input as integers; none where it is omitted."""
+        """Return the elements of an input as integers; none if it is omitted."""
         value = self.optional(number)
         return [] if value is None else [int(element) for element in value.reshape(-1)]
 
@@ -127,7 +127,7 @@ class Constant(NamedTuple):
 
 
 Source = tuple[int, Coordinate] | tuple[int, Coordinate, int] | Constant
-"""The origin of an element of a result: a constant, or the number of an input and a coordinate of it; of a sequence,
+"""The origin of an element of a result: a constant, or the number of an input and a coordinate in it; for a sequence,
 also the number of the tensor."""
 
 
@@ -137,7 +137,7 @@ class Result(NamedTuple):
     Attributes:
         shape: its sizes.
         dtype: its dtype; object for strings.
-        source: where the element at a coordinate comes from.
+        source: returns the origin of the element at a coordinate.
     """
 
     shape: Sizes
@@ -178,7 +178,7 @@ Formula = Callable[[Node], Sequence[AnyResult]]
 
 
 def zero(dtype: np.dtype[Any]) -> Constant:
-    """The element that texts call zero: of strings, the empty one."""
+    """Return the element that texts call zero: for strings, the empty one."""
     return Constant("" if dtype.hasobject else np.zeros((), dtype)[()])
 
 
@@ -218,7 +218,7 @@ def count(shape: Sizes) -> int:
 
 
 def wrap_index(index: int, size: int) -> int:
-    """An index, which counts from the end if it is negative."""
+    """Return an index as a coordinate; negative ones count from the end."""
     return index + size if index < 0 else index
 
 

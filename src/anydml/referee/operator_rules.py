@@ -1,4 +1,4 @@
-"""Rules of an operator's text: what a case must keep, the values at its edges, and how one of them is broken."""
+"""Rules of an operator's text: requirements of a case, values at their limits, and ways to break one of them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Constant, Coordinate, Formula, Node, Result, Source
 
 Quote = tuple[str, ...]
-"""A sentence of the text in the words that its versions have; the first that a version has counts."""
+"""A sentence of the text in several wordings, of which a version of the text has one."""
 
 
 class Rule(NamedTuple):
     """A rule for the inputs and attributes of a node.
 
     Attributes:
-        name: what it is about.
+        name: its subject.
         quote: the sentence.
         holds: whether a node keeps it.
-        broken: makes a node that breaks this rule alone of one that keeps all; returns None if there is no such node.
+        broken: changes a valid node to one that breaks only this rule; returns None if there is no such node.
         edges: names of the first and last valid values that a node has.
     """
 
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
 
     Attributes:
         words: the reading, as text.
-        results: the results by it; None if it refuses the node.
+        results: the results by this reading; None if it refuses the node.
     """
 
     words: str
@@ -48,9 +48,9 @@ class Ambiguity(NamedTuple):
     """A question that a text leaves open.
 
     Attributes:
-        question: what is open.
+        question: the question.
         is_met: whether a node's results depend on the answer; None to compare the results of all readings.
-        readings: the answers; the first is that of the formula.
+        readings: the answers; the formula uses the first one.
     """
 
     question: str
@@ -59,7 +59,7 @@ class Ambiguity(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Nodes that no rule forbids, but whose results no sentence decides: they are not cases.
+    """Valid nodes whose results no sentence determines, so that they are no cases.
 
     Attributes:
         words: a description of these nodes.
@@ -77,10 +77,10 @@ class Operator(NamedTuple):
         name: its type.
         draw: draws a random valid node; returns None if the attempt failed.
         formula: its results.
-        decides: sentences that decide its results, each for the nodes that it speaks of, the most special first.
-        rules: what a valid node keeps.
-        ambiguities: what the text leaves open.
-        typed_by: the input that is moved, whose types the text lists.
+        decides: sentences that determine its results, with the nodes that they apply to, the most special ones first.
+        rules: the rules of valid nodes.
+        ambiguities: the questions that the text leaves open.
+        typed_by: the name of the moved input, whose types the text lists.
         left_out: nodes that are never drawn.
     """
 
@@ -94,7 +94,7 @@ class Operator(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
 
     def is_case(self, node: Node) -> bool:
-        """Whether a node keeps the rules, and the text decides its results."""
+        """Whether a node keeps the rules, and the text determines its results."""
         return all(rule.holds(node) for rule in self.rules) and not any(reason.has(node) for reason in self.left_out)
 
 
@@ -109,7 +109,7 @@ def has(name: str, value: object) -> Callable[[Node], bool]:
 
 
 def axis_twice(axes: Callable[[Node], Sequence[int]]) -> LeftOut:
-    """Axes of the first input that are the same."""
+    """Return the nodes that name one axis of the first input twice."""
 
     def has(node: Node) -> bool:
         axis_list = axes(node)
@@ -119,7 +119,7 @@ def axis_twice(axes: Callable[[Node], Sequence[int]]) -> LeftOut:
 
 
 def is_reduced(node: Node) -> bool:
-    """Return whether elements are computed from several others."""
+    """Whether elements are computed from several others."""
     return bool(node.attributes.get("reduction", "none") != "none")
 
 
@@ -129,7 +129,7 @@ Bound = Callable[[Node], int]
 
 
 def attribute_between(name: str, low: Bound, high: Bound, quote: Quote) -> Rule:
-    """The rule that an attribute is within bounds, both inclusive; an omitted one keeps it."""
+    """Return the rule that an attribute is within inclusive bounds; an omitted one keeps it."""
 
     def holds(node: Node) -> bool:
         return name not in node.attributes or low(node) <= node.attributes[name] <= high(node)
@@ -150,7 +150,7 @@ Bounds = Callable[[Node], tuple[Array, Array]]
 
 
 def input_between(name: str, number: int, bounds: Bounds, quote: Quote) -> Rule:
-    """The rule that each element of an input is within its bounds, both inclusive; an omitted one keeps it.
+    """Return the rule that each element of an input is within inclusive bounds; an omitted input keeps it.
 
     Args:
         name: the input.
@@ -226,7 +226,7 @@ AXIS = attribute_between("axis", lowest_axis, highest_axis, AXIS_IN_RANGE)
 
 
 def zero_of_strings(formula: Callable[[Node], list[Result]], number: int = 0) -> Ambiguity:
-    """Return the ambiguity of a text that sets strings to zero: which string is that?
+    """Return the ambiguity of a text that sets strings to zero, without defining that string.
 
     Args:
         formula: the results with empty strings.

@@ -1,4 +1,4 @@
-"""Engines outside of this process: a program that runs a case, or outputs that another machine has written."""
+"""Engines outside this process: a program that runs a case, or outputs that another machine has written."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class NotRunError(Exception):
 
 
 class OutsideError(Exception):
-    """The message of an engine outside of this process that refuses a case."""
+    """An engine outside this process refuses a case; the message is the engine's."""
 
 
 class CrashError(Exception):
-    """An engine outside of this process ended by a signal."""
+    """An engine outside this process was ended by a signal."""
 
 
 class MissingError(NotRunError):
@@ -35,15 +35,15 @@ class MissingError(NotRunError):
 
 
 class OutputError(Exception):
-    """An engine has run a case, but what it gave as outputs cannot be read."""
+    """An engine has run a case, but its outputs cannot be read."""
 
 
 class Ran(NamedTuple):
     """The results of running a model file of DxDispatch.
 
     Attributes:
-        arrays: what its commands have written as output_0.npy and so on.
-        text: what was printed.
+        arrays: the arrays that its commands wrote, as output_0.npy and so on.
+        text: the text that it printed.
     """
 
     arrays: list[Any]
@@ -51,7 +51,7 @@ class Ran(NamedTuple):
 
 
 class Command:
-    """A program: it is given the model, the folder of the inputs, and the folder to write output_0.pb and so on to."""
+    """A program that gets the model, the folder of the inputs, and the folder for output_0.pb and so on."""
 
     def __init__(self, command: str) -> None:
         self.version = command
@@ -83,7 +83,7 @@ class Command:
             return Ran(written_outputs(Path(results)), text)
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
-        """Run a test of WebNN, which is given as a file of its own."""
+        """Run a test of WebNN, which the program gets as a separate file."""
         with tempfile.TemporaryDirectory() as results:
             alone = Path(results) / "test.json"
             alone.write_text(json.dumps({"tests": [test]}), encoding="utf-8")
@@ -92,7 +92,7 @@ class Command:
 
     def _call(self, model: Path, inputs: Path, results: Path, inside: Path | None = None) -> str:
         words = [*self._words, str(model), str(inputs), str(results)]
-        # A file, not a pipe: a process that the program leaves behind may hold what it writes to.
+        # A file, not a pipe: processes that the program leaves behind may hold its output open.
         with tempfile.TemporaryFile() as errors:
             code = subprocess.run(words, stdout=errors, stderr=errors, check=False, cwd=inside).returncode
             errors.seek(0)
@@ -116,7 +116,7 @@ class Written:
         return _values(self._folder(model.parent / self._name), model)
 
     def run_dxdispatch(self, model: Path) -> Ran:
-        """Read what a model file of DxDispatch has written and printed."""
+        """Read the arrays and the text that a model file of DxDispatch wrote."""
         folder = self._folder(model.parent / self._name)
         printed = folder / PRINTED
         if (model.parent / PRINTED).exists() and not printed.exists():
@@ -139,7 +139,7 @@ def run_method(engine: Any, form: str) -> Callable[..., list[Any]]:
     """Return the engine's method that runs cases of a form.
 
     Raises:
-        NotRunError: it takes none.
+        NotRunError: the engine does not support the form.
     """
     method: Callable[..., list[Any]] | None = getattr(engine, f"run_{form}", None)
     if method is None:
@@ -152,11 +152,11 @@ WRITTEN = "output_{}.npy"
 
 
 PRINTED = "printed.txt"
-"""The file of what a model of DxDispatch prints."""
+"""The file with the text that a model of DxDispatch prints."""
 
 
 def read_npy(path: Path) -> Any:
-    """The array of a file.
+    """Return the array of a file.
 
     Raises:
         ModelError: it is not an array.
@@ -168,7 +168,7 @@ def read_npy(path: Path) -> Any:
 
 
 def written_outputs(folder: Path) -> list[Any]:
-    """The outputs that an engine has written to a folder: output_0.npy and so on.
+    """Return the outputs that an engine has written to a folder: output_0.npy and so on.
 
     Raises:
         OutputError: one is missing, or not an array.
@@ -181,10 +181,10 @@ def written_outputs(folder: Path) -> list[Any]:
 
 
 def _values(folder: Path, model: Path) -> list[Any]:
-    """The outputs of a model that an engine has written to a folder: output_0.pb and so on.
+    """Return the outputs of a model that an engine has written to a folder: output_0.pb and so on.
 
     Raises:
-        OutputError: one is not of the type that the model says.
+        OutputError: an output does not have the type that the model declares.
     """
     from anydml.referee.protos import load_values, read_model
 

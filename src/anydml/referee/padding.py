@@ -58,7 +58,7 @@ def _draw_pad(draw: Draw) -> Node | None:
 
 
 def _is_padded_by_none(node: Node) -> bool:
-    """Return whether elements would be repeated or mirrored along an axis that has none, or none left."""
+    """Whether elements would be repeated or mirrored along an axis that is empty, or is cropped to nothing."""
     if node.attribute("mode") == "constant":
         return False
     sizes = zip(node.array(0).shape, pads_of(node), strict=True)
@@ -76,7 +76,7 @@ def pads_of(node: Node) -> list[tuple[int, int]]:
 
 
 def mirror_index(c: int, size: int) -> int:
-    """An index of a vector that is mirrored on its first and last values, again and again."""
+    """Return the coordinate of an index in a vector that is mirrored repeatedly at its first and last elements."""
     if size == 1:
         return 0
     c %= 2 * size - 2
@@ -84,7 +84,7 @@ def mirror_index(c: int, size: int) -> int:
 
 
 def continue_index(mode: str, c: int, size: int) -> int | None:
-    """The element that stands at an index inside or outside of an axis; None for the constant."""
+    """Return the coordinate of the element at an index inside or outside an axis; None for the constant."""
     if mode == "edge":
         return min(max(c, 0), size - 1)
     if mode == "reflect":
@@ -129,7 +129,7 @@ def _has_no_zero(node: Node) -> bool:
 
 
 def _is_far(node: Node) -> bool:
-    """Return whether a reflection is longer than the axis that it mirrors."""
+    """Whether a reflection is longer than the axis that it mirrors."""
     cut = [size + min(0, a) + min(0, b) for size, (a, b) in zip(node.array(0).shape, pads_of(node), strict=True)]
     around = zip(cut, pads_of(node), strict=True)
     return node.attribute("mode") == "reflect" and any(max(ends) > 0 and max(ends) >= size for size, ends in around)
@@ -240,7 +240,7 @@ def _center_crop_pad(node: Node) -> list[Result]:
     shape = list(x.shape)
     for axis, size in zip(node.attributes.get("axes", range(x.ndim)), new_sizes, strict=True):
         shape[axis] = size
-    # Before the first element; below 0 where elements are cut off.
+    # Before the first element; negative if elements are cropped.
     before = [(new - old) // 2 if new > old else -((old - new) // 2) for old, new in zip(x.shape, shape, strict=True)]
 
     def source(at: Coordinate) -> Source:

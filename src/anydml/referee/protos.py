@@ -1,4 +1,4 @@
-"""Models, types and values as ONNX's messages, and read from files."""
+"""Models, types and values as ONNX's messages, and reading of these from files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> on
     Args:
         node: the node.
         outputs: values of the same types as its outputs.
-        has_ranks: whether they have the same ranks, too; the model does not say sizes.
+        has_ranks: whether the model declares their ranks, too; it never declares sizes.
     """
     names = ["" if value is None else f"x{k}" for k, value in enumerate(node.inputs)]
     results = [f"y{k}" for k in range(len(outputs))]
@@ -31,7 +31,7 @@ def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> on
     declared = schema(node.operator, node.opset).attributes
     for name, value in node.attributes.items():
         tensor = numpy_helper.from_array(value, name) if isinstance(value, np.ndarray) else value
-        # An empty list does not say its type.
+        # An empty list has no type.
         proto.attribute.append(helper.make_attribute(name, tensor, attr_type=int(declared[name].type.value)))
     infos, constants = [], []
     for k, (name, value) in enumerate(zip(names, node.inputs, strict=True)):
@@ -75,12 +75,12 @@ def message_of(value: Value, name: str) -> Any:
 
 
 def load_values(folder: Path, kind: str, infos: Iterable[onnx.ValueInfoProto]) -> list[Any]:
-    """The values of a folder's files of a kind, in order: arrays, lists of arrays, None for empty optional values.
+    """Return the values of a folder's files of a kind, in order: arrays, lists, or None for empty optional values.
 
     Args:
         folder: the folder.
         kind: "input" or "output".
-        infos: what the graph says of them.
+        infos: the graph's declarations of the values.
     """
     types = [info.type for info in infos]
     paths = [folder / f"{kind}_{k}.pb" for k in range(len([*folder.glob(f"{kind}_*.pb")]))]
@@ -102,7 +102,7 @@ def read_model(path: Path) -> onnx.ModelProto:
 
 
 def fits_info(kind: onnx.TypeProto, value: Any) -> bool:
-    """Whether a tensor has the type, and the sizes that are known, of the model; other values are not looked at."""
+    """Whether a tensor has the type and the known sizes that the model declares; True for other values."""
     if kind.WhichOneof("value") != "tensor_type" or not isinstance(value, np.ndarray):
         return True
     tensor = kind.tensor_type
@@ -131,7 +131,7 @@ def read_value(path: Path, kind: onnx.TypeProto) -> Any:
     }
     message, read, noun = reads.get(form, (TensorProto, numpy_helper.to_array, "a tensor"))
     try:
-        # No bytes at all would be an optional value without an element, too.
+        # An empty file would also be an optional value without an element.
         proto = message.FromString(path.read_bytes() or b"-")
         if isinstance(proto, TensorProto) and (any(size < 0 for size in proto.dims) or proto.external_data):
             raise ValueError(path)
@@ -142,7 +142,7 @@ def read_value(path: Path, kind: onnx.TypeProto) -> Any:
 
 
 def _with_texts(value: Any) -> Any:
-    """A value whose strings are texts: they are bytes in older versions of onnx."""
+    """Return a value with strings as texts; in older versions of onnx they are bytes."""
     if isinstance(value, list):
         return [*map(_with_texts, value)]
     if value is None or value.dtype.kind not in "SUO":

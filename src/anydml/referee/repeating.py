@@ -21,14 +21,14 @@ def _draw_expand(draw: Draw) -> Node:
 
 
 def broadcast(*shapes: Sizes) -> Sizes:
-    """The shape that several shapes have in common, aligned at the right."""
+    """Return the shape that several shapes broadcast to."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     return tuple(next((size for size in sizes if size != 1), 1) for sizes in zip(*padded, strict=True))
 
 
 def read_broadcast(at: Coordinate, shape: Sizes) -> Coordinate:
-    """Return the coordinate at which an input of a shape is read for a coordinate of the common shape."""
+    """Return the coordinate of an input for a coordinate of the broadcast shape."""
     aligned = at[len(at) - len(shape) :]
     return tuple(0 if size == 1 else c for c, size in zip(aligned, shape, strict=True))
 

@@ -1,4 +1,4 @@
-"""Axes that Resize makes longer or shorter by nearest neighbour, in fractions."""
+"""Axes that Resize resizes by nearest neighbour, computed in exact fractions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ROUNDINGS: dict[str, Callable[[Any], int]] = {
 
 
 class Axis:
-    """One axis that is resized: its length, the scale and the length of the result, and the region of interest."""
+    """A resized axis: its length, the scale and the length of the result, and the region of interest."""
 
     def __init__(
         self, length: int, scale: Fraction, target: Fraction, count: int, roi: tuple[Fraction, Fraction]
     ) -> None:
         self.length, self.scale, self.target, self.count, self.roi = length, scale, target, count, roi
-        # `length_resized` of align_corners, and of the modes that ask whether it is more than 1.
+        # `length_resized` for align_corners, and for the modes that compare it with 1.
         self.corners, self.resized = target, Fraction(count)
 
     def original(self, mode: str, y: int, kind: Callable[[Any], Any] = Fraction) -> Any:
@@ -36,7 +36,7 @@ class Axis:
         Args:
             mode: the transformation.
             y: the coordinate.
-            kind: the numbers that are computed with.
+            kind: the type of numbers for the computation.
         """
         half, at, scale, target = kind(0.5), kind(y), kind(self.scale), kind(self.target)
         if mode == "half_pixel":
@@ -61,7 +61,7 @@ class Axis:
 
 
 def axes_of(node: Node) -> dict[int, Axis]:
-    """The axes that are resized."""
+    """Return the axes that are resized."""
     x, scales, sizes = node.array(0), node.optional(2), node.optional(3)
     axes = [axis % x.ndim for axis in node.attributes.get("axes", range(x.ndim))]
     roi = node.optional(1)
@@ -92,12 +92,12 @@ def _factors(node: Node, axes: list[int], sizes: Array | None) -> list[Fraction]
 
 
 def resize_axes(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = Fraction) -> list[Result]:
-    """The result of axes.
+    """Return the result of resizing axes.
 
     Args:
         node: the node.
         axes: the axes that are resized.
-        kind: the numbers that `x_original` is computed with.
+        kind: the type of numbers for the computation of `x_original`.
     """
     x, mode = node.array(0), node.attribute("coordinate_transformation_mode")
     rounding = ROUNDINGS[node.attribute("nearest_mode")]

@@ -1,4 +1,4 @@
-"""Resize by nearest neighbour: its cases, and what its text leaves open."""
+"""Resize by nearest neighbour: its cases, and the questions that its text leaves open."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def modes(opset: int) -> list[str]:
 
 
 def _draw_resize(draw: Draw) -> Node:
-    # A long axis, now and then: roundings meet halves there.
+    # Sometimes a long axis, where roundings meet halves.
     shape = (draw.randint(8, 29),) if draw.is_likely(0.2) else draw.sizes(draw.choice([1, 2, 2, 3, 4]), min_size=1)
-    # No NaN, infinity or −0: the text has a weighted average, which is not the same for these.
+    # No NaN, infinity or −0: by the text, elements are weighted averages, which differ for these.
     x = draw.data(draw.dtype("X"), shape, is_special=False)
-    # The text does not define the elements outside of strings.
+    # The text does not define strings outside the input.
     mode = draw.choice([mode for mode in modes(draw.opset) if not x.dtype.hasobject or mode != "tf_crop_and_resize"])
     attributes: dict[str, Any] = {"mode": "nearest", "coordinate_transformation_mode": mode}
     attributes["nearest_mode"] = draw.choice([*ROUNDINGS])
@@ -66,7 +66,7 @@ def _resize(node: Node) -> list[Result]:
 
 
 def set_scale_from_length(axis: Axis) -> None:
-    """Set the scale to length_resized / length_original, as the text of `scale` says, in integers."""
+    """Set the scale to length_resized / length_original, by the text of `scale`, in integers."""
     axis.scale = Fraction(axis.count, axis.length) if axis.count else axis.scale
     axis.target = axis.scale * axis.length
 
@@ -87,11 +87,11 @@ def set_count_from_scale(axis: Axis) -> None:
 
 
 def read_as(*changes: Callable[[Axis], None], kind: Callable[[Any], Any] = Fraction) -> Callable[[Node], list[Result]]:
-    """The result by other readings.
+    """Return the function that computes results by other readings.
 
     Args:
-        changes: what each does to an axis.
-        kind: the numbers that are computed with.
+        changes: the change of an axis by each reading.
+        kind: the type of numbers for the computation.
     """
 
     def results(node: Node) -> list[Result]:
@@ -105,12 +105,12 @@ def read_as(*changes: Callable[[Axis], None], kind: Callable[[Any], Any] = Fract
 
 
 def as_float32(value: Any) -> Any:
-    """A number as FLOAT."""
+    """Return a number as FLOAT."""
     return np.float32(float(value))
 
 
 def as_float64(value: Any) -> Any:
-    """A number as DOUBLE."""
+    """Return a number as DOUBLE."""
     return np.float64(float(value))
 
 
@@ -144,7 +144,7 @@ _TOGETHER = tuple(
 
 
 def _is_outside(node: Node) -> bool:
-    """Whether some elements come from outside of the input."""
+    """Whether some elements come from outside the input."""
     (result,) = _resize(node)
     return any(isinstance(result.source(at), Constant) for at in np.ndindex(*result.shape))
 

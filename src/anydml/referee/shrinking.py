@@ -1,4 +1,4 @@
-"""Shrink a case that an engine fails to the smallest that it fails in the same way."""
+"""Shrinking of a case that an engine fails to a smallest one that it fails in the same way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anydml.referee.verdicts import ACCEPTS, NOT_RUN, REFUSES, Verdict, differen
 from anydml.referee.webnn import smaller_calls
 
 MAX_PROBES = 400
-"""Cases that are tried for one cause, at most."""
+"""Maximum number of cases that are tried for one cause."""
 
 
 class Shrinker(NamedTuple):
@@ -26,8 +26,8 @@ class Shrinker(NamedTuple):
 
     Attributes:
         read: reads a valid case.
-        smaller: yields cases that are a little smaller than one; None in place of one that is not valid.
-        write: writes a case to a folder, and returns the folder in it that has the case alone.
+        smaller: yields cases that are slightly smaller than a given one; None in place of invalid ones.
+        write: writes a case to a folder, and returns the folder in it that contains only the case.
         lines: yields the case as lines to paste.
     """
 
@@ -52,11 +52,11 @@ SHRINKERS: Mapping[str, Shrinker] = {
         smaller_descs.case_of, smaller_descs.smaller_cases, smaller_descs.write_alone, smaller_descs.lines_of
     ),
 }
-"""Functions that make cases smaller, by the cases' form."""
+"""Functions that make cases smaller, by the form of the cases."""
 
 
 def shrunk(stored: Stored, fails: Callable[[Any], bool], progress: Callable[[Any], None] = lambda case: None) -> Any:
-    """The smallest case found that still fails.
+    """Return the smallest case found that still fails.
 
     Args:
         stored: a valid case that fails.
@@ -84,12 +84,12 @@ def shrunk(stored: Stored, fails: Callable[[Any], bool], progress: Callable[[Any
 def shrink_all(
     judged: Judged, engine: str, folder: Path, seconds: float = SECONDS, memory: int = MEMORY
 ) -> Iterator[str]:
-    """Shrink the smallest case of each cause but refusals, and write them to a new folder, each with lines to paste.
+    """Shrink the smallest case of each cause except refusals, and write it to a new folder, with lines to paste.
 
     Args:
         judged: the verdicts of an engine.
         engine: the engine's name.
-        folder: where to.
+        folder: the new folder.
         seconds: the limit of a case.
         memory: the limit of a case, in bytes.
 
@@ -97,7 +97,7 @@ def shrink_all(
         A line per cause.
 
     Raises:
-        ModelError: the folder has something in it.
+        ModelError: the folder is not empty.
     """
     check_new(folder)
     worker: Worker | None = None
@@ -117,7 +117,7 @@ def shrink_all(
             with tempfile.TemporaryDirectory() as scratch:
                 shrinker.write(case, Path(scratch))
                 if worker is not None and not worker.is_alive():
-                    # Processes that it has started may be left.
+                    # Processes that the engine has started may be left.
                     worker.close()
                     worker = None
                 worker = worker or Worker(engine, memory)
@@ -147,7 +147,7 @@ def shrink_all(
 
 
 def _is_expected(shrinker: Shrinker, stored: Stored) -> bool:
-    """Whether a case expects what smaller ones will, which are computed anew."""
+    """Whether a case's outputs equal the computed ones, which smaller cases will expect."""
     with tempfile.TemporaryDirectory() as scratch:
         shrinker.write(shrinker.read(stored), Path(scratch))
         (anew,) = find_cases(Path(scratch))
@@ -155,7 +155,7 @@ def _is_expected(shrinker: Shrinker, stored: Stored) -> bool:
 
 
 def _is_readable(shrinker: Shrinker, stored: Stored) -> bool:
-    """Whether a case is one that `anydml cases` may write: others have the same files."""
+    """Whether `anydml cases` may have written a case, since other cases have the same files."""
     try:
         shrinker.read(stored)
     except (ModelError, LookupError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Verdicts: an engine's outputs for a case, compared with those that the text asks for."""
+"""Verdicts: comparisons of an engine's outputs for a case with the outputs by the text."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from anydml.text import count_noun
 AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN = (
     "agrees", "differs", "refuses", "crashes", "hangs", "accepts", "not run",
 )  # fmt: skip
-"""Verdicts: `refuses` a legal case, `accepts` an illegal one; `not run` says nothing of the engine."""
+"""Verdicts: `refuses` a legal case, `accepts` an illegal one; `not run` does not judge the engine."""
 
 UNREADABLE = "unreadable case"
-"""The kind of what is not run because a file of the case cannot be read."""
+"""The kind of cases that are not run because a file cannot be read."""
 
 MISSING = "no outputs"
-"""The kind of what another machine has not written."""
+"""The kind of cases without outputs of another machine."""
 
 VERDICTS = (AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN)
 FAILURES = (DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS)
 """Verdicts that make `anydml judge` end with 1."""
 
 MAX_WORDS = 160
-"""Characters of an engine's message that name a cause."""
+"""Maximum number of characters of an engine's message in the name of a cause."""
 
 
 class Verdict(NamedTuple):
@@ -42,11 +42,11 @@ class Verdict(NamedTuple):
         case: the case's name.
         operator: its operator.
         verdict: one of `VERDICTS`.
-        kind: what differs, or the message without names and numbers: verdicts of one kind may have one cause.
+        kind: the kind of difference, or the message without names and numbers; verdicts of one kind may have one cause.
         detail: the actual and the expected values, or the engine's message.
-        reading: the reading of an ambiguous text that the engine takes; empty for the first, or if there is one only.
-        question: what the text leaves open; empty if nothing.
-        way: how the engine ran the case, or why not another way; empty if it has one way only.
+        reading: the engine's reading of an ambiguous text; empty for the first one, or if there is only one.
+        question: the question that the text leaves open; empty if there is none.
+        way: how the engine ran the case, or why not in another way; empty if it has only one way.
     """
 
     case: str
@@ -75,7 +75,7 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
         inputs, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
         base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
     except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # Errors in the case's files are not the engine's.
+        # Errors in the case's files are not the engine's fault.
         reason = f"{stored.folder}: {stored.name!r} cannot be read: {type(error).__name__}: {error}"
         raise ModelError(reason, rule="`anydml cases` writes such files") from None
     try:
@@ -109,7 +109,7 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
 
 
 def as_array(value: Any) -> Any:
-    """An output as an array, strings of dtype object; lists stay lists, and None, an empty optional value, is None."""
+    """Return an output as an array, with strings of dtype object; lists and None (an empty optional value) are kept."""
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
@@ -125,7 +125,7 @@ def as_array(value: Any) -> Any:
 
 
 def difference(outputs: list[Any], expected: list[Any], is_exact: bool) -> tuple[str, str]:
-    """Return the kind of the difference, and its details; two empty texts if there is none."""
+    """Return the kind of a difference and its details; two empty texts if there is none."""
     if len(outputs) != len(expected):
         return "number of outputs", f"{len(outputs)} outputs, not {len(expected)}"
     for k, (actual, expected_output) in enumerate(zip(outputs, expected, strict=True)):
@@ -136,7 +136,7 @@ def difference(outputs: list[Any], expected: list[Any], is_exact: bool) -> tuple
 
 
 def _difference(actual: Any, expected: Any, name: str, is_exact: bool) -> tuple[str, str]:
-    """Return how one value with a name differs from the expected one, in the same form."""
+    """Return the difference of one named value from the expected one, in the same form."""
     if actual is None or expected is None:
         message = f"{name} has {'no' if actual is None else 'an'} element"
         return ("", "") if actual is expected else ("optional values", message)
@@ -170,7 +170,7 @@ def _difference(actual: Any, expected: Any, name: str, is_exact: bool) -> tuple[
 
 
 def _is_near(actual: Any, expected: Any) -> bool:
-    """Whether onnx's own runner takes two arrays for equal."""
+    """Whether onnx's own runner considers two arrays equal."""
     if actual.dtype.hasobject:
         return False
     try:
@@ -181,9 +181,9 @@ def _is_near(actual: Any, expected: Any) -> bool:
 
 
 def kind_of(reason: str) -> str:
-    """An engine's message without places, names and numbers."""
+    """Return an engine's message without places, names and numbers."""
     line = " ".join(reason.partition("Stack backtrace")[0].split())
-    # The innermost of several causes.
+    # The innermost of chained errors.
     line = line.rpartition("Caused by:")[2].strip() or line
     line = re.sub(r"(/[\w.+-]+)+(:\d+)*|0x[0-9a-f]+", "…", line)
     before = ""
@@ -194,10 +194,10 @@ def kind_of(reason: str) -> str:
 
 
 def without_excuses(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """Verdicts in which an error says something of the text only where it is not what refuses other legal cases, too.
+    """Return verdicts in which an error agrees with the text only if it does not refuse legal cases, too.
 
-    An engine that lacks an operator or a type takes no side: it takes no reading of a text that leaves
-    something open, and does not notice what makes a case illegal.
+    An engine that lacks an operator or a type takes no reading of an ambiguous text, and does not notice why a case is
+    illegal.
     """
     refusals = {(verdict.operator, verdict.kind) for verdict in verdicts if verdict.verdict == REFUSES}
     return tuple(
@@ -211,5 +211,5 @@ def without_excuses(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
 
 
 def unreadable(stored: Stored, error: ModelError) -> Verdict:
-    """The verdict of a case whose files cannot be read."""
+    """Return the verdict on a case whose files cannot be read."""
     return Verdict(stored.name, str(stored.about.get("operator", "")), NOT_RUN, UNREADABLE, str(error))

@@ -1,4 +1,4 @@
-"""A process that runs one engine over cases, a line of JSON each.
+"""A process that runs one engine over cases, with one line of JSON per case.
 
 It reads the folder of a case from its input and writes a verdict to its output. The engine's own output goes to
 standard error.
@@ -27,7 +27,7 @@ def main(engine: str, memory: int) -> None:
 
     Args:
         engine: the engine's name.
-        memory: bytes that it may take beyond what it holds when it is loaded; 0 for no limit.
+        memory: maximum bytes beyond those of the loaded engine; 0 for no limit.
     """
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
@@ -51,7 +51,7 @@ def main(engine: str, memory: int) -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """End with the process that started this one, even in the midst of a case, and end what the engine has started."""
+    """End when the parent process ends, even during a case, and end the engine's child processes."""
     while os.getppid() == parent:
         time.sleep(1)
     if sys.platform == "win32":
@@ -60,7 +60,7 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _limit(memory: int) -> None:
-    """Write no dumps of memory, and limit the address space, where the system has such limits."""
+    """Disable core dumps and limit the address space, on systems that have these limits."""
     if sys.platform == "win32":
         return
     import resource

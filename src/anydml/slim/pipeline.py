@@ -40,7 +40,7 @@ MAX_TRIES = 3
 BODIES = "movement in bodies of nodes is composed"
 """The effect of a stage on the bodies of nodes."""
 
-FOLDING = "what is known, equal or unused is gone"
+FOLDING = "nodes with constant, equal or unused results are removed"
 """The effect of a stage that removes nodes without composing any."""
 
 SUMS = "the last bits of sums may differ"

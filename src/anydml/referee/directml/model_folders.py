@@ -92,7 +92,7 @@ class StoredDirectml(Stored):
         for (name, tensor), array in zip(desc.outputs, arrays, strict=True):
             if array.dtype != tensor.data_type.dtype or array.shape != (*tensor.sizes,):
                 raise ModelError(
-                    f"{self.folder}: what is expected of {name} is {array.dtype} of {[*array.shape]}",
+                    f"{self.folder}: the expected {name} is {array.dtype} of {[*array.shape]}",
                     rule=f"its desc has {tensor.data_type.name} of {[*tensor.sizes]}",
                 )
         return without_undefined(desc, arrays)

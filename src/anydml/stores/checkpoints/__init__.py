@@ -1,1 +1,1 @@
-"""Checkpoints: tensors of sharded files, rules for them, and the parts that ranks have."""
+"""Checkpoints: tensors in sharded files, layout rules, and the parts of ranks."""

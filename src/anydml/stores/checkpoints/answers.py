@@ -1,4 +1,4 @@
-"""Answers of transformers' mappings, and their text: JSON of numbers and names, which can only be wrong, not run."""
+"""Results of transformers' mappings, and their form in JSON: data only, so that a cached file cannot run code."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Answer(NamedTuple):
     """The tensors of a model in another layout.
 
     Attributes:
-        tensors: over the same numbered sources.
-        composer: with the constants and the scratch of their values.
-        remarks: for users.
-        axes: along which ranks share the tensors.
+        tensors: the tensors by name, over the same numbered sources.
+        composer: the composer, with the constants and scratch of their values.
+        remarks: notes for users.
+        axes: the axes along which ranks share the tensors.
     """
 
     tensors: ComposedTensors
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 def text_of(answer: Answer) -> bytes:
-    """An answer as JSON; values and dtypes, which many tensors share, are numbered."""
+    """Return a result as JSON; values and dtypes are numbered, because many tensors share them."""
     values: dict[int, tuple[int, Value]] = {}
     dtypes: dict[int, tuple[int, np.dtype[Any]]] = {}
     tensors = {
@@ -65,10 +65,10 @@ def text_of(answer: Answer) -> bytes:
 
 
 def answer_of(text: bytes) -> Answer:
-    """The answer that a text is of.
+    """Return the result that a text in JSON describes.
 
     Raises:
-        ValueError, TypeError, LookupError, ModelError: it is of none.
+        ValueError, TypeError, LookupError, ModelError: the text describes none.
     """
     document = json.loads(text)
     values = [_value(*fields) for fields in document["values"]]
@@ -95,7 +95,7 @@ def answer_of(text: bytes) -> Answer:
 
 
 def _plain(part: Any) -> Any:
-    """Tuples, numbers and texts; bytes in base64."""
+    """Return a value as tuples, numbers and texts; bytes become base64."""
     if isinstance(part, (tuple, list)):
         return [*map(_plain, part)]
     if part is None or isinstance(part, (bool, int, str)):
@@ -108,7 +108,7 @@ def _numbers(parts: Any) -> tuple[int, ...]:
 
 
 def _value(sizes: Any, element_size: Any, parts: Any) -> Value:
-    # Pieces are lists, of which each begins with a list; what reads all elements begins with the number of an operand.
+    # A list of pieces begins with a list; a whole operand begins with its number.
     if parts and isinstance(parts[0], int):
         return Value(_numbers(sizes), int(element_size), None, _access(*parts))
     return Value(_numbers(sizes), int(element_size), tuple(map(_piece, parts)))

@@ -17,14 +17,14 @@ from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.formats.block_types import elements_of
 
 MAX_SEARCHED_NAMES = 200
-"""Maximum number of tensors, and characters of their names, that are searched for a name similar to an unknown one."""
+"""Maximum number of tensors, and of characters of their names, in the search for a similar name."""
 
 
 def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
-    """The tensors after a rule.
+    """Return the tensors after a rule.
 
     Raises:
-        ModelError: the rule matches no tensor, does not fit one, or makes a name that another tensor has.
+        ModelError: the rule matches no tensor, does not fit one, or gives a name that another tensor has.
     """
     try:
         if rule.action in (Action.JOIN, Action.STACK):
@@ -37,7 +37,7 @@ def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Comp
 
 
 def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
-    """The tensors after a rule for single tensors."""
+    """Return the tensors after a rule that changes each tensor by itself."""
     composed: ComposedTensors = {}
     alike: dict[int, list[Value]] = {}
     names = [Pattern(text) for text in rule.value] if rule.action is Action.SPLIT else []
@@ -64,7 +64,7 @@ def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
 
 
 def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
-    """The error of a rule that matches no tensor, with a suggestion."""
+    """Return the error of a rule that matches no tensor, with a suggestion."""
     text = rule.match.text
     said = f"matches no tensor: no name is like {show(text)} after the rules before it"
     # Bounded, because a file may have a million names of a million characters.
@@ -78,7 +78,7 @@ def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
 
 
 def _change(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> list[Value]:
-    """The results of a rule for one tensor, and for those that share its value."""
+    """Return the results of a rule for a tensor, cached for others that share its value."""
     place, said, value = rule.place / rule.action, rule.fields, tensor.value
     if elements_of(tensor.dtype) > 1 and _cuts_blocks(name, tensor, rule):
         raise place.error(
@@ -185,7 +185,7 @@ CHANGES: Mapping[Action, Callable[[Composer, str, ComposedTensor, Rule], Value]]
     Action.FLATTEN: _flatten,
     Action.GATHER: _pick,
 }
-"""Actions from one tensor to one tensor."""
+"""Actions that make one tensor of one."""
 
 
 def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
@@ -204,7 +204,7 @@ def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
 
 
 def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
-    """Stack tensors whose names differ in a number, in its order, along a new first axis."""
+    """Stack tensors whose names differ in a number, in the numbers' order, along a new first axis."""
     to = Pattern(rule.fields["to"])
     counted = _counted(rule, to.names, rule.match.names)
     groups: dict[str, list[str]] = {}
@@ -234,7 +234,7 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
 
 
 def _counted(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
-    """The part of a name that is a number, which stacking removes and unstacking adds."""
+    """Return the number in a name that stacking removes and unstacking adds."""
     left = [name for name in more if name not in fewer]
     if len(left) != 1:
         raise rule.place.error(f"must have exactly one part in {{}} that numbers the tensors, but has {len(left)}")
@@ -276,7 +276,7 @@ def _merge(
 
 
 def _joined_axis(rule: Rule, group: Sequence[str], members: Sequence[ComposedTensor]) -> int:
-    """The axis along which tensors are joined; −1 where they are stacked.
+    """Return the axis along which tensors are joined; −1 if they are stacked.
 
     Raises:
         ModelError: the tensors do not fit each other.

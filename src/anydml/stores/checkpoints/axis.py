@@ -36,10 +36,10 @@ class Axis:
     """An axis that ranks share, and how.
 
     Attributes:
-        axis: the axis of the tensor; None where every rank has the whole tensor.
-        heads: number of heads along the axis, none of which is divided; more ranks than heads replicate them. Several
-            numbers where heads of several kinds are concatenated, such as q, k and v.
-        parts: number of concatenated parts of equal size, such as gate and up, each of which is shared.
+        axis: the axis of the tensor; None if every rank has the whole tensor.
+        heads: number of heads along the axis, which are not divided; more ranks than heads replicate them. Several
+            numbers if heads of several kinds are concatenated, such as q, k and v.
+        parts: number of concatenated parts of equal size, such as gate and up; ranks share each part.
     """
 
     axis: int | None
@@ -47,10 +47,10 @@ class Axis:
     parts: int = 1
 
     def sections(self, ranks: int, name: str) -> list[AxisSection]:
-        """The sections of the axis.
+        """Return the sections of the axis.
 
         Raises:
-            ModelError: neither of heads and ranks divides the other.
+            ModelError: neither the number of heads nor the number of ranks divides the other.
         """
         if not isinstance(self.heads, tuple):
             copies = _copies(self.heads, ranks, name)
@@ -58,7 +58,7 @@ class Axis:
         return [AxisSection(head, head * _copies(head, ranks, name), _copies(head, ranks, name)) for head in self.heads]
 
     def cut(self, shape: Sequence[int], rank: int, ranks: int, name: str) -> AxisIntervals:
-        """The part of a rank of the axis.
+        """Return the intervals of the axis that a rank has.
 
         Raises:
             ModelError: ranks cannot share it evenly.
@@ -97,10 +97,10 @@ def near_divisors(size: int, ranks: int) -> str:
 
 
 def _copies(heads: int | None, ranks: int, name: str) -> int:
-    """The number of consecutive ranks with the same heads.
+    """Return the number of consecutive ranks with the same heads.
 
     Raises:
-        ModelError: neither of heads and ranks divides the other.
+        ModelError: neither the number of heads nor the number of ranks divides the other.
     """
     if heads is None or heads % ranks == 0:
         return 1

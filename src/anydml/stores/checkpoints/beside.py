@@ -1,4 +1,4 @@
-"""Differences beside the tensors of two checkpoints: small files, and the counts in indexes."""
+"""Differences of two checkpoints in small files and in the sizes in indexes, beside the tensors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from anydml.stores.formats.safetensors import parse_json
 from anydml.text import count_noun
 
 Sums = Mapping[str, str]
-"""SHA-256 of small files by their names, in hexadecimal."""
+"""The SHA-256 of small files in hexadecimal, by file name."""
 
 
 def sums_beside(path: str | os.PathLike[str]) -> Sums | None:
-    """The sums of the small files beside a checkpoint; None if it is not a folder.
+    """Return the checksums of the small files beside a checkpoint; None if it is not a folder.
 
     Raises:
         ModelError: a file cannot be read.
@@ -37,12 +37,12 @@ def sums_beside(path: str | os.PathLike[str]) -> Sums | None:
 def differences_beside(
     first: str | os.PathLike[str], second: str | os.PathLike[str], known_of_sides: Sequence[Sums | None] = (None, None)
 ) -> list[str]:
-    """Remarks on files beside two checkpoints that are folders, and on wrong sizes in their indexes.
+    """Return remarks on differing small files of two folders, and on wrong sizes in their indexes.
 
     Args:
         first: a checkpoint or a manifest.
-        second: another.
-        known_of_sides: sums of the files beside each, which a manifest has.
+        second: another checkpoint or manifest.
+        known_of_sides: the checksums of each side's small files, as a manifest has them.
 
     Raises:
         ModelError: a file cannot be read.
@@ -69,7 +69,7 @@ def differences_beside(
 
 
 def _wrong_sizes(path: Path) -> Iterator[str]:
-    """A remark on an index whose total_size is not that of the tensors of its files."""
+    """Return a remark on an index whose total_size differs from the size of its tensors."""
     index = choose_files(path, True).index_file if path.is_dir() else path
     if index is None or not index.name.endswith((INDEX, BIN_INDEX)):
         return

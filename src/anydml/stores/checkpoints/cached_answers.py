@@ -1,8 +1,7 @@
-"""Answers of transformers' mappings, kept in the user's folder for caches, so that it need not be imported again.
+"""Results of transformers' mappings in the user's cache folder, so that transformers need not be imported again.
 
-An answer is taken for the same question alone: the tensors' names, shapes and files, config.json, and every file of the
-installed transformers and of anydml, by size and time, are part of its name. Files are JSON; only those that are the
-user's own are read.
+The name of a file depends on the tensors' names, shapes and files, on config.json, and on the size and time of every
+file of the installed transformers and of anydml. Files are JSON; only those that belong to the user are read.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from pathlib import Path
 from anydml.stores.checkpoints.answers import Answer, answer_of
 
 MAX_FILES, MAX_BYTES = 64, 256 << 20
-"""Maximum number of cached answers, and of their bytes; those that were not used for longest are removed."""
+"""Maximum number of cached results, and of their bytes; the least recently used ones are removed."""
 
 DIGEST = hashlib.sha256().digest_size
 
 
 def folder() -> Path | None:
-    """Return the folder of cached answers; None if ``ANYDML_CACHE`` is set to nothing."""
+    """Return the folder of cached results; None if ``ANYDML_CACHE`` is empty."""
     if (named := os.environ.get("ANYDML_CACHE")) is not None:
         return Path(named) / "layouts" if named else None
     if sys.platform == "win32":
@@ -39,11 +38,11 @@ def folder() -> Path | None:
 
 
 def name_of(model: Path, question: bytes) -> str | None:
-    """The name of the answer to a question about a model; None where that cannot be told.
+    """Return the name of the cached result for a model; None if it cannot be determined.
 
     Args:
         model: the folder with config.json.
-        question: all else that the answer depends on, beside what is installed.
+        question: everything else that the result depends on, except the installed packages.
     """
     if folder() is None:
         return None
@@ -65,7 +64,7 @@ def name_of(model: Path, question: bytes) -> str | None:
 
 
 def _files_of(spec: ModuleSpec, is_whole: bool) -> Iterator[str]:
-    """Paths, sizes and times of the Python files of a package, or of those of its version."""
+    """Return the paths, sizes and times of the Python files of a package, or of its version's files."""
     for location in spec.submodule_search_locations or ():
         waiting = [location]
         while waiting:
@@ -81,7 +80,7 @@ def _files_of(spec: ModuleSpec, is_whole: bool) -> Iterator[str]:
 
 
 def cached(name: str) -> Answer | None:
-    """Return the cached answer of a name, or None."""
+    """Return the cached result of a name; None if there is none."""
     place = folder()
     try:
         if place is None or not (_is_own(place) and _is_own(path := place / name)):
@@ -91,12 +90,12 @@ def cached(name: str) -> Answer | None:
             return None
         os.utime(path)
         return answer_of(content[DIGEST:])
-    except (OSError, RuntimeError, ValueError, TypeError, LookupError):  # it can be asked again
+    except (OSError, RuntimeError, ValueError, TypeError, LookupError):  # the result can be computed again
         return None
 
 
 def keep(name: str, text: bytes) -> None:
-    """Keep the text of an answer, if the user's folder can be written to."""
+    """Cache the text of a result, if the user's folder is writable."""
     with suppress(OSError, RuntimeError):
         if (place := folder()) is None:
             return
@@ -116,7 +115,7 @@ def keep(name: str, text: bytes) -> None:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file or folder is the user's, and nobody else can write to it."""
+    """Whether a file or folder belongs to the user, and nobody else can write to it."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         return False
@@ -124,7 +123,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _remove_old(place: Path) -> None:
-    """Remove what was not used for longest, where there is too much."""
+    """Remove the least recently used results beyond the limits."""
     files = sorted(((path.stat(), path) for path in place.iterdir()), key=lambda pair: -pair[0].st_mtime_ns)
     size = 0
     for number, (status, path) in enumerate(files):

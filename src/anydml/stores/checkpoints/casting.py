@@ -1,4 +1,4 @@
-"""Casts of a checkpoint's tensors to one dtype when they are read: the only step that computes, if it is asked for.
+"""Casts of a checkpoint's tensors to one dtype when they are read: the only step that computes, and only on request.
 
 Bytes of big-endian tensors are swapped in the same way.
 """
@@ -25,7 +25,7 @@ from anydml.stores.formats.store import Store
 from anydml.text import count_noun
 
 FROM, TO = ("F64", "F32", "F16", "BF16"), ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
-"""Types that are cast, and those to which they are."""
+"""The dtypes that are cast, and the dtypes that they are cast to."""
 
 
 SHORT = {
@@ -34,10 +34,10 @@ SHORT = {
     "f8_e4m3": "F8_E4M3", "float8_e4m3": "F8_E4M3", "e4m3": "F8_E4M3", "fp8_e4m3fn": "F8_E4M3", "fp8_e5m2": "F8_E5M2",
     "f8_e5m2": "F8_E5M2", "e5m2": "F8_E5M2",
 }  # fmt: skip
-"""Other names of dtypes; as in PyTorch, float has 32 bits."""
+"""Further names of dtypes; as in PyTorch, float has 32 bits."""
 
 _PACKED = ("qweight", "weight_packed", "W_q")
-"""Last parts of names that integers of a quantised weight alone have, whatever is beside them."""
+"""Last parts of names that only the integers of a quantised weight have."""
 
 _CODES = re.compile(r"(?:(.+?)_)??(?:q?weight|(?:weight_)?packed|W_q|codes|B|trellis|Qidxs(?:_\d+)?|indices)")
 """Last parts of names of integers into which GPTQ, MLX, HQQ, AQLM, Marlin, EXL3, QuIP#, VPTQ and others pack numbers of
@@ -59,14 +59,14 @@ _DATA = re.compile(r"(.+?)(?:\._data)+")
 """Names of Quanto's integers, and that of the weight."""
 
 _STATE = re.compile(r"(.+)\.quant_state\.bitsandbytes__\w+")
-"""Names of what bitsandbytes says of a weight, whose integers may be stored as floats."""
+"""Names of bitsandbytes' tensors beside a weight, whose integers may be stored as floats."""
 
 _QUANTISED = re.compile(r"(i?q|tq|u?int|nf|fp|mxfp|nvfp|w)\d+.*|awq|gptq|gguf|bnb.*", re.IGNORECASE)
-"""Names of what an unquantised model is quantised to."""
+"""Names of parameters for the later quantisation of an unquantised model."""
 
 
 def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
-    """The dtype of a cast, by any of its names in NumPy, PyTorch, safetensors and other tools.
+    """Return the dtype of a cast, by any of its names in NumPy, PyTorch, safetensors and other tools.
 
     Raises:
         ModelError: tensors are not cast to it.
@@ -92,12 +92,12 @@ def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
 
 
 def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
-    """An array of a .npy file with another dtype, or byte order, as it is read; and remarks.
+    """Return an array of a .npy file with another dtype or byte order when it is read, and remarks.
 
     Args:
         name: the name of the command, for errors.
         store: the array.
-        dtype_name: the dtype: one to which floating-point numbers are cast, or that of the array in an order of bytes.
+        dtype_name: the dtype that floating-point numbers are cast to, or the array's dtype in either byte order.
 
     Raises:
         ModelError: it is not an array of a .npy file, or its elements are not cast to this dtype.
@@ -134,13 +134,13 @@ def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:
 def changed_dtypes(
     name: str, tensors: StoredTensors, dtype: np.dtype[Any] | None, is_little: bool
 ) -> tuple[StoredTensors, list[str]]:
-    """The tensors as they are to be read, and remarks.
+    """Return the tensors with casts and byte swaps for when they are read, and remarks.
 
     Args:
         name: the name of the command, for errors.
         tensors: the tensors of a checkpoint.
-        dtype: to which floating-point numbers are cast; None for no cast.
-        is_little: whether all are to be little-endian.
+        dtype: the dtype that floating-point numbers are cast to; None for no cast.
+        is_little: whether all tensors must become little-endian.
 
     Raises:
         ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
@@ -155,7 +155,7 @@ def changed_dtypes(
 
 
 def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[StoredTensors, list[str]]:
-    """The tensors with floating-point numbers of another dtype, and remarks on those that are cast.
+    """Return the tensors with floating-point numbers of another dtype, and remarks on the casts.
 
     Raises:
         ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
@@ -193,12 +193,12 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
 
 
 class _Quantised(NamedTuple):
-    """Weights that are integers, which mean numbers together with scales beside them.
+    """The quantised weights of a checkpoint: integers with scales beside them.
 
     Attributes:
-        modules: whose floating-point numbers all belong to a quantised weight, except a bias.
-        parts: modules, and names of weights in them: "" for the only one, ``w13`` of ``w13_qweight``.
-        wholes: names of the weights, below which their scales may be, as in ``weight.absmax``.
+        modules: modules in which all floating-point numbers except a bias belong to a quantised weight.
+        parts: modules, and the names of weights in them: "" for the only one, ``w13`` for ``w13_qweight``.
+        wholes: names of the weights; names of their scales may begin with these, as in ``weight.absmax``.
     """
 
     modules: Set[str]
@@ -234,7 +234,7 @@ class _Quantised(NamedTuple):
                 parts |= {(module, part) for part in _parts(match["of"]) if part in module_parts}
                 if module in weights:
                     parts.add(weights[module])
-        # Names without dots are of no module, so that nothing is known of the others.
+        # A name without dots belongs to no module, so that it says nothing about other tensors.
         modules = {module for module, part in parts if not part} - {""}
         return (
             cls(modules, parts, {tensor_name for tensor_name, part in weights.items() if part in parts})
@@ -243,7 +243,7 @@ class _Quantised(NamedTuple):
         )
 
     def has(self, name: str) -> bool:
-        """Whether a tensor is one of a quantised weight, such as its scales; biases are not, but MLX's ``biases``."""
+        """Whether a tensor belongs to a quantised weight, as scales do; a bias does not, but MLX's ``biases`` do."""
         module, _, last = name.rpartition(".")
         if last == "bias":
             return False
@@ -254,13 +254,13 @@ class _Quantised(NamedTuple):
 
 
 def _owner(module: str) -> str | None:
-    """The module to whose integers one with a table of numbers belongs; None if it is not such a module."""
+    """Return the module whose integers use another module's table of numbers; None if there is no such table."""
     owner, _, last = module.rpartition(".")
     return owner if _TABLE.fullmatch(last) else None
 
 
 def _parts(of: str) -> Iterator[str]:
-    """The weights of which a scale may be: of ``w13_weight_scale``, ``w13_weight`` or ``w13``."""
+    """Return the weights that a scale may belong to: for ``w13_weight_scale``, ``w13_weight`` or ``w13``."""
     yield of
     while match := _OF_SCALE.search(of):
         of = of[: match.start()]
@@ -268,7 +268,7 @@ def _parts(of: str) -> Iterator[str]:
 
 
 def _lost(before: np.dtype[Any], after: np.dtype[Any]) -> str:
-    """Describe numbers that become infinite or nan in a cast to a dtype of narrower range; empty if none do."""
+    """Describe the numbers that become infinite or nan in a cast to a dtype of narrower range; empty if none do."""
     max_after, max_before = _largest(after), _largest(before)
     if max_before <= 2 * max_after:
         return ""
@@ -279,7 +279,7 @@ def _lost(before: np.dtype[Any], after: np.dtype[Any]) -> str:
 
 
 def _largest(dtype: np.dtype[Any]) -> float:
-    """The largest finite number of a floating-point dtype, also one of ml_dtypes."""
+    """Return the largest finite number of a floating-point dtype, of NumPy or of ml_dtypes."""
     if is_own_dtype(dtype):
         return float(np.finfo(dtype).max)
     import ml_dtypes
@@ -288,7 +288,7 @@ def _largest(dtype: np.dtype[Any]) -> float:
 
 
 def _swap(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
-    """The tensors in little-endian order, and a remark on those that are not so in their files."""
+    """Return the tensors in little-endian order, and a remark on those whose files have another order."""
     big_endian = {
         key: tensor.dtype.newbyteorder("<") for key, tensor in tensors.items() if tensor.dtype.byteorder == ">"
     }
@@ -298,7 +298,7 @@ def _swap(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
 
 
 def _read_as(tensors: StoredTensors, dtypes: Mapping[str, np.dtype[Any]]) -> StoredTensors:
-    """The tensors, of which some get another dtype as they are read."""
+    """Return the tensors; some get another dtype when they are read."""
     sources, stores = {**tensors}, dict[int, Store]()
     for key, dtype in dtypes.items():
         tensor = tensors[key]
@@ -316,7 +316,7 @@ def _read_as(tensors: StoredTensors, dtypes: Mapping[str, np.dtype[Any]]) -> Sto
 
 
 def config_of(path: Path, dtype: np.dtype[Any]) -> bytes:
-    """The content of a config.json, with another dtype of its tensors."""
+    """Return the content of a config.json with another dtype of the tensors."""
 
     def made_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         config = unique(pairs, place, "text")

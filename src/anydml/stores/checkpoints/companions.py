@@ -1,6 +1,6 @@
-"""Axes of tensors that stand for a weight together: what GPTQ, AWQ and LLM.int8 pack, and the factors of LoRA.
+"""Axes of tensors that together replace a weight: the packed tensors of GPTQ, AWQ and LLM.int8, and LoRA's factors.
 
-They are shared as the weight would be, of which ranks have rows (outputs) or columns (inputs).
+Ranks share them as they would share the weight, by rows (outputs) or columns (inputs).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _FLOATS = np.dtype(np.float32)
 
 
 class _Weight(NamedTuple):
-    """A weight that is not there as such."""
+    """A weight that is stored as other tensors."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = _FLOATS
 
 
 class Companion(NamedTuple):
-    """A tensor that stands for a weight together with others.
+    """One of several tensors that together replace a weight.
 
     Attributes:
         weight: the name of the weight.
-        axis: how ranks share the tensor.
+        axis: the axis along which ranks share the tensor.
     """
 
     weight: str
@@ -45,7 +45,7 @@ class Companion(NamedTuple):
 
 
 def companion(name: str, model: Model) -> Companion | None:
-    """Return how ranks share a tensor that is one of several for a weight; None for other tensors."""
+    """Return how ranks share one of several tensors that replace a weight; None for other tensors."""
     for pattern, look in ((_PACKED, _of_packed), (_FACTOR, _of_factors), (_INTEGERS, _of_integers)):
         if match := pattern.fullmatch(name):
             return look(match, model)
@@ -53,10 +53,10 @@ def companion(name: str, model: Model) -> Companion | None:
 
 
 class Looks:
-    """The tensors for which `depends_on` and `weight_of` look at others; nearly none in most models.
+    """The tensors whose axis depends on other tensors; most models have nearly none.
 
     Args:
-        patterns: the patterns of all names, as of `Axes.alike`.
+        patterns: the patterns of all names, as from `Axes.alike`.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -75,7 +75,7 @@ class Looks:
 
 
 def depends_on(name: str, model: Model) -> tuple[Any, ...]:
-    """Return what `companion` reads besides a tensor; equal for tensors of which ranks have the same intervals."""
+    """Return the properties of other tensors that `companion` reads; equal if ranks have the same intervals."""
     module, _, last = name.rpartition(".")
     if last == "weight" and (match := _FACTOR.fullmatch(name)):
         others = [f"{match[1]}.lora_{letter}{match[3]}.weight" for letter in "AB"]
@@ -96,7 +96,7 @@ def depends_on(name: str, model: Model) -> tuple[Any, ...]:
 
 
 def _shared(module: str, sizes: tuple[int, int], model: Model) -> Axis | Unknown:
-    """Return how ranks would share the weight of a module, with rows and columns."""
+    """Return how ranks would share the weight of a module, by rows and columns."""
     weight = f"{module}.weight"
     weight_axis = known_axis(weight, model._replace(tensors={weight: _Weight(sizes)}))
     if (
@@ -110,7 +110,7 @@ def _shared(module: str, sizes: tuple[int, int], model: Model) -> Axis | Unknown
 
 
 def _of_packed(match: re.Match[str], model: Model) -> Companion | None:
-    """GPTQ, whose words hold several inputs, and AWQ, whose words hold several outputs."""
+    """GPTQ, which packs several inputs into a word, and AWQ, which packs several outputs."""
     module, part = match[1], match[2]
     words, zeros, scales = (model.tensors.get(f"{module}.{part}") for part in ("qweight", "qzeros", "scales"))
     if words is None or zeros is None or scales is None:
@@ -136,7 +136,7 @@ def _of_packed(match: re.Match[str], model: Model) -> Companion | None:
         if outputs % ranks or outputs // ranks % per_integer:
             return Companion(weight, _divide(count_noun(per_integer, "output"), outputs, ranks))
         return Companion(weight, ALL if part == "g_idx" else Axis(1))
-    # With g_idx, inputs name their groups in the whole weight; without it, each group is of inputs in a row.
+    # g_idx has the group of each input in the whole weight; without it, groups are of consecutive inputs.
     has_names, size = f"{module}.g_idx" in model.tensors, inputs // groups
     unit = per_integer if is_by_inputs else 1
     if inputs % ranks or inputs // ranks % unit:
@@ -153,7 +153,7 @@ def _divide(block: str, size: int, ranks: int) -> Unknown:
 
 
 def _of_factors(match: re.Match[str], model: Model) -> Companion | None:
-    """LoRA, whose factor A takes the inputs, and B makes the outputs."""
+    """LoRA, whose factor A reads the inputs, and whose factor B computes the outputs."""
     module, which, adapter = match.groups()
     first, second = (model.tensors.get(f"{module}.lora_{letter}{adapter}.weight") for letter in "AB")
     if first is None or second is None:
@@ -168,7 +168,7 @@ def _of_factors(match: re.Match[str], model: Model) -> Companion | None:
 
 
 def _of_integers(match: re.Match[str], model: Model) -> Companion | None:
-    """LLM.int8 of bitsandbytes, whose rows have a scale each."""
+    """LLM.int8 of bitsandbytes, with one scale per row."""
     module, part = match[1], match[2]
     weight, scales = model.tensors.get(f"{module}.weight"), model.tensors.get(f"{module}.SCB")
     if weight is None or scales is None or weight.dtype != np.int8:
@@ -186,7 +186,7 @@ def _of_integers(match: re.Match[str], model: Model) -> Companion | None:
 
 
 def _number(tensor: Any) -> int | None:
-    """The only element of a tensor, which is read; None if it has several, or is made of several stores."""
+    """Read the only element of a tensor; None if it has several, or several stores."""
     sources = getattr(tensor, "sources", (tensor,))
     read: Callable[[], Any] | None = getattr(sources[0], "read", None) if len(sources) == 1 else None
     if read is None or sources[0].size != 1:

@@ -1,6 +1,6 @@
-"""Tensors that a plan makes: values over tensors of a checkpoint, which are described and not read.
+"""Tensors that a plan makes: values over the tensors of a checkpoint, whose elements are not read.
 
-Tensors that are alike, such as those of layers and experts, share one value, so that each operation composes it once.
+Tensors of one kind, such as those of layers and experts, share a value, so that each operation composes it once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from anydml.stores.planning.copies import MAX_SINGLE_COPIES
 from anydml.tensor import Layout
 
 
-# Neither frozen nor compared, because a checkpoint may have a hundred thousand.
+# Neither frozen nor comparable, because a checkpoint may have a hundred thousand of them.
 @dataclass(slots=True, eq=False)
 class ComposedTensor:
     """A tensor that a plan makes.
 
     Attributes:
-        value: over inputs, of which number k is the k-th source.
+        value: the value, whose input k is source k.
         dtype: the dtype of the elements.
         sources: stores, or their numbers.
     """
@@ -47,7 +47,7 @@ class ComposedTensor:
         return self.value.sizes
 
     def changed(self, value: Value) -> ComposedTensor:
-        """Another value over the same sources."""
+        """Return a tensor with another value over the same sources."""
         return self if value is self.value else ComposedTensor(value, self.dtype, self.sources)
 
 
@@ -56,7 +56,7 @@ ComposedTensors = dict[str, ComposedTensor]
 
 @dataclass(frozen=True, slots=True)
 class ShardedTensor(StoredArray):
-    """A tensor in pieces that partition it."""
+    """Return a tensor of pieces that partition it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -68,7 +68,7 @@ StoredTensors = Mapping[str, ShardedTensor | Store]
 
 
 def described(tensors: StoredTensors) -> ComposedTensors:
-    """The tensors of a checkpoint; those that are alike share a value."""
+    """Return the tensors of a checkpoint; those of one kind share a value."""
     composed: ComposedTensors = {}
     values: dict[Hashable, Value] = {}
     for name, tensor in tensors.items():
@@ -94,13 +94,13 @@ def _value_of(tensor: ShardedTensor | Store, sources: Sequence[Store]) -> Value:
     as_parts = {id(store): Value.stored(INPUT + k, store.shape, store.strides, size) for k, store in enumerate(sources)}
     for piece in tensor.pieces:
         value = as_parts[id(piece.store)].slice(piece.inside, piece.shape, [1] * len(piece.shape))
-        # A box of an input begins at zeros.
+        # The box of an input begins at 0 along each axis.
         pieces += [part._replace(start=piece.start) for part in value.pieces]
     return Value(tensor.shape, size, tuple(pieces))
 
 
 def together(tensors: Sequence[ComposedTensor]) -> tuple[list[Value], tuple[Any, ...]]:
-    """The values of several tensors over the sources of all, one after the other."""
+    """Return the values of several tensors over the concatenation of their sources."""
     values, sources = list[Value](), list[Any]()
     for tensor in tensors:
         numbers = range(len(sources), len(sources) + len(tensor.sources))
@@ -110,7 +110,7 @@ def together(tensors: Sequence[ComposedTensor]) -> tuple[list[Value], tuple[Any,
 
 
 def apart(value: Value, dtype: np.dtype[Any], sources: Sequence[Any]) -> ComposedTensor:
-    """A tensor over those of the sources that its value needs."""
+    """Return a tensor without the sources that its value does not read."""
     used = list[int]()
 
     def look(end: Access | Lookup) -> None:
@@ -127,7 +127,7 @@ def apart(value: Value, dtype: np.dtype[Any], sources: Sequence[Any]) -> Compose
 
 
 def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
-    """A value with other numbers of inputs."""
+    """Return a value with its inputs renumbered."""
 
     def at(end: Any) -> Any:
         operand = numbers[end.operand] if end.operand < OUTPUT else end.operand
@@ -139,7 +139,7 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
 
 
 class WholeTensors:
-    """Tensors that a plan makes, and the values of their parts, of which few differ.
+    """Tensors that a plan makes, and the distinct values of their parts, of which there are few.
 
     Args:
         tensors: whole tensors by name.
@@ -148,7 +148,7 @@ class WholeTensors:
         names: the names of tensors.
         tensors: the tensors in the order of their names.
         values: the values of parts.
-        kinds: their shapes and dtypes.
+        kinds: the shapes and dtypes of these values.
     """
 
     def __init__(self, tensors: Sequence[tuple[str, ComposedTensor]]) -> None:
@@ -159,7 +159,7 @@ class WholeTensors:
         self._known: dict[tuple[int, int], int] = {}
 
     def number(self, value: Value, dtype: np.dtype[Any]) -> int:
-        """The number of the value of a part."""
+        """Return the number of the value of a part."""
         key = id(value), id(dtype)
         if (number := self._known.get(key)) is None:
             number = self._known[key] = len(self.values)
@@ -169,7 +169,7 @@ class WholeTensors:
 
     @cached_property
     def as_parts(self) -> Parts:
-        """All tensors by name."""
+        """All tensors, each as a part."""
         number = self.number
         value = np.array([number(tensor.value, tensor.dtype) for tensor in self.tensors], np.int32)
         return Parts(self, np.arange(value.size, dtype=np.int32), value)
@@ -180,8 +180,8 @@ class Parts(NamedTuple):
 
     Attributes:
         whole_tensors: the tensors, whole.
-        tensor: which of them each is of.
-        value: the number of its value.
+        tensor: by part, the number of its tensor.
+        value: by part, the number of its value.
     """
 
     whole_tensors: WholeTensors
@@ -190,22 +190,22 @@ class Parts(NamedTuple):
 
     @property
     def in_file(self) -> FileTensors:
-        """The same parts, as what a file has."""
+        """The parts as the content of a file."""
         return FileTensors(self.whole_tensors.names, self.tensor, self.whole_tensors.kinds, self.value)
 
     @property
     def sizes(self) -> Numbers:
-        """Bytes of each."""
+        """The bytes of each part."""
         sizes_in_bytes: Numbers = bytes_of(self.whole_tensors.kinds)[self.value]
         return sizes_in_bytes
 
     def subset(self, numbers: slice | Numbers) -> Parts:
-        """Some of them, in another order perhaps."""
+        """Return some of the parts, in any order."""
         return Parts(self.whole_tensors, self.tensor[numbers], self.value[numbers])
 
 
 def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[AlikeProgram, list[Store]]:
-    """The program that makes parts of tensors, which are its outputs, and its inputs."""
+    """Return the program whose outputs are parts of tensors, and the stores that are its inputs."""
     tensors = files[0].whole_tensors
     tensor, value = (np.concatenate([getattr(file, name) for file in files]) for name in ("tensor", "value"))
     stores: dict[Store, int] = {}
@@ -230,7 +230,7 @@ def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[AlikeProgram
 
 
 def _moves(value: Value, sources: int) -> tuple[Any, ...]:
-    """The moves of a value to the operand after its sources; constants follow."""
+    """Return the moves of a value to the operand after its sources; constants follow it."""
     strides = Layout.packed(value.sizes, value.element_size).strides
 
     class Numbers(dict[int, int]):
@@ -252,7 +252,7 @@ def put(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: Json
 
 
 def sliced(composer: Composer, value: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
-    """Elements along an axis, from `start` on; all elements of the other axes."""
+    """Return the elements from `start` on along an axis."""
     rank = len(value.sizes)
     starts, sizes, steps = [0] * rank, [*value.sizes], [1] * rank
     starts[axis], sizes[axis], steps[axis] = start, size, step
@@ -260,10 +260,10 @@ def sliced(composer: Composer, value: Value, axis: int, start: int, size: int, s
 
 
 def picked(composer: Composer, name: str, value: Value, axis: int, indices: Sequence[int]) -> Value:
-    """The elements of a value at indices of an axis: joined slices of runs, or a lookup where runs are many.
+    """Return the elements of a value at indices of an axis, by joined slices, or by a lookup if runs are many.
 
     Args:
-        composer: that made the value.
+        composer: the composer of the value.
         name: the name of the indices.
         value: to pick from.
         axis: the axis of the value.

@@ -1,4 +1,4 @@
-"""Experts of transformers models: fused tensors of all experts of a layer, and tensors per expert.
+"""Experts of transformers models, as fused tensors of all experts of a layer, or as tensors per expert.
 
 A module of experts states how it stores its tensors: transposed or not, with gate and up concatenated or interleaved.
 """
@@ -39,7 +39,7 @@ class Projection(NamedTuple):
         return [f"{self.prefix}.{expert}.{part}.{self.kind}" for part in self.parts]
 
     def apart(self, composer: Composer, tensor: ComposedTensor) -> Iterator[tuple[str, ComposedTensor]]:
-        """One tensor per expert and part."""
+        """Return one tensor per expert and part."""
         for expert in range(tensor.shape[0]):
             value = composer.reshape(sliced(composer, tensor.value, 0, expert, 1), tensor.shape[1:])
             value = value.permute((1, 0)) if self.is_transposed else value
@@ -50,7 +50,7 @@ class Projection(NamedTuple):
                 yield name, tensor.changed(sliced(composer, value, 0, start, size, step))
 
     def fused(self, composer: Composer, experts: Sequence[Sequence[ComposedTensor]]) -> ComposedTensor:
-        """The fused tensor of the parts of all experts."""
+        """Return the fused tensor of the parts of all experts."""
         projected = []
         count = len(self.parts)
         joined_values, sources = together([part for parts in experts for part in parts])
@@ -68,7 +68,7 @@ class Projection(NamedTuple):
 
 
 def projections_of(model: Any) -> Iterator[Projection]:
-    """The fused expert tensors of a transformers model."""
+    """Return the fused expert tensors of a transformers model."""
     for prefix, module in model.named_modules():
         if not (hasattr(module, "is_concatenated") and hasattr(module, "is_transposed")):
             continue
@@ -83,7 +83,7 @@ def projections_of(model: Any) -> Iterator[Projection]:
 
 
 def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
-    """The tensors of a model with one tensor per expert.
+    """Return the tensors of a model with one tensor per expert.
 
     Raises:
         ModelError: a module of experts does not state how it stores them.
@@ -100,7 +100,7 @@ def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> Comp
 
 
 def fused(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
-    """The tensors of a model with fused experts, from tensors with the names of `per_expert`.
+    """Return the tensors of a model with fused experts, from tensors with the names of `per_expert`.
 
     Raises:
         ModelError: some experts of a layer are missing.

@@ -20,17 +20,17 @@ from anydml.stores.formats.target import Content
 from anydml.text import bytes_text
 
 Extras = bool | str | os.PathLike[str]
-"""Whether small files are copied, or another folder from which they are."""
+"""Whether small files are copied, or the folder that they are copied from."""
 
 MAX_BYTES = 64 << 20
 """Maximum size in bytes of a small file; tokenizers have tens of millions."""
 
 
 def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
-    """The small files of a checkpoint, and the names of other files there.
+    """Return the small files of a checkpoint, and the names of its other files.
 
-    Hidden files and those of `WEIGHTS` are neither. Links may lead to files in the folder or in the cache of Hugging
-    Face's hub only, so that a model with a link to a private file does not get that file published.
+    Hidden files and those of `WEIGHTS` are left out. Links must lead to files in the folder or in the cache of Hugging
+    Face's hub, so that a link to a private file does not publish that file.
 
     Args:
         path: the folder, or an index or ``.metadata`` in it; a single file has no small files.
@@ -67,15 +67,15 @@ def _is_small(folder: Path, path: Path) -> bool:
 
 
 def remark_on_files(what: str, files: list[str], more: str = "") -> list[str]:
-    """A remark on files, if there are any."""
+    """Return a remark on files, if there are any."""
     return [f"{what} {names(files)}{more}"] if files else []
 
 
 def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
-    """Check that a folder of small files is one, and that the output is one, too.
+    """Check that the source of small files and the output are folders.
 
     Raises:
-        ModelError: it is not.
+        ModelError: one is not.
     """
     if isinstance(extras, bool):
         return
@@ -88,13 +88,13 @@ def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
 def extras_for(
     out: Path, beside: str | os.PathLike[str], read: Collection[str], is_file: bool, dtype: np.dtype[Any] | None
 ) -> tuple[dict[Path, Content], list[Path], list[str]]:
-    """The small files of an output, those of which it gets a changed copy, and remarks on them.
+    """Return the small files of an output, those that it gets in a changed copy, and remarks on them.
 
     Args:
         out: the output.
-        beside: what they lie beside, as in `extras_beside`.
+        beside: the checkpoint that has the files, as in `extras_beside`.
         read: names of the files with tensors.
-        is_file: whether the output is one file, which gets none.
+        is_file: whether the output is a single file, which gets no small files.
         dtype: the dtype of the tensors, if they are cast.
     """
     copied, not_copied = extras_beside(beside)

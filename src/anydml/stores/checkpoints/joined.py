@@ -1,4 +1,4 @@
-"""Tensors of the parts that ranks have: of intervals that files record, or along axes."""
+"""Tensors joined from the parts of ranks: by intervals that files record, or along axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
 
 
 def parts_of(ranks: Sequence[Checkpoint]) -> StoredTensors:
-    """Tensors of the parts that the metadata of ranks' files describe."""
+    """Return the tensors whose parts the metadata of ranks' files describe."""
     pieces: dict[str, list[StoredPiece]] = {}
     boxes_by_key: dict[tuple[str, tuple[int, ...]], list[_Box]] = {}
     for rank in ranks:
@@ -51,7 +51,7 @@ _Box = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
-    """Whether these are intervals of each axis, whose sizes add up to the shape."""
+    """Whether there are valid intervals of each axis, whose sizes add up to the shape."""
     if not isinstance(cuts, list) or len(cuts) != len(shape):
         return False
     for cut, size in zip(cuts, shape, strict=True):
@@ -65,7 +65,7 @@ def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _boxes(cuts: Sequence[AxisIntervals]) -> Iterator[_Box]:
-    """The boxes of a store that consists of intervals of a tensor along each axis."""
+    """Return the boxes of a store that has intervals of a tensor along each axis."""
     places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
     for digits in product(*(range(len(cut)) for cut in cuts)):
         box = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
@@ -80,11 +80,11 @@ def joined(
     where: Path,
     further: Mapping[str, Sequence[Sequence[Store]]] = MappingProxyType({}),
 ) -> tuple[StoredTensors, dict[str, ModelError]]:
-    """Tensors that ranks share along axes, or replicate; and errors of those that they cannot be joined to.
+    """Return the tensors that ranks share along axes or replicate, and errors of those that cannot be joined.
 
     Args:
-        ranks: the parts of each, by name; all have the same names.
-        axes: along which tensors are shared.
+        ranks: the parts of each rank by name; all ranks have the same names.
+        axes: the axes along which tensors are shared.
         model: the model of the parts.
         where: the checkpoint, for errors.
         further: further copies of the parts of all ranks, by name, which must be equal.
@@ -107,7 +107,7 @@ def joined(
 
 
 def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection]) -> Iterator[StoredPiece]:
-    """The parts of ranks of each section of an axis."""
+    """Yield the parts of ranks, for each section of an axis."""
     total = sum(section.rank_size for section in sections)
     sizes = [store.shape[axis] for store in stores]
     base = done = 0

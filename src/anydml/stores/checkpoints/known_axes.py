@@ -1,7 +1,7 @@
-"""Axes of tensors whose names are known, as far as their dtypes, shapes and config.json do not contradict.
+"""Axes of tensors with known names, unless their dtypes, shapes or config.json contradict.
 
-A name alone does not tell how ranks share a tensor: what quantisation packs, or keeps beside a weight, has the weight's
-name in its own, and rows of keys and values are divided by heads only. What is not known is not guessed.
+A name alone does not tell how ranks share a tensor: names of a quantised weight's tensors contain the weight's name,
+and rows of keys and values are divided by heads only. Unknown axes are not guessed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _NUMBERED = re.compile(r".*\.[0-9]+(?=\.)", re.DOTALL)
 
 
 class Unknown(NamedTuple):
-    """The reason why the axis of a tensor is not known, and a line of a layout that tells it.
+    """The reason why a tensor's axis is unknown, and the line of a layout that would define it.
 
     Attributes:
         reason: continues a sentence that begins with the name.
@@ -91,7 +91,7 @@ class Model(NamedTuple):
     Attributes:
         tensors: with their shapes and dtypes, by name.
         config: its config.json, if it has one.
-        ranks: that share the tensors.
+        ranks: the number of ranks that share the tensors.
         are_parts: whether the tensors are those of one rank.
     """
 
@@ -102,7 +102,7 @@ class Model(NamedTuple):
 
     @property
     def says_heads(self) -> bool:
-        """Whether the number of any heads is known."""
+        """Whether a number of heads is known."""
         return self.config is not None and self.config.says_heads
 
 
@@ -130,7 +130,7 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
 
 
 def _up_or_embedding(name: str, model: Model) -> tuple[Axis, int] | Unknown:
-    """The axis and dimensions of a tensor that others decide about."""
+    """Return the axis and dimensions of a tensor that depend on other tensors."""
     tensors, sizes = model.tensors, model.tensors[name].shape
     if match := _UP.fullmatch(name):
         weight, down = (f"{match[1]}{middle}.weight{match[4]}" for middle in (match[2], _DOWN[match[2]]))
@@ -159,7 +159,7 @@ def projection_of(name: str) -> str | None:
 
 
 def _beside(name: str, model: Model) -> list[str]:
-    """The other tensors of the module of a weight or bias, such as the state of its quantisation."""
+    """Return the other tensors in the module of a weight or bias, such as those of its quantisation."""
     module = name.rpartition(".")[0]
     names = {f"{module}.weight", f"{module}.bias"}
     return [sibling for sibling in model.tensors if sibling.startswith(f"{module}.") and sibling not in names]
@@ -170,7 +170,7 @@ def _is_floating(dtype: np.dtype[Any]) -> bool:
 
 
 def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
-    """Rows that are divided by heads; those of a rank may be copies of one head if the tensors are parts."""
+    """Return an axis whose rows are divided by heads; in parts of ranks, heads may be replicated."""
     config, rows, ranks = model.config, model.tensors[name].shape[0], model.ranks
     assert config is not None
 
@@ -199,7 +199,7 @@ def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
 
 
 def weight_of(name: str, model: Model) -> str | None:
-    """Return the weight that scales belong to; None for other tensors, or if one scale is for the whole weight."""
+    """Return the weight that scales belong to; None for other tensors, and for a single scale of a whole weight."""
     match = _SCALE.fullmatch(name) if "scale" in name else None
     if match is None or match[1] not in model.tensors or math.prod(model.tensors[name].shape) == 1:
         return None
@@ -207,13 +207,13 @@ def weight_of(name: str, model: Model) -> str | None:
 
 
 def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis | Unknown:
-    """Return how ranks share the scales of a weight: one scale per row, or per block of rows and columns.
+    """Return how ranks share the scales of a weight, which has one scale per row, or per block of rows and columns.
 
     Args:
         name: the name of the scales.
-        weight: its name.
-        shared: how ranks share it.
-        model: that has both.
+        weight: the name of the weight.
+        shared: how ranks share the weight.
+        model: the model of both.
     """
     if shared.axis is None:
         return ALL
@@ -241,7 +241,7 @@ def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis |
 
 
 def line_for(name: str, fields: str) -> str:
-    """The line of a layout that decides about tensors with this name, and those of other layers."""
+    """Return the line of a layout that defines the axis of tensors with this name, in all layers."""
     numbered = _NUMBERED.match(name)
     pattern = name if numbered is None else f"*{name[numbered.end() :]}"
     # Strings of TOML are those of JSON; a shortened one would match nothing.

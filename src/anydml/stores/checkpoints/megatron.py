@@ -1,7 +1,7 @@
-"""Folders of Megatron: ``mp_rank_00/model_optim_rng.pt`` and others, each with its own numbers of layers and experts.
+"""Folders of Megatron: ``mp_rank_00/model_optim_rng.pt`` and others, each of which numbers layers and experts from 0.
 
-Each rank has a stage of the layers, counted from 0, in one model or, where stages take turns, in several. Layers and
-experts get the numbers that they have in the whole model.
+Each rank has the layers of a stage in one model, or in several if stages are interleaved. Layers and experts get their
+numbers in the whole model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anydml.stores.formats.torch_save import TorchDict, read_torch_dict
 from anydml.text import count_noun
 
 TRACKER = "latest_checkpointed_iteration.txt"
-"""The file in a folder of checkpoints that names the last of them."""
+"""The file in a folder of checkpoints that names the latest one."""
 
 FILES = ("model_optim_rng.pt", "model_rng.pt")
 
@@ -34,7 +34,7 @@ _EXPERT = re.compile(r"(.*\.local_experts\.)(\d+)(\..*)|(.*\.experts\.linear_fc[
 
 
 class At(NamedTuple):
-    """The rank of a file: by tensor parallelism, stage and experts."""
+    """The rank of a file, by tensor parallelism, stage and experts."""
 
     tp: int
     pp: int
@@ -42,10 +42,10 @@ class At(NamedTuple):
 
 
 def megatron_folder(folder: Path) -> Path | None:
-    """Return the folder of a checkpoint: this one, or that of its last iteration; None if Megatron did not write it.
+    """Return the folder of a checkpoint: the folder itself, or its latest iteration; None if it is not Megatron's.
 
     Raises:
-        ModelError: the iteration is not there.
+        ModelError: the iteration does not exist.
     """
     if any(_RANK.fullmatch(entry.name) for entry in folder.iterdir()):
         return folder
@@ -60,18 +60,18 @@ def megatron_folder(folder: Path) -> Path | None:
 
 
 def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, ModelError], list[str]]:
-    """The tensors of the model, errors of those that cannot be joined, and remarks.
+    """Return the tensors of the model, errors of those that cannot be joined, and remarks.
 
     Args:
         folder: as in `megatron_folder`.
-        axes: along which tensors are shared.
+        axes: the axes along which tensors are shared.
 
     Raises:
         ModelError: files are missing or broken, or ranks do not fit each other.
     """
     place = JsonPath(str(folder))
     files, args = _files(folder, place)
-    # Numbers of layers depend on the stages before.
+    # Numbers of layers depend on the earlier stages.
     described_by = tuple((file.path, file.seen) for file in files.values())
     tp, pp, ep = (1 + max(numbers) for numbers in zip(*files, strict=True))
     chunks = sorted({match[1] for file in files.values() for name in file.tensors.stores
@@ -108,10 +108,10 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
 
 
 def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str, Any]]:
-    """The files by rank, and the arguments of the program that wrote them.
+    """Return the files by rank, and the arguments of the program that wrote them.
 
     Raises:
-        ModelError: a file is missing, or does not tell which rank it is of.
+        ModelError: a file is missing, or does not tell its rank.
     """
     rank_files = {match: entry for entry in sorted(folder.iterdir()) if (match := _RANK.fullmatch(entry.name))}
     paths = dict[tuple[str | None, ...], Path]()
@@ -151,10 +151,10 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
 
 
 def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, place: JsonPath) -> None:
-    """Refuse what ranks share in another way than along an axis.
+    """Refuse tensors that ranks share in other ways than along an axis.
 
     Raises:
-        ModelError: they do.
+        ModelError: there are such tensors.
     """
     if tp == 1:
         return
@@ -172,10 +172,10 @@ def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, plac
 
 
 class _Numbers:
-    """The numbers of layers and experts in the whole model.
+    """Computes the numbers of layers and experts in the whole model.
 
     Attributes:
-        layers: how many layers the stages before have, by the beginning of their names.
+        layers: the number of layers of earlier stages, by the prefix of their names.
     """
 
     def __init__(self, place: JsonPath) -> None:
@@ -183,10 +183,10 @@ class _Numbers:
         self._place, self._own, self._experts = place, dict[str, int](), dict[str, int]()
 
     def see(self, stage: Mapping[str, Store]) -> None:
-        """Count what a rank has of a stage.
+        """Count the layers and experts of a rank in a stage.
 
         Raises:
-            ModelError: numbers do not begin at 0, or other ranks of the stage have more or fewer.
+            ModelError: numbers do not begin at 0, or ranks of the stage differ.
         """
         layers, experts = dict[str, set[int]](), dict[str, set[int]]()
         for name in stage:
@@ -203,12 +203,12 @@ class _Numbers:
                     )
 
     def whole_name(self, name: str, before: Mapping[str, int], rank: int) -> str:
-        """The name of a tensor in the whole model.
+        """Return the name of a tensor in the whole model.
 
         Args:
             name: the tensor's name in its rank.
-            before: the layers of the stages before.
-            rank: the rank of those that share experts.
+            before: the number of layers of earlier stages.
+            rank: the rank among those that share experts.
         """
         if match := _EXPERT.fullmatch(name):
             number = int(match[2] or match[5]) + rank * self._experts[""]

@@ -1,4 +1,4 @@
-"""Tensors that are missing among those that become one, by the numbers in their names."""
+"""Missing members of groups of tensors that become one, found by the numbers in their names."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from anydml.files.json_path import names, show
 from anydml.text import count_noun
 
 MAX_MEMBERS = 1 << 16
-"""Maximum number of members that are counted."""
+"""Maximum number of members of a group that are checked."""
 
 _NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
-"""A part of a name that is a number."""
+"""A number in a name."""
 
 
 def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> list[str]:
-    """Names that would complete others, such as those of a missing expert.
+    """Return missing names of a group, such as those of a missing expert.
 
     Args:
-        members: names by a pattern that they match, such as one for gate and one for up projections, of which each has
-            the same numbers.
-        count: how many numbers from 0 there must be, if only one number in the names varies; 0 if the names tell.
+        members: names by the pattern that they match, such as patterns of gate and up projections; all patterns must
+            have the same numbers.
+        count: the expected number of members if only one number in the names varies; 0 to infer it from the names.
     """
     keys = {pattern: [tuple(_NUMBER.findall(name)) for name in of_pattern] for pattern, of_pattern in members.items()}
     all_keys = {key for of_pattern in keys.values() for key in of_pattern}
@@ -42,6 +42,6 @@ def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> lis
 
 
 def refused_for(composed_name: str, missing: Sequence[str]) -> ModelError:
-    """The error of a tensor that cannot be made because others are missing."""
+    """Return the error of a tensor that cannot be made because members are missing."""
     count = count_noun(len(missing), "tensor")
     return ModelError(f"convert: there is no {names(missing)}: {count} of those that {show(composed_name)} is made of")

@@ -43,14 +43,14 @@ class ModelConfig(NamedTuple):
 
     @property
     def says_heads(self) -> bool:
-        """Whether it has any number of heads."""
+        """Whether a part defines a number of heads."""
         return any("num_attention_heads" in part or "n_heads" in part for part in self.parts)
 
     def heads(self, of_keys: bool) -> Iterator[Heads]:
-        """The heads of queries, or those of keys and values, of each part that says them.
+        """Return the heads of queries, or those of keys and values, of each part that defines them.
 
         Args:
-            of_keys: whether those of keys and values are meant.
+            of_keys: whether to return those of keys and values.
         """
         for part in self.parts:
             count, size = part.get("num_attention_heads", part.get("n_heads")), part.get("head_dim")
@@ -67,19 +67,19 @@ class ModelConfig(NamedTuple):
                 yield Heads(groups if of_keys else count, size)
 
     def block(self, axis: int) -> int | None:
-        """Rows or columns of a weight that one scale is for; None where they are not said."""
+        """The rows or columns of a weight that share a scale; None if they are not defined."""
         sizes = {tuple(sizes) for part in self.parts for sizes in _blocks_of(part.get("quantization_config"))}
         return sizes.pop()[axis] if len(sizes) == 1 else None
 
     @property
     def experts(self) -> int | None:
-        """The number of experts of a layer; None where it is not said, or several are."""
+        """The number of experts of a layer; None if none or several are defined."""
         counts = {part[key] for part in self.parts for key in EXPERTS if _is_count(part.get(key))}
         return counts.pop() if len(counts) == 1 else None
 
 
 def _blocks_of(quantization: Any) -> Iterator[list[int]]:
-    """Rows and columns of the blocks of weights: of DeepSeek and transformers, or of groups of compressed-tensors."""
+    """Yield the rows and columns of blocks of weights, by the keys of DeepSeek, transformers or compressed-tensors."""
     if not isinstance(quantization, dict):
         return
     groups = quantization.get("config_groups")
@@ -97,10 +97,10 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
-    """The config.json of a checkpoint, or Meta's params.json; None if it has none.
+    """Return the config.json of a checkpoint, or Meta's params.json; None if there is none.
 
     Args:
-        path: a folder, or a file beside which it lies.
+        path: a folder, or a file in the same folder.
 
     Raises:
         ModelError: it cannot be read, or is not an object.

@@ -1,8 +1,8 @@
-"""The tensors of a model in another layout, which transformers knows, found by a process of its own.
+"""Conversion of a model's tensors to a layout of transformers, in another process.
 
-transformers and PyTorch take two seconds and 400 MiB to import; that process ends before anything is moved, and its
-answer is kept for the next time. A process that has imported transformers answers itself, by the models and mappings
-that were registered in it.
+Importing transformers and PyTorch takes two seconds and 400 MiB; that process ends before anything is moved, and its
+result is cached. A process that has imported transformers converts by itself, with the models and mappings that are
+registered in it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(1)), daemon=T
 from anydml.stores.checkpoints.model_layouts import main
 main(question)
 """
-"""The code of the process, which imports from the same places, and ends when its standard input does."""
+"""The code of the process, which has the same import path, and ends when its standard input ends."""
 
 
 def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> Answer:
-    """Return what `converted_layout` does, cached, or from another process if this one has not imported transformers.
+    """Return the result of `converted_layout`, cached, or from another process unless this one imported transformers.
 
     Raises:
         ModelError: as `converted_layout`, or the process cannot be started, or was ended.
@@ -55,7 +55,7 @@ def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTenso
     with child:
         assert child.stdin is not None, "it is a pipe"
         assert child.stdout is not None, "it is a pipe"
-        with suppress(OSError):  # of a process that has ended
+        with suppress(OSError):  # the process has ended
             while unsent:
                 unsent = unsent[child.stdin.write(unsent) :]
         output, ended = child.stdout.read(), child.wait()
@@ -64,24 +64,24 @@ def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTenso
     answer = pickle.loads(output)
     if isinstance(answer, AnydmlError):
         raise answer
-    # While it was asked, transformers or config.json may have been replaced.
+    # Meanwhile, transformers or config.json may have been replaced.
     if name is not None and name == cached_answers.name_of(folder, pickle.dumps((to, is_shared, tensors))):
         cached_answers.keep(name, answer)
     return answer_of(answer)
 
 
 def main(question: bytes) -> None:
-    """Write the text of the answer to a question, or an error, to the standard output."""
+    """Convert as standard input asks; write the text of the result, or an error, to the standard output."""
     answer: Any
     with os.fdopen(os.dup(1), "wb") as out:
-        # Libraries may print.
+        # Libraries may print to the standard output.
         os.dup2(2, 1)
         try:
             answer = text_of(converted_layout(*pickle.loads(question)))
         except AnydmlError as error:
             answer = error
         pickle.dump(answer, out)
-    # Without what PyTorch does at exit, which takes a while.
+    # Without PyTorch's exit handlers, which take a while.
     os._exit(0)
 
 
@@ -89,7 +89,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
     """Convert the tensors of a model to another layout.
 
     Args:
-        folder: with config.json.
+        folder: the folder with config.json.
         to: a layout, as in `anydml.stores.convert`.
         is_shared: whether the axes of ranks are needed.
         tensors: the tensors of the checkpoint, over numbered sources.
@@ -137,7 +137,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
 
 
 def _is_same(converted: ComposedTensor, original: ComposedTensor) -> bool:
-    """Whether a tensor is the given one; what was merged and taken apart again has the sources of all."""
+    """Whether a tensor is the given one, even if it was merged with others and split again."""
     expected = (
         converted if converted.value is original.value else apart(converted.value, converted.dtype, converted.sources)
     )

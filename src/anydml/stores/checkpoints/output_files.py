@@ -41,10 +41,10 @@ from anydml.stores.running.uploading import Upload
 from anydml.text import bytes_text, parse_size
 
 OF_OTHERS = (".npy", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json", ".toml", ".h5")
-"""Suffixes of formats that are not written, and are not taken for folders."""
+"""Suffixes of formats that are not written, so that such names are not taken for folders."""
 
 Change = Callable[[ComposedTensors], ComposedTensors]
-"""A function from the tensors of a checkpoint to new ones."""
+"""A function from the tensors of a checkpoint to new tensors."""
 
 
 @uncollected()
@@ -70,23 +70,23 @@ def plan_checkpoint(
     """Plan to write a checkpoint with changed tensors.
 
     Args:
-        composer: the composer of the program, whose name errors have.
+        composer: the composer of the program, whose name is used in errors.
         inputs: as in `anydml.stores.reshard`.
-        output: likewise.
-        change: from all tensors, as values of the composer, to the new ones; None for no change.
-        axes: along which ranks share tensors.
+        output: as in `anydml.stores.reshard`.
+        change: a function from all tensors, as values of the composer, to the new ones; None for no change.
+        axes: the axes along which ranks share tensors.
         placement: the placement of ranks, each of which gets a file; None for whole tensors.
         memory: bytes of all buffers.
         shard_size: bytes of tensors per file.
         overwrite: whether an existing output may be replaced.
-        extras: whether small files are copied, or the folder from which they are.
+        extras: whether small files are copied, or the folder that they are copied from.
         follow: whether links are followed.
-        dtype: to which floating-point numbers are cast; None for no cast.
+        dtype: the dtype that floating-point numbers are cast to; None for no cast.
         dcp: whether the output is a distributed checkpoint of PyTorch.
         shards: number of files of about equal size, instead of `shard_size`.
         selection: the selection of tensors.
-        vocab_size: rows of tensors with a row for each word; None for all that they have.
-        scratch: a folder in which an output at an address is made.
+        vocab_size: number of rows of tensors with a row for each word; None to keep all.
+        scratch: the folder for the temporary copy of an output at an address.
     """
     name = composer.name
     out, upload = _place_of(name, output, scratch)
@@ -153,7 +153,7 @@ def _place_of(
     """Return the path at which an output is written, and its final path.
 
     Raises:
-        ModelError: it is an address, and nothing says where it can be made; or nothing is written there.
+        ModelError: it is an address without a `scratch`, or outputs cannot be written there.
     """
     out = locate(name, output)
     if not isinstance(out, Address):
@@ -167,7 +167,7 @@ def _place_of(
 def _metadata_for(
     out: Path, metadata: Mapping[str, str], is_whole: bool, to: np.dtype[Any] | None
 ) -> tuple[dict[str, str], list[str]]:
-    """The metadata that an output gets, and a remark on those that its format does not have.
+    """Return the metadata of an output, and a remark on metadata that its format cannot store.
 
     Raises:
         ModelError: a GGUF file `is_whole`, with what programs need to run it, which is not known.
@@ -201,7 +201,7 @@ def outputs_of(files: Sequence[OutputFile]) -> Targets:
 
 
 def is_one_file(out: Path) -> bool:
-    """Whether an output is one file, as its suffix says, and not a folder."""
+    """Whether an output is a file by its suffix, and not a folder."""
     return out.name.lower().endswith((".safetensors", ".gguf", ".npz"))
 
 
@@ -209,7 +209,7 @@ def check_output(out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLi
     """Check the name of an output.
 
     Raises:
-        ModelError: the output has another format, would be a part of an input, or ranks need a folder.
+        ModelError: the output has an unsupported format, would be part of an input, or must be a folder for ranks.
     """
     if out.suffix.lower() in OF_OTHERS:
         raise JsonPath(str(out)).error(
@@ -235,7 +235,7 @@ def _ranks(composer: Composer, placed_tensors: Placed, stem: Path, metadata: Map
 
 
 def _pieces(composer: Composer, placed_tensors: Placed) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
-    """The pieces of each rank, with their numbers in a list of kinds; what several ranks have is that of the first."""
+    """Return each rank's pieces with their numbers in a list of kinds; of equal pieces, the first rank's is kept."""
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     values, all_pieces = list[int](), list[NewPiece]()
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}

@@ -1,4 +1,4 @@
-"""The axes along which tensor-parallel ranks share tensors, by their names."""
+"""The axes along which tensor-parallel ranks share tensors, by the tensors' names."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from anydml.stores.checkpoints.patterns import Pattern
 from anydml.text import count_noun
 
 _NUMBER = re.compile(r"\.[0-9]+(?=\.)")
-"""A number in a name, which no known pattern distinguishes."""
+"""A number in a name; no known pattern depends on numbers."""
 
 
 class Axes:
     """Axes by name.
 
     Args:
-        rules: patterns that take precedence over those that are known.
+        rules: patterns that take precedence over the known ones.
 
     Attributes:
         rules: likewise.
@@ -49,7 +49,7 @@ class Axes:
         return [f"{message}: no config.json tells their number"]
 
     def alike(self, names: Iterable[str]) -> list[str]:
-        """A key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""
+        """Return a key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""
         all_names = [*names]
         numbered = _NUMBER.sub(".0", "\n".join(all_names)).split("\n")
         if len(numbered) != len(all_names):
@@ -67,11 +67,11 @@ class Axes:
 
         Args:
             name: the name of the tensor.
-            model: that has it.
+            model: the model of the tensor.
             where: the checkpoint, for errors.
 
         Raises:
-            ModelError: no pattern matches, the tensor is not as the pattern expects, or it has no such axis.
+            ModelError: no pattern matches, the tensor does not fit the pattern, or it has no such axis.
         """
         dimensions = len(model.tensors[name].shape)
         matching = (axis for pattern, axis in self.rules if pattern.match(name) is not None)

@@ -1,6 +1,6 @@
 """Patterns of tensor names: ``{layer}`` matches a part without dots, ``*`` any text.
 
-In a name that is made of a match, the first ``*`` stands for what the first one matched, and so on.
+In a new name, the first ``*`` is replaced by the text that the pattern's first ``*`` matched, and so on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 
 _STAR = "_star_"
-"""The prefix of the names of groups that stars match."""
+"""The prefix of the names of groups for stars."""
 
 _PARTS = re.compile(r"\{([A-Za-z_]\w*)\}|(\*)|([^{}*]+)|([{}])")
 
@@ -25,7 +25,7 @@ class Pattern:
 
     Attributes:
         names: the names of its parts in braces.
-        sees_numbers: whether it may distinguish names that differ in numbers only.
+        sees_numbers: whether the pattern may distinguish names that differ only in numbers.
 
     Raises:
         ModelError: braces do not contain a name.
@@ -51,7 +51,7 @@ class Pattern:
         self._expression = re.compile(written, re.DOTALL)
 
     def match(self, name: str) -> dict[str, str] | None:
-        """The parts of a name that matches; None otherwise."""
+        """Return the parts of a matching name; None if it does not match."""
         match = self._expression.fullmatch(name)
         return match.groupdict() if match else None
 
@@ -60,7 +60,7 @@ class Pattern:
         return re.fullmatch(self._expression.pattern.replace("[^.]+", ".+"), name, re.DOTALL) is not None
 
     def filled(self, parts: dict[str, str]) -> str:
-        """The name with these parts, of which one for each star."""
+        """Return the name with these parts, one of them for each star."""
         try:
             if not self._stars:
                 return self.text.format_map(parts)

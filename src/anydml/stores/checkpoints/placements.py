@@ -34,7 +34,7 @@ class Placement(NamedTuple):
 
     Attributes:
         pp: stages of consecutive layers.
-        fsdp: ranks that share the first axis of each tensor, the last with fewer rows, as in PyTorch.
+        fsdp: ranks that share the first axis of each tensor; the last one has fewer rows, as in PyTorch.
         ep: ranks that share experts.
         tp: ranks that share tensors along axes.
     """
@@ -46,7 +46,7 @@ class Placement(NamedTuple):
 
     @classmethod
     def of(cls, name: str, ranks: int | Mapping[str, int]) -> Placement:
-        """The placement of a number of tensor-parallel ranks, or of numbers by name.
+        """Return the placement for a number of tensor-parallel ranks, or for numbers by name.
 
         Raises:
             ModelError: a name is not known, or a number is not valid.
@@ -68,7 +68,7 @@ class Placement(NamedTuple):
         return math.prod(self)
 
     def at(self, rank: int) -> Placement:
-        """The index of a rank among those of each kind."""
+        """Return the index of a rank among the ranks of each kind."""
         ranks = []
         for count in reversed(self):
             rank, number = divmod(rank, count)
@@ -80,8 +80,8 @@ class Placed:
     """The tensors of a checkpoint on ranks.
 
     Args:
-        tensors: all of them.
-        axes: along which tensor-parallel ranks share them.
+        tensors: the tensors by name.
+        axes: the axes along which tensor-parallel ranks share them.
         placement: the placement of the ranks.
         where: the checkpoint, for errors.
         config: its config.json, if it has one.
@@ -158,7 +158,7 @@ class Placed:
 
     @cached_property
     def kinds(self) -> Numbers:
-        """A number per tensor, equal for those of which each rank has the same intervals."""
+        """Return a number per tensor, equal for tensors of which each rank has the same intervals."""
         kind_numbers: dict[Any, int] = {}
         numbers = list[int]()
         placement = self.placement
@@ -172,7 +172,7 @@ class Placed:
             if looks.may_depend(pattern):
                 weight = weight_of(name, self._model)
                 about = weight and (id(self.tensors[weight].value), pattern_of[weight]), depends_on(name, self._model)
-            # Dtypes by id, because hashing one is slow; those that are equal twice are only more kinds.
+            # Dtypes by id, because hashing one is slow; equal dtypes with several ids only give more kinds.
             key = id(tensor.value), id(tensor.dtype), pattern, about, stages, group
             numbers.append(kind_numbers.setdefault(key, len(kind_numbers)))
         return np.array(numbers, np.int32)
@@ -188,7 +188,7 @@ class Placed:
         return self.tensors[self._firsts[kind]]
 
     def shares(self, rank: int) -> dict[int, tuple[AxisIntervals, ...]]:
-        """The intervals that a rank has of the tensors of each kind; kinds of which it has none are left out.
+        """Return a rank's intervals of the tensors of each kind; kinds of which it has none are left out.
 
         Raises:
             ModelError: as `cuts`.
@@ -200,7 +200,7 @@ class Placed:
         }
 
     def parts(self, composer: Composer, rank: int) -> tuple[Parts, dict[int, tuple[AxisIntervals, ...]]]:
-        """The parts that a rank has; and the intervals that these are, by the number of their values.
+        """Return the parts of a rank, and the intervals of each part by the number of its value.
 
         Raises:
             ModelError: as `cuts`.
@@ -219,7 +219,7 @@ class Placed:
         return Parts(self.whole_tensors, tensors, values[tensors]), cuts_of
 
     def _stages(self, name: str) -> Sequence[int]:
-        """The stages that have a tensor: tied embeddings are in the first and the last; none if that is not known."""
+        """Return the stages that have a tensor: tied embeddings are in the first and the last; none if unknown."""
         last = self.placement.pp - 1
         layer = self._layer.get(name)
         if layer and layer[0] == self._stack:
@@ -231,10 +231,10 @@ class Placed:
         return ()
 
     def cuts(self, name: str, shape: Sequence[int], rank: int) -> tuple[AxisIntervals, ...]:
-        """The part of a rank of a tensor: intervals of each axis.
+        """Return the part of a tensor that a rank has, as intervals of each axis.
 
         Raises:
-            ModelError: an axis is not known, or cannot be shared evenly.
+            ModelError: an axis is unknown, or cannot be shared evenly.
         """
         intervals: list[AxisIntervals] = [((0, size),) for size in shape]
         at, counts = self.placement.at(rank), self.placement
@@ -272,12 +272,12 @@ class Placed:
 
 
 def _is_of_experts(name: str) -> bool:
-    """Whether a tensor is of experts, as its name says: of one, or of all of them along its first axis."""
+    """Whether a tensor belongs, by its name, to one expert, or to all of them along its first axis."""
     return "experts" in name.split(".") or _EXPERT.match(name) is not None
 
 
 def _between(cut: AxisIntervals, start: int, stop: int) -> AxisIntervals:
-    """The elements from `start` to `stop`, counted through all intervals."""
+    """Return the elements from `start` to `stop`, counted through all intervals."""
     intervals, at = list[tuple[int, int]](), 0
     for first, size in cut:
         low, high = max(start, at), min(stop, at + size)
@@ -288,7 +288,7 @@ def _between(cut: AxisIntervals, start: int, stop: int) -> AxisIntervals:
 
 
 def _part(composer: Composer, value: Value, cuts: Sequence[AxisIntervals]) -> Value:
-    """A rank's part of a tensor."""
+    """Return a rank's part of a tensor."""
     for axis, cut in enumerate(cuts):
         if cut != ((0, value.sizes[axis]),):
             slices = [sliced(composer, value, axis, start, size) for start, size in cut]

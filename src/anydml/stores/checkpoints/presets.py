@@ -1,4 +1,4 @@
-"""Layouts of vLLM and Megatron Core, and the tensor-parallel plans of transformers: rules, and axes of ranks.
+"""Layouts of vLLM and Megatron Core, and tensor-parallel plans of transformers, as rules and axes of ranks.
 
 Numbers of layers and experts stay those of the whole model on every rank.
 """
@@ -84,7 +84,7 @@ PRESETS = {"vllm": VLLM, "megatron": MEGATRON}
 
 
 def preset_of(to: str, model: Any) -> LayoutRules:
-    """A named layout for a model.
+    """Return a named layout for a model.
 
     Raises:
         ModelError: the configuration of the model has no number of heads.
@@ -100,7 +100,7 @@ def preset_of(to: str, model: Any) -> LayoutRules:
 
 
 def arranged(composer: Composer, tensors: ComposedTensors, to: str, layout: LayoutRules, model: Any) -> ComposedTensors:
-    """Tensors of a model, named as in transformers, in a named layout.
+    """Return the tensors of a model, named as in transformers, in a named layout.
 
     Raises:
         ModelError: the layout does not know a tensor of the model.
@@ -123,7 +123,7 @@ WHOLE = ("replicate", "replicated_with_grad_allreduce", "all_reduce", "sequence_
 
 
 def axes_of(model: Any) -> Axes:
-    """The axes of the tensor-parallel plan of a model, which replicates parameters that it does not name.
+    """Return the axes of a model's tensor-parallel plan, which replicates parameters that it does not name.
 
     Raises:
         ModelError: the model has no plan, or the plan has an unknown style.
@@ -139,7 +139,7 @@ def axes_of(model: Any) -> Axes:
         kind = re.sub(r"(?<![^.])[0-9]+(?![^.])", "*", name)
         style = plan.get(kind, plan.get(kind.rpartition(".")[0]))
         if style == "colwise" and projection_of(name) is not None:
-            # The plan does not tell heads, of which none may be divided; config.json does.
+            # The plan does not define heads, which must not be divided; config.json does.
             continue
         if kind not in axes:
             axes[kind] = ALL if style is None else _axis(style, parameter.dim(), name)
@@ -147,7 +147,7 @@ def axes_of(model: Any) -> Axes:
 
 
 def _axis(style: str, dimensions: int, name: str) -> Axis:
-    """The axis of a parameter in a style."""
+    """Return the axis of a parameter in a style."""
     if style in WHOLE or (style.endswith(("rowwise", "rowwise_split_input", "rowwise_rep")) and dimensions == 1):
         return ALL
     if style == "embedding_rowwise":

@@ -1,4 +1,4 @@
-"""Remarks on checkpoints: what is left out, what is not part of a model, and what contradicts its size."""
+"""Remarks on checkpoints: tensors that are left out or belong to training, and checks of declared sizes."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ TRAINING = (
 """Prefixes of names, or of their second parts, that belong to training and not to the model."""
 
 STATES = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg")
-"""Endings of the names of states that PyTorch's optimizers have for each tensor of a model."""
+"""Endings of the names of the states that PyTorch's optimizers have per tensor of a model."""
 
 OWN_KEYS = (SHARDING, "DCP_VERSION", RANK, RANKS, PARTS, *SPLIT)
-"""Keys of metadata that describe one file of several, rather than tensors."""
+"""Keys of metadata that describe one of several files, rather than tensors."""
 
 
 def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Remarks on what a checkpoint contains beside a model.
+    """Return remarks on the content of a checkpoint that is not part of a model.
 
     Args:
         tensors: names of all tensors.
-        others: names of what is not a tensor.
+        others: names of objects that are not tensors.
     """
     remarks = list[str]()
     all_names = [*tensors]
-    # What an optimizer keeps for a tensor has one name up to the last part.
+    # States of an optimizer for one tensor have equal names up to the last part.
     ends = tuple(f".{state}" for state in STATES)
     states = {name.rpartition(".")[0] for name in all_names if name.endswith(ends)}
     first = Counter[str]()
@@ -72,7 +72,7 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
 
 
 def _training(parts: list[str]) -> int:
-    """Count the parts of a name that belong to training, such as optimizer states; 0 if there are none."""
+    """Count the leading parts of a name that mark training state, such as an optimizer's; 0 if there are none."""
     for depth, part in enumerate(parts[:2], 1):
         if part.lower().startswith(TRAINING):
             return depth
@@ -80,7 +80,7 @@ def _training(parts: list[str]) -> int:
 
 
 def about(checkpoint: Checkpoint) -> list[str]:
-    """Remarks on files that were opened as they are: which part of a checkpoint they hold, and what is left out."""
+    """Return remarks on files that were opened without joining: their part of a checkpoint, and what is left out."""
     remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.others)
     remarks += different_metadata([checkpoint])
     remarks += [f"cannot read {error}" for error in checkpoint.refused.values()]
@@ -95,7 +95,7 @@ def about(checkpoint: Checkpoint) -> list[str]:
 
 
 def different_metadata(checkpoints: Sequence[Checkpoint]) -> list[str]:
-    """Remarks on keys of metadata of which files say different things; the last file's values are kept."""
+    """Return remarks on keys of metadata whose values differ between files; the last file's values are kept."""
     last, differing = dict[str, tuple[Path, str]](), set[str]()
     for checkpoint in checkpoints:
         for path, metadata in checkpoint.file_metadata.items():
@@ -111,9 +111,9 @@ def different_metadata(checkpoints: Sequence[Checkpoint]) -> list[str]:
 
 
 def beside_index(checkpoint: Checkpoint) -> list[str]:
-    """Remarks on files that an index does not name, although they lie beside it or their names count them.
+    """Return remarks on files that an index does not name, although they are beside it or have numbered names.
 
-    Without an index, on files whose names do not tell that they belong together.
+    Without an index, return remarks on files whose names do not show that they belong together.
     """
     if not checkpoint.path.is_dir():
         return []
@@ -132,12 +132,12 @@ def beside_index(checkpoint: Checkpoint) -> list[str]:
 
 
 def others_beside(folder: Path, read: Collection[str], along: tuple[str, ...] = ()) -> list[str]:
-    """A remark on files of weights or states that are not read.
+    """Return a remark on files of weights or states that are not read.
 
     Args:
-        folder: that is read.
-        read: names of files in it that are.
-        along: how names of others end that are looked at, although no tensor is taken from them.
+        folder: the folder that is read.
+        read: names of the files in it that are read.
+        along: endings of the names of other files that are opened, although no tensor is taken from them.
     """
     along = INDEX, BIN_INDEX, *along
     all_names = {entry.name for entry in folder.iterdir()} - {*read}
@@ -146,14 +146,14 @@ def others_beside(folder: Path, read: Collection[str], along: tuple[str, ...] = 
 
 
 def check_ends(tensors: StoredTensors, folder: Path) -> None:
-    """Check that tensors whose files say nothing of their size are as large as others and config.json say.
+    """Check tensors whose files do not state their size against other tensors and config.json.
 
     Args:
-        tensors: by name.
-        folder: in which a config.json may lie.
+        tensors: the tensors by name.
+        folder: the folder, which may have a config.json.
 
     Raises:
-        ModelError: a tensor is shorter.
+        ModelError: a tensor is too short.
     """
     for name, rows, why in _expected(tensors, config_beside(folder)):
         if name in tensors and tensors[name].ndim and tensors[name].shape[0] < rows:
@@ -164,7 +164,7 @@ def check_ends(tensors: StoredTensors, folder: Path) -> None:
 
 
 def _expected(tensors: StoredTensors, config: ModelConfig | None) -> Iterator[tuple[str, int, str]]:
-    """Names of tensors, the rows that they have at least, and what says so."""
+    """Yield names of tensors, the minimum number of rows of each, and the source of that number."""
     for name, tensor in tensors.items():
         module, _, last = name.rpartition("down_proj.weight")
         if not last and tensor.ndim == 2:

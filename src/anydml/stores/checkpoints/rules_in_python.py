@@ -1,4 +1,4 @@
-"""Layouts in Python: a traced function of all tensors."""
+"""Layouts in Python, which are traced functions of all tensors."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def read_python(path: Path) -> tuple[LayoutFunction, list[tuple[Pattern, Axis]]]
 
 
 def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunction, path: Path) -> ComposedTensors:
-    """The tensors that a function returns.
+    """Return the tensors that a layout function returns.
 
     Args:
         trace: the trace of the function.
         tensors: its argument, as traced arrays by name.
-        function: the layout.
+        function: the layout function.
         path: the path of its file.
 
     Raises:
@@ -84,7 +84,7 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
 
 
 def _failed(place: JsonPath, path: Path, error: BaseException) -> ModelError:
-    """An error in the file, with its line."""
+    """Return an error in the file, with its line."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     where = f"line {lines[-1]}: " if lines else ""
     text = " ".join(str(error).split())[:500]

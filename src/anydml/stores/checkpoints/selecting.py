@@ -1,4 +1,4 @@
-"""Selection of a checkpoint's tensors, and their new names: a model of what a training run keeps."""
+"""Selection and renaming of a checkpoint's tensors, such as those of the model in a training checkpoint."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from anydml.text import count_noun
 T = TypeVar("T")
 
 MAX_SEARCHED_NAMES = 200
-"""Maximum number of names, and characters of them, that are searched for one similar to an unknown one."""
+"""Maximum number of names, and of their characters, in the search for a similar name."""
 
 Texts = str | Sequence[str]
-"""A text, or several."""
+"""One text, or several."""
 
 
 class Selection(NamedTuple):
-    """The tensors that are taken, and changes of their names, which are made in this order.
+    """A selection of tensors, and changes of their names; the steps are applied in this order.
 
     Attributes:
-        only: names, beginnings of names up to a dot, or patterns of what is taken; everything if there are none.
-        drop: likewise, of what is left out.
-        strip: beginnings of names, up to a dot, that are removed.
-        rename: pairs of a pattern and the name that it gets.
+        only: names, prefixes of names up to a dot, or patterns of the selected tensors; all tensors if empty.
+        drop: the same for tensors that are left out.
+        strip: prefixes, up to a dot, that are removed from names.
+        rename: pairs of a pattern and the new name.
     """
 
     only: Sequence[str] = ()
@@ -42,7 +42,7 @@ class Selection(NamedTuple):
     def of(
         cls, only: Texts, drop: Texts, strip: Texts, rename: Mapping[str, str] | Sequence[tuple[str, str]]
     ) -> Selection:
-        """A selection of arguments that may be single texts."""
+        """Return a selection from arguments that may be single texts."""
         only_texts, left_prefixes, prefixes = (
             (option,) if isinstance(option, str) else (*option,) for option in (only, drop, strip)
         )
@@ -53,15 +53,15 @@ class Selection(NamedTuple):
     def apply(
         self, name: str, tensors: Mapping[str, T], others: Sequence[str]
     ) -> tuple[dict[str, T], list[str], list[str]]:
-        """The tensors that are taken, by their new names; names of other objects that are; and remarks.
+        """Return the selected tensors by their new names, the names of other selected objects, and remarks.
 
         Args:
             name: the name of the command, for errors.
             tensors: the tensors of a checkpoint, by name.
-            others: names of its objects that are not tensors.
+            others: names of the checkpoint's objects that are not tensors.
 
         Raises:
-            ModelError: something is for no tensor, nothing is left, or two tensors would have one name.
+            ModelError: a text matches no tensor, no tensor is left, or two tensors would have one name.
         """
         selected_tensors, remaining_others, remarks = {**tensors}, [*others], list[str]()
         if self.only:
@@ -98,7 +98,7 @@ class Selection(NamedTuple):
     def _found(
         self, name: str, option: str, texts: Sequence[str], tensors: Iterable[str], others: Iterable[str]
     ) -> set[str]:
-        """The names that any of the texts is for; each must be for one."""
+        """Return the names that any of the texts matches; each text must match one."""
         all_names = [*tensors, *others]
         selected = set[str]()
         for text in texts:
@@ -116,11 +116,11 @@ class Selection(NamedTuple):
 
 
 EVERYTHING = Selection()
-"""All tensors, under their own names."""
+"""All tensors, with unchanged names."""
 
 
 def _is_for(text: str, name: str) -> bool:
-    """Whether a text is a name, or its beginning up to a dot."""
+    """Whether a text is a name or a prefix of it up to a dot."""
     beginning = text.removesuffix(".")
     return name == beginning or name.startswith(f"{beginning}.")
 
@@ -133,7 +133,7 @@ def _pattern(name: str, option: str, text: str) -> Pattern:
 
 
 def _nearest(text: str, all_names: Iterable[str]) -> str:
-    """A suggestion for a text that is for nothing."""
+    """Return a suggestion for a text that matches nothing."""
     few = [key for key in islice(all_names, MAX_SEARCHED_NAMES) if len(key) <= MAX_SEARCHED_NAMES]
     beginnings = {key[:at] for key in few for at in (*(k for k, c in enumerate(key) if c == "."), len(key))}
     near = difflib.get_close_matches(text[:MAX_SEARCHED_NAMES].removesuffix("."), sorted(beginnings), 1, 0.3)
@@ -148,7 +148,7 @@ def _put(name: str, tensors: dict[str, T], new: str, tensor: T, option: str) -> 
 
 
 def _strip(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[str, T], list[str]]:
-    """The tensors without a beginning of their names, and a remark on those that do not have it."""
+    """Return the tensors without a prefix of their names, and a remark on those that do not have it."""
     beginning = prefix if prefix.endswith(".") else f"{prefix}."
     stripped, others = dict[str, T](), list[str]()
     for key, tensor in tensors.items():
@@ -181,5 +181,5 @@ def _rename(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[str
 
 
 def _told(beginning: str) -> str:
-    """The beginning of names, in quotes where it could not be told from the text around it."""
+    """Return the prefix of names, in quotes if it would be unclear in a sentence."""
     return beginning if re.fullmatch(r"[\w-]+", beginning) else show(beginning)

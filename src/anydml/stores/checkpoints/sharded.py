@@ -17,11 +17,11 @@ from anydml.stores.formats.store import Store, StoredPiece
 from anydml.text import count_noun
 
 COMPARED = 1 << 20
-"""Bytes of replicas that are compared at a time."""
+"""Number of bytes of replicas that are compared at a time."""
 
 
 Alike = dict[Hashable, tuple[Any, tuple[int, ...], list[list[int]]]]
-"""Tensors by what their pieces have in common: what must not be freed, shapes, and numbers of pieces with one box."""
+"""Checked tensors by the ids of their pieces' properties: the properties, shapes, and numbers of equal boxes."""
 
 
 def tensor_of(
@@ -31,14 +31,14 @@ def tensor_of(
     files: OpenFiles | None = None,
     alike: Alike | None = None,
 ) -> ShardedTensor | Store:
-    """The tensor of pieces that partition it; of equal boxes one is taken.
+    """Return the tensor of pieces that partition it; of equal boxes, one is used.
 
     Args:
         name: the name of the tensor.
-        pieces: at least one.
-        size: the size of the tensor; None if it ends with its pieces.
-        files: by which equal boxes are compared, which must have equal bytes; None if they are not.
-        alike: tensors that were checked, to which this is added.
+        pieces: the pieces, at least one.
+        size: the shape of the tensor; None if it ends with its pieces.
+        files: files for the comparison of equal boxes, which must have equal bytes; None to compare none.
+        alike: tensors that were checked; this one is added.
     """
     alike = Alike() if alike is None else alike
     # By id, because hashing a dtype is slow.
@@ -60,10 +60,10 @@ def tensor_of(
 def _check(
     name: str, pieces: Sequence[StoredPiece], size: tuple[int, ...] | None
 ) -> tuple[tuple[int, ...], list[list[int]]]:
-    """The shape of the tensor of pieces, and the numbers of those that are equal boxes.
+    """Return the shape of a tensor of pieces, and the numbers of pieces with equal boxes.
 
     Raises:
-        ModelError: they do not partition it.
+        ModelError: the pieces do not partition the tensor.
     """
     first = pieces[0].store
     place = JsonPath(str(first.path)) / name
@@ -101,7 +101,7 @@ def _overlap(pieces: Sequence[StoredPiece], ends: Sequence[Sequence[int]]) -> bo
 
 
 def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> None:
-    """Refuse replicas that differ, because either might be right."""
+    """Refuse replicas that differ, because any of them may be right."""
     first = pieces[0].store
     if packed := next((piece.store for piece in pieces if piece.store.packed is not None), None):
         raise (JsonPath(str(packed.path)) / name).error(
@@ -121,7 +121,7 @@ def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> 
 
 
 def _runs(piece: StoredPiece) -> Iterator[tuple[int, int]]:
-    """Offsets and lengths of the bytes of a piece in its file."""
+    """Yield offsets and lengths of the bytes of a piece in its file."""
     store = piece.store
     last = max((k for k, size in enumerate(piece.shape) if size != store.shape[k]), default=0)
     length = math.prod(piece.shape[last:]) * store.dtype.itemsize

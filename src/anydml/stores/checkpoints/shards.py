@@ -18,26 +18,26 @@ from anydml.stores.formats.store import Store
 from anydml.text import count_noun
 
 _STEM = re.compile(r"(adapter_model|diffusion_pytorch_model|pytorch_lora_weights|consolidated(?!.*\.pth$))[-.]")
-"""Beginnings of file names that other programs look for. Meta's consolidated.NN.pth do not count: no program looks
-for them as .safetensors."""
+"""Prefixes of file names that other programs look for; not Meta's consolidated.NN.pth, which no program looks for as
+.safetensors."""
 
 _ONE_FILE = {"adapter_model": "PEFT", "pytorch_lora_weights": "diffusers"}
-"""By file name, the library that reads a single file of this name, but no numbered files."""
+"""The libraries that read a single file of a name, but no numbered files, by that name."""
 
 
 def stem_of(tensors: StoredTensors, composed_names: Iterable[str]) -> str:
-    """Return the beginning of output file names: that of the inputs, if other programs look for it.
+    """Return the prefix of output file names: the inputs' prefix, if other programs look for it.
 
     Args:
         tensors: the tensors of the inputs.
-        composed_names: names of those that are written.
+        composed_names: names of the tensors that are written.
     """
     stores = (tensor if isinstance(tensor, Store) else tensor.pieces[0].store for tensor in tensors.values())
     # By id, because hashing a path is slow.
     files = {id(store.path): store.path for store in stores}
     stems = {match[1] if (match := _STEM.match(file.name)) else "model" for file in files.values()}
     stem = stems.pop() if len(stems) == 1 else "model"
-    # In another layout, they are no longer of Mistral's programs.
+    # In another layout, Mistral's programs do not read them.
     return "model" if stem == "consolidated" and not {*composed_names} <= tensors.keys() else stem
 
 
@@ -46,9 +46,9 @@ class OutputFile(NamedTuple):
 
     Attributes:
         path: the path of the file.
-        parts: the parts of tensors, in its order.
+        parts: the parts of tensors, in the file's order.
         metadata: texts by key.
-        ranks: what its metadata say of the parts, if they are those of a rank.
+        ranks: the description of the parts in the metadata, if they are those of a rank.
     """
 
     path: Path
@@ -62,12 +62,12 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
 
     Args:
         name: the name of the command.
-        shards: the number, if one is given.
+        shards: the number; None if it is not given.
         out: the output.
-        is_whole: whether it is to be a folder of whole tensors.
+        is_whole: whether the output is a folder of whole tensors.
 
     Raises:
-        ModelError: it is not a count from 1, or the output is another.
+        ModelError: the number is below 1, or the output is not such a folder.
     """
     if shards is None:
         return
@@ -89,13 +89,13 @@ def files_of_shards(
         name: the name of the command, for errors.
         parts: the tensors.
         out: the folder.
-        stem: how their names begin.
+        stem: the prefix of their names.
         metadata: the metadata of each file.
         max_bytes: the maximum size in bytes of a file, unless `count` is given; a larger tensor gets a file of its own.
         count: the number of files, of about equal size.
 
     Raises:
-        ModelError: there are fewer tensors than files, or PEFT or diffusers would read none of them.
+        ModelError: there are fewer tensors than files, or PEFT or diffusers could not read several files.
     """
     sizes = parts.sizes.tolist()
     max_bytes = max_bytes if count is None else _most_of(name, sizes, count)
@@ -117,7 +117,7 @@ def files_of_shards(
 
 
 def _most_of(name: str, sizes: Sequence[int], count: int) -> int:
-    """The smallest size of files of which `count` hold all tensors in order.
+    """Return the smallest size of files with which `count` files hold all tensors in order.
 
     Raises:
         ModelError: there are fewer tensors than files.
@@ -141,13 +141,13 @@ def _are(count: int) -> str:
 
 
 def index_of(files: Sequence[OutputFile]) -> bytes:
-    """The content of the index of several files."""
+    """Return the content of the index of several files."""
     total = sum(int(file.parts.sizes.sum()) for file in files)
     lines = list[tuple[str, str]]()
     for path, (tensors, tensor, _), _, _ in files:
         texts, file = tensors.names.texts, encode_basestring(path.name)
         lines += [(texts[number], file) for number in tensor.tolist()]
-    # As json.dumps, which is slow where it indents.
+    # The same as json.dumps, which is slow with indentation.
     weight_map = ",\n".join([f"    {encode_basestring(name)}: {file}" for name, file in sorted(lines)])
     content = f'{{\n  "metadata": {{\n    "total_size": {total}\n  }},\n  "weight_map": {{\n{weight_map}\n  }}\n}}\n'
     return content.encode("utf-8")

@@ -1,4 +1,4 @@
-"""Tensors of checkpoints that are sharded in any way.
+"""Reading of checkpoints, sharded in any way.
 
 Files contain whole tensors, pieces of distributed checkpoints of PyTorch, or the parts of tensor-parallel ranks. For
 pieces in safetensors files, ``DCP_SHARDING_INFO`` in ``__metadata__`` has their offsets in tensors, as
@@ -46,8 +46,8 @@ class Sources(NamedTuple):
 
     Attributes:
         tensors: by name.
-        metadata: the metadata of its files, without what describes shards.
-        remarks: what was left out or could not be checked, for users.
+        metadata: the metadata of the files, without keys that describe shards.
+        remarks: notes for users on what was left out or could not be checked.
     """
 
     tensors: StoredTensors
@@ -65,9 +65,9 @@ def read_sources(
     """Read the headers of a checkpoint.
 
     Args:
-        paths: a checkpoint; or several: files that say which part of it they hold, in any order, otherwise one per
+        paths: a checkpoint; or several paths: files whose metadata tell their part, in any order, or else one per
             tensor-parallel rank, in order.
-        axes: along which the parts of ranks are joined that do not say so themselves.
+        axes: the axes along which parts of ranks are joined, unless their files record them.
         follow: as in `open`.
         selection: the selection of tensors, by their names in the checkpoint.
         name: the name of the command, for errors of the selection.
@@ -108,10 +108,10 @@ def read_sources(
 def _selected(
     sources: Sources, others: Sequence[str], refused: Mapping[str, ModelError], selection: Selection, name: str
 ) -> Sources:
-    """The tensors that a selection takes, with remarks on those and on other objects.
+    """Return the tensors of a selection, with remarks on them and on other objects.
 
     Raises:
-        ModelError: it takes one that cannot be read.
+        ModelError: a selected tensor cannot be read.
     """
     all_tensors: dict[str, Any] = {**sources.tensors, **refused}
     tensors, others, remarks = selection.apply(name, all_tensors, others)
@@ -127,10 +127,10 @@ def sources_of(
     """Return the sources of open checkpoints, as `read_sources` does.
 
     Args:
-        opened: one, or several that together are one.
+        opened: one checkpoint, or several that together are one.
         axes: as in `read_sources`.
-        selection: likewise.
-        name: likewise.
+        selection: as in `read_sources`.
+        name: as in `read_sources`.
     """
     place = JsonPath(str(opened[0].path if len(opened) == 1 else opened[0].path.parent))
     remarks, refused = list[str](), {key: error for checkpoint in opened for key, error in checkpoint.refused.items()}
@@ -166,10 +166,10 @@ def sources_of(
 
 
 def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, dict[str, ModelError], list[str]]:
-    """The tensors of ranks, errors of those that cannot be joined, and remarks; of stages, which share no names, all.
+    """Return the tensors of ranks or of stages, errors of those that cannot be joined, and remarks.
 
     Raises:
-        ModelError: some of the names are those of all ranks, and others are not.
+        ModelError: some names are in all ranks, and others are not.
     """
     all_names = {name for checkpoint in opened for name in checkpoint}
     if len(all_names) == sum(map(len, opened)):
@@ -187,13 +187,13 @@ def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, 
 
 
 def _count_of(opened: Checkpoint) -> int:
-    """The number of files of which a file is one, as its name or, of a GGUF file, its metadata say; or 1."""
+    """Return the number of files that a file belongs to, by its name or, for a GGUF file, its metadata; or 1."""
     count_text = opened.metadata.get("split.count", "")
     return max(count_in_name(opened.path), int(count_text) if count_text.isdecimal() and len(count_text) < 10 else 1)
 
 
 def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
-    """The same tensors, one checkpoint a file."""
+    """Return the same tensors as one checkpoint per file."""
     for checkpoint in opened:
         stores: dict[Path, dict[str, Store]] = {path: {} for path in checkpoint.file_metadata}
         for name, store in checkpoint.items():
@@ -203,28 +203,28 @@ def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
 
 
 def _chosen(path: Path, follow: bool) -> Chosen:
-    """The files of a folder; none of a path that is no folder."""
+    """Return the files of a folder; none if the path is not a folder."""
     return choose_files(path, follow) if path.is_dir() else Chosen(None, [])
 
 
 def _folder_of_training(path: Path, chosen: Chosen) -> Path | None:
-    """The folder of a training program or of a file ``.metadata``, in which there are no whole tensors beside it."""
+    """Return the folder of a training program or of a file ``.metadata``, if it has no files of whole tensors."""
     if path.name == METADATA and path.is_file():
         return path.parent
     return path if chosen == (None, []) and path.is_dir() and is_trained(path) else None
 
 
 def _files_of(tensors: StoredTensors) -> Iterable[Path]:
-    """The files with elements of tensors."""
+    """Return the files that contain elements of tensors."""
     # By id, because hashing a path is slow.
     return {id(piece.store.path): piece.store.path for tensor in tensors.values() for piece in tensor.pieces}.values()
 
 
 def check_apart(paths: Sequence[str | os.PathLike[str]], out: Path) -> None:
-    """Refuse a file that would be one of an input: of a folder, all safetensors files are, unless an index names them.
+    """Refuse an output that would become part of an input: every safetensors file in an input folder without an index.
 
     Raises:
-        ModelError: the file would lie in such a folder.
+        ModelError: the file would be in such a folder.
     """
     if out.suffix.lower() != ".safetensors" or isinstance(out, Address):
         return
@@ -239,7 +239,7 @@ def check_apart(paths: Sequence[str | os.PathLike[str]], out: Path) -> None:
 
 
 def is_in_pieces(path: Path, follow: bool = True) -> bool:
-    """Whether a path is a folder whose files have pieces of tensors, or parts of ranks.
+    """Whether a path is a folder whose files contain pieces of tensors, or parts of ranks.
 
     Raises:
         ModelError: a file is broken.
@@ -258,10 +258,10 @@ def _checkpoint(path: Path, follow: bool) -> Checkpoint:
 
 
 def _files(folder: Path, follow: bool) -> list[Checkpoint]:
-    """One of several inputs: the files of a folder that says which ranks they are of, otherwise all of it."""
+    """Return the files of one of several inputs, if they record their ranks; otherwise the input itself."""
     files = _chosen(folder, follow).files
     if files and RANK in opened_file(files[0]).metadata:
-        # Whether all are there is known once all inputs are read.
+        # Missing files are noticed once all inputs are read.
         return [*map(opened_file, files)]
     return [_checkpoint(folder, follow)]
 
@@ -272,7 +272,7 @@ def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
 
 
 def _assembled(files: Sequence[Checkpoint], folder: JsonPath) -> StoredTensors:
-    """Tensors of the pieces of a distributed checkpoint."""
+    """Return the tensors of the pieces of a distributed checkpoint."""
     pieces: dict[str, list[StoredPiece]] = {}
     if (unsharded := next((file for file in files if SHARDING not in file.metadata), None)) is not None:
         raise folder.error(

@@ -1,4 +1,4 @@
-"""Folders that training programs write: what they are, and their tensors."""
+"""Folders that training programs write: their recognition, and their tensors."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from anydml.stores.formats.torch_distributed import Distributed, read_distribute
 from anydml.text import count_noun
 
 OF_TRAINING = (".distcp", "_model_states.pt", "_optim_states.pt")
-"""How names of files end that are read together, although some may have no tensor of the model."""
+"""Endings of names of files that are read together, although some may have no tensor of the model."""
 
 _CONSOLIDATED = re.compile(r"consolidated\.(\d{1,9})\.pth")
-"""Names of Meta's files of Llama, one for each rank."""
+"""Names of Meta's files of Llama, one per rank."""
 
 
 class Trained(NamedTuple):
@@ -36,9 +36,9 @@ class Trained(NamedTuple):
 
     Attributes:
         tensors: by name.
-        others: names of what is not a tensor.
+        others: names of objects that are not tensors.
         refused: errors of tensors that cannot be read, by name.
-        remarks: what was chosen, left out or assumed, for users.
+        remarks: notes for users on what was chosen, left out or assumed.
     """
 
     tensors: StoredTensors
@@ -48,10 +48,10 @@ class Trained(NamedTuple):
 
 
 def is_trained(folder: Path) -> bool:
-    """Whether a folder is one of a training program.
+    """Whether a training program wrote a folder.
 
     Raises:
-        ModelError: it names a folder that is not there.
+        ModelError: it refers to a folder that does not exist.
     """
     place = JsonPath(str(folder))
     with place.reading():
@@ -67,8 +67,8 @@ def read_trained(folder: Path, axes: Axes) -> Trained:
     """Read the headers of such a folder.
 
     Args:
-        folder: for which `is_trained`.
-        axes: along which ranks share tensors.
+        folder: a folder for which `is_trained` is true.
+        axes: the axes along which ranks share tensors.
 
     Raises:
         ModelError: files are broken or missing, or do not fit each other.
@@ -114,10 +114,10 @@ def _consolidated(folder: Path, axes: Axes) -> Trained:
 
 
 def remark_on_rank(path: Path) -> str | None:
-    """A remark on a file that has the parts of one rank, if its name says so and others lie beside it.
+    """Return a remark on a file with the parts of one rank, if its name tells and files of other ranks are beside it.
 
     Raises:
-        ModelError: it is of stage 3 of DeepSpeed's ZeRO, where a tensor in it is none of the model.
+        ModelError: it is of stage 3 of DeepSpeed's ZeRO, whose files contain no tensors of the model.
     """
     if (rank := of_one_rank(path)) is not None:
         raise JsonPath(str(path)).error(f"has the parts of rank {rank} of DeepSpeed's ZeRO: name its folder")

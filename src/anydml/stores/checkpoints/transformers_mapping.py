@@ -37,7 +37,7 @@ CUT = 4
 
 
 class PosingTensor(TracedTensor):
-    """A traced tensor that passes `isinstance` checks for `torch.Tensor`, as operations of transformers need."""
+    """A traced tensor that passes `isinstance` checks for `torch.Tensor`, which transformers' operations make."""
 
     __slots__ = ()
 
@@ -49,10 +49,10 @@ class PosingTensor(TracedTensor):
 
 
 class ConverterGroup(NamedTuple):
-    """Tensors that one call of a converter takes.
+    """The tensors of one call of a converter.
 
     Attributes:
-        converter: a `WeightConverter`, of which copies are used.
+        converter: a `WeightConverter`; calls use copies of it.
         first: name of its first result.
         members: names of tensors by the pattern that each matches, in order.
     """
@@ -83,7 +83,7 @@ class Architecture:
     """A transformers model without elements, made from a config.json.
 
     Args:
-        folder: with config.json.
+        folder: the folder with config.json.
 
     Raises:
         ModelError: transformers is not installed or cannot be imported, or does not know the model.
@@ -98,7 +98,7 @@ class Architecture:
             # Imported last, because it takes seconds.
             self._torch = importlib.import_module("torch")
         except (ImportError, OSError) as error:
-            # PyTorch raises OSError if a library of its own is missing.
+            # PyTorch raises OSError if one of its libraries is missing.
             raise ModelError(
                 f"convert: transformers' mappings cannot be read ({error}): pip install 'transformers>=5' torch"
             ) from None
@@ -133,7 +133,7 @@ class Architecture:
         return Trace("convert", PosingTensor, self._torch.device("cpu"))
 
     def to_transformers(self, trace: Trace, tensors: ComposedTensors) -> tuple[ComposedTensors, list[str]]:
-        """The tensors as `from_pretrained` loads them, and the names of those that the model does not have.
+        """Return the tensors as `from_pretrained` loads them, and the names of tensors that the model does not have.
 
         Raises:
             ModelError: a converter computes, or its results do not fit the model.
@@ -174,13 +174,13 @@ class Architecture:
         return {name: composed[name] for name in self.shapes if name in composed}, unknown
 
     def to_original(self, trace: Trace, tensors: ComposedTensors) -> ComposedTensors:
-        """The results of `to_transformers` as `save_pretrained` saves them.
+        """Return the results of `to_transformers` as `save_pretrained` saves them.
 
         Raises:
             ModelError: a converter computes, or cannot be reversed.
         """
         loaded = self._loaded[: len(self._mapping_of(self.model, add_legacy=False))]
-        # Only original names show whether they have a prefix.
+        # Only the original names show whether there is a prefix.
         prefix = self._loading.PrefixChange
         transforms = [
             transform
@@ -206,7 +206,7 @@ class Architecture:
         return composed
 
     def missing(self, tensors: Iterable[str]) -> list[str]:
-        """Names of the model that are not there and that `from_pretrained` would fill, in the model's order.
+        """Return missing names of the model, which `from_pretrained` would initialise, in the model's order.
 
         Tied tensors are there if one of them is; what transformers makes without saying so is not missing.
         """
@@ -231,7 +231,7 @@ class Architecture:
         )
 
     def _convert(self, trace: Trace, group: ConverterGroup, tensors: ComposedTensors) -> ComposedTensors:
-        """The results of a converter, which is traced and checked once per kind of tensors."""
+        """Return the results of a converter, which is traced and checked once per kind of tensors."""
         members = [tensors[name] for names in group.members.values() for name in names]
         sources = [store for member in members for store in member.sources]
         counts = tuple((pattern, len(names)) for pattern, names in group.members.items())
@@ -244,7 +244,7 @@ class Architecture:
             arguments = {pattern: [*islice(traced, len(names))] for pattern, names in group.members.items()}
             for array in self._trace(group, arguments, cached).values():
                 composed = apart(array.value, array.element, range(len(sources)))
-                # Layers that are alike share values, so that the rest of the plan is made for one of them.
+                # Layers of one kind share values, so that later steps compose them once.
                 cached.tensors[id(array)] = composed.changed(self._values.setdefault(composed.value, composed.value))
             self._check(
                 group, {pattern: [tensors[name].shape for name in names] for pattern, names in group.members.items()}
@@ -296,7 +296,7 @@ class Architecture:
     def _trace(
         self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], cached: CachedResult | None = None
     ) -> dict[str, Any]:
-        """The results of a converter for traced tensors.
+        """Return the results of a converter for traced tensors.
 
         Raises:
             ModelError: the converter computes, or fails.
@@ -315,7 +315,7 @@ class Architecture:
         return results
 
     def _check_members(self, group: ConverterGroup) -> None:
-        """Look for what a converter lacks that has failed, or whose results do not fit the model.
+        """Look for missing tensors of a converter that has failed, or whose results do not fit the model.
 
         Raises:
             ModelError: some of its tensors are missing.
@@ -327,13 +327,13 @@ class Architecture:
     def _called(
         self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], cached: CachedResult | None = None
     ) -> dict[str, Any]:
-        """The results of a converter for PyTorch tensors, real or traced, or what is known of them."""
+        """Return the results of a converter for PyTorch tensors, real or traced, or its cached results."""
         converter = deepcopy(group.converter)
         if cached is not None:
             converter.operations = [*(() if cached.results else converter.operations), cached]
         kinds = {tensor.dtype for of_pattern in members.values() for tensor in of_pattern}
         with suppress(AttributeError):
-            # A cast to the dtype of the parameter is none, because tensors keep their dtypes.
+            # Casts to the dtype of the parameter do nothing, because tensors keep their dtypes.
             parameter = self.model.get_parameter(group.first)
             if len(kinds) == 1 and (kind := kinds.pop()).is_floating_point:
                 parameter.data = parameter.data.to(kind)
@@ -345,7 +345,7 @@ class Architecture:
 
 
 def _cut(shape: Shape, axes: Sequence[int]) -> Shape:
-    """A shape with some axes shortened, if it has several."""
+    """Return a shape with some axes shortened, if it has several axes."""
     sizes = [*shape]
     for axis in axes if len(shape) > 1 else ():
         sizes[axis] = min(sizes[axis], CUT)
@@ -353,7 +353,7 @@ def _cut(shape: Shape, axes: Sequence[int]) -> Shape:
 
 
 CUTS: Sequence[Sequence[int]] = ((-1,), (0, -1), (0,), ())
-"""Axes that are shortened for small tensors; an operation with a size of the configuration accepts only some."""
+"""Yield sets of axes to shorten for small tensors; operations that know a size accept only some of them."""
 
 
 def _group(groups: dict[str, ConverterGroup], first: str, converter: Any, pattern: str, name: str) -> None:
@@ -367,12 +367,12 @@ def _put(tensors: ComposedTensors, name: str, tensor: ComposedTensor) -> None:
 
 
 def _told(group: ConverterGroup) -> str:
-    """A converter, for errors."""
+    """Return the description of a converter for errors."""
     operations = ", ".join(type(operation).__name__ for operation in group.converter.operations)
     return f"the converter of {show(group.first)} ({operations})"
 
 
 def _line(error: BaseException) -> str:
-    """The first line of an error of another library."""
+    """Return the first line of an error of another library."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:300]

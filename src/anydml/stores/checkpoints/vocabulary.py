@@ -1,4 +1,4 @@
-"""Rows of vocabularies that only fill them up, so that ranks can share them."""
+"""Padding rows of vocabularies, which exist so that ranks can share them evenly."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _VOCABULARY = re.compile(
 
 
 def without_padding(composer: Composer, tensors: ComposedTensors, words: int | None) -> ComposedTensors:
-    """The tensors, of which those of a vocabulary have a number of rows; None for all of them.
+    """Return the tensors, with those of a vocabulary cut to a number of rows; None keeps all rows.
 
     Raises:
-        ModelError: none is of a vocabulary, or one has fewer rows.
+        ModelError: there is no tensor of a vocabulary, or one has fewer rows.
     """
     if words is None:
         return tensors

@@ -82,7 +82,7 @@ def not_of_format(dtype: np.dtype[Any], name: str, format_types: Iterable[str]) 
     where = _HAVE.get(
         dtype_name, "a .gguf file has it" if dtype_name in BLOCKS else f"it has {', '.join(format_types)}"
     )
-    return f"is {dtype_name}, which {name} has not: {where}; drop leaves it out"
+    return f"is {dtype_name}, which {name} does not support: {where}; drop leaves it out"
 
 
 def in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, ...]:

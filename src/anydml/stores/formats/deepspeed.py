@@ -140,7 +140,7 @@ def _rank(path: Path) -> int:
 
 
 def _of_module(file: TorchDict, tensors_of_module: Mapping[str, Store]) -> Distributed:
-    remark = f"takes the weights of {file.path.name}, for there are no shards of ZeRO"
+    remark = f"takes the weights of {file.path.name}, because there are no shards of ZeRO"
     refused = {name.removeprefix("module."): error for name, error in file.tensors.refused.items() if
                name.startswith("module.")}  # fmt: skip
     tensors = {name: (store.shape, [(store, (0,) * store.ndim)]) for name, store in tensors_of_module.items()}

@@ -213,7 +213,7 @@ def create(
             raise place.error("needs one shape and one dtype, or one array that it is like")
         return new_npy(located_path, _sizes(own_shape, place), _dtype(own_dtype, place))
     if suffix not in (".safetensors", ".gguf", ".npz"):
-        raise place.error("ends with none of .npy, .npz, .safetensors, .gguf and .zarr: what to write is not known")
+        raise place.error("must end with .npy, .npz, .safetensors, .gguf or .zarr, which selects the format")
     arrays = like if isinstance(like, Mapping) else {}
     shapes = {name: array.shape for name, array in arrays.items()} if shape is None else shape
     if not isinstance(shapes, Mapping):

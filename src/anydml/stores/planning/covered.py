@@ -104,7 +104,7 @@ class ChunkCount:
         # Shards are files, however many chunks they have.
         self._is_estimate = self._is_estimate or total > looked or self._reads > MAX_CHUNKS
         files = self._reads * math.prod(grid.chunk) // math.prod(grid.file)
-        check_count(self._name, files, "chunks of what is read", MORE_MEMORY)
+        check_count(self._name, files, "chunks to read", MORE_MEMORY)
         if grid.is_plain:
             self._bytes += size_of(box) * grid.dtype.itemsize * total // looked
         if grid.is_plain or self._is_estimate or not chunk_count:

@@ -223,7 +223,7 @@ class GridBlocking(Blocking):
             if not target.layout.is_one:
                 chunks += block_count(target.shape, target.layout.file)
         check_count(self.name, count, "blocks", MORE_MEMORY)
-        check_count(self.name, chunks, "chunks of what is written", "ask for larger ones")
+        check_count(self.name, chunks, "chunks to write", "ask for larger ones")
 
     def _list(self, few: int | None) -> None:
         self._blocks = BlockList(self.name, max((len(target.shape) for target in self.outputs), default=0))
