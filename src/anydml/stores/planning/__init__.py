@@ -1,1 +1,1 @@
-"""Plans: programs over files, cut into blocks that fit in a budget of memory."""
+"""Plans: programs over files, cut into blocks that fit into a memory budget."""

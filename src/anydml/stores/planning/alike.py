@@ -1,4 +1,4 @@
-"""Programs between the arrays of files, in which the moves of tensors that are alike are given once."""
+"""Programs between arrays of files, in which equal moves of several tensors are stored once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from anydml.stores.formats.store import Numbers
 
 
 class AlikeMoves(NamedTuple):
-    """Moves that several sets of operands have in common.
+    """Moves that apply to several sets of operands.
 
     Attributes:
-        moves: simple; operand k is the k-th of a set, and constants follow.
-        sets: numbers of inputs and outputs, outputs after all inputs; a row per set.
+        moves: simplified moves; operand k is number k of a set, and constants follow.
+        sets: numbers of inputs and outputs, with outputs after all inputs; a row per set.
     """
 
     moves: tuple[Move, ...]
@@ -43,7 +43,7 @@ class AlikeProgram(NamedTuple):
         return self.program.constant_bytes
 
     def moves(self, arrays: int, outputs: Collection[int] | None = None) -> Iterator[Move]:
-        """All moves, or those to some outputs, between operands of which the first `arrays` are inputs and outputs."""
+        """Return all moves, or those to some outputs; the first `arrays` operands are inputs and outputs."""
         constants = range(arrays, arrays + len(self.program.constants))
         are_wanted = np.ones(arrays, bool)
         if outputs is not None:
@@ -58,7 +58,7 @@ class AlikeProgram(NamedTuple):
                         yield renumbered(move, numbers)
 
     def with_all_moves(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
-        """The same program with a list of all moves."""
+        """Return this program with a list of all moves."""
         if self.program.moves:
             return self.program
         operands = [Operand("input", f"{store.path.name}: {store.name}") for store in inputs]

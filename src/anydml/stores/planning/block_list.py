@@ -1,4 +1,4 @@
-"""Blocks, compact lists of them, and limits of their length."""
+"""Blocks, compact lists of blocks, and limits of their length."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Numbers
 
 MAX_BLOCKS = 1 << 20
-"""Maximum number of blocks of a plan: each takes about 50 µs to plan, and a line of the journal."""
+"""Maximum number of blocks of a plan: each one takes about 50 µs to plan, and a line in the journal."""
 
 MAX_LISTED = 4 * MAX_BLOCKS
-"""Maximum length of a list of blocks: a plan counts some of many blocks, and those that it does not may be more."""
+"""Maximum length of a list of blocks; more than `MAX_BLOCKS`, since a plan estimates large numbers of blocks."""
 
 MAX_CHUNKS = 1 << 24
 """Maximum number of chunks that a plan reads, or writes; each is a file."""
@@ -29,9 +29,9 @@ class Block(NamedTuple):
     """A part of a plan's outputs that is in memory at once.
 
     Attributes:
-        group: number of the moves that it belongs to.
-        operand: the file or array of these that blocks divide.
-        area: a box of it.
+        group: number of its group of moves.
+        operand: the file or array that the group's blocks divide.
+        area: a box of this file or array.
     """
 
     group: int
@@ -44,7 +44,7 @@ class BlockList(Sequence[Block]):
 
     Args:
         name: the name of the program, for errors.
-        rank: most axes of an area.
+        rank: maximum number of axes of an area.
 
     Attributes:
         rows: the integers of all blocks.
@@ -55,7 +55,7 @@ class BlockList(Sequence[Block]):
         self.rows = array("q")
 
     def areas(self, operand: int, rank: int) -> tuple[Numbers, Numbers]:
-        """The areas of one operand, of shape (areas, axes, 2), and the group of each."""
+        """Return the areas of one operand, of shape (areas, axes, 2), and the group of each."""
         table = np.array(self.rows, np.int64).reshape(-1, self._width)
         table = table[table[:, 1] == operand]
         return table[:, 3 : 3 + 2 * rank].reshape(len(table), rank, 2), table[:, 0]

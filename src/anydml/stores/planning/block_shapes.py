@@ -1,4 +1,4 @@
-"""Boxes of arrays: candidate sizes of blocks, and the requests for a box in a plain file with their costs."""
+"""Candidate sizes of blocks, and the requests for a box of a plain file with their estimated cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anydml.stores.formats.chunk_grid import Box
 from anydml.tensor import Layout
 
 MAX_SPAN = 4 << 20
-"""Maximum size in bytes of a request that reads unneeded bytes, too."""
+"""Maximum size in bytes of a request that also reads unneeded bytes."""
 
 
 class Cost(NamedTuple):
@@ -26,7 +26,7 @@ class Cost(NamedTuple):
 
 
 LOCAL_COST, REMOTE_COST = Cost(4e-6, 0.3e-9), Cost(1e-3, 5e-9)
-"""Costs of files on this machine, and of objects at addresses, where many requests are in flight at once."""
+"""Costs of local files, and of objects at addresses, for which many requests run at once."""
 
 
 MAX_CANDIDATES = 3000
@@ -36,44 +36,44 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex1
 
 
 def word(itemsize: int) -> np.dtype[Any]:
-    """A dtype of this size whose elements are copied quickly."""
+    """Return a dtype of this size whose elements NumPy copies quickly."""
     return np.dtype(_WORDS.get(itemsize, f"V{itemsize}"))
 
 
 def size_of(box: Box) -> int:
-    """Coordinates in a box."""
+    """The number of coordinates in a box."""
     return math.prod(high - low for low, high in box)
 
 
 def offset_of(box: Box, strides: Sequence[int]) -> int:
-    """Bytes before the first element of a box."""
+    """Return the bytes before the first element of a box."""
     return sum(low * stride for (low, _), stride in zip(box, strides, strict=True))
 
 
 def sizes_of(box: Box) -> tuple[int, ...]:
-    """Sizes of a box, by axis."""
+    """Return the sizes of a box, by axis."""
     return tuple(high - low for low, high in box)
 
 
 def cost_at(path: Path) -> Cost:
-    """The cost of requests to a path or an address."""
+    """Return the cost of requests to a path or address."""
     return REMOTE_COST if isinstance(path, Address) and not path.is_near else LOCAL_COST
 
 
 def requests(
     layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN, cost: Cost = LOCAL_COST
 ) -> tuple[int, int, int]:
-    """The fastest requests for a box, by an estimate.
+    """Return the fastest requests for a box, by an estimate.
 
     Args:
         layout: the layout of the array in the file, which is packed.
         box: the box that is read or written.
-        is_read: whether a request may have unneeded bytes.
-        span: the maximum size in bytes of such a request.
+        is_read: whether requests are reads, which may contain unneeded bytes.
+        span: the maximum size in bytes of a read with unneeded bytes.
         cost: the cost of requests.
 
     Returns:
-        The number of outer axes over which requests are repeated, the number of requests, and the bytes of each.
+        The number of outer axes along which requests repeat, the number of requests, and the bytes of each.
     """
     itemsize, strides, sizes = layout.element_size, layout.strides, sizes_of(box)
     best = math.inf, (0, 0, 0)
@@ -90,7 +90,7 @@ def requests(
 
 
 def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN, cost: Cost = LOCAL_COST) -> float:
-    """Estimated seconds for a box; as `requests`."""
+    """Return the estimated seconds for a box; arguments as of `requests`."""
     _, count, length = requests(layout, box, is_read, span, cost)
     return count * (cost.request + cost.byte * length)
 
@@ -115,12 +115,12 @@ def common_box(x: Box, y: Box) -> Box:
 
 
 def inside_box(part: Box, box: Box) -> Any:
-    """The index of a part in an array of a box."""
+    """Return the NumPy index of a part in an array of a box."""
     return (*(slice(a - low, b - low) for (a, b), (low, _) in zip(part, box, strict=True)), ...)
 
 
 def shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Candidate sizes of blocks: multiples of a unit, the smallest first."""
+    """Return candidate sizes of blocks, which are multiples of a unit, in ascending order."""
     base = 2
     while True:
         by = [_steps(max(1, size), step, base) for size, step in zip(shape, unit, strict=True)]
@@ -139,7 +139,7 @@ def _steps(size: int, unit: int, base: int) -> list[int]:
 
 
 def middle(shape: Sequence[int], block: Sequence[int]) -> Box:
-    """A block from the middle of an array, which is as large as any."""
+    """Return a block from the middle of an array; no block is larger."""
     sizes = []
     for size, step in zip(shape, block, strict=True):
         low = size // 2 // step * step
@@ -161,7 +161,7 @@ def boxes_of(shape: Sequence[int], block: Sequence[int], max_count: int | None =
 
 
 def halves(box: Box, unit: Sequence[int]) -> list[Box]:
-    """A box as two, cut along its first axis with several units; or as one."""
+    """Cut a box in two along its first axis with several units; return it alone if there is none."""
     for axis, ((low, high), step) in enumerate(zip(box, unit, strict=True)):
         middle = low + -(-(high - low) // step) // 2 * step
         if middle > low:
@@ -170,7 +170,7 @@ def halves(box: Box, unit: Sequence[int]) -> list[Box]:
 
 
 def box_at(shape: Sequence[int], block: Sequence[int], number: int) -> Box:
-    """A block by its number in C order."""
+    """Return a block by its number in C order."""
     box = []
     for size, step in zip(reversed(shape), reversed(block), strict=True):
         number, place = divmod(number, -(-size // step))

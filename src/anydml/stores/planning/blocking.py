@@ -1,4 +1,4 @@
-"""Blocking: the division of a plan's outputs into blocks that fit in its memory."""
+"""Blocking: the division of a plan's outputs into blocks that fit into its memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from anydml.moves import Program
 from anydml.stores.planning.block_list import BlockList
 
 THREADS = min(4, max(2, os.cpu_count() or 2))
-"""Threads of a plan: while one moves elements, others read and write."""
+"""Number of threads of a plan: while one moves elements, others read and write."""
 
 MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS = 1024, 128
-"""Number of blocks of an array up to which all are counted before a plan runs; and size of the sample of more."""
+"""Maximum number of blocks of an array that are all counted before a plan runs; of more, this many are sampled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,12 @@ class Totals:
     """Bytes and requests of a plan.
 
     Attributes:
-        bytes_read: from all inputs.
-        bytes_read_again: those of them that had been read before.
-        bytes_written: the bytes of elements.
-        reads: requests.
-        writes: requests.
-        block_bytes: the bytes of the largest block.
+        bytes_read: bytes that are read, including repeated reads.
+        bytes_read_again: bytes of repeated reads.
+        bytes_written: bytes of elements that are written.
+        reads: number of read requests.
+        writes: number of write requests.
+        block_bytes: bytes of the largest block.
     """
 
     bytes_read: int = 0
@@ -44,10 +44,10 @@ class Summary(NamedTuple):
     """Texts on the blocks of a plan.
 
     Attributes:
-        arrays: what is read and written, and in how many blocks.
+        arrays: the bytes and requests of inputs and outputs, and the number of blocks.
         read_again: describes the bytes that are read more than once.
         buffer_bytes: the bytes of all buffers.
-        buffers: which those are.
+        buffers: a list of these buffers.
     """
 
     arrays: str
@@ -61,9 +61,9 @@ class Blocking(ABC):
 
     Attributes:
         name: the name of the program, for errors.
-        threads: that read, move and write at once.
-        count: the number of the blocks; an estimate where `is_estimate`.
-        totals: likewise.
+        threads: number of threads that read, move and write.
+        count: the number of blocks; an estimate if `is_estimate`.
+        totals: the bytes and requests of all blocks; an estimate if `is_estimate`.
     """
 
     name: str
@@ -75,14 +75,14 @@ class Blocking(ABC):
 
     @property
     def blocks(self) -> BlockList:
-        """The blocks in the order in which they are begun; many are listed on first use only."""
+        """The blocks in the order in which they begin; long lists are made on first use."""
         if self.is_estimate:
             self._list(None)
         return self._blocks
 
     @abstractmethod
     def _list(self, few: int | None) -> None:
-        """List and count the blocks; of an array with more than `few`, only some that stand for all."""
+        """List and count the blocks; of an array with more than `few` blocks, a sample."""
 
     @property
     @abstractmethod
@@ -91,16 +91,16 @@ class Blocking(ABC):
 
     @abstractmethod
     def block_bytes(self, number: int) -> int:
-        """Bytes that a block writes."""
+        """Return the bytes that a block writes."""
 
     @abstractmethod
     def state(self) -> Iterator[bytes]:
-        """Bytes that distinguish these blocks from those of other plans."""
+        """Return bytes that identify these blocks among those of other plans."""
 
     @abstractmethod
     def summary(self) -> Summary:
-        """Text for people."""
+        """Return texts on the blocks."""
 
     def with_paths(self, change: Callable[[Path], Path]) -> Self:
-        """The same blocks of files under other paths."""
+        """Return the same blocks of files under other paths."""
         return self

@@ -1,4 +1,4 @@
-"""Blocks of plain files: the bytes that each reads and writes, and the moves in between."""
+"""Blocks of plain files: the requests of each block, and the moves between its buffers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Cut(NamedTuple):
     """The cut of moves into blocks.
 
     Attributes:
-        side: end of the moves whose files are cut: each byte of them is in exactly one block.
-        pitch: bytes per row of those files; 0 where blocks are intervals.
+        side: the side of the moves whose files are cut, so that each byte of these is in exactly one block.
+        pitch: bytes per row of these files; 0 if blocks are intervals.
         gap: largest number of unneeded bytes between two runs that one request reads.
-        height: rows per block; 1 where there is no pitch.
+        height: rows per block; 1 without a pitch.
         width: bytes per row of a block.
     """
 
@@ -47,7 +47,7 @@ class Cut(NamedTuple):
         return (self.height, self.width) if self.pitch else (self.width,)
 
     def view(self, size: int) -> Layout:
-        """Rows and columns of a file of a number of bytes, or only its bytes."""
+        """Return the rows and columns of a file of a number of bytes; without a pitch, only the bytes."""
         return Layout.packed((size // self.pitch, self.pitch) if self.pitch else (size,), 1)
 
 
@@ -55,13 +55,13 @@ class BlockIO(NamedTuple):
     """The requests and moves of a block.
 
     Attributes:
-        reads: into the read buffer; direct ones into the write buffer.
-        moves: from operand 0, the read buffer, to operand 1, the write buffer; constants follow.
-        writes: from the write buffer; direct ones from the read buffer.
-        sizes: bytes of the buffers.
+        reads: reads into the read buffer; direct ones go into the write buffer.
+        moves: moves from operand 0, the read buffer, to operand 1, the write buffer; constants follow.
+        writes: writes from the write buffer; direct ones come from the read buffer.
+        sizes: bytes of both buffers.
         is_covered: whether every byte of the write buffer is written.
         copied: copies between the buffers after the moves.
-        known: places of known bytes in the write buffer; direct ones in the read buffer.
+        known: places of known bytes in the write buffer; in the read buffer for direct writes.
     """
 
     reads: tuple[Transfer, ...]
@@ -74,7 +74,7 @@ class BlockIO(NamedTuple):
 
     @property
     def places(self) -> int:
-        """Numbers that it consists of, about."""
+        """Approximate number of integers that it contains."""
         rows = 0 if self.copied is None else self.copied.to.size
         return rows + len(self.moves) + sum(transfer.buffer.size for transfer in (*self.reads, *self.writes))
 
@@ -91,14 +91,14 @@ class BlockIO(NamedTuple):
 
 @dataclass(frozen=True)
 class MoveGroup:
-    """Moves that share files with each other, and with no other moves; groups of other files may be alike.
+    """Moves that share files with each other, but with no other moves; groups of other files may be equal.
 
     Attributes:
         moves: in order, without lookups.
         sizes: bytes of each operand; −1 for constants.
         units: bytes of an element, by operand.
-        copies: copies that write other bytes than the moves.
-        divided: copies from files that are read once, in place of moves and other copies.
+        copies: copies, which write other bytes than the moves.
+        divided: copies from files that are read once, in a group without moves and other copies.
     """
 
     moves: tuple[Move, ...]
@@ -114,7 +114,7 @@ class MoveGroup:
 
     @cached_property
     def sides(self) -> tuple[Side, ...]:
-        """The ends of the moves by which the group can be cut."""
+        """The sides of the moves by which the group can be cut."""
         sides: list[Side] = []
         if not self.divided and all(can_be_cut(move, "destination") for move in self.moves):
             sides.append("destination")
@@ -133,7 +133,7 @@ class MoveGroup:
         return [k for k, size in enumerate(self.sizes) if size < 0]
 
     def operands(self, side: Side) -> list[int]:
-        """Operands in files on one side."""
+        """Return the operands in files on one side."""
         if self.divided:
             return sorted({rows.source for rows in self.divided})
         return sorted(
@@ -150,9 +150,9 @@ class MoveGroup:
         return {}
 
     def moves_at(self, side: Side, operand: int, pitch: int) -> tuple[list[Move], Array] | None:
-        """The moves of an operand, ready to be cut with a pitch, and the range of bytes that each touches.
+        """Return an operand's moves, prepared for a cut with a pitch, and the range of bytes that each touches.
 
-        None where the moves do not fit the pitch.
+        None if the moves do not fit the pitch.
         """
         key = side, operand, pitch
         if key not in self._known:
@@ -174,7 +174,7 @@ def _extents(moves: Sequence[Move], side: Side) -> Array:
 
 
 def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
-    """The requests and moves of a block."""
+    """Return the requests and moves of a block."""
     if group.divided:
         return _window_io(group, operand, area)
     side = cut.side
@@ -227,7 +227,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
 
 
 def _window_io(group: MoveGroup, operand: int, area: Box) -> BlockIO:
-    """The requests and copies of a block of a file that is divided."""
+    """Return the requests and copies of a block of a divided file."""
     low, high = area[0]
     rows = [rows for rows in group.divided if rows.source == operand]
     writes, copied, known, sizes = window_transfers(rows, low, high)

@@ -1,4 +1,4 @@
-"""The choice of a cut for a group of moves: the fastest, by an estimate, of those within the budget of memory."""
+"""The choice of the fastest cut of a group of moves, by an estimate, within the memory budget."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from anydml.stores.planning.cutting import Side, end_of
 from anydml.stores.planning.transfers import TooManyRunsError
 
 GAPS = (0, 4 << 10, 64 << 10)
-"""Numbers of unneeded bytes between two runs that are tried."""
+"""The gaps, in unneeded bytes between two runs of a request, that are tried."""
 
 WIDTHS = tuple(1 << k for k in range(10, 21, 1))
-"""Bytes per row of a block that are tried."""
+"""The bytes per row of a block that are tried."""
 
 GOOD, NEAR = 8 << 20, 4 << 20
-"""Bytes of a block from which longer requests gain little, also on slow mounts; and of one that is moved in a cache, or
-of a read that is long enough on such mounts."""
+"""Bytes of a block beyond which longer requests gain little, even on slow mounts; and bytes of a block that is moved in
+a cache, or of a read that is long enough on such mounts."""
 
 MAX_LONG_BLOCK, MIN_LENGTHENING = 40 << 20, 1.2
-"""Maximum size in bytes of a block that is larger for longer requests, and how much longer these must be."""
+"""Maximum size in bytes of a block that is enlarged for longer requests, and the factor by which these must grow."""
 
 CACHED = 8 << 20
-"""Bytes of a block that still fits in a cache when it is written."""
+"""Bytes of a block that is still in a cache when it is written."""
 
 MAX_PITCHES = 6
-"""Maximum number of pitches that are tried, for each side."""
+"""Maximum number of pitches that are tried for each side."""
 
 SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK, SECONDS_A_ROW = 5e-6, 50e-6, 300e-6, 30e-9
 SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
@@ -38,20 +38,19 @@ SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
 
 
 MANY_MOVES = 1024
-"""Moves of the examined blocks after which the search for a better cut ends, once all gaps were tried."""
+"""Number of moves of the examined blocks after which the search ends, once all gaps were tried."""
 
 GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
-"""Seconds per byte, where everything is read, moved and written once by long requests; short elements add to it."""
+"""Seconds per byte if all bytes are read, moved and written once by long requests; short elements add to it."""
 
 
 def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
     """Return the best cut of a group into blocks of at most `max_bytes` bytes; None if no cut fits.
 
-    The search ends early at a cut that is hardly slower than one pass over all bytes, or where blocks have very many
-    moves.
+    The search ends early at a cut that is hardly slower than one pass over all bytes, or if blocks have too many moves.
     """
     if group.divided:
-        # Each block has a write for each file.
+        # Each block has a write per file.
         files = max(Counter(rows.source for rows in group.divided).values())
         size = min(max(GOOD, files * NEAR), MAX_LONG_BLOCK, max_bytes)
         return next(_sized(group, Cut("source", 0, 0, 1, 0), size, max_bytes), None)
@@ -71,7 +70,7 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
 
 
 def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
-    """A cut into larger blocks, where that makes short requests longer: nothing moves in a cache, or to many files."""
+    """Return a cut into larger blocks if that makes short requests longer; blocks with moves stay in the cache."""
     operand = group.operands(cut.side)[0]
     io, more = _middle_io(group, cut, operand), cut
     while not io.moves and _mean(io) < NEAR:
@@ -82,17 +81,17 @@ def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
             longer = _middle_io(group, more, operand)
         except TooManyRunsError:
             break
-        # Rows that are too many for one scattered read are moved, and need a second buffer.
+        # If rows are too many for one scattered read, they are moved, which needs a second buffer.
         if longer.buffer_bytes > (min(MAX_LONG_BLOCK, max_bytes) if longer.moves else max_bytes):
             break
-        # A block of twice the size may begin elsewhere in what it reads, and the one after it not.
+        # Twice the size may only shift the reads, and the next size lengthen them.
         if _mean(longer) >= MIN_LENGTHENING * _mean(io):
             cut, io = more, longer
     return cut
 
 
 def _mean(io: BlockIO) -> float:
-    """Bytes of a read or of a write, on average, whichever is less."""
+    """Return the average bytes of a read or of a write, whichever is smaller."""
     return min(
         sum(transfer.bytes for transfer in all_of) / max(1, sum(transfer.file.size for transfer in all_of))
         for all_of in (io.reads, io.writes)
@@ -100,7 +99,7 @@ def _mean(io: BlockIO) -> float:
 
 
 def _candidates(group: MoveGroup, max_bytes: int) -> Iterator[tuple[Cut, int]]:
-    """Candidate cuts, the simplest first, and the numbers of the rounds in which they are tried."""
+    """Yield candidate cuts, the simplest first, with the numbers of the rounds in which they are tried."""
     sizes = dict.fromkeys((min(GOOD, max_bytes), min(GOOD, NEAR, max_bytes), max_bytes))
     for number, size in enumerate(sizes):
         for side in group.sides:
@@ -120,7 +119,7 @@ def _gaps(side: Side) -> Sequence[int]:
 
 
 def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
-    """The pitches by which every operand can be cut."""
+    """Return the pitches by which every operand can be cut."""
     if group.copies:
         return
     operands = group.operands(side)
@@ -135,7 +134,7 @@ def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
 
 
 def _sized(group: MoveGroup, cut: Cut, size: int, max_bytes: int) -> Iterator[Cut]:
-    """The cut with candidate heights and widths of blocks of a size."""
+    """Yield the cut with candidate heights and widths of blocks of a size."""
     operand = group.operands(cut.side)[0]
     unit = max(group.units[operand] for operand in group.operands(cut.side))
     if not cut.pitch:
@@ -157,7 +156,7 @@ def _aligned(group: MoveGroup, side: Side, width: int) -> int:
 
 
 def _fitting(group: MoveGroup, cut: Cut, operand: int, max_bytes: int, unit: int) -> Iterator[Cut]:
-    """The cut, shrunk until a block of it fits."""
+    """Return the cut, shrunk until its blocks fit."""
     for _ in range(8):
         try:
             size = _middle_io(group, cut, operand).buffer_bytes
@@ -180,7 +179,7 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, max_bytes: int, unit: int
 
 
 def _middle_io(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
-    """The block by which a cut is judged; the last one is cached."""
+    """Return the block by which a cut is judged; the last one is cached."""
     key = cut, operand
     if group.last_block.get("key") != key:
         area = middle(cut.view(group.sizes[operand]).sizes, cut.block)
@@ -190,7 +189,7 @@ def _middle_io(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
 
 
 def _cost(group: MoveGroup, cut: Cut, max_bytes: int) -> float | None:
-    """Estimated seconds per byte; None where a block is too large."""
+    """Return the estimated seconds per byte; None if a block is too large."""
     seconds, moved = 0.0, 0
     for operand in group.operands(cut.side)[:3]:
         try:
@@ -223,7 +222,7 @@ def seconds_of(io: BlockIO) -> float:
 
 
 def _short(io: BlockIO) -> int:
-    """Bytes of a block that are moved by short elements."""
+    """Return the bytes of a block that are moved in short elements."""
     return sum(move.bytes_written for move in io.moves if move.element_size < 64)
 
 
@@ -245,7 +244,7 @@ def blocks_of(
             try:
                 io = io_of(number, operand, area)
             except TooManyRunsError:
-                # A single element takes one.
+                # A single element is one run, so this ends.
                 waiting += halves(area, unit)[::-1]
                 continue
             smaller = halves(area, unit) if io.buffer_bytes > max_bytes else [area]

@@ -1,4 +1,4 @@
-"""Many copies of runs of bytes, as arrays of offsets rather than as a move each."""
+"""Many copies of runs of bytes, as arrays of offsets instead of one move per copy."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from anydml.stores.planning.covered import united
 from anydml.stores.planning.transfers import DIRECT, SCATTERED, Transfer, aligned, are_apart, scattered
 
 MAX_SINGLE_COPIES = 256
-"""Copies up to which each is a move, which can be cut in more ways."""
+"""Maximum number of copies that become a move each, since moves can be cut in more ways."""
 
 MAX_COPIES = 1 << 18
 """Maximum number of copies of one move."""
 
 COPY_BYTES, MIN_ALONE, LONGEST_WORD = 64 << 10, 4 << 10, 16
-"""Bytes of the intermediate copy that NumPy makes of rows; of rows from which they are copied by themselves; and of the
-longest row that is copied as a word."""
+"""Bytes of the intermediate copy that NumPy makes of rows; of rows from which each is copied separately; and of the
+longest row that is copied as one word."""
 
 
 class Rows(NamedTuple):
     """Copies of rows of bytes, between two files or from the read buffer to the write buffer of a block.
 
     Attributes:
-        to: offset of each where it is written, row after row.
-        at: offset of its first row where it is read.
+        to: offset of each copy in the destination, where rows are contiguous.
+        at: offset of its first row in the source.
         lengths: bytes of a row.
         counts: number of rows.
-        steps: bytes from one row to the next where it is read.
+        steps: bytes from one row to the next in the source.
     """
 
     to: Numbers
@@ -45,17 +45,17 @@ class Rows(NamedTuple):
 
     @classmethod
     def single(cls, to: Numbers, at: Numbers, lengths: Numbers) -> Rows:
-        """Copies of a row each."""
+        """Return copies of one row each."""
         return cls(to, at, lengths, np.ones_like(lengths), lengths)
 
     @property
     def ends(self) -> Numbers:
-        """Ends of what is read."""
+        """The end of each copy in the source."""
         ends: Numbers = self.at + (self.counts - 1) * self.steps + self.lengths
         return ends
 
     def some(self, which: Any) -> Rows:
-        """Those of an index of NumPy."""
+        """Return the copies that a NumPy index selects."""
         return Rows(*(column[which] for column in self))
 
     def run(self, read: Array, written: Array) -> None:
@@ -82,7 +82,7 @@ class Rows(NamedTuple):
 
 
 def _every(buffer: Array, length: int) -> Array:
-    """A view of a buffer with an element of `length` bytes at every byte."""
+    """Return a view of a buffer with an element of `length` bytes at every byte."""
     return np.ndarray((max(0, buffer.size - length + 1),), f"V{length}", buffer.data, 0, (1,))
 
 
@@ -94,8 +94,8 @@ class RunCopies:
         destination: number of the operand that is written.
         source: number of the operand that is read.
         to: offset of each copy in the destination, in bytes.
-        at: offset of each in the source.
-        lengths: bytes of each.
+        at: offset of each copy in the source.
+        lengths: bytes of each copy.
     """
 
     destination: int
@@ -110,19 +110,19 @@ class RunCopies:
         return int(self.lengths.sum())
 
     def state(self) -> tuple[Any, ...]:
-        """Numbers and a digest that are equal for equal copies."""
+        """Return numbers and a digest that are equal for equal copies."""
         digest = hashlib.sha256()
         for column in (self.to, self.at, self.lengths):
             digest.update(np.ascontiguousarray(column).data)
         return self.destination, self.source, self.to.size, digest.digest()
 
     def moves(self) -> Iterator[Move]:
-        """The same copies as moves."""
+        """Return the copies as moves."""
         for to, at, length in zip(self.to.tolist(), self.at.tolist(), self.lengths.tolist(), strict=True):
             yield Move((), Access(self.destination, to, ()), Access(self.source, at, ()), length)
 
     def inside(self, low: int, high: int) -> Rows:
-        """Copies to an interval of the destination, with offsets from the start of the interval."""
+        """Return the copies to an interval of the destination, with offsets from the start of the interval."""
         first, last = max(0, int(self.to.searchsorted(low, "right")) - 1), int(self.to.searchsorted(high))
         to, at, lengths = (column[first:last] for column in (self.to, self.at, self.lengths))
         start, stop = np.maximum(to, low), np.minimum(to + lengths, high)
@@ -131,7 +131,7 @@ class RunCopies:
 
 
 def copies_of(destination: int, source: int, to: Numbers, at: Numbers, length: int) -> RunCopies:
-    """Rows of copies of one length; copies that are contiguous at both ends are merged."""
+    """Return copies of one length as rows; copies that are contiguous on both sides are merged."""
     order = np.argsort(to, kind="stable")
     to, at = to[order], at[order]
     goes_on = (to[1:] == to[:-1] + length) & (at[1:] == at[:-1] + length)
@@ -143,7 +143,7 @@ def copies_of(destination: int, source: int, to: Numbers, at: Numbers, length: i
 def staged_copies(
     operand: int, in_block: Rows, gap: int, base: int
 ) -> tuple[list[Transfer], tuple[Numbers, Numbers, Numbers], int]:
-    """Requests for the sources of rows, and the copies that follow them.
+    """Return requests for the sources of rows, and the copies after them.
 
     Args:
         operand: number of the source.
@@ -157,10 +157,10 @@ def staged_copies(
     order = np.argsort(in_block.at, kind="stable")
     to, at, lengths = (column[order] for column in in_block[:3])
     starts, _, _ = united(at, at + lengths, gap)
-    # Where nearly every row is a request of its own, it is read straight into the write buffer.
+    # If nearly every row is a separate request, rows are read directly into the write buffer.
     is_direct = lengths >= (SCATTERED if 2 * starts.size > at.size else DIRECT)
     if is_direct.any() and not is_direct.all():
-        # Shorter rows between these are a part of their requests, unless nearly all are short.
+        # Shorter rows between these are read by the same requests, unless nearly all are short.
         number = np.cumsum(are_apart(at, lengths)) - 1
         counts, sizes = np.bincount(number), np.bincount(number, lengths)
         is_direct |= ((np.bincount(number, is_direct) > 0) & (sizes >= SCATTERED * counts))[number]
@@ -178,7 +178,7 @@ def staged_copies(
 def copies_of_block(
     rows: Sequence[RunCopies], low: int, high: int, gap: int, base: int
 ) -> tuple[list[Transfer], Rows, int]:
-    """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_copies`."""
+    """Return requests, copies and the end of the read buffer for all rows of an interval, as `staged_copies` does."""
     spans, copies = list[Transfer](), list[tuple[Numbers, Numbers, Numbers]]()
     for row in rows:
         if row.to.size and row.to[0] < high and row.to[-1] + row.lengths[-1] > low:

@@ -1,4 +1,4 @@
-"""Unions of intervals: the bytes and the chunks that blocks read, each counted once."""
+"""Unions of intervals: counts of the bytes and chunks that blocks read, each counted once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from anydml.stores.planning.block_list import MAX_CHUNKS, MORE_MEMORY, check_cou
 from anydml.stores.planning.block_shapes import LOCAL_COST, Cost, requests, size_of
 
 WAITING_INTERVALS = 1 << 16
-"""Intervals that wait to be united with the others."""
+"""Maximum number of intervals that are collected before they are merged."""
 
 
 def united(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbers, Numbers, Numbers]:
-    """The union of intervals.
+    """Return the union of intervals.
 
     Args:
         starts: the starts of the intervals, in any order.
-        ends: likewise.
+        ends: the ends of the intervals.
         gap: distance up to which intervals become one.
 
     Returns:
-        Starts and ends of the union, in order, and for each interval the number of the one that it is in.
+        Starts and ends of the union, in order, and for each interval the number of the union's interval around it.
     """
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(ends[order])
@@ -37,7 +37,7 @@ def united(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbers, Numbe
 
 
 class Covered:
-    """The union of intervals that are added one after the other."""
+    """The union of intervals that are added successively."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[Numbers, Numbers]] = []
@@ -76,7 +76,7 @@ class ChunkCount:
         name: the name of the program, for errors.
         grid: the chunks of the array.
         span: as in `anydml.stores.planning.block_shapes.requests`.
-        cost: likewise.
+        cost: as in `anydml.stores.planning.block_shapes.requests`.
     """
 
     def __init__(self, name: str, grid: ChunkGrid, span: int, cost: Cost = LOCAL_COST) -> None:
@@ -87,10 +87,10 @@ class ChunkCount:
         self._is_estimate = False
 
     def add(self, box: Box, total: int = 1, looked: int = 1) -> None:
-        """Count the chunks and requests of a box, which is one of `looked` boxes that stand for `total`.
+        """Count the chunks and requests of a box, one of `looked` boxes that are a sample of `total`.
 
         Raises:
-            BindingError: there are too many of them.
+            BindingError: there are too many chunks.
         """
         grid = self._grid
         if grid.is_one:
@@ -101,7 +101,7 @@ class ChunkCount:
         ranges = [grid.span(axis, *interval) for axis, interval in enumerate(box)]
         chunk_count = math.prod(high - low for low, high in ranges)
         self._reads += chunk_count * total // looked
-        # Shards are files, however many chunks they have.
+        # A shard is one file, with any number of chunks.
         self._is_estimate = self._is_estimate or total > looked or self._reads > MAX_CHUNKS
         files = self._reads * math.prod(grid.chunk) // math.prod(grid.file)
         check_count(self._name, files, "chunks to read", MORE_MEMORY)
@@ -121,9 +121,9 @@ class ChunkCount:
         self._covered.add(starts, np.full(starts.size, length, np.int64))
 
     def read(self, are_kept: bool) -> tuple[int, int, int]:
-        """The number of requests, their bytes, and the bytes of chunks that are decoded more than once.
+        """Return the number of requests, their bytes, and the bytes of chunks that are decoded more than once.
 
-        Where boxes stand for others, the number of distinct chunks is an upper bound.
+        For a sample of boxes, the number of distinct chunks is an upper bound.
 
         Args:
             are_kept: whether decoded chunks are kept, so that each is read and decoded once.

@@ -1,4 +1,4 @@
-"""Parts of moves: the coordinates whose bytes, at one end, lie in a box of an array.
+"""Parts of moves: the coordinates whose bytes, on one side, are in a box of an array.
 
 An array is seen as bytes with a pitch per axis but the last: byte ``a`` lies in row ``a // pitch`` of the first axis,
 and the other axes divide ``a % pitch`` likewise. Without a pitch, a box is an interval of bytes.
@@ -21,17 +21,17 @@ Span = tuple[int, int]
 
 
 def end_of(move: Move, side: Side) -> Access:
-    """The end of a move on one side, which must not be a fill."""
+    """Return a move's access on one side, which must not be a fill."""
     return move.destination if side == "destination" else move.reads
 
 
 def with_end(move: Move, side: Side, end: Access) -> Move:
-    """The move with another end on one side."""
+    """Return the move with another access on one side."""
     return move._replace(destination=end) if side == "destination" else move._replace(source=end)
 
 
 def can_be_cut(move: Move, side: Side) -> bool:
-    """Whether an end touches each byte once, at increasing addresses, with nested dimensions."""
+    """Whether an access touches each byte once, at increasing addresses, with nested dimensions."""
     if side == "source" and isinstance(move.source, Fill):
         return False
     end = end_of(move, side)
@@ -41,7 +41,7 @@ def can_be_cut(move: Move, side: Side) -> bool:
 
 
 def pitched(move: Move, side: Side, pitch: int) -> Move | None:
-    """The move with dimensions that each stay within a row or step by whole rows; None where that is impossible.
+    """Return the move with dimensions that each stay within a row or step by whole rows; None if that is impossible.
 
     Runs over several whole rows are divided into rows.
     """
@@ -66,12 +66,12 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
 
 
 def with_elements_of(move: Move, size: int) -> Move:
-    """The move with elements of at most `size` bytes, by a dimension more where they are several of these."""
+    """Return the move with elements of at most `size` bytes, with one more dimension if they were larger."""
     return _dimension_of_run(move, size) if move.element_size > size and move.element_size % size == 0 else move
 
 
 def _dimension_of_run(move: Move, run: int) -> Move:
-    """The move with elements of `run` bytes, and one dimension more."""
+    """Return the move with elements of `run` bytes, and one more dimension."""
     destination, source = move.destination, move.source
     further = destination._replace(strides=(*destination.strides, run))
     if isinstance(source, Access):
@@ -80,7 +80,7 @@ def _dimension_of_run(move: Move, run: int) -> Move:
 
 
 def split_dimension(move: Move, axis: int, inner: int) -> Move:
-    """The move with one dimension as two, of which the last has `inner` coordinates."""
+    """Return the move with one dimension split in two, the inner one with `inner` coordinates."""
 
     def split(end: Access) -> Access:
         strides = end.strides
@@ -92,17 +92,17 @@ def split_dimension(move: Move, axis: int, inner: int) -> Move:
 
 
 def parts(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Iterator[Move]:
-    """The parts of a move that lie in a box; no byte is in two of them. Arguments are those of `boxes_in`."""
+    """Yield the parts of a move in a box; no byte is in two of them. Arguments are those of `boxes_in`."""
     for box in boxes_in(move, side, pitches, area):
         yield part_of(move, box)
 
 
 def boxes_in(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Iterator[dict[int, Span]]:
-    """The coordinates of a move whose bytes lie in a box: spans by dimension, of which the last is an element's bytes.
+    """Yield the coordinates of a move with bytes in a box, as spans by dimension; the last is of an element's bytes.
 
     Args:
-        move: one that can be cut on that side, and each of whose dimensions is along one axis, as of `pitched`.
-        side: the end whose bytes lie in the box.
+        move: a move that can be cut on that side, with each dimension along one axis, as from `pitched`.
+        side: the side whose bytes are in the box.
         pitches: bytes per step along each axis but the last, whose steps are bytes.
         area: the box.
     """
@@ -121,7 +121,7 @@ def boxes_in(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Itera
 
 
 _Level = tuple[int, int, int, int]
-"""Size, stride and number of a dimension, and the bytes that the dimensions inside it span."""
+"""Size, stride and number of a dimension, and the bytes that its inner dimensions span."""
 
 
 def _nested(dimensions: Sequence[tuple[int, int, int]]) -> list[_Level]:
@@ -135,7 +135,7 @@ def _nested(dimensions: Sequence[tuple[int, int, int]]) -> list[_Level]:
 
 
 def _boxes(levels: Sequence[_Level], at: int, low: int, high: int) -> Iterator[dict[int, Span]]:
-    """The coordinates with addresses from `low` to below `high`, as boxes: spans by number of the dimension."""
+    """Yield the coordinates with addresses in ``[low, high)`` as boxes: spans by number of the dimension."""
     if not levels:
         if low <= at < high:
             yield {}
@@ -165,7 +165,7 @@ def _boxes(levels: Sequence[_Level], at: int, low: int, high: int) -> Iterator[d
 
 
 def part_of(move: Move, box: Mapping[int, Span]) -> Move:
-    """The part of a move in a box; the bytes of an element are its last dimension."""
+    """Return the part of a move in a box, whose last dimension is the bytes of an element."""
     count = len(move.sizes)
     first, run = box[count]
     remaining = [k for k in range(count) if box[k][1] > 1]

@@ -1,4 +1,4 @@
-"""Outputs of several files that are written as the one file is read that they are parts of, as those of ranks."""
+"""Division of a file among outputs in several files, such as those of ranks, in one pass over the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anydml.stores.planning.row_copies import Row, RowCopies, rows_of
 from anydml.stores.planning.writers import Writers
 
 APART = 64 << 10
-"""Bytes between inputs from which they are not read together."""
+"""Maximum bytes between inputs that are read together."""
 
 
 class RowWriters(NamedTuple):
@@ -24,7 +24,7 @@ class RowWriters(NamedTuple):
 
     Attributes:
         writers: the writers.
-        rows: numbers of inputs in a set, and rows with offsets in these and in outputs.
+        rows: numbers of inputs in a set, and rows, with offsets in inputs and outputs.
     """
 
     writers: Writers
@@ -34,7 +34,7 @@ class RowWriters(NamedTuple):
 def divided(
     all_writers: Sequence[Writers], are_alone: Array, places: Places, max_bytes: int
 ) -> Iterator[tuple[int, list[RowWriters]]]:
-    """Yield the number of a file from which rows go to outputs of several files, and the writers of these."""
+    """Yield the number of each file with rows for outputs in several files, and the writers of these outputs."""
     by_source: dict[int, list[RowWriters]] = {}
     for writers in all_writers:
         sources = places.file[writers.inputs]
@@ -57,7 +57,7 @@ def divided(
 def divide(
     all_writers: Sequence[RowWriters], source: int, places: Places, first: int, intervals: dict[int, Interval]
 ) -> Iterator[RowCopies]:
-    """Add the intervals of a file that is divided, and of those that it is divided into, and yield what is copied."""
+    """Add the intervals of a divided file and of the files that it is divided among, and yield the copies."""
     stores = np.unique(np.concatenate([own.writers.inputs.reshape(-1) for own in all_writers]))
     begins, ends, _ = united(places.offset[stores], places.offset[stores] + places.size[stores], APART)
     outputs = np.concatenate([own.writers.outputs for own in all_writers])
@@ -85,14 +85,14 @@ def divide(
 
 
 def _known(places: Places, file: int) -> tuple[Numbers, Numbers]:
-    """Starts and ends of the known bytes of a file."""
+    """Return the starts and ends of the known bytes of a file."""
     if (known_bytes := places.between.get(file)) is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     return united(known_bytes.offsets, known_bytes.offsets + known_bytes.sizes)[:2]
 
 
 def _rows_in_files(all_writers: Sequence[RowWriters], places: Places) -> tuple[Numbers, Rows]:
-    """Numbers of the files that are written, and rows with offsets in files."""
+    """Yield the numbers of the written files, and rows with offsets in files."""
     of_outputs, of_inputs, numbers = list[Numbers](), list[Numbers](), list[Row]()
     for writers, rows in all_writers:
         for source, row in rows:

@@ -1,4 +1,4 @@
-"""Blocks of plain files: intervals of bytes, or rectangles where files are seen as rows of one length."""
+"""Blocks of plain files: intervals of bytes, or rectangles of files that are treated as rows of equal length."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from anydml.stores.planning.row_copies import RowCopies
 from anydml.text import bytes_text, count_noun
 
 MAX_KEPT, MAX_PLACES = 64, 8192
-"""Maximum number of blocks whose requests are kept for groups that are alike, and most offsets of each."""
+"""Maximum number of blocks whose requests are cached for equal groups, and maximum number of offsets of each."""
 
 SPARE = 64
-"""Bytes of a line of the caches, to which buffers are aligned."""
+"""Bytes of a cache line, to which buffers are aligned."""
 
 
 class FileBlocking(Blocking):
     """The blocks of a program between plain files.
 
     Args:
-        program: whose inputs and outputs are addressed by bytes, in the order of the arrays.
-        inputs: stores.
-        outputs: targets.
-        free: bytes of all buffers.
+        program: the program, whose inputs and outputs are addressed by bytes, in the order of the arrays.
+        inputs: the stores.
+        outputs: the targets.
+        free: bytes for all buffers.
 
     Attributes:
-        kinds: groups of moves of which no two are alike.
-        cuts: how each of them is cut.
+        kinds: the different groups of moves.
+        cuts: the cut of each of them.
         groups: the groups of moves that have files in common.
         constants: bytes, by the numbers of operands.
-        intervals: where operands lie in files, by number.
-        spare: bytes of a block's buffers that go into their alignment.
+        intervals: the places of operands in files, by number.
+        spare: bytes of a block's buffers that are used for alignment.
 
     Raises:
         BindingError: the program needs scratch, or blocks would be too large or too many.
@@ -83,7 +83,7 @@ class FileBlocking(Blocking):
         return self._program.with_all_moves(self._inputs, self._outputs)
 
     def _cut(self) -> None:
-        """Decide how all work is cut."""
+        """Choose the cuts of all groups."""
         self.cuts: list[Cut] = []
         count, groups = 0, Counter(group.kind for group in self.groups)
         for number, kind in enumerate(self.kinds):
@@ -140,7 +140,7 @@ class FileBlocking(Blocking):
         self._blocks, self.totals = blocks, Totals(**totals, block_bytes=largest)
 
     def block_ios(self) -> Callable[[int, int, Box], BlockIO]:
-        """A function that returns requests and moves of a block, by its group, operand and area."""
+        """Return a function that returns the requests and moves of a block, by its group, operand and area."""
         cached: dict[tuple[int, int, Box], BlockIO] = {}
         several = Counter(group.kind for group in self.groups)
 
@@ -163,7 +163,7 @@ class FileBlocking(Blocking):
         return sum(write.bytes for write in self.block_ios()(group, operand, area).writes)
 
     def by_path(self) -> dict[Path, list[int]] | None:
-        """Numbers of the blocks by the files that they write to; None if a block may write to several."""
+        """Return the numbers of blocks by the file that they write; None if a block may write several files."""
         if any(cut.side == "source" for cut in self.cuts):
             return None
         numbers: dict[Path, list[int]] = {}

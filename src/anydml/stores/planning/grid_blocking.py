@@ -1,4 +1,4 @@
-"""Blocks of arrays in chunks: boxes of the outputs, aligned to chunks, and the boxes of inputs that each needs."""
+"""Blocks of chunked arrays: boxes of the outputs, aligned to chunks, and the boxes of inputs that each one needs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ SECONDS_A_DECODED_BYTE = 1e-9
 """Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `boxes` matter."""
 
 WAYS = ((2, 3), (1, 3), (1, 12))
-"""Ways of sharing the memory: blocks that are held at once, and the part of the memory that threads take at most."""
+"""Ways to divide the memory: number of blocks held at once, and the largest share of the memory for threads."""
 
 MAX_KEPT = 4
-"""Times the size of an input that its kept chunks may take on the disk for an output."""
+"""Maximum disk space of an input's kept chunks, as a multiple of the input's size, per output."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class BlockShape:
 
     Attributes:
         block: sizes of a block.
-        are_kept: whether chunks that blocks share are decoded once, into a file without a name.
-        seconds: estimated, per byte.
+        are_kept: whether chunks that several blocks need are decoded once, into an unnamed file.
+        seconds: estimated seconds per byte.
     """
 
     block: tuple[int, ...]
@@ -54,21 +54,21 @@ class BlockShape:
 
 
 class GridBlocking(Blocking):
-    """The blocks of a program between arrays of which at least one lies in chunks.
+    """The blocks of a program between arrays, at least one of which is chunked.
 
     Args:
-        program: whose moves are not simplified, each dimension of which is along one axis of an output.
-        inputs: stores.
-        outputs: targets.
-        free: bytes of all buffers.
+        program: the program, with unsimplified moves, whose dimensions are each along one axis of an output.
+        inputs: the stores.
+        outputs: the targets.
+        free: bytes for all buffers.
 
     Attributes:
         mappings: from each output to the inputs.
         constants: by the numbers of the composer's operands.
-        shares: of the memory.
+        shares: the shares of the memory.
         kept: numbers of the inputs whose decoded chunks are kept in a file while the plan runs.
-        kept_boxes: boxes of inputs that are not plain, each as a `Block` of the number of the block that needs it and
-            of its input; empty where nothing is kept.
+        kept_boxes: boxes of chunked inputs, each as a `Block` with the number of the block that needs it and of its
+            input; empty if no chunks are kept.
 
     Raises:
         BindingError: blocks would be too large or too many, or an input has changed.
@@ -94,7 +94,7 @@ class GridBlocking(Blocking):
         self._divide(free, WAYS[1:] if are_near([*inputs, *outputs]) else WAYS)
 
     def _divide(self, free: int, ways: Sequence[tuple[int, int]]) -> None:
-        """Choose the shapes of blocks, in the first way of sharing the memory that leaves enough to one."""
+        """Choose the shapes of blocks, in the first way to divide the memory that leaves enough for a block."""
         constant_bytes = self._program.constant_bytes
         try:
             self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, *ways[0])
@@ -107,7 +107,7 @@ class GridBlocking(Blocking):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of kept chunks that wait to be written together."""
+        """Bytes of kept chunks that are collected before they are written."""
         block_bytes = self.shares.room(True) if self.is_estimate else self.totals.block_bytes
         return self.shares.waiting_bytes(block_bytes) if self.kept else 0
 
@@ -121,7 +121,7 @@ class GridBlocking(Blocking):
         self._list(MAX_COUNTED_BLOCKS)
 
     def divided(self, count: int) -> Self:
-        """The same work in at least so many blocks, or in as many as there can be."""
+        """Divide the work into at least so many blocks, or as many as possible."""
         finest, smaller = self, self
         while 0 < len(finest.blocks) < count:
             smaller = copy.copy(smaller)
@@ -135,7 +135,7 @@ class GridBlocking(Blocking):
         return finest
 
     def cell_of(self, operand: int, axis: int, at: Array) -> Array:
-        """The chunks in which coordinates lie; in a plain file, parts that take as long as a request."""
+        """Return the numbers of the chunks of coordinates; in a plain file, of parts that cost as much as a request."""
         store = self.inputs[operand]
         if not store.layout.is_plain:
             return at // store.layout.chunk[axis]
@@ -143,7 +143,7 @@ class GridBlocking(Blocking):
         return at // max(1, int(cost.request / cost.byte) // store.layout.packed.strides[axis])
 
     def _chosen(self, number: int, ways: Sequence[bool] = (False, True)) -> BlockShape:
-        """The best shape of blocks of an output, whose chunks are kept or not."""
+        """Return the best shape of an output's blocks, with or without kept chunks."""
         target, best = self.outputs[number], None
         for block in shapes(target.shape, _unit(target)):
             box = middle(target.shape, block)
@@ -163,18 +163,18 @@ class GridBlocking(Blocking):
         return best
 
     def regions(self, output: int, box: Box) -> list[InputBox]:
-        """Boxes of inputs that a box of an output needs."""
+        """Return the boxes of inputs that a box of an output needs."""
         mapping = self.mappings[output]
         return mapping.regions(mapping.within(box), self.cell_of)
 
     def _held(self, regions: Sequence[InputBox]) -> int:
-        """Bytes of boxes of inputs."""
+        """Return the bytes of boxes of inputs."""
         return sum(size_of(box) * self.inputs[operand].dtype.itemsize for operand, box in regions)
 
     def _seconds(
         self, target: Target | ZarrTarget, box: Box, regions: Sequence[InputBox], are_kept: bool
     ) -> float | None:
-        """Estimated seconds per byte if chunks are kept, or decoded for each block; None where none can be kept."""
+        """Return the estimated seconds per byte with or without kept chunks; None if no chunks can be kept."""
         spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
         blocks = target.nbytes / max(1, size_of(box) * target.dtype.itemsize)
         if target.layout.is_one:
@@ -193,7 +193,7 @@ class GridBlocking(Blocking):
             decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
             if are_kept:
                 is_any = True
-                # A write for what each chunk has of the box, and then few reads.
+                # One write per chunk in the box, and then few reads.
                 size = size_of(region) * layout.dtype.itemsize
                 if size * blocks > MAX_KEPT * self.inputs[operand].nbytes:
                     return None
@@ -206,7 +206,7 @@ class GridBlocking(Blocking):
         return spent / max(1, size_of(box) * target.dtype.itemsize) + once
 
     def _kept_count(self) -> int:
-        """About how many boxes of inputs are listed where chunks are kept."""
+        """Approximate number of boxes of inputs that are listed if chunks are kept."""
         if not any(choice.are_kept for choice in self.choices):
             return 0
         count = 0
@@ -259,7 +259,7 @@ class GridBlocking(Blocking):
         )
 
     def _fitting(self, number: int, box: Box) -> Iterator[Box]:
-        """A block, or its parts where it needs more memory than the one that was chosen by."""
+        """Yield a block, or its parts if it needs more memory than the block that the shape was chosen for."""
         box_bytes = self._held(self.regions(number, box))
         if box_bytes <= self.shares.room(self.choices[number].are_kept):
             yield box
@@ -323,7 +323,7 @@ class GridBlocking(Blocking):
 
 
 def _unit(target: Target | ZarrTarget) -> tuple[int, ...]:
-    """The sizes that blocks of a target are multiples of; whole axes where chunks have several sizes."""
+    """Return the sizes that blocks of a target are multiples of; whole axes if sizes of chunks vary."""
     if target.layout.is_one:
         return (1,) * len(target.shape)
     if (edges := target.layout.edges) is None:
@@ -336,7 +336,7 @@ def _unit(target: Target | ZarrTarget) -> tuple[int, ...]:
 
 
 def _writes(target: Target | ZarrTarget, box: Box) -> int:
-    """Requests that write a box: chunks, or runs of a plain file."""
+    """Return the number of requests that write a box: chunks, or runs of a plain file."""
     if target.layout.is_one:
         return block_shapes.requests(target.layout.packed, box, False)[1]
     return block_count(sizes_of(box), target.layout.chunk)

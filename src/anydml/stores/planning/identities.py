@@ -1,4 +1,4 @@
-"""Identities: values that change when a file or folder does; and marks: which plan has written an output."""
+"""Identities: values that change with a file or folder; and marks, which tell the plan that wrote an output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def identity(path: Path) -> tuple[Any, ...]:
-    """A value that changes with a file, or with anything inside a folder.
+    """Return a value that changes with a file, or with anything inside a folder.
 
     Raises:
         BindingError: it cannot be read.
@@ -33,7 +33,7 @@ def identity(path: Path) -> tuple[Any, ...]:
 
 
 def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
-    """Identities of the paths among these values.
+    """Return the identities of the paths among these values.
 
     Raises:
         BindingError: one cannot be read.
@@ -45,12 +45,12 @@ def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
 def identities_of_stores(
     name: str, stores: Iterable[Any], further: Iterable[object] = ()
 ) -> dict[Path, tuple[Any, ...]]:
-    """Identities of the files of stores, and of those that say where their elements lie.
+    """Return the identities of the files of stores, and of the files that locate their elements.
 
     Args:
         name: the name of the plan, for errors.
         stores: `Store` objects or Zarr arrays.
-        further: further values, of which paths are taken.
+        further: further values; the paths among them are included.
 
     Raises:
         BindingError: one cannot be read, or has changed since its header was read.
@@ -87,7 +87,7 @@ def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> No
     """
 
     def is_changed(path: Path) -> bool:
-        # Nothing at an address has no objects, which is another state than before.
+        # An address without objects has another identity than before.
         return not (isinstance(path, Address) or path.exists()) or identity(path) != identities[path]
 
     paths = [*identities]
@@ -97,13 +97,13 @@ def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> No
 
 
 def _of_folder(path: Path) -> tuple[int, int]:
-    """The number of files, and a sum of digests of their relative names, sizes and times.
+    """Return the number of files, and a sum of digests of their relative names, sizes and times.
 
     The sum does not depend on the order of the files, whose names may not fit in memory.
     """
     count, total = 0, 0
     waiting, start = [str(path)], len(str(path))
-    # Symbolic links may form a circle.
+    # Symbolic links may form a cycle.
     visited: set[tuple[int, int]] = set()
     while waiting:
         folder = waiting.pop()
@@ -124,7 +124,7 @@ def _of_folder(path: Path) -> tuple[int, int]:
 NAME = "user.anydml.plan"
 
 NAMING, MARKING = 2_000_000_000, 20_000_000
-"""Nanoseconds within which a marked file gets its name, and within which one that has its name gets its mark."""
+"""Maximum nanoseconds between a file's mark and its final name, and between its name and its final mark."""
 
 
 def mark(path: Path, digest: str, within: int = NAMING) -> None:
@@ -133,7 +133,7 @@ def mark(path: Path, digest: str, within: int = NAMING) -> None:
     Args:
         path: the file or folder.
         digest: the digest of the plan.
-        within: nanoseconds after which a change is one by somebody else.
+        within: nanoseconds after which a change counts as somebody else's.
     """
     if hasattr(os, "setxattr"):
         with suppress(OSError):
@@ -141,12 +141,12 @@ def mark(path: Path, digest: str, within: int = NAMING) -> None:
 
 
 def mark_named(path: Path, digest: str) -> None:
-    """Mark what has got its name again, so that later changes are noticed however soon they come."""
+    """Mark a renamed output once more, so that even immediate changes are noticed."""
     for _ in range(10):
         mark(path, digest, MARKING)
         if is_marked(path, digest):
             return
-    # This machine is too busy.
+    # The machine is too busy.
     mark(path, digest)
 
 

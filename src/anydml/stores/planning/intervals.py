@@ -1,4 +1,4 @@
-"""Intervals: the bytes of files that the operands of a plan are."""
+"""Intervals: the bytes of files that are the operands of a plan."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from anydml.stores.formats.targets import Targets
 
 
 class Cast(NamedTuple):
-    """Elements of a file that are changed when they are read, as if they lay one after the other in a file.
+    """Elements of a file that are cast when they are read, addressed as if they were contiguous in a file.
 
     Attributes:
         path: the file.
         stored: dtype in the file, as in `Store`.
-        dtype: that elements get.
-        start: offset of the first of them, which is less than an element, or of what is packed.
+        dtype: the dtype that they are cast to.
+        start: offset of the first element, less than an element's size; for packed elements, of their beginning.
         packed: as in `Store`.
     """
 
@@ -40,7 +40,7 @@ class Cast(NamedTuple):
         return cls(store.path, stored, store.dtype, start, store.packed)
 
     def place(self, offset: int) -> int:
-        """The offset among the bytes that are made, of an offset in the file."""
+        """Return the offset among the cast bytes for an offset in the file."""
         return (offset - self.start) // self.stored.itemsize * self.dtype.itemsize
 
 
@@ -49,11 +49,11 @@ class Interval(NamedTuple):
 
     Attributes:
         path: the file.
-        offset: bytes from its beginning to the first.
-        size: bytes.
+        offset: bytes from the beginning of the file.
+        size: number of bytes.
         unit: bytes of an element.
-        output: number of the first output that lies in it; None for inputs.
-        cast: how elements are changed when they are read; bytes are then those that this makes.
+        output: number of the first output in it; None for inputs.
+        cast: the cast of its elements; bytes are then cast ones.
     """
 
     path: Path
@@ -64,7 +64,7 @@ class Interval(NamedTuple):
     cast: Cast | None = None
 
     def in_file(self, size: int) -> int:
-        """The bytes in the file of a number of bytes."""
+        """Return the bytes in the file for a number of cast bytes."""
         return size if self.cast is None else size // self.cast.dtype.itemsize * self.cast.stored.itemsize
 
 
@@ -72,10 +72,10 @@ class Places(NamedTuple):
     """The places of arrays, one number per array in each column, inputs first.
 
     Attributes:
-        files: paths of all files, and casts, each of which counts as a file.
+        files: paths of all files, and casts, which count as files.
         file: number of the file.
         offset: bytes from the start of the file.
-        size: bytes.
+        size: number of bytes.
         unit: bytes of an element.
         inputs: number of inputs.
         between: the known bytes beside arrays, by the numbers of files that have any.
@@ -128,13 +128,13 @@ class Places(NamedTuple):
         return Interval(file_path, offset, size, unit, output)
 
     def interval(self, first: int, last: int) -> Interval:
-        """The interval of the arrays between two of a file, and of what lies between them."""
+        """Return the interval from one array of a file to another, including everything between them."""
         size = int(self.offset[last] + self.size[last] - self.offset[first])
         output = first - self.inputs if first >= self.inputs else None
         return self.part(int(self.file[first]), int(self.offset[first]), size, int(self.unit[first]), output)
 
     def are_filled(self, files: Numbers, starts: Numbers, stops: Numbers) -> Array:
-        """Whether all bytes of intervals of files are known ones beside arrays."""
+        """Whether all bytes of intervals of files are known bytes beside arrays."""
         is_filled: Array = starts == stops
         for number, known_bytes in self.between.items():
             empty = np.flatnonzero((files == number) & ~is_filled)

@@ -1,4 +1,4 @@
-"""Outputs that are adjacent in a file and share an interval, with copies and moves for many at once."""
+"""Joining of outputs that are adjacent in a file: they share an interval, and copies and moves for many at once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from anydml.stores.planning.writers import Writers, writers_of
 
 
 class JoinedOutputs(NamedTuple):
-    """Outputs that are adjacent in a file, and share an interval.
+    """Outputs that are adjacent in a file and share an interval.
 
     Attributes:
         alone: numbers of the other outputs.
-        moves: to the shared intervals.
-        rows: likewise.
-        intervals: by number.
+        moves: moves to the shared intervals.
+        rows: rows to the shared intervals.
+        intervals: the intervals by number.
     """
 
     alone: set[int]
@@ -46,11 +46,11 @@ def joined(
 ) -> JoinedOutputs:
     """Join outputs that consist of runs of inputs, which become rows, and small outputs, with moves for many at once.
 
-    Where a file is divided among several, such as those of ranks, what is near in it shares an interval of it instead.
+    If a file is divided among several, such as those of ranks, neighbouring parts of it share an interval instead.
 
     Args:
-        alike: all moves, simplified, without lookups; an output is in one set.
-        lookup_outputs: numbers of outputs that other moves write as well.
+        alike: all moves, simplified, without lookups; each output is in one set.
+        lookup_outputs: numbers of outputs that other moves also write.
         places: the places of all arrays.
         first: number of the first new operand.
         max_bytes: the maximum size in bytes of a small output.
@@ -118,7 +118,7 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
 
 
 def _runs(writers: Iterable[Writers], places: Places, ends_of: Numbers) -> Iterator[Runs]:
-    """Copies to outputs that consist of runs."""
+    """Return copies to outputs that consist of runs."""
     for writer in writers:
         offsets = places.offset[writer.outputs]
         group: Numbers = np.searchsorted(ends_of, offsets).astype(np.int32)
@@ -129,7 +129,7 @@ def _runs(writers: Iterable[Writers], places: Places, ends_of: Numbers) -> Itera
 
 
 def _sort(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
-    """Offsets in files, and lengths, of copies between a group and a file."""
+    """Return the offsets in files and the lengths of copies between a group and a file."""
     columns = [*zip(*runs, strict=True)]
     if not columns:
         return
@@ -145,7 +145,7 @@ def _sort(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers
 
 
 def _groups(operands: Numbers, places: Places) -> list[Numbers]:
-    """Groups of operands that are adjacent in a file, or with known bytes between, and have elements of one size."""
+    """Yield groups of operands with elements of one size that are adjacent in a file, or separated by known bytes."""
     order = operands[np.lexsort((places.offset[operands], places.file[operands]))]
     file, offset, size, unit = (column[order] for column in places[1:5])
     goes_on = (file[1:] == file[:-1]) & (unit[1:] == unit[:-1])
@@ -154,7 +154,7 @@ def _groups(operands: Numbers, places: Places) -> list[Numbers]:
 
 
 def _continued(to: Numbers, at: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Copies in order; copies that are contiguous at both ends are merged."""
+    """Return copies in order; copies that are contiguous on both sides are merged."""
     goes_on = (to[1:] == (to + lengths)[:-1]) & (at[1:] == (at + lengths)[:-1])
     firsts = np.flatnonzero(np.concatenate([[True], ~goes_on]))
     return to[firsts], at[firsts], np.add.reduceat(lengths, firsts)

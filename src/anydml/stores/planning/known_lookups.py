@@ -1,4 +1,4 @@
-"""Lookups by index arrays whose elements are known, as moves of evenly spaced runs, or as rows."""
+"""Lookups by known index arrays, as moves of evenly spaced runs, or as rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ReadOperand = Callable[[int], Array]
 
 
 def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], max_bytes: int) -> ReadOperand:
-    """A function that returns the bytes of a constant by its number, or of an input, which it reads once.
+    """Return a function that returns the bytes of a constant, or of an input, which it reads once, by number.
 
     Args:
         name: the name of the program, for errors.
@@ -46,11 +46,11 @@ def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], 
 
 
 def pick_of(program: Program, move: Move, read: ReadOperand) -> Pick:
-    """A move whose lookups are known.
+    """Return a move with known lookups as a pick.
 
     Raises:
         BindingError: its destination is looked up, or an index depends on another.
-        IndexError: an index lies outside where that is refused.
+        IndexError: an index is out of range, and that is refused.
     """
     source = move.source
     if isinstance(source, Fill) or move.destination.lookups or any(lookup.lookups for lookup in source.lookups):
@@ -68,7 +68,7 @@ def pick_of(program: Program, move: Move, read: ReadOperand) -> Pick:
 
 
 def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
-    """The moves of a program, with a move per evenly spaced run of indices in place of each lookup.
+    """Return the moves of a program, with a move per evenly spaced run of indices in place of each lookup.
 
     Many runs of contiguous bytes become rows, which may run over several axes.
 
@@ -86,7 +86,7 @@ def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
 
 
 def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
-    """A move per evenly spaced run of the elements of a pick; each dimension is one of the pick's.
+    """Return one move per evenly spaced run of the elements of a pick; each dimension is one of the pick's.
 
     Raises:
         BindingError: there are too many.
@@ -116,7 +116,7 @@ def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
 
 
 def _rows(program: Program, pick: Pick) -> RunCopies | None:
-    """A pick as rows; None where runs are few, or elements are not contiguous."""
+    """Return a pick as rows; None if runs are few, or elements are not contiguous."""
     if pick.runs <= MAX_SINGLE_COPIES:
         return None
     move, to, source = pick.move, pick.move.destination, pick.move.reads
@@ -139,7 +139,7 @@ def _rows(program: Program, pick: Pick) -> RunCopies | None:
 def _indices(
     program: Program, lookup: Lookup, by: list[int], sizes: tuple[int, ...], read: ReadOperand
 ) -> tuple[Array, Array]:
-    """The indices at each coordinate of some dimensions, and which of them lie inside; as `_checked`."""
+    """Return the indices at each coordinate of some dimensions, and which are in range, as `_checked` does."""
     dtype = np.dtype(lookup.dtype)
     flat = read(lookup.operand)[lookup.offset :]
     strides = tuple(lookup.strides[k] for k in by)
@@ -154,10 +154,10 @@ def _indices(
 
 
 def _checked(program: Program, lookup: Lookup, indices: Array) -> tuple[Array, Array]:
-    """Indices, of which negative ones count from the end, and which of them lie inside.
+    """Return indices, with negative ones counted from the end, and which of them are in range.
 
     Raises:
-        IndexError: one lies outside, where that is refused.
+        IndexError: an index is out of range, and that is refused.
     """
     index = wrapped(indices, lookup.size)
     inside = (index >= 0) & (index < lookup.size)
@@ -167,10 +167,10 @@ def _checked(program: Program, lookup: Lookup, indices: Array) -> tuple[Array, A
 
 
 def _even(row: Array, keep: Array) -> Iterator[tuple[int, int, int]]:
-    """Evenly spaced runs of a row: first index, length and step of each."""
+    """Return the evenly spaced runs of a row: first index, length and step of each."""
     at, count = 0, len(row)
     steps = np.diff(row)
-    # Runs end where the step changes, or leads to or from an element that is left out.
+    # Runs end where the step changes, and before and after elements that are left out.
     breaks = np.flatnonzero((steps[1:] != steps[:-1]) | ~keep[2:] | ~keep[1:-1] | ~keep[:-2]) + 2
     ends = [*breaks.tolist(), count]
     place = 0

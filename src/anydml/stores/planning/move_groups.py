@@ -26,15 +26,15 @@ MAX_SHARED_OUTPUT = 1 << 20
 """Maximum size in bytes of an output that shares blocks with others."""
 
 MAX_DIVIDED, MIN_FREE = 4 << 20, 16 << 20
-"""Maximum size in bytes of an output that is written as its source is read, and least memory for that."""
+"""Maximum size in bytes of an output that is written as its source is read, and minimum memory for that."""
 
 
 class PlacedGroup(NamedTuple):
     """A group of moves between files.
 
     Attributes:
-        kind: its number among groups of which no two are alike.
-        operands: number of the interval or constant that each operand is.
+        kind: its number among the different groups.
+        operands: for each operand, the number of its interval or constant.
     """
 
     kind: int
@@ -45,9 +45,9 @@ class MoveGroups(NamedTuple):
     """The moves of a program, in groups that share no operand.
 
     Attributes:
-        kinds: groups, no two of which are alike.
-        groups: all of them.
-        intervals: by number.
+        kinds: the different groups.
+        groups: all groups.
+        intervals: the intervals by number.
         constants: bytes, by number.
     """
 
@@ -58,7 +58,7 @@ class MoveGroups(NamedTuple):
 
 
 def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targets, free: int) -> MoveGroups:
-    """The moves of a program in groups; indices in inputs take at most `free` bytes."""
+    """Return the moves of a program in groups; indices in inputs take at most `free` bytes."""
     count = len(inputs) + len(outputs)
     places = Places.of(inputs, outputs)
     constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.program.constants, count)}
@@ -66,7 +66,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
     tables: list[RunCopies] = []
     alike = program.alike
     if any(move.has_lookups for group in alike for move in group.moves):
-        # What looks elements up writes no byte twice: values are partitioned by their pieces.
+        # Moves with lookups write no byte twice, because pieces partition values.
         reader = reader_of(program.name, inputs, constants, free)
         all_moves = [*resolved(program.with_all_moves(inputs, outputs), reader)]
         alike = [AlikeMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
@@ -90,7 +90,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
         bytes_of = tuple(intervals[k].size if k in intervals else -1 for k in operands)
         units = tuple(intervals[k].unit if k in intervals else 0 for k in operands)
         own_rows = [replace(row, destination=numbers[row.destination], source=numbers[row.source]) for row in rows]
-        # The layers of a model differ by their files alone.
+        # The layers of a model differ only in their files.
         key = moves, bytes_of, units, *(row.state() for row in own_rows)
         if key not in alike_to:
             alike_to[key] = len(groups.kinds)
@@ -114,7 +114,7 @@ def _used(moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies]) -> set[i
 def _apart(
     moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies], files: Iterable[int]
 ) -> list[tuple[list[Move], list[RunCopies | RowCopies]]]:
-    """Moves and rows, in order, in groups that share no operand in a file."""
+    """Yield moves and rows, in order, in groups that share no operand in a file."""
     leader = {k: k for k in files}
 
     def find(k: int) -> int:

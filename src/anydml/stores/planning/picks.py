@@ -1,4 +1,4 @@
-"""Picks: moves by many indices that are known, and the elements that they read of arrays in chunks."""
+"""Picks: moves by many known indices, and the elements that they read from chunked arrays."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from anydml.stores.planning.cutting import Span, part_of
 from anydml.tensor import Layout
 
 CellOf = Callable[[int, int, Array], Array]
-"""Returns the numbers of cells, such as chunks, that coordinates along an axis lie in: of an input, and an axis."""
+"""Returns the numbers of cells, such as chunks, for an input, one of its axes, and coordinates along this axis."""
 
 
 class PickedBox(NamedTuple):
-    """The elements of a pick that lie in one cell of its input.
+    """The elements of a pick in one cell of its input.
 
     Attributes:
-        box: that holds them, and all that the other dimensions of the move read.
-        at: their coordinates, by axis.
+        box: the box of these elements and of all that the other dimensions of the move read.
+        at: coordinates by axis.
         byte_offsets: offsets in bytes from the beginnings of these elements.
-        numbers: which of the elements that move these are.
+        numbers: numbers of these among the elements that move.
     """
 
     box: Box
@@ -35,7 +35,7 @@ class PickedBox(NamedTuple):
 
 
 def distances(sizes: Sequence[int], strides: Sequence[int]) -> Array:
-    """The sum of steps to each coordinate of a box."""
+    """Return the offset of each coordinate of a box."""
     offsets = np.zeros(tuple(sizes), np.int64)
     for k, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         offsets += (np.arange(size, dtype=np.int64) * stride).reshape([-1 if n == k else 1 for n in range(len(sizes))])
@@ -46,10 +46,10 @@ class Pick(NamedTuple):
     """A move by indices, without its lookups.
 
     Attributes:
-        move: its source does not move along the dimensions `by`.
-        by: dimensions along which the source is known for each coordinate.
+        move: the move, whose source has no strides along the dimensions `by`.
+        by: the dimensions that are looked up.
         shift: for each of their coordinates, bytes from the offset of the source.
-        is_kept: whether its element moves; others stay as they are.
+        is_kept: for each of them, whether its element moves; the others keep their destination unchanged.
     """
 
     move: Move
@@ -70,13 +70,13 @@ class Pick(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """About as many evenly spaced runs as it has."""
+        """Approximate number of evenly spaced runs."""
         steps = np.diff(self.shift, axis=-1) if self.by else np.empty(0, np.int64)
         rows = self.shift.size // self.shift.shape[-1] if self.by else 1
         return int(np.count_nonzero(steps[..., 1:] != steps[..., :-1])) + rows
 
     def part(self, box: Mapping[int, Span]) -> Pick:
-        """The part in a box of its coordinates; dimensions of one coordinate are gone."""
+        """Return the part in a box of its coordinates, without dimensions of size 1."""
         at = tuple([slice(box[k][0], box[k][0] + box[k][1]) for k in self.by])
         remaining = [k for k in range(len(self.move.sizes)) if box[k][1] > 1]
         by = tuple([place for place, k in enumerate(remaining) if k in self.by])
@@ -85,15 +85,15 @@ class Pick(NamedTuple):
 
     @property
     def offsets(self) -> Array:
-        """The bytes in the input from which the elements that move are read."""
+        """The offsets in the input of the elements that move."""
         return self.move.reads.offset + self.shift[self.is_kept]
 
     def places(self, layout: Layout) -> tuple[list[Array], Array]:
-        """The coordinates in the input of the elements that move, and the bytes from the elements that are there."""
+        """Return the coordinates in the input of the elements that move, and the byte offsets within these elements."""
         return places_of(self.offsets, layout)
 
     def boxes(self, layout: Layout, ways: Sequence[Sequence[int]], cell_of: CellOf) -> Iterator[PickedBox]:
-        """Boxes of the input that hold what is read, one per cell.
+        """Yield the boxes of the input that contain the elements to read, one per cell.
 
         Args:
             layout: the layout of the input, which is packed.
@@ -124,7 +124,7 @@ class Pick(NamedTuple):
         source: Access,
         add: Callable[[Array], int],
     ) -> Move:
-        """The move of the elements of one cell between memory.
+        """Return the move of one cell's elements between arrays in memory.
 
         Args:
             picked: the elements.
@@ -154,7 +154,7 @@ class Pick(NamedTuple):
 
 
 def places_of(offsets: Array, layout: Layout) -> tuple[list[Array], Array]:
-    """The coordinates of the elements of a packed array in which bytes lie, and the bytes from their beginnings."""
+    """Return the coordinates of the elements of a packed array at byte offsets, and the offsets within the elements."""
     number, byte_offsets = np.divmod(offsets, layout.element_size)
     return [*np.unravel_index(number, layout.sizes)] if layout.sizes else [], byte_offsets
 
@@ -167,7 +167,7 @@ def reach(sizes: Sequence[int], ways: Sequence[Sequence[int]], rank: int) -> tup
 
 
 def box_between(low: Sequence[int], high: Sequence[int], sizes: Sequence[int]) -> Box:
-    """The box from the smallest to the largest coordinates; where these run on in other rows, it has whole rows."""
+    """Return the box from the smallest to the largest coordinates, with whole rows if these run on in further rows."""
     axis_count = len(sizes)
     low, high = [*low], [*high]
     for axis in reversed(range(1, len(sizes))):
@@ -176,7 +176,7 @@ def box_between(low: Sequence[int], high: Sequence[int], sizes: Sequence[int]) -
             high[axis - 1] += high[axis] // sizes[axis]
             axis_count = axis
     if axis_count:
-        # Dimensions do not end together where that would be outside.
+        # Dimensions that would reach outside do not all end at once.
         low[0], high[0] = max(0, low[0]), min(sizes[0] - 1, high[0])
     inside = [(first, last + 1) for first, last in zip(low[:axis_count], high[:axis_count], strict=True)]
     return (*inside, *((0, size) for size in sizes[axis_count:]))
