@@ -1,5 +1,6 @@
 """Assignments of traced functions into arrays of their own: NumPy's results, or an error; arguments stay the same."""
 
+import functools
 import warnings
 
 import dask.array as da
@@ -486,3 +487,35 @@ def test_dask_and_stores_take_them(tmp_path):
     np.save(tmp_path / "x.npy", X)
     fused.plan(stores.open(tmp_path / "x.npy"), stores.create(tmp_path / "y.npy", expected.shape, "float64")).run()
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)
+
+
+def framed(x, width):
+    frame = np.zeros((len(x) + 2 * width, *x.shape[1:]), x.dtype)
+    frame[width : width + len(x)] = x
+    return frame
+
+
+class Frame:
+    def __init__(self, width):
+        self.width = width
+
+    def __call__(self, x):
+        return framed(x, self.width)
+
+    def made(self, x):
+        return framed(x, self.width)
+
+
+IN_A_PARTIAL = functools.partial(framed, width=2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [Frame(2), Frame(2).made, functools.partial(framed, width=2), lambda x: IN_A_PARTIAL(x[:])],
+    ids=["an object", "a method", "a partial", "a partial by its name"],
+)
+def test_functions_of_any_kind_fill_arrays(function):
+    fused = dml.fuse(function)
+    for size in (3, 5, 0):
+        x = np.arange(2.0 * size).reshape(size, 2)
+        np.testing.assert_array_equal(fused(x), framed(x, 2), strict=True)

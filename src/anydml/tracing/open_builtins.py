@@ -11,7 +11,7 @@ import dis
 import inspect
 import types
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from anydml.tracing import own_arrays
@@ -111,10 +111,11 @@ class Opening:
         self.may_repeat: Callable[[], bool] = lambda: True
 
     def opened(self, function: Callable[..., Any], trace: Trace) -> Callable[..., Any]:
-        """Return a copy of a Python function; other callables are unchanged.
+        """Return a copy of a Python function, also of one in a partial or method; other callables are unchanged.
 
-        Functions that it calls by their names are copied, too, apart from those of libraries. A function that assigns
-        global variables is returned unchanged: a copy would assign its own.
+        An object with a method ``__call__`` is called by a copy of it. Functions that are called by name are copied,
+        too, apart from those of libraries. A function that assigns global variables is returned unchanged: a copy
+        would assign its own.
 
         Args:
             function: the function.
@@ -122,13 +123,19 @@ class Opening:
         """
         if inspect.ismethod(function):
             return types.MethodType(self.opened(function.__func__, trace), function.__self__)
+        calling: Any = getattr(type(function), "__call__", None)  # noqa: B004  # what it is is asked
+        if type(calling) is types.FunctionType and not is_of_a_library(calling):
+            return types.MethodType(self.opened(calling, trace), function)
         self._trace = trace
         self._copies: dict[int, Any] = {}
         copied: Callable[..., Any] = self._opened(function, package_of(function))
         return copied
 
     def _opened(self, function: Any, package: str) -> Any:
-        """Return a copy of a function that is of a package, or of no library."""
+        """Return a copy of a function that is of a package, or of no library, or of a partial of one."""
+        if type(function) is partial:
+            called = self._opened(function.func, package)
+            return function if called is function.func else partial(called, *function.args, **function.keywords)
         if type(function) is not types.FunctionType:
             return function
         if id(function) not in self._copies:
