@@ -1,4 +1,4 @@
-"""The same as `loader_steps`, as people write it with PyTorch."""
+"""The same as `loader_steps`, as people write it with PyTorch; what they write alike is imported from there."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .loader_steps import Collate, Step
-
-
-def cropped(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    return x[k : k + 3, k:]
-
-
-def cropped_from_the_end(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    return x[k:][:4, : len(x) - 1]
-
-
-def last_rows(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    return x[-k:]
+from .loader_steps import (
+    Collate,
+    Step,
+    apart,
+    axes_merged,
+    by_a_comparison,
+    by_arithmetic,
+    by_none,
+    channels_permuted,
+    cropped,
+    cropped_from_the_end,
+    cut_to_a_square,
+    last_rows,
+    rearranged,
+)
 
 
 def narrowed(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
@@ -69,11 +71,6 @@ def to_a_square(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
     return _padded(x, (0, 0), (side - x.shape[0], side - x.shape[1]))
 
 
-def cut_to_a_square(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    side = min(x.shape[:2])
-    return x[:side, :side]
-
-
 def transposed(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
     return x.transpose(0, 1)
 
@@ -92,13 +89,6 @@ def permuted(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
 
 def moved(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
     return x.movedim(0, 1)
-
-
-def rearranged(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    import einops
-
-    pattern = "h w c -> w h c" if x.ndim == 3 else "h w -> w h"
-    return einops.rearrange(x, pattern)
 
 
 def doubled(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
@@ -168,16 +158,8 @@ def channels_reversed(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
     return x.flip(-1)
 
 
-def channels_permuted(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    return x[..., [2, 0, 1]] if x.shape[-1] > 2 else x
-
-
 def one_row_everywhere(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
     return x[:1].expand(3, *x.shape[1:]) if len(x) else x
-
-
-def axes_merged(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])[:, None][k:]
 
 
 def axis_added_and_taken_away(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
@@ -186,18 +168,6 @@ def axis_added_and_taken_away(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> T
 
 def first_of_windows(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
     return x.unfold(0, 2, 1)[..., 0] if len(x) > 1 else x
-
-
-def by_none(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    return x if flag is None else x[1:]
-
-
-def by_a_comparison(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    return x[k:] if k > 2 else x[:, k:]
-
-
-def by_arithmetic(x: Tensor, k: Any, flag: Any, chosen: Tensor) -> Tensor:
-    return x[(k + 1) // 2 : k * 2 + 1]
 
 
 STEPS: tuple[Step, ...] = (
@@ -235,10 +205,6 @@ def channels_first(parts: list[Tensor]) -> Tensor:
 
 def in_a_row(parts: list[Tensor]) -> Tensor:
     return torch.cat([part.reshape(-1) for part in parts])
-
-
-def apart(parts: list[Tensor]) -> dict[str, Any]:
-    return {"first": parts[0], "others": tuple(parts[1:])}
 
 
 def mosaic(parts: list[Tensor]) -> Tensor:
