@@ -1,1 +1,1 @@
-"""Running plans: blocks are read, moved and written; a journal lists those that are finished."""
+"""Runs of plans: blocks are read, moved and written; a journal lists the finished ones."""

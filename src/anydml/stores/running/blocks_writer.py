@@ -1,4 +1,4 @@
-"""Writers of a plan's blocks: what is open while they are written."""
+"""The base of writers of a plan's blocks, with the files that are open meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_COMPILED = 256
 
 
 class BlocksWriter(ABC):
-    """Reads, moves and writes blocks of a plan whose outputs have been begun.
+    """Reads, moves and writes blocks of a plan whose outputs exist in staging.
 
     Args:
         threads: the threads of the plan.
@@ -42,9 +42,9 @@ class BlocksWriter(ABC):
         """
 
     def _move(self, moves: tuple[Move, ...], operands: Sequence[Array]) -> None:
-        """Run the moves of a block; most blocks of an array have the same."""
+        """Run the moves of a block, compiled once, since most blocks of an array have the same moves."""
         key = moves, len(operands)
-        # Two threads may compile the same moves at once; either result serves.
+        # Two threads may compile the same moves at once; either result is fine.
         program = self._compiled.get(key)
         if program is None and moves:
             if len(self._compiled) >= MAX_COMPILED:
@@ -54,5 +54,5 @@ class BlocksWriter(ABC):
             program.run(operands)
 
     def sync(self) -> None:
-        """Sync plain files to the disk; files of chunks are closed, so that other machines see them."""
+        """Sync plain files to the disk, and close files of chunks, so that other machines see them."""
         self._opened.sync()

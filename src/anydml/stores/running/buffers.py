@@ -13,14 +13,14 @@ from anydml.stores.formats.store import Array
 
 
 class Buffers:
-    """Buffers in pages of their own: they go past the page cache, and leave nothing to the allocator."""
+    """Buffers in separate pages, for requests without the page cache; the allocator keeps none of their memory."""
 
     def __init__(self) -> None:
         self._free: list[Array] = []
 
     @contextmanager
     def lent(self, size: int) -> Iterator[Array]:
-        """A buffer of `size` bytes for the caller alone, until the block ends; its content is arbitrary."""
+        """Lend a buffer of `size` bytes with arbitrary content until the end of the context."""
         buffer = self._free.pop() if self._free else None
         if buffer is None or buffer.size < size:
             # Drop the smaller one, so that there are no more buffers than were in use at once.
@@ -33,11 +33,11 @@ class Buffers:
 
 
 def _pages(size: int) -> mmap.mmap:
-    """New pages, huge ones where the system has them: private ones cost less than shared ones when first touched."""
+    """Return new pages, huge ones if the system has them; private pages cost less than shared ones on first use."""
     if sys.platform != "linux":
         return mmap.mmap(-1, size)
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    # Some kernels have none.
+    # Some kernels have no huge pages.
     with suppress(OSError):
         pages.madvise(mmap.MADV_HUGEPAGE)
     return pages

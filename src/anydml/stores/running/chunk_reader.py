@@ -1,4 +1,4 @@
-"""Chunks of arrays, read as boxes, and decoded once where blocks share them."""
+"""Reading of boxes of chunked arrays; chunks that several blocks need are decoded once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from anydml.stores.running.plain_arrays import as_bytes, read_box
 from anydml.stores.running.shards import Run, ShardReader
 
 KEPT_READ = 4 << 20
-"""Bytes of a request for decoded chunks that were kept, where the buffers have room for so many."""
+"""Bytes of a request for kept decoded chunks, if the buffers have room for so many."""
 
 
 class ChunkReader:
@@ -40,9 +40,9 @@ class ChunkReader:
     Args:
         store: the array.
         span: the maximum size in bytes of a request that also reads unneeded bytes.
-        kept: holds decoded chunks for later boxes; None to decode a chunk anew for every box.
-        buffers: for data that must be decoded or rearranged.
-        file: the plain file that holds the array; None if it lies in chunks.
+        kept: the decoded chunks for later boxes; None to decode a chunk again for every box.
+        buffers: buffers for data that must be decoded or rearranged.
+        file: the plain file of the array; None if it is chunked.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class ChunkReader:
         self._kept = kept
 
     def reads(self, box: Box, out: Array, block: int = 0, before: int = 0) -> Iterator[Task]:
-        """Tasks that read a box.
+        """Yield tasks that read a box.
 
         Args:
-            box: in coordinates of the array, in row-major order.
+            box: the box in coordinates of the array, in row-major order.
             out: an array with the shape of the box, with elements of a `word`.
             block: number of the block that needs it.
-            before: boxes of the array that this block needs before.
+            before: boxes of the array that earlier parts of this block needed.
         """
         if self._kept is not None:
             yield from self._kept_reads(self._kept, self._kept.boxes_of(block)[before], box, out)
@@ -91,7 +91,7 @@ class ChunkReader:
             return
         for chunk in self.grid.near(box):
             if self._is_elsewhere and self.grid.is_plain:
-                # So that many requests are made at once, and none takes much memory.
+                # Parts make many requests at once, none of which takes much memory.
                 common = common_box(box, self.grid.box(chunk))
                 for part in parts(common, out.itemsize, self.span):
                     yield partial(self.read, chunk, part, out[inside_box(part, box)])
@@ -99,12 +99,12 @@ class ChunkReader:
                 yield partial(self.read, chunk, box, out)
 
     def read(self, chunk: tuple[int, ...], box: Box, out: Array) -> None:
-        """Read the elements that a box has in common with a chunk.
+        """Read the elements in the intersection of a box and a chunk.
 
         Args:
             chunk: index of the chunk along each axis.
             box: in coordinates of the array.
-            out: the whole box, with elements of a `word`.
+            out: the array of the whole box, with elements of a `word`.
 
         Raises:
             ModelError: the chunk cannot be read or decoded.
@@ -123,11 +123,11 @@ class ChunkReader:
             target[...] = self._decoded(chunk, flat)[tuple(slice(a, e) for a, e in inside)]
 
     def _lent(self) -> AbstractContextManager[Array | None]:
-        """A buffer for a decoded chunk: what the allocator keeps of many of them is more than the memory of a plan."""
+        """Return a buffer for a decoded chunk, since the allocator would keep more memory than a plan may take."""
         return nullcontext() if self._decoder is None else self._buffers.lent(self._decoder.size)
 
     def _kept_reads(self, kept: KeptChunks, number: int, box: Box, out: Array) -> Iterator[Task]:
-        """Tasks that read a box, the chunks of which are kept for later ones."""
+        """Yield tasks that read a box, and keep its chunks for later boxes."""
         ranges = [range(*self.grid.span(axis, *interval)) for axis, interval in enumerate(box)]
         most = max(self.span, min(KEPT_READ, 2 * self.grid.chunk_bytes))
         run, start, end = list[Box](), 0, 0
@@ -148,16 +148,16 @@ class ChunkReader:
             yield partial(self._read_kept, kept, number, start, end, run, box, out)
 
     def release(self, block: int) -> None:
-        """Forget what was kept for a block that has been read."""
+        """Forget the chunks that were kept for a block, once it has been read."""
         if self._kept is not None:
             self._kept.release(block)
 
     def _keep(self, kept: KeptChunks, number: int, chunk: tuple[int, ...], box: Box, out: Array) -> None:
-        """Decode a chunk, take what a box needs of it, and keep it for later ones."""
+        """Decode a chunk, copy the elements that a box needs, and keep the chunk for later boxes."""
         chunk_box = self.grid.box(chunk)
         common = common_box(box, chunk_box)
         with kept.lock(chunk):
-            # Another box of the same block may have needed it, too.
+            # Another box of the same block may have decoded it.
             if not kept.has(number, chunk):
                 with self._lent() as flat:
                     elements = self._decoded(chunk, flat) if self._is_whole else self._elements(chunk_box)
@@ -173,7 +173,7 @@ class ChunkReader:
     def _read_kept(
         self, kept: KeptChunks, number: int, start: int, end: int, run: Sequence[Box], box: Box, out: Array
     ) -> None:
-        """Read parts of a box that lie one after the other where chunks are kept."""
+        """Read parts of a box that are contiguous among the kept chunks."""
         places = [out[inside_box(part, box)] for part in run]
         at = [address_of(place) for place in places]
         ends = [first + place.nbytes for first, place in zip(at, places, strict=True)]
@@ -189,7 +189,7 @@ class ChunkReader:
                 done += size_of(part)
 
     def _run(self, run: Run, box: Box, out: Array) -> None:
-        """Read the elements that a box has in common with chunks that lie close to each other in a shard."""
+        """Read the elements in the intersections of a box and chunks that are close to each other in a shard."""
         data = memoryview(b"")
         if run.end > run.start and isinstance(run.path, Address):
             try:
@@ -237,7 +237,7 @@ class ChunkReader:
             read_box(file, at, sizes, inside, target, self.span, self._buffers)
 
     def _decoded(self, chunk: tuple[int, ...], flat: Array | None) -> Array:
-        """A whole chunk, perhaps in a buffer."""
+        """Return a whole chunk, perhaps in a buffer."""
         if not self.grid.is_own:
             return self._alone(chunk)
         try:
@@ -250,11 +250,11 @@ class ChunkReader:
         return self._unpacked(chunk, data, flat)
 
     def _unpacked(self, chunk: tuple[int, ...], data: bytes, flat: Array | None) -> Array:
-        """A whole chunk from its bytes, perhaps in a buffer."""
+        """Decode a whole chunk from its bytes, perhaps into a buffer."""
         try:
             view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data, flat), np.uint8)
         except Exception as error:
-            # Codecs raise any error of their libraries.
+            # Codecs raise errors of any type.
             raise_if_short(error)
             raise self._error(chunk, str(error)) from None
         sizes = self.grid.sizes(chunk)
@@ -263,25 +263,25 @@ class ChunkReader:
         return view.view(self._word).reshape(sizes)
 
     def _alone(self, chunk: tuple[int, ...]) -> Array:
-        """A whole chunk, read by zarr-python as an array of its own."""
+        """Read a whole chunk by zarr-python, as a separate array."""
         try:
             with suppress(FileNotFoundError):
                 data = (self.path / self.grid.name(chunk)).read_bytes()
                 elements = decoded(self._metadata, self.grid.sizes(chunk), data)
                 return np.ascontiguousarray(elements, self.grid.dtype).reshape(elements.shape).view(self._word)
         except Exception as error:
-            # Codecs raise any error of their libraries.
+            # Codecs raise errors of any type.
             raise_if_short(error)
             raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
         return np.broadcast_to(self._filled(), self.grid.sizes(chunk)).copy()
 
     def _elements(self, box: Box) -> Array:
-        """A box, read by zarr-python."""
+        """Read a box by zarr-python."""
         try:
             with unwarned():
                 elements = np.asarray(self._array[tuple(slice(a, e) for a, e in box)])
         except Exception as error:
-            # Codecs raise any error of their libraries.
+            # Codecs raise errors of any type.
             raise_if_short(error)
             raise JsonPath(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
         stored = np.ascontiguousarray(elements, self.grid.dtype)

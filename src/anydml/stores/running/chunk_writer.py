@@ -27,8 +27,8 @@ class ChunkWriter:
 
     Args:
         target: the array.
-        folder: where it lies until it gets its name.
-        scratch: a folder of this machine, in which shards for an address are put together.
+        folder: its folder until it gets its name.
+        scratch: a local folder, in which shards for an address are assembled.
     """
 
     def __init__(self, target: ZarrTarget, folder: Path, scratch: Path) -> None:
@@ -40,7 +40,7 @@ class ChunkWriter:
         self._back = ReadBack(grid, folder, target.metadata)
         self._shards = None if grid.shard is None else ShardWriter(folder, grid, scratch)
         self.fill = grid.fill
-        # Readers differ in what a chunk without a file has where there is no fill value.
+        # Without a fill value, readers differ in the elements of a chunk without a file.
         self._leaves_out = (self._shards is not None or not grid.is_own) and has_fill_value(target.metadata)
 
     def close(self) -> None:
@@ -49,13 +49,13 @@ class ChunkWriter:
             self._shards.close()
 
     def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
-        """The chunks of a box, as `PlainWriter.parts`."""
+        """Yield the chunks of a box, as `PlainWriter.parts` does."""
         for chunk in self.grid.near(box):
             yield chunk, self.grid.box(chunk), self.grid.sizes(chunk)
 
     def _has_fill_alone(self, flat: Array) -> bool:
-        """Whether all elements have the bytes of the fill value, as chunks have that are left out of shards."""
-        # As integers, for numbers that are equal may have other bytes.
+        """Whether all elements have the bytes of the fill value, so that a shard may leave the chunk out."""
+        # As integers, because equal numbers may have different bytes.
         size = len(self.fill)
         kind = np.dtype(np.uint64 if size % 8 == 0 else f"u{size}" if size in (1, 2, 4) else np.uint8)
         fill = np.frombuffer(self.fill, kind)
@@ -63,16 +63,16 @@ class ChunkWriter:
         return bool(rows.size) and bool((rows[0] == fill).all()) and bool((rows == fill).all())
 
     def write(self, chunk: Sequence[int], flat: Array) -> None:
-        """Write a whole chunk of bytes, which has fill values outside the array.
+        """Write a whole chunk; elements outside the array are fill values.
 
         Raises:
-            ModelError: a codec refuses the elements, or other ones are read back.
+            ModelError: a codec refuses the elements, or different elements are read back.
         """
         grid, sizes = self.grid, self.grid.sizes(chunk)
         elements = flat.view(grid.dtype).reshape(sizes)
         path = self.folder / grid.name(chunk)
         try:
-            # Of shards, and of what zarr-python encodes, chunks are left out that have fill values alone.
+            # Shards, and zarr-python, leave out chunks that have only fill values.
             is_left_out = self._leaves_out and self._has_fill_alone(flat)
             data = as_bytes(flat)
             if not grid.is_own and not is_left_out:
@@ -82,7 +82,7 @@ class ChunkWriter:
         except (OSError, ModelError):
             raise
         except Exception as error:
-            # Codecs raise any error of their libraries.
+            # Codecs raise errors of any type.
             raise_if_short(error)
             raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
         if self._shards is not None:

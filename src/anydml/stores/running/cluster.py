@@ -1,4 +1,4 @@
-"""Plans on a Dask cluster: workers write blocks; the process that runs the plan keeps the journal and gives names."""
+"""Plans on a Dask cluster: workers write blocks; the process of the plan keeps the journal and renames outputs."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ TASK_BYTES = 64 << 20
 """Approximate bytes that a task of several small blocks writes."""
 
 TASKS_A_WORKER = 2
-"""Tasks that are submitted per worker, so that none is idle, and few are repeated when one dies."""
+"""Number of tasks submitted per worker, so that no worker is idle, and few tasks are repeated if one dies."""
 
 SECONDS_TO_ANSWER = 10
 
 MAX_OPEN = 4
-"""Maximum number of plans whose files a worker has open: those whose process was killed are not closed otherwise."""
+"""Maximum number of plans whose files a worker keeps open: nothing else closes those of a killed process."""
 
 
 def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]) -> None:
-    """Run a plan on a cluster; as `Plan.run`."""
+    """Run a plan on a cluster; arguments and errors are those of `Plan.run`."""
     written = [*(file.path for file in plan.files), *(array.path for array in plan.arrays)]
     if any(isinstance(path, Address) for path in written):
         raise BindingError(
             f"{plan.name}: a Dask cluster writes files only, and the output is at an address: leave out the scheduler"
         )
-    # Nothing is begun before the cluster is there.
+    # Nothing is created before the cluster answers.
     with connected(scheduler) as client:
         run(plan, progress, partial(write_on, client, scheduler, plan))
 
@@ -55,13 +55,13 @@ def write_on(
     numbers: Iterable[int],
     finished: Callable[[int, int], None],
 ) -> None:
-    """Let workers write blocks of outputs that have been begun.
+    """Let workers write blocks of outputs in staging.
 
     Args:
         client: the client of the cluster.
         scheduler: its address.
         plan: the plan of the blocks.
-        digest: the digest of the plan, by which workers know its journal.
+        digest: the digest of the plan, by which workers recognise its journal.
         numbers: the numbers of the blocks.
         finished: called with the number and the bytes of each block that was written.
 
@@ -71,9 +71,9 @@ def write_on(
     import distributed
 
     token = f"anydml-plan-{uuid.uuid4()}"
-    # A worker that loses the result of a task gets it again, unlike scattered data.
+    # Unlike scattered data, the result of a task is computed again if a worker loses it.
     data = client.submit(bytes, pickle.dumps(_everywhere(plan)), key=token)
-    under_way: Any = distributed.as_completed(loop=client.loop)  # not the loop of a client that the caller may have
+    under_way: Any = distributed.as_completed(loop=client.loop)  # not the loop of a client of the caller
     groups = _groups(plan, numbers, len(client.nthreads()))
     try:
         while True:
@@ -96,7 +96,7 @@ def write_on(
 
 @contextmanager
 def connected(scheduler: str) -> Iterator[Any]:
-    """A client of a scheduler that has workers.
+    """Return a client of a scheduler that has workers.
 
     Raises:
         ModelError: no scheduler answers, or it has no workers.
@@ -120,12 +120,12 @@ def connected(scheduler: str) -> Iterator[Any]:
 
 
 def _text(error: BaseException) -> str:
-    """The message of an error as one line."""
+    """Return the message of an error as one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]]:
-    """Numbers and bytes of the blocks that a task has written."""
+    """Return the numbers and bytes of the blocks that a task has written."""
     try:
         done: list[tuple[int, int]] | str = task.result()
     except distributed.KilledWorker as error:
@@ -134,7 +134,7 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
             "enough memory, and run the same command again, which resumes"
         ) from None
     except Exception as error:
-        # A worker that cannot begin raises any error, as where anydml is missing or has another version.
+        # A worker that cannot start raises any error, such as those of a missing anydml or another version.
         raise ModelError(
             f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_text(error)}; if it is missing "
             "or another version there, install the same version of anydml"
@@ -145,7 +145,7 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
 
 
 def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[list[int]]:
-    """The blocks of each task: enough to be worth a task, and few enough for all workers to have some."""
+    """Return the blocks of each task: enough to be worth a task, and few enough for all workers to get some."""
     max_bytes = min(TASK_BYTES, plan.totals.bytes_written // (4 * max(1, workers)))
     group, size = list[int](), 0
     for number in numbers:
@@ -159,7 +159,7 @@ def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[lis
 
 
 def _everywhere(plan: Planned) -> Planned:
-    """The plan with absolute paths."""
+    """Return the plan with absolute paths."""
     moved_plan: Any = copy.copy(plan)
     moved_plan.inputs = tuple(replace(store, path=absolute_path(store.path)) for store in plan.inputs)
     if isinstance(plan.outputs, Targets):
@@ -183,13 +183,13 @@ def _everywhere(plan: Planned) -> Planned:
     return moved_plan  # type: ignore[no-any-return]
 
 
-# What follows runs on workers.
+# The code below runs on workers.
 
 _LOCK = threading.Lock()
-"""Tasks of a worker write in turn, because the memory of a plan is that of a process."""
+"""Tasks of a worker write in turn, because a plan's memory is the limit of one process."""
 
 _OPEN: dict[str, Any] = {}
-"""Plans and writers of their blocks, by the tokens of their runs."""
+"""Plans and the writers of their blocks, by the tokens of their runs."""
 
 
 def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list[tuple[int, int]] | str:
@@ -211,7 +211,7 @@ def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list
 
 
 def _check_journal(plan: Planned, digest: str) -> None:
-    """Refuse a late task: another plan may have begun, or everything may be written."""
+    """Refuse a late task: another plan may have begun, or the plan may be complete."""
     staging = staging_of(plan)
     if not is_under_way(staging.journal, digest):
         raise BindingError(

@@ -1,4 +1,4 @@
-"""Blocks that are compared with what their outputs hold already, in place of being written."""
+"""Blocks that are compared with existing outputs instead of being written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from anydml.stores.running.grid_blocks import GridBlocks
 
 @dataclass(frozen=True)
 class Unequal:
-    """Elements of an array that differ.
+    """The differing elements of an array.
 
     Attributes:
         index: the index of the first one, in C order.
@@ -52,24 +52,24 @@ def compare(
     memory: int,
     advance: Callable[[int], None],
 ) -> list[Unequal | None]:
-    """Compare what a program would write with what is there.
+    """Compare the results of a program with existing arrays.
 
     Args:
-        program: whose moves are not simplified.
+        program: the program, with unsimplified moves.
         inputs: the inputs of the program.
-        outputs: arrays of the shapes of its outputs.
-        dtypes: of the elements that the program moves, which differ from those of outputs at most in byte order.
+        outputs: the existing arrays, with the shapes of its outputs.
+        dtypes: the dtypes of the elements that the program moves; those of `outputs` may differ in byte order.
         memory: bytes of all buffers together.
         advance: called with the bytes of each part that was compared.
 
     Returns:
-        For each output the elements that differ, or None.
+        For each output, the differing elements, or None.
 
     Raises:
-        ModelError: something cannot be read or decoded.
-        BindingError: the memory is too small, or something has changed meanwhile.
+        ModelError: a file cannot be read or decoded.
+        BindingError: the memory is too small, or a file has changed meanwhile.
     """
-    # A comparison holds a chunk of either side.
+    # A comparison holds a chunk of each side.
     plan = Planned(program, inputs, [*map(_target, outputs)], memory * 3 // 4, is_apart=False)
     if not isinstance(plan.blocking, GridBlocking):
         plan.blocking = GridBlocking(program, inputs, plan.outputs, memory * 3 // 4 - program.constant_bytes)
@@ -85,12 +85,12 @@ def compare(
 
 
 def _target(store: Store | ZarrStore) -> Target | ZarrTarget:
-    """A target of the form of a store, which is not written."""
+    """Return a target in the form of a store, which is not written."""
     if isinstance(store, ZarrStore):
-        # Chunks of several sizes divide no array into blocks of one size.
+        # Chunks of varying sizes do not divide an array into equal blocks.
         grid = replace(store.layout, edges=None)
         if grid.shard is not None and block_count(grid.shape, grid.chunk) <= MAX_CHUNKS:
-            # What is compared need not be whole shards.
+            # Comparisons need not be of whole shards.
             grid = replace(grid, shard=None, index=None)
         return ZarrTarget(store.path, grid, store.metadata)
     if store.order is not None:
@@ -106,8 +106,8 @@ class _ComparedBlocks(GridBlocks):
 
     Args:
         plan: a plan that was not begun.
-        outputs: arrays that its outputs are compared with, and dtypes of what is moved.
-        folder: in which decoded chunks are kept meanwhile.
+        outputs: arrays that its outputs are compared with, and dtypes of the moved elements.
+        folder: the folder for kept decoded chunks.
     """
 
     def __init__(self, plan: Planned, outputs: Sequence[tuple[Store | ZarrStore, np.dtype[Any]]], folder: Path) -> None:

@@ -25,8 +25,8 @@ class FileBlocks(BlocksWriter):
     """Writes blocks of plain files, one per thread.
 
     Args:
-        plan: whose outputs have been begun.
-        part: returns where a file lies until it gets its name.
+        plan: the plan, whose outputs are in staging.
+        part: returns the path of a file until it gets its name.
     """
 
     is_writing = True
@@ -48,7 +48,7 @@ class FileBlocks(BlocksWriter):
             undone.pop_all()
 
     def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
-        """The file of an interval."""
+        """Return the file of an interval."""
         if interval.output is not None:
             return self._opened.file(part(interval.path), self.is_writing)
         file = self._opened.file(interval.path)
@@ -80,7 +80,7 @@ class FileBlocks(BlocksWriter):
             finished(number, sum(write.bytes for write in io.writes))
 
     def _fill(self, operands: Sequence[int], transfer: Transfer, written: Array) -> None:
-        """Put the known bytes between arrays, such as headers, into the write buffer of a block."""
+        """Copy the known bytes between arrays, such as headers, into the write buffer of a block."""
         number = operands[transfer.operand]
         if (output := self._blocking.intervals[number].output) is None:
             return
@@ -88,7 +88,7 @@ class FileBlocks(BlocksWriter):
         known.put(transfer.file + base, transfer.buffer, transfer.lengths, written)
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
-        """The write buffer, with which whole pages of the file are whole pages of memory.
+        """Return a part of the write buffer in which whole pages of the file are whole pages of memory.
 
         Elements, which have up to 16 bytes, stay aligned.
         """

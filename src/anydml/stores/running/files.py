@@ -1,4 +1,4 @@
-"""Files that are open while a plan runs: read and written at places, by several threads at once."""
+"""Files that are open while a plan runs: several threads read and write them at offsets."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ MAX_WRITE = 512 << 10
 """Maximum size in bytes of a write: Linux allocates page-cache memory in pieces of that size; larger ones cost more."""
 
 CAST_AT_ONCE = 9 << 20
-"""Maximum number of bytes that are read at once to be cast: 8 MiB, and what lies between parts of them."""
+"""Maximum number of bytes that are read at once to be cast: 8 MiB, and the bytes between its parts."""
 
 DIRECT_WRITE = 256 << 10
-"""Bytes of a write from which it goes to the disk at once; pages shared with other writes would go twice."""
+"""Bytes of a write from which its write-back begins at once; pages that smaller writes share would be written twice."""
 
 WRITE = 2
-"""SYNC_FILE_RANGE_WRITE: begin, and do not wait."""
+"""SYNC_FILE_RANGE_WRITE: begin the write-back without waiting."""
 
 
 def begin_write_back(descriptor: int, at: int, size: int) -> None:
-    """Begin the write-back of bytes, if they are many and the system can, so that the disk works meanwhile.
+    """Begin the write-back of many bytes, if the system supports it, so that the disk works meanwhile.
 
     Only `os.fsync` waits for it and reports errors.
 
@@ -54,7 +54,7 @@ def begin_write_back(descriptor: int, at: int, size: int) -> None:
 
 @cache
 def sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """Return Linux's system call, or None on other systems."""
+    """Return Linux's system call; None on other systems."""
     if sys.platform != "linux":
         return None
     function = getattr(ctypes.CDLL(None), "sync_file_range", None)
@@ -68,8 +68,8 @@ def open_file(path: Path, create: bool = False, mode: int = 0o666) -> int:
 
     Args:
         path: the path of the file.
-        create: whether it begins empty, and need not exist.
-        mode: permissions of a new file, of which the process takes what it gives nobody.
+        create: whether to create it, or to empty it.
+        mode: permissions of a new file, limited by the process's umask.
     """
     flags = os.O_RDWR | getattr(os, "O_BINARY", 0) | (os.O_CREAT | os.O_TRUNC if create else 0)
     return os.open(path, flags, mode)
@@ -80,9 +80,9 @@ class PlainFile:
 
     Args:
         path: the path of the file.
-        is_written: whether it is written to.
+        is_written: whether it is opened for writing.
         is_kept: whether its content must reach the disk.
-        descriptor: if it is open already.
+        descriptor: its descriptor if it is open already.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class PlainFile:
             view, at = view[count:], at + count
 
     def write(self, view: memoryview, at: int) -> None:
-        """Write all bytes of a view at an offset; whole pages go past the page cache, if they are many and aligned."""
+        """Write all bytes of a view at an offset; many aligned pages bypass the page cache."""
         done, before = 0, -at % PAGE
         pages = view[before : before + (len(view) - before) // PAGE * PAGE]
         if self._is_kept and len(pages) >= DIRECT_WRITE and not address_of(np.frombuffer(pages, "u1")) % PAGE:
@@ -126,10 +126,10 @@ class PlainFile:
             begin_write_back(self.descriptor, at + done, len(view) - done)
 
     def write_several(self, views: Sequence[memoryview], at: int) -> None:
-        """Write views one after the other at an offset, by one request where the system has such."""
+        """Write views contiguously at an offset, by one request if the system supports it."""
         done = os.pwritev(self.descriptor, views, at) if len(views) > 1 and hasattr(os, "pwritev") else 0
         for view in views:
-            # Of some nothing is left.
+            # Some views are written completely.
             self._write_all(view[done:], at + done)
             done, at = max(0, done - len(view)), at + len(view)
 
@@ -139,10 +139,10 @@ class PlainFile:
             view, at = view[count:], at + count
 
     def _write_pages(self, pages: memoryview, at: int) -> int:
-        """Write past the page cache, whose copies cost more than the disk; 0, not the bytes, if that is impossible."""
+        """Write without the page cache, whose copies cost more than the disk; return the bytes, 0 if impossible."""
         if sys.platform != "linux" or not hasattr(os, "O_DIRECT"):
             return 0
-        # Not open for longer, because a plan may have as many files as a process may open.
+        # Closed at once, because a plan may have as many files as a process may open.
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_DIRECT)
         except OSError:
@@ -157,7 +157,7 @@ class PlainFile:
             os.close(descriptor)
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
-        """Fill runs of a buffer with the bytes from an offset on, of which those of starts `LEFT_OUT` are not kept.
+        """Fill runs of a buffer with the bytes from an offset on; bytes of runs at `LEFT_OUT` are dropped.
 
         Raises:
             ModelError: the file is too short.
@@ -165,7 +165,7 @@ class PlainFile:
         self._runs(buffer, starts, lengths, at, True)
 
     def write_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
-        """Write runs of a buffer, one after the other, at an offset."""
+        """Write runs of a buffer contiguously at an offset."""
         self._runs(buffer, starts, lengths, at, False)
         if self._is_kept:
             begin_write_back(self.descriptor, at, int(lengths.sum()))
@@ -181,7 +181,7 @@ class PlainFile:
                 complete_runs = int(np.searchsorted(ends, done, "right"))
                 partial_bytes = done - int(ends[complete_runs - 1]) if complete_runs else done
             if partial_bytes or not done:
-                # The system stopped within a run, or takes one run at a time.
+                # The system stopped within a run, or supports only one run per request.
                 start, length = int(starts[complete_runs]), int(lengths[complete_runs])
                 if start != LEFT_OUT:
                     one(view[start + partial_bytes : start + length], at + done)
@@ -206,11 +206,11 @@ class PlainFile:
 
 
 class CastFile:
-    """Elements of a file that are unpacked or cast when they are read, as the bytes of a `PlainFile`.
+    """Elements of a file that are unpacked or cast when they are read, with the methods of a `PlainFile`.
 
     Args:
-        file: that is read.
-        cast: how.
+        file: the file.
+        cast: the cast.
     """
 
     def __init__(self, file: PlainFile, cast: Cast) -> None:
@@ -219,19 +219,19 @@ class CastFile:
         self._stored = cast.stored
 
     def _read(self, view: memoryview, at: int) -> None:
-        """Read bytes as they are stored."""
+        """Read bytes without a cast."""
         if self._packed is None:
             self._file.read(view, at)
         else:
             self._packed.fill(view, at, self._file.read)
 
     def read(self, view: memoryview, at: int) -> None:
-        """Fill a view with cast elements, from an offset among these on."""
+        """Fill a view with cast elements, from an offset in cast bytes on."""
         if self._stored == self._dtype:
             self._read(view, self._offset + at)
             return
         size, result = self._stored.itemsize, np.frombuffer(view, self._dtype)
-        # Few requests, but no more memory than that of the block, unless it is small.
+        # Few requests, but no more memory than the block's, unless it is small.
         count = min(CAST_AT_ONCE // size, max(MAX_WRITE // size, result.size))
         for first in range(0, result.size, count):
             part = result[first : first + count]
@@ -241,7 +241,7 @@ class CastFile:
             part[...] = resolved(read, self._dtype)
 
     def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
-        """Read runs as `PlainFile` does; short ones are read and cast together."""
+        """Read runs like `PlainFile`; short ones are read and cast together."""
         max_bytes = CAST_AT_ONCE // self._stored.itemsize * self._dtype.itemsize
         ends, first, base = np.cumsum(lengths), 0, 0
         while first < starts.size:
@@ -264,11 +264,11 @@ class Opened:
     """The open files and the threads of a plan.
 
     Args:
-        threads: their number.
+        threads: the number of threads.
 
     Attributes:
-        more: closes further things with them.
-        buffers: for the threads.
+        more: closes further objects with the files.
+        buffers: the buffers of the threads.
     """
 
     def __init__(self, threads: int) -> None:
@@ -285,7 +285,7 @@ class Opened:
         self.more.close()
 
     def file(self, path: Path, is_written: bool = False) -> Any:
-        """Open a file, once per path; for reading also an object at an address."""
+        """Open a file once per path, or an object at an address for reading."""
         if path not in self._files:
             opened = ObjectFile(path) if isinstance(path, Address) else PlainFile(path, is_written)
             self._files[path] = self.more.enter_context(opened)
@@ -299,11 +299,11 @@ class Opened:
             os.fsync(file.descriptor)
 
     def together(self, tasks: Iterator[Task], most: int | None = None) -> None:
-        """Run tasks in all threads, taking each when a thread is free; after an error none is begun.
+        """Run tasks in all threads, one per free thread; after an error, no further task begins.
 
         Args:
-            tasks: what to run.
-            most: threads at most; None for all.
+            tasks: the tasks.
+            most: maximum number of threads; None for all.
 
         Raises:
             MemoryError: no thread can be started.
@@ -327,7 +327,7 @@ class Opened:
             while len(futures) < min(most or self._threads, self._threads):
                 futures.append(self._pool.submit(work))
         except RuntimeError as error:
-            # Where memory or processes are limited; fewer threads take longer.
+            # Memory or processes are limited; fewer threads take longer.
             if not futures:
                 raise MemoryError(str(error)) from error
         try:

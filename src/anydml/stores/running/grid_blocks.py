@@ -1,4 +1,4 @@
-"""Blocks of arrays in chunks: all threads read the boxes of a block, then move and write its chunks."""
+"""Blocks of chunked arrays: all threads read the boxes of a block, then move and write its chunks."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ class BoxWriter(Protocol):
     fill: bytes
 
     def parts(self, box: Box) -> Iterator[tuple[Any, Box, tuple[int, ...]]]:
-        """The parts of a box that are written one by one: name, box, and shape of the packed buffer of each."""
+        """Yield the parts of a box that are written separately: name, box, and shape of the packed buffer."""
 
     def write(self, part: Any, flat: Array) -> None:
         """Write a part from its buffer."""
 
 
 class GridBlocks(BlocksWriter):
-    """Writes blocks of arrays in chunks, one after the other, each with all threads.
+    """Writes blocks of chunked arrays in order, each with all threads.
 
     Args:
-        plan: whose outputs have been begun.
-        folder: in which decoded chunks are kept meanwhile.
-        part: returns where a file or folder lies until it gets its name.
+        plan: the plan, whose outputs are in staging.
+        folder: the folder for kept decoded chunks.
+        part: returns the path of a file or folder until it gets its name.
     """
 
     def __init__(self, plan: Planned, folder: Path, part: Callable[[Path], Path]) -> None:
@@ -82,7 +82,7 @@ class GridBlocks(BlocksWriter):
                 self._opened.more.enter_context(texts_within(self._blocking.shares.texts))
                 for array in (*plan.inputs, *plan.outputs):
                     if is_text(array.dtype):
-                        # Another process may have planned this, which alone knows the texts of fill values.
+                        # The plan may be from another process, which alone has the texts of fill values.
                         know_fill(array.metadata)
             self._readers = [self._reader(number, store, folder) for number, store in enumerate(plan.inputs)]
             self._writers = [self._writer(target, part) for target in plan.outputs]
@@ -120,14 +120,14 @@ class GridBlocks(BlocksWriter):
             finished(number, self._blocking.block_bytes(number))
 
     def _reads(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Boxes]]:
-        """Blocks, and the boxes that they need: where two blocks are held, the next is read while one is written."""
+        """Yield blocks and their boxes; if two blocks may be held, the next one is read while one is written."""
         if self._blocking.shares.held == 1:
             yield from ((number, self._read(number, self._rooms[0], MAX_REQUESTS)) for number in numbers)
             return
         with ThreadPoolExecutor(1, "anydml-ahead") as ahead:
             before: tuple[int, Future[_Boxes]] | None = None
-            for room, number in zip(itertools.cycle(self._rooms), numbers):  # as many as there are
-                # Half of the threads write meanwhile.
+            for room, number in zip(itertools.cycle(self._rooms), numbers):  # as many as exist
+                # The other half of the threads writes meanwhile.
                 max_tasks = MAX_REQUESTS if before is None else max(1, self.plan.threads // 2)
                 reading = ahead.submit(self._read, number, room, max_tasks)
                 if before is not None:
@@ -137,7 +137,7 @@ class GridBlocks(BlocksWriter):
                 yield before[0], before[1].result()
 
     def _read(self, number: int, room: Array, max_tasks: int) -> _Boxes:
-        """Read the boxes that a block needs, by at most so many threads."""
+        """Read the boxes of a block, by at most so many threads."""
         output, _, box = self._blocking.blocks[number]
         regions = self._blocking.regions(output, box)
         arrays = self._held(regions, room)
@@ -161,7 +161,7 @@ class GridBlocks(BlocksWriter):
         self._opened.together(tasks, MAX_REQUESTS)
 
     def _held(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
-        """Arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
+        """Return arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
         arrays, at = [], 0
         for region in regions:
             kind = word(self.plan.inputs[region.operand].dtype.itemsize)

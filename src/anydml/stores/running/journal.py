@@ -1,8 +1,8 @@
-"""Journals: which blocks of a plan are written, so that an interrupted run resumes.
+"""Journals: lists of the finished blocks of a plan, so that an interrupted run can resume.
 
 A journal is lines of text. The first identifies the plan. Then follows the number of each block that was written;
-``synced n`` where the first n of those have been synced to the disk, and ``whole`` when all have, and files get their
-names. After a process was killed every line counts; after a crash of the machine only synced blocks do.
+``synced n`` when the first n of these have been synced to the disk, and ``whole`` when all have, before files get their
+names. After a process was killed, all lines count; after a crash of the machine, only synced blocks do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Journal:
     """The journal of one plan, locked against other processes.
 
     Args:
-        path: where it lies.
+        path: its path.
         digest: the digest of the plan.
         sync: syncs all outputs to the disk.
 
@@ -118,14 +118,14 @@ class Journal:
                 os.fsync(self._file)
 
     def mark_synced(self) -> None:
-        """Record that everything is synced to the disk."""
+        """Record that all outputs are synced to the disk."""
         self._write("whole")
         os.fsync(self._file)
 
     def close(self, is_over: bool) -> None:
         """Unlock the journal; remove it if the plan is done."""
         if fcntl is None:
-            # Windows removes closed files only.
+            # Windows only removes closed files.
             os.close(self._file)
         if is_over:
             self.path.unlink(missing_ok=True)
@@ -134,7 +134,7 @@ class Journal:
 
 
 def is_under_way(path: Path, digest: str) -> bool:
-    """Whether a journal is that of an unfinished plan."""
+    """Whether a journal belongs to an unfinished plan."""
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
         return bool(json.loads(lines[0])["plan"] == digest) and b"whole" not in lines
@@ -144,7 +144,7 @@ def is_under_way(path: Path, digest: str) -> bool:
 
 @contextmanager
 def locked(path: Path, is_shared: bool) -> Iterator[None]:
-    """Lock a file or folder, if it exists and the file system has locks."""
+    """Lock a file or folder, if it exists and the file system supports locks."""
     descriptor = None
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY) if fcntl is not None else None
@@ -167,7 +167,7 @@ def _is_same(descriptor: int, path: Path) -> bool:
 
 
 def boot() -> str | None:
-    """An identifier of the last boot of the machine, or None."""
+    """Return an identifier of the last boot of the machine; None if unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -175,7 +175,7 @@ def boot() -> str | None:
 
 
 def sync_folder(path: Path) -> None:
-    """Sync the names in a folder to the disk, where the system can."""
+    """Sync the names in a folder to the disk, if the system supports it."""
     if os.name != "posix":
         return
     folder: Any = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Boxes of arrays in plain files, read and written by requests as long as possible."""
+"""Reading and writing of boxes of arrays in plain files, by requests that are as long as possible."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def read_box(
     """Read a box.
 
     Args:
-        file: that holds the array.
+        file: the file of the array.
         base: offset of the first element.
         shape: the shape of the array.
-        box: in coordinates of the array.
+        box: the box in coordinates of the array.
         out: an array with the shape of the box and any strides.
         span: as in `requests`.
-        buffers: for what does not come as it is needed.
+        buffers: buffers for data that must be rearranged.
     """
     sizes, size, layout = sizes_of(box), out.itemsize, Layout.packed(shape, out.itemsize)
     level, _, length = requests(layout, box, True, span, cost_at(file.path))
@@ -53,7 +53,7 @@ def read_box(
 
 
 def write_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, array: Array) -> None:
-    """Write a box from a packed array; as `read_box`."""
+    """Write a box from a packed array; other arguments as of `read_box`."""
     layout = Layout.packed(shape, array.itemsize)
     if not array.size:
         return
@@ -83,9 +83,9 @@ class PlainWriter:
     """Writes boxes of an array in a plain file.
 
     Args:
-        file: that will contain it.
+        file: the file of the array.
         target: the array.
-        unit: most bytes of a part.
+        unit: maximum bytes of a part.
     """
 
     fill = b""
@@ -94,7 +94,7 @@ class PlainWriter:
         self._file, self._target, self._unit = file, target, unit
 
     def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
-        """The parts of a box that are written one by one: name, box, and shape of the packed buffer of each."""
+        """Yield the parts of a box that are written separately: name, box, and shape of the packed buffer."""
         for part in parts(box, self._target.dtype.itemsize, self._unit):
             yield part, part, sizes_of(part)
 

@@ -1,4 +1,4 @@
-"""Chunks that are read back from the disk by what the metadata say, before their array gets its name."""
+"""Verification of written chunks: some are read back by the array's metadata before the array gets its name."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from anydml.stores.formats.zarr_rectilinear import as_regular
 from anydml.stores.formats.zarr_texts import stored
 
 DRIFTING = frozenset({"delta", "zfpy"})
-"""Codecs that round numbers again which they have rounded."""
+"""Codecs that round already rounded numbers once more."""
 
 PLAIN = 1 << 20
-"""Bytes of a chunk without codecs that are compared, for zarr-python holds them several times."""
+"""Maximum bytes of a chunk without codecs that are compared, since zarr-python holds several copies."""
 
 
 class ReadBack:
-    """Reads the first and the last chunk of an array, and those that stand out of it, after they were written.
+    """Reads back the first and the last chunk of an array, and partial chunks at its ends.
 
-    zarr-python opens the folder anew and reads them, so that anydml's own idea of codecs, names of files and byte order
-    is compared with another one's.
+    zarr-python opens the folder and reads them, which checks anydml's codecs, file names and byte order against another
+    implementation.
 
     Args:
         grid: the chunks of the array.
-        folder: where the array lies until it gets its name.
+        folder: the array's folder until it gets its name.
         metadata: contents of the files that describe it, by name.
     """
 
@@ -42,24 +42,24 @@ class ReadBack:
         self.grid, self.folder, self._metadata = grid, folder, as_regular(metadata)
         last = tuple(count - 1 for count in grid.counts)
         self._numbers = {(0,) * len(last), last}
-        # Along each axis one chunk at its end, which may be partial.
-        # One at a time, for each takes memory beside what the plan has.
+        # One at a time, because each takes memory beyond the plan's.
         self._lock = threading.Lock()
+        # Along each axis one chunk at its end, which may be partial.
         self._numbers |= {(0,) * k + (last[k],) + (0,) * (len(last) - k - 1) for k in range(len(last))}
 
     def is_read(self, number: Sequence[int]) -> bool:
-        """Whether a chunk is one of those that are read back."""
+        """Whether a chunk is read back."""
         return tuple(number) in self._numbers
 
     def check(self, number: Sequence[int], elements: Array) -> None:
-        """Compare the chunks of a file with what was written, if it is one of those that are read back.
+        """Compare the chunks of a file with the written elements, if it is read back.
 
         Args:
             number: the number of the file, along each axis.
             elements: its elements, with those outside the array.
 
         Raises:
-            ModelError: other elements are read.
+            ModelError: different elements are read.
         """
         if not self.is_read(number):
             return
@@ -89,7 +89,7 @@ class ReadBack:
         return tuple(inner_box)
 
     def _read(self, box: Box, number: Sequence[int] | None) -> Array:
-        """A box, as zarr-python reads it; of chunks of several sizes, which it may not know, a chunk alone."""
+        """Read a box by zarr-python; for chunks of varying sizes, which it may not support, read a single chunk."""
         if number is None:
             array = zarr_array(self.folder, self._metadata)
             return stored(array[tuple(slice(a, e) for a, e in box)], array.dtype)
@@ -108,7 +108,7 @@ class ReadBack:
             if self._is_rounded(read_elements, written):
                 return
         except Exception as error:
-            # Codecs raise any error of their libraries.
+            # Codecs raise errors of any type.
             raise_if_short(error)
             raise place.error(
                 f"cannot be read back, and did not get its name: {type(error).__name__}: {str(error)[:200]}"
@@ -128,13 +128,13 @@ class ReadBack:
         return np.array_equal(actual_bytes, expected_bytes)
 
     def _is_rounded(self, elements: Array, written: Array) -> bool:
-        """Whether codecs have rounded elements, and done nothing else to them: then they change them only once."""
+        """Whether codecs only rounded elements, in which case a second pass does not change them."""
         if not (names := rounding(self._metadata, self.grid.dtype)) or not self._same(elements, self._round(written)):
             return False
         return not names.isdisjoint(DRIFTING) or self._same(elements, self._round(elements))
 
     def _round(self, written: Array) -> Array:
-        """Elements after the codecs of a chunk, alone and in memory, and not in a shard and a file."""
+        """Return elements after the codecs of a chunk, encoded and decoded in memory."""
         request = Asked(range(written.ndim), [*self.grid.inner], () if self.grid.version == 3 else None)
         metadata = changed(self._metadata, written.shape, request)
         return decoded(metadata, written.shape, encoded(metadata, written))
