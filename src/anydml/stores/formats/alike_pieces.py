@@ -1,7 +1,7 @@
-"""Files of ``torch.save`` inside files, thousands of which have equal headers: those are parsed once.
+"""Files of ``torch.save`` inside files, thousands of which have equal headers, which are parsed once.
 
-What decides where elements lie is before them, and in the directory of the zip file behind them. Where both equal those
-of a piece that was parsed, except for checksums, nothing else is read.
+The place of elements depends on the bytes before them, and on the directory of the zip file after them. If both equal
+those of a parsed piece, except for checksums, nothing else is read.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _LOCAL_CHECKSUM = 14
 
 
 class _ParsedPiece(NamedTuple):
-    """A piece that was parsed.
+    """A parsed piece.
 
     Attributes:
         before: the bytes before its elements, without the checksum of these.
         behind: its directory, without checksums.
-        checksum: where that of the elements lies in `before`.
+        checksum: the offset in `before` of the elements' checksum.
         store: its tensor, as if the piece began its file.
     """
 
@@ -59,7 +59,7 @@ class AlikePieces(OpenFiles):
         self._known: dict[int, list[_ParsedPiece]] = {}
 
     def read(self, path: Path, place: JsonPath, start: int, length: int) -> FileContent | Store:
-        """The tensor of a piece, if one with equal headers was read before; otherwise all that there is.
+        """Return the tensor of a piece, from a parsed piece with equal headers if there is one.
 
         Args:
             path: the path of the file.
@@ -100,7 +100,7 @@ def _without_checksums(directory: bytes) -> bytes:
 
 
 def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_ParsedPiece]:
-    """Yield what is cached of a piece, if it is a zip file whose pickle lies before the elements."""
+    """Yield a piece for the cache, if it is a zip file with its pickle before the elements."""
     before = read_at(file, start, min(store.offset, MAX_HEADER))
     if before[:4] != b"PK\3\4" or store.offset > MAX_HEADER:
         return

@@ -1,7 +1,7 @@
-"""Types that NumPy does not have: blocks of elements along the last axis are moved as they are.
+"""Types that NumPy does not have: blocks of elements along the last axis are moved unchanged.
 
-An array of such a type has a dtype whose elements are blocks, and along its last axis as many of them as make its
-elements. Where rows are not whole blocks, but the tensor is, all of it is one element, without axes.
+The elements of an array of such a type are blocks, and its last axis has the blocks of a row of elements. If rows
+are not whole blocks, but the tensor is, the whole tensor is one element, without axes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
     "TQ1_0": (256, 54), "TQ2_0": (256, 66), "MXFP4": (32, 17), "NVFP4": (64, 36), "Q1_0": (128, 18),
     "complex32": (1, 4),
 }  # fmt: skip
-"""Elements and bytes of a block, by the names of types in safetensors, GGUF and PyTorch."""
+"""The number of elements and bytes of a block, by the names of types in safetensors, GGUF and PyTorch."""
 
 _HAVE = {
     "F4": "a .safetensors file has it, or a checkpoint by dcp",
@@ -31,7 +31,7 @@ _HAVE = {
     "complex32": "a checkpoint by dcp has it", "complex128": "a .npz file has it, or a checkpoint by dcp",
     "complex64": "a .safetensors or .npz file has it", "bool": "a .safetensors or .npz file has it",
 }  # fmt: skip
-"""The formats that have a type that .gguf files lack."""
+"""The formats with types that GGUF does not have."""
 
 DTYPES_OF_BLOCKS: Mapping[str, np.dtype[Any]] = {
     name: np.dtype([(name, f"V{size}")]) for name, (_, size) in BLOCKS.items()
@@ -44,34 +44,34 @@ TEXT_NAME = "text of any length"
 
 
 def elements_of(dtype: np.dtype[Any]) -> int:
-    """The number of elements in what a dtype calls one: 1 unless it is of blocks."""
+    """Return the number of elements in one item of a dtype: 1 unless the items are blocks."""
     if not dtype.names or not is_of_blocks(dtype):
         return 1
     return BLOCKS[dtype.names[0]][0] if (inner_shape := _whole_of(dtype)) is None else math.prod(inner_shape)
 
 
 def _whole_of(dtype: np.dtype[Any]) -> tuple[int, ...] | None:
-    """The shape of the tensor that is one element of a dtype; None if its elements are blocks of rows."""
+    """Return the shape of a tensor that is one item of a dtype; None if the items are blocks of rows."""
     title = dtype.fields[dtype.names[0]][2:] if dtype.fields and dtype.names else ()
     return tuple(map(int, title[0].split())) if title else None
 
 
 def is_of_blocks(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is one of blocks."""
+    """Whether the items of a dtype are blocks."""
     return dtype.names is not None and len(dtype.names) == 1 and dtype.names[0] in BLOCKS
 
 
 def name_of(dtype: np.dtype[Any]) -> str:
-    """The name of a dtype, or of the type in its blocks."""
+    """Return the name of a dtype, or of the type of its blocks."""
     is_named = is_of_blocks(dtype) or dtype.names == (TEXT_NAME,)
     return dtype.names[0] if dtype.names and is_named else str(dtype)
 
 
 def not_of_format(dtype: np.dtype[Any], name: str, format_types: Iterable[str]) -> str:
-    """Says that a format does not have a dtype, and what has it.
+    """Return the message that a format does not support a dtype, and which formats do.
 
     Args:
-        dtype: that it does not have.
+        dtype: the unsupported dtype.
         name: the name of the format.
         format_types: names of dtypes that it has.
     """
@@ -86,7 +86,7 @@ def not_of_format(dtype: np.dtype[Any], name: str, format_types: Iterable[str]) 
 
 
 def in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, ...]:
-    """The shape in blocks of a shape in elements.
+    """Convert a shape in elements to a shape in blocks.
 
     Raises:
         ModelError: rows are not whole blocks.
@@ -102,10 +102,10 @@ def in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, 
 
 
 def blocks_of(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """The shape and dtype of a tensor in blocks; if they are not of its rows, it is one element as a whole.
+    """Return the shape and dtype of a tensor in blocks; if its rows are not whole blocks, the tensor is one item.
 
     Raises:
-        ModelError: it is not whole blocks, either.
+        ModelError: the tensor is not whole blocks, either.
     """
     count, size = BLOCKS[name]
     total = math.prod(shape)
@@ -116,7 +116,7 @@ def blocks_of(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[tuple
 
 
 def in_elements(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """The shape in elements of a shape in what the dtype calls elements."""
+    """Convert a shape in items of a dtype to a shape in elements."""
     if is_of_blocks(dtype) and (inner_shape := _whole_of(dtype)) is not None:
         return (*shape, *inner_shape)
     count = elements_of(dtype)

@@ -1,4 +1,4 @@
-"""The division of arrays into chunks, each of which lies in a file."""
+"""The division of arrays into chunks in files."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ChunkGrid:
         fill: bytes of an element of a chunk without a file.
         inner: sizes of the chunks of a shard; equal to `chunk` without shards.
         offset: bytes before the elements of a chunk.
-        shard: sizes of the shards, where anydml reads and writes chunks of them itself; otherwise None.
-        index: the form of their indices; otherwise None.
-        edges: where chunks of several sizes begin along each axis, and where the last one ends; `chunk` has the largest
-            sizes then. None where all chunks have one size.
-        is_alone: whether zarr-python reads the chunk of each file as an array of its own.
+        shard: sizes of the shards, if anydml reads and writes their chunks itself; otherwise None.
+        index: the form of their indices; None without such shards.
+        edges: starts of chunks of varying sizes along each axis, and the end of the last; `chunk` then has the largest
+            sizes. None if all chunks have one size.
+        is_alone: whether zarr-python reads the chunk of each file as a separate array.
     """
 
     shape: tuple[int, ...]
@@ -62,12 +62,12 @@ class ChunkGrid:
 
     @classmethod
     def of_plain_file(cls, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> ChunkGrid:
-        """An array in row-major order in a plain file, from an offset on."""
+        """Return the grid of an array in row-major order in a plain file, from an offset on."""
         chunk = tuple(max(1, size) for size in shape)
         return cls(shape, chunk, dtype, 0, "", False, None, True, b"", chunk, offset)
 
     def of_several(self, edges: tuple[tuple[int, ...], ...] | None) -> ChunkGrid:
-        """The same with one chunk a file, perhaps of several sizes, because shards of these have several indices."""
+        """Return the grid with one chunk per file, since shards with chunks of varying sizes have several indices."""
         is_own = self.is_own and self.shard is None and edges is not None
         chunk = (
             self.file
@@ -78,7 +78,7 @@ class ChunkGrid:
 
     @property
     def is_one(self) -> bool:
-        """Whether the array lies in a plain file."""
+        """Whether the array is in a plain file."""
         return self.version == 0
 
     @property
@@ -98,18 +98,18 @@ class ChunkGrid:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Chunks that have elements of the array, along each axis."""
+        """The number of chunks along each axis."""
         return tuple(self.span(axis, 0, size)[1] for axis, size in enumerate(self.shape))
 
     def span(self, axis: int, low: int, high: int) -> tuple[int, int]:
-        """The number of the first chunk with coordinates from `low` to `high` of an axis, and the one after them."""
+        """Return the range of chunks with coordinates from `low` to `high` of an axis."""
         if self.edges is None:
             return low // self.chunk[axis], -(-high // self.chunk[axis])
         edges = self.edges[axis]
         return max(0, bisect_right(edges, low) - 1), bisect_left(edges, high)
 
     def sizes(self, number: Sequence[int]) -> tuple[int, ...]:
-        """Sizes of a chunk, with what is outside the array."""
+        """Return the sizes of a chunk, including elements outside the array."""
         if self.edges is None:
             return self.chunk
         return tuple(edges[k + 1] - edges[k] for k, edges in zip(number, self.edges, strict=True))
@@ -130,19 +130,19 @@ class ChunkGrid:
         return [a // b for a, b in zip(self.file, self.chunk, strict=True)]
 
     def place(self, number: Sequence[int]) -> tuple[tuple[int, ...], int]:
-        """The number of the file in which a chunk lies, along each axis, and the number of the chunk in it."""
+        """Return the numbers along each axis of a chunk's file, and the number of the chunk in it."""
         ratio, position = self._ratio, 0
         for k, count in zip(number, ratio, strict=True):
             position = position * count + k % count
         return tuple(k // count for k, count in zip(number, ratio, strict=True)), position
 
     def inside(self, file: Sequence[int]) -> list[range]:
-        """Numbers of the chunks of a file, along each axis, that have elements of the array."""
+        """Return the numbers along each axis of a file's chunks that contain elements of the array."""
         columns = zip(file, self._ratio, self.shape, self.chunk, strict=True)
         return [range(k * count, min((k + 1) * count, -(-size // c))) for k, count, size, c in columns]
 
     def name(self, number: Sequence[int]) -> str:
-        """The path of the file in which a chunk lies, relative to the folder of the array."""
+        """Return the path of a chunk's file, relative to the folder of the array."""
         if self.shard is not None:
             number = self.place(number)[0]
         if self.is_prefixed:
@@ -150,7 +150,7 @@ class ChunkGrid:
         return self.separator.join(map(str, number)) or "0"
 
     def near(self, box: Box) -> Iterator[tuple[int, ...]]:
-        """The numbers of the chunks that intersect a box, those of a file one after the other."""
+        """Yield the numbers of the chunks that intersect a box, grouped by file."""
         ranges = [range(*self.span(axis, *interval)) for axis, interval in enumerate(box)]
         if self.shard is None or 0 in map(len, ranges):
             yield from itertools.product(*ranges)
@@ -170,7 +170,7 @@ class ChunkGrid:
             )
 
     def box(self, number: Sequence[int]) -> Box:
-        """The box of elements of a chunk, clipped to the array."""
+        """Return the box of elements of a chunk, clipped to the array."""
         if self.edges is not None:
             columns = zip(number, self.edges, self.shape, strict=True)
             return tuple((edges[k], min(size, edges[k + 1])) for k, edges, size in columns)

@@ -1,4 +1,4 @@
-"""Tensors of new files, stored by columns: a checkpoint may have a million parts, but only few different shapes."""
+"""Tensors of new files as columns, since a checkpoint may have a million parts with few different shapes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class Later(Protocol):
-    """Bytes that are made when they are written, so that a plan does not hold all of them at once."""
+    """Bytes that are generated when they are written, so that a plan does not hold all of them at once."""
 
     def make(self) -> bytes:
-        """All bytes, which are always the same."""
+        """Return the bytes, which are the same in every call."""
         ...
 
 
 def content_bytes(content: bytes | Later) -> bytes:
-    """The bytes of a content, which are made now if they are of a `Later`."""
+    """Return the bytes of a content; those of a `Later` are generated now."""
     return content if isinstance(content, bytes) else content.make()
 
 
 class TensorNames:
-    """Names of tensors, which files have in common.
+    """Names of tensors, shared by several files.
 
     Args:
         texts: the names.
@@ -41,17 +41,17 @@ class TensorNames:
 
     @cached_property
     def sizes(self) -> Numbers:
-        """Bytes of each as a text of JSON, with its quotes."""
+        """The bytes of each name as a JSON string, with quotes."""
         return np.array([len(encode_basestring(text).encode()) for text in self.texts], np.int32)
 
     @cached_property
     def sizes_inside(self) -> Numbers:
-        """Bytes of each, with its quotes, inside of another text of JSON."""
+        """The bytes of each name as a JSON string inside another JSON string."""
         return np.array([len(inside(encode_basestring(text)).encode()) for text in self.texts], np.int32)
 
 
 def inside(text: str) -> str:
-    """A text as it is inside of a text of JSON."""
+    """Escape a text for a JSON string."""
     return encode_basestring(text)[1:-1]
 
 
@@ -59,10 +59,10 @@ class FileTensors(NamedTuple):
     """The tensors of a file.
 
     Attributes:
-        names: the names of tensors, of which the file has some.
-        name: which of them each is, in the order of the file.
+        names: names of tensors, some of which are in the file.
+        name: by tensor in the order of the file, the number of its name.
         kinds: shapes and dtypes.
-        kind: which of them each has.
+        kind: by tensor, the number of its shape and dtype.
     """
 
     names: TensorNames
@@ -98,6 +98,6 @@ _POWERS = 10 ** np.arange(1, 19, dtype=np.int64)
 
 
 def digits_of(numbers: Numbers) -> Numbers:
-    """Decimal digits of each number from 0."""
+    """Return the number of decimal digits of each number from 0 on."""
     digits: Numbers = np.searchsorted(_POWERS, numbers, "right") + 1
     return digits

@@ -1,4 +1,4 @@
-"""Staging: outputs under hidden names beside the final ones, which they get when all of them are whole."""
+"""Staging: outputs under hidden names beside the final ones, which they get when all of them are complete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def beside(path: Path, suffix: str) -> Path:
 
 
 def _packed(final: Path) -> Path:
-    """Return the path of a packed output until it gets its name; it is whole as soon as its part is gone."""
+    """Return the path of a packed output until it gets its name; it is complete once its parts are removed."""
     return beside(final, f"{PACKED}{final.suffix.lower()}")
 
 
@@ -61,13 +61,13 @@ class Staging:
         files: plain files.
         arrays: Zarr arrays, each of which is a folder.
         others: small files beside them: their contents, or the files that they are copies of.
-        folder: that contains all of these and gets its name at once; None where each output gets its own.
+        folder: the folder of all of these, which is renamed at once; None if each output is renamed separately.
         overwrite: whether existing outputs may be replaced.
-        sources: files and folders that are read, whose permissions the outputs do not exceed.
+        sources: files and folders that are read; the outputs get no more permissions than these.
 
     Attributes:
-        top: the files and folders that get their names.
-        journal: where the plan's journal lies.
+        top: the files and folders that are renamed.
+        journal: the path of the plan's journal.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Staging:
         self.journal = beside(self.top[0], JOURNAL)
 
     def _folder_of(self, path: Path) -> Path | None:
-        """The folder of this plan that a path is, or is inside of."""
+        """Return the plan's folder that is or contains a path."""
         return next((folder for folder in self._folders if folder == path or folder in path.parents), None)
 
     def part(self, path: Path) -> Path:
@@ -131,15 +131,15 @@ class Staging:
 
     @property
     def scratch(self) -> Path:
-        """A folder for what the plan needs meanwhile."""
+        """A folder for the plan's temporary files."""
         return self.journal.parent
 
     def prepare(self) -> None:
-        """Make the folder of the outputs."""
+        """Create the folder of the outputs."""
         self.journal.parent.mkdir(parents=True, exist_ok=True)
 
     def is_begun(self) -> bool:
-        """Whether a journal is there."""
+        """Whether there is a journal."""
         return os.path.exists(self.journal)
 
     def open_journal(self, digest: str) -> Journal:
@@ -151,7 +151,7 @@ class Staging:
         return Journal(self.journal, digest, self.sync)
 
     def is_there(self) -> bool:
-        """Whether all files are as an earlier run began them."""
+        """Whether all files exist as an earlier run created them."""
         try:
             return all(self.part(file.path).stat().st_size == file.size for file in self.files) and all(
                 self.part(path).stat().st_size == size_at(content)
@@ -172,21 +172,21 @@ class Staging:
         )
 
     def settle(self) -> None:
-        """Wait until no worker of a cluster writes to what was begun; see `share`."""
+        """Wait until no worker of a cluster writes to the outputs; see `share`."""
         with locked(beside(self.top[0], PART), is_shared=False):
             pass
 
     def share(self) -> AbstractContextManager[None]:
-        """While it is entered, what was begun is neither begun anew nor given its names."""
+        """A context during which the outputs are neither created again nor renamed."""
         return locked(beside(self.top[0], PART), is_shared=True)
 
     def begin(self) -> None:
-        """Create all files with their full size and everything but their elements."""
+        """Create all files with their full size and everything except their elements."""
         allowed = self._allowed
         for folder in self._folders:
             shutil.rmtree(beside(folder, PART), ignore_errors=True)
             beside(folder, PART).parent.mkdir(parents=True, exist_ok=True)
-            # What is in it has the usual permissions until `sync`, but nobody else may look into the folder.
+            # Until `sync`, the files have the usual permissions, but nobody else may open the folder.
             beside(folder, PART).mkdir(folder_permissions(allowed))
         for file in self.files:
             # A process that still writes to the file of an earlier run must not write to this one.
@@ -226,7 +226,7 @@ class Staging:
                 sync_file(self.part(path))
 
     def secure(self) -> None:
-        """Sync what is there to the disk, while others write, too."""
+        """Sync the written parts to the disk, while other processes still write."""
         for folder in self._folders:
             part = beside(folder, PART)
             if not sync_disk(part):
@@ -237,7 +237,7 @@ class Staging:
         return all(is_marked(final, digest) for final in self.top)
 
     def finish(self, digest: str) -> None:
-        """Give all outputs their names, marked by the plan's digest; those that have them already keep them."""
+        """Give all outputs their final names, marked by the plan's digest; those that have them already keep them."""
         for final in self.top:
             part, real = beside(final, PART), Path(os.path.realpath(final))
             if self._is_of_arrays and final in self._folders and is_packed(final):
@@ -246,7 +246,7 @@ class Staging:
             if not part.exists():
                 continue
             if final in self._folders and _is_filled(real):
-                # Last those files by which readers find the others.
+                # The files by which readers find the others come last.
                 last = {path.name for path in self.others}
                 for entry in sorted(part.iterdir(), key=lambda entry: entry.name in last):
                     entry.replace(real / entry.name)
@@ -274,7 +274,7 @@ class Staging:
             if real.exists():
                 packed.chmod(real.stat().st_mode & packed.stat().st_mode)
             mark(packed, digest)
-            # It goes at once: what is left of a folder that is being removed must not be packed once more.
+            # It is renamed at once: a partly removed folder must not be packed again.
             shutil.rmtree(old, ignore_errors=True)
             part.replace(old)
         if packed.exists():
@@ -282,7 +282,7 @@ class Staging:
             mark_named(real, digest)
 
     def drop(self) -> bool:
-        """Remove the unfinished outputs. Returns True: nothing is left, and what existed before is untouched."""
+        """Remove the unfinished outputs. Returns True: nothing is left, and existing outputs are untouched."""
         for final in self.top:
             part = beside(final, PART)
             with suppress(OSError):
@@ -294,7 +294,7 @@ class Staging:
 
 
 def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> None:
-    """Refuse to replace a folder that has more than files of tensors and those that are written."""
+    """Refuse to replace a folder that has files other than those of tensors and those that are written."""
     if not folder.is_dir() or folder.is_symlink():
         raise place.error("is not a folder of tensors, and is not replaced: name another, or remove it first")
     suffixes = (".safetensors", ".safetensors.index.json", ".distcp")
@@ -311,7 +311,7 @@ def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> Non
 
 
 def _check_array(folder: Path, place: JsonPath) -> None:
-    """Refuse to replace a folder that is not a Zarr array, or has files that no Zarr array has."""
+    """Refuse to replace a folder that is not a Zarr array, or contains other files."""
     if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
         raise place.error("is not a Zarr array, and is not replaced: name another, or remove it first")
     foreign = next((name for name in names_inside(folder) if not OF_ARRAY.fullmatch(name)), None)

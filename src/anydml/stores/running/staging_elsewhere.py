@@ -1,6 +1,6 @@
-"""Zarr arrays at addresses while they are written: chunks have their names, and metadata get theirs at the end.
+"""Zarr arrays at addresses while they are written: chunks have their final names, and metadata are written last.
 
-Stores of objects rename nothing, but show each object only when it is whole, and no reader finds an array without its
+Object stores cannot rename, but show each object only when it is complete, and readers find no array without its
 metadata.
 """
 
@@ -32,13 +32,13 @@ class StagingElsewhere:
     Args:
         arrays: Zarr arrays.
         others: small objects beside them: their contents, or the files that they are copies of.
-        folder: that contains all of these; None where each array is on its own.
+        folder: the folder of all of these; None if each array is separate.
         overwrite: whether existing outputs may be replaced: they are removed before anything is written.
 
     Attributes:
         top: addresses of the outputs.
-        journal: where the plan's journal lies.
-        scratch: a folder of this machine for what the plan needs meanwhile.
+        journal: the address of the plan's journal.
+        scratch: a local folder for the plan's temporary files.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class StagingElsewhere:
         addresses = [*map(_address, [array.path for array in arrays] if folder is None else [folder])]
         self.top: list[Address] = addresses
         contents = {_address(path): content for path, content in {**others, **described}.items()}
-        # From the innermost array on; what tells of other objects comes after them.
+        # From the innermost array on; consolidated metadata come after the arrays that they describe.
         last = sorted(
             (path for path in contents if path.name in DESCRIBING),
             key=lambda path: (-len(path.parts), path.name in METADATA, str(path)),
@@ -62,7 +62,7 @@ class StagingElsewhere:
         self._filled = self.top
 
     def prepare(self) -> None:
-        """Nothing: objects need no folders."""
+        """Do nothing: objects need no folders."""
 
     def is_begun(self) -> bool:
         """Whether a journal was there before this plan."""
@@ -108,7 +108,7 @@ class StagingElsewhere:
                 raise place.error(f"has {names([name])} beside its chunks; it is not replaced: move that")
 
     def _is_replaced(self, path: Address) -> bool:
-        """Whether an object is one that this plan writes, or may be a chunk of an array in the place of one of its."""
+        """Whether this plan writes an object, or it may be a chunk of an array that is replaced."""
         return (
             path in self._others
             or path in self._last
@@ -116,7 +116,7 @@ class StagingElsewhere:
         )
 
     def is_there(self) -> bool:
-        """Whether all objects that were copied are there."""
+        """Whether all copied objects exist."""
         self._is_own = True
         try:
             return all(at_once(lambda pair: _size(pair[1]) == size_at(pair[0]), self._pairs()))
@@ -124,28 +124,28 @@ class StagingElsewhere:
             return False
 
     def has_all(self) -> bool:
-        """True: when a journal is whole, all chunks are there."""
+        """True: a complete journal means that all chunks exist."""
         return True
 
     def settle(self) -> None:
-        """Nothing: only one process writes at addresses."""
+        """Do nothing: only one process writes at addresses."""
 
     def share(self) -> AbstractContextManager[None]:
-        """Nothing, likewise."""
+        """Do nothing, for the same reason."""
         return nullcontext()
 
     def begin(self) -> None:
-        """Remove what `check_free` has found, the metadata first, and copy what is copied."""
+        """Remove the outputs that `check_free` has found, metadata first, and write the copied objects."""
         self._is_own = True
         for final in self._filled:
             _remove(final)
         at_once(lambda pair: _copy(pair[1], pair[0]), self._pairs())
 
     def sync(self) -> None:
-        """Nothing: an object that was written is there."""
+        """Do nothing: written objects are durable."""
 
     def secure(self) -> None:
-        """Nothing, likewise."""
+        """Do nothing, for the same reason."""
 
     def is_of(self, _digest: str) -> bool:
         """False: objects have no mark of the plan that wrote them."""
@@ -177,7 +177,7 @@ def _size(content: Content) -> int:
 
 
 def _copy(content: Content, path: Address) -> None:
-    """Write an object from its content, or from another file or object."""
+    """Write an object from its content, or as a copy of a file or object."""
     if isinstance(content, Path):
         path.copy_from(content)
     else:
@@ -185,6 +185,6 @@ def _copy(content: Content, path: Address) -> None:
 
 
 def _remove(folder: Address) -> None:
-    """Remove all objects in a folder, those first by which readers find it."""
+    """Remove all objects in a folder, first those by which readers find it."""
     folder.remove(folder / name for name in DESCRIBING if (folder / name).is_file())
     folder.remove(folder.files())

@@ -1,4 +1,4 @@
-"""Runs of tasks: parts of a plan that processes write on their own, and the end that gives the outputs their names."""
+"""Runs of tasks: parts of a plan that separate processes write, and the final step that renames the outputs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from anydml.stores.running.staging_elsewhere import StagingElsewhere
 
 
 def begin(plan: Planned, digest: str) -> None:
-    """Begin the outputs of a plan, and its journal, unless both are there.
+    """Create the outputs of a plan in staging, and its journal, unless both exist.
 
     Raises:
         ModelError: an output exists, or another process writes it.
-        OSError: something cannot be written.
+        OSError: a file cannot be written.
     """
     staging = staging_of(plan)
     staging.prepare()
@@ -46,7 +46,7 @@ def begin(plan: Planned, digest: str) -> None:
 def write_task(
     plan: Planned, digest: str, number: int, blocks: Sequence[int], progress: bool | Callable[[int], None]
 ) -> None:
-    """Write the blocks of a task, and then its mark; nothing if the outputs have their names.
+    """Write the blocks of a task, and then its mark; do nothing if the outputs are complete.
 
     Raises:
         ModelError: a block cannot be written.
@@ -74,7 +74,7 @@ def write_task(
 
 
 def finished_tasks(plan: Planned, digest: str, count: int) -> list[int]:
-    """Numbers of the tasks that have left their marks."""
+    """Return the numbers of the tasks that have left their marks."""
     staging = staging_of(plan)
 
     def is_finished(number: int) -> bool:
@@ -89,7 +89,7 @@ def finished_tasks(plan: Planned, digest: str, count: int) -> list[int]:
 
 
 def finish(plan: Planned, digest: str, done: Iterable[int], tasks: int, progress: bool | Callable[[int], None]) -> None:
-    """Write all blocks but those that are done, and give the outputs their names, unless they have them.
+    """Write all remaining blocks, and give the outputs their names, unless they have them.
 
     Raises:
         ModelError: as in `run`.
@@ -107,12 +107,12 @@ def finish(plan: Planned, digest: str, done: Iterable[int], tasks: int, progress
 
 
 def _mark(staging: Staging | StagingElsewhere, number: int) -> Path:
-    """The file that says that a task is finished."""
+    """Return the path of the mark of a finished task."""
     return staging.journal.with_name(f"{staging.journal.name}-task-{number}")
 
 
 def _write(path: Path, text: bytes) -> None:
-    """Write a small file that is whole as soon as it is there."""
+    """Write a small file atomically."""
     if isinstance(path, Address):
         path.write_bytes(text)
         return

@@ -1,4 +1,4 @@
-"""Outputs at addresses: made on this machine, and then sent, a file at a time, until all have their names."""
+"""Outputs at addresses: written locally, and then uploaded file by file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from anydml.stores.formats.store import state_of
 
 
 class Upload:
-    """A file or folder that gets another place.
+    """A file or folder that is uploaded.
 
     Args:
         to: the address.
         scratch: a folder with room for all of it.
 
     Attributes:
-        made: where it is made first.
+        made: its local path.
 
     Raises:
-        ModelError: nothing is written at this address.
+        ModelError: outputs cannot be written at this address.
     """
 
     def __init__(self, to: Address, scratch: Path) -> None:
@@ -36,10 +36,10 @@ class Upload:
         self._journal = self.made.parent / "sent"
 
     def check_free(self) -> None:
-        """Refuse a name that is taken, unless an interrupted run of the same output has begun to take it.
+        """Refuse an address that is taken, unless an interrupted run of the same output began to write there.
 
         Raises:
-            ModelError: there is something.
+            ModelError: it is taken.
         """
         place = JsonPath(str(self.to))
         with place.reading():
@@ -47,20 +47,20 @@ class Upload:
                 raise place.error("exists already: name another, or remove it first; nothing is replaced at addresses")
 
     def send(self) -> None:
-        """Send what was made, and remove it here; files that were sent before, and have not changed, are left out.
+        """Upload the output, and remove the local copy; unchanged files that were uploaded before are left out.
 
         Raises:
-            ModelError: it cannot be sent; the same call goes on with the next file.
+            ModelError: a file cannot be uploaded; another call continues with this file.
         """
         self.check_free()
         place = JsonPath(str(self.to))
         files = [self.made] if self.made.is_file() else [entry for entry in self.made.rglob("*") if entry.is_file()]
-        # By these, readers find the others.
+        # Readers find the other files by these.
         last = (INDEX, METADATA)
         try:
             sent = json.loads(self._journal.read_text("utf-8")) if self._journal.exists() else {}
             for name in sent.keys() - {file.relative_to(self.made).as_posix() for file in files}:
-                # An interrupted run with other options, whose output this one replaces, had sent it.
+                # An interrupted run with other options uploaded it, and this output replaces that one.
                 (self.to / name).unlink(missing_ok=True)
             for upload_file in sorted(files, key=lambda file: (file.name.endswith(last), file)):
                 name = upload_file.relative_to(self.made).as_posix()
