@@ -163,6 +163,7 @@ def hdf5(path, **options):
         file.create_dataset("never", shape=(3, 4), dtype="i2", fillvalue=6)
         file.create_dataset("lzf", data=X, chunks=(2, 4, 5), compression="lzf")
         file.create_dataset("references", data=["a", "b"], dtype=h5py.string_dtype())
+        file["linked"], file["beyond"] = h5py.SoftLink("/never"), h5py.ExternalLink("y.h5", "/t")
         for axis, size in ("time", 6), ("lat", 8), ("lon", 10):
             file[axis] = np.arange(float(size))
             file[axis].make_scale(axis)
@@ -178,6 +179,8 @@ def test_hdf5_is_a_group(tmp_path, options, version):
     plan = stores.rechunk(tmp_path / "x.h5", tmp_path / "y", [6, 4, 10], zarr_format=version)
     assert 'leaves out "lzf", which has filter lzf, which Zarr does not have' in plan.remarks
     assert any(each.startswith('leaves out "references", which is of dtype object') for each in plan.remarks)
+    assert 'leaves out "linked", which is a link to "/never", which is not followed' in plan.remarks
+    assert 'leaves out "beyond", which is a link to "/t" in the file "y.h5", which is not followed' in plan.remarks
     plan.run()
     assert plan.verify() is None
     assert stores.verify(tmp_path / "x.h5", tmp_path / "y") is None
@@ -191,6 +194,8 @@ def test_hdf5_is_a_group(tmp_path, options, version):
     own = group["gzip"]
     axes = own.metadata.dimension_names if version else own.attrs["_ARRAY_DIMENSIONS"]
     assert ([*axes], own.attrs["units"]) == (["time", "lat", "lon"], "K")
+    with pytest.raises(ModelError, match='linked: cannot be read: it is a link to "/never"'):
+        stores.open(tmp_path / "x.h5/linked")
     with pytest.raises(ModelError, match="references: cannot be read: it is of dtype object"):
         stores.open(tmp_path / "x.h5/references")
 

@@ -79,6 +79,9 @@ def references_of_hdf5(path: Path, place: JsonPath) -> References:
     try:
         with h5py.File(path, "r") as file:
             for name, member in _members(file, ""):
+                if isinstance(member, h5py.SoftLink | h5py.ExternalLink):
+                    refused[name] = f"is a link to {show(member.path)}{_of_file(member)}, which is not followed"
+                    continue
                 attributes, names_lost = _attributes(member)
                 if names_lost:
                     lost[name] = names_lost
@@ -100,20 +103,27 @@ def references_of_hdf5(path: Path, place: JsonPath) -> References:
 
 
 def _members(group: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The groups and datasets of a file with their names; those of links to other files are left."""
+    """The groups, datasets and links of a file with their names."""
     import h5py
 
     yield name, group
     for key in group:
-        if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+        link, member_name = group.get(key, getlink=True), f"{name}/{key}".lstrip("/")
+        if not isinstance(link, h5py.HardLink):
+            yield member_name, link
             continue
-        member, member_name = group[key], f"{name}/{key}".lstrip("/")
+        member = group[key]
         if isinstance(member, h5py.Group):
             yield from _members(member, member_name)
         elif isinstance(member, h5py.Dataset) and not _text_of(member.attrs.get("NAME", b"")).startswith(
             WITHOUT_VALUES
         ):
             yield member_name, member
+
+
+def _of_file(link: Any) -> str:
+    """Where an external link leads to."""
+    return f" in the file {show(link.filename)}" if hasattr(link, "filename") else ""
 
 
 def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[tuple[str, bytes | Range]]:

@@ -93,8 +93,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     if located_path.name == METADATA:
         raise place.error(_DISTRIBUTED)
     raise place.error(
-        f"is not a file that anydml reads: expected {_FILES}, also in .zip, .json (kerchunk), "
-        f"{', '.join(HDF5_SUFFIXES)}; write it as one of these"
+        f"{_NOT_READ}, also in .zip, .json (kerchunk), {', '.join(HDF5_SUFFIXES)}; write it as one of these"
     )
 
 
@@ -118,10 +117,8 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
         if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
             raise place.error(f"cannot be read: it {why}")
         if path.is_file():
-            raise place.error(
-                f"is not a file that anydml reads at an address: expected {_FILES}; copy others, such as .zip and "
-                f"{HDF5_SUFFIXES[0]}, to this machine first"
-            )
+            of_others = f"; copy others, such as .zip and {HDF5_SUFFIXES[0]}, to this machine first"
+            raise place.error(f"{_NOT_READ}{'' if isinstance(path, Inside) else of_others}")
         if not path.exists():
             raise place.error(NO_FILE)
         if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
@@ -270,5 +267,6 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
     return merged
 
 
-_FILES = f".npy, {', '.join(READERS)} or {INDEX[1:]}, or a Zarr array or group"
-"""What is read on this machine and at addresses."""
+_NOT_READ = (
+    f"is not a file that anydml reads: expected .npy, {', '.join(READERS)} or {INDEX[1:]}, or a Zarr array or group"
+)

@@ -186,7 +186,7 @@ def codecs_beside_spec(metadata: Mapping[str, bytes]) -> set[str]:
 
 def _change_v2(document: Json, request: Asked) -> None:
     if request.shards:
-        raise ValueError("version 2 of Zarr has no shards")
+        raise ValueError("version 2 of Zarr has no shards: write version 3 by --zarr-format 3 (zarr_format=3)")
     document["chunks"] = request.along(document["chunks"]) if request.chunks is None else [*map(int, request.chunks)]
     if request.compressors is not None:
         document["compressor"] = request.compressors[0] if request.compressors else None
