@@ -65,3 +65,15 @@ def test_shapes_that_onnx_infers_otherwise_than_runtimes_make_are_not_known(slop
         for last in ("y = Transpose (b)", "y = Identity (a)" if slope == "s" else "y = Identity (b)")
     )
     assert prove(one, other, runs=False).verdict == verdict
+
+
+@pytest.mark.parametrize("axis", [2, -3, 1])
+def test_axes_of_a_squeeze_that_the_tensor_has_not_or_not_of_size_1_are_not_left_out(axis):
+    one, other = (
+        parser.parse_model(
+            f'<ir_version: 8, opset_import: ["": 11]> g (float[2,3] x) => (float[A,B] y) {{ a = Unsqueeze <axes = [2]> '
+            f"(x) y = Squeeze <axes = [{2 if name == 'a' else axis}]> ({name}) }}"
+        )
+        for name in "ax"
+    )
+    assert prove(one, other, runs=False).verdict == "undecided"

@@ -82,6 +82,19 @@ SAME = [
      "[0, 3, 5, 1, 2, 4]> (a) y = Reshape (b, t) }"),
     ("g (float[N,4,6,9] x) => (float[A,B,C,D] y)",
      "{ a = SpaceToDepth <blocksize = 3> (x) y = DepthToSpace <blocksize = 3> (a) }", "{ y = Identity (x) }"),
+    # Padding by elements, and less than nothing of it.
+    ("g (float[N,4,3] x) => (float[A,B,C] y)",
+     "<int64[6] p = {0, 2, 0, 0, 3, 1}> { a = Pad <mode = \"reflect\"> (x, p) y = Relu (a) }",
+     "<int64[9] i = {2, 1, 0, 1, 2, 3, 2, 1, 0}, int64[4] j = {0, 1, 2, 1}> { r = Relu (x) "
+     "a = Gather <axis = 1> (r, i) y = Gather <axis = 2> (a, j) }"),
+    ("g (float[N,4,3] x) => (float[A,B,C] y)",
+     "<int64[6] p = {0, 2, 0, 0, 4, 1}> { y = Pad <mode = \"edge\"> (x, p) }",
+     "<int64[10] i = {0, 0, 0, 1, 2, 3, 3, 3, 3, 3}, int64[4] j = {0, 1, 2, 2}> { "
+     "a = Gather <axis = 1> (x, i) y = Gather <axis = 2> (a, j) }"),
+    ("g (float[N,4,3] x) => (float[A,B,C] y)",
+     "<int64[6] p = {0, -1, 2, 0, -2, -3}, float v = {7.0}> { y = Pad (x, p, v) }",
+     "<int64[6] p = {0, 0, 2, 0, 0, 0}, float v = {7.0}, int64[2] s = {1, 0}, int64[2] e = {2, 0}, "
+     "int64[2] k = {1, 2}> { a = Slice (x, s, e, k) y = Pad (a, p, v) }"),
     # Constants, defaults, order of inputs, equal nodes, what nothing needs.
     ("g (float[N,3] x) => (float[A,B] y)",
      "<float[3] a = {1.0, 2.0, 3.0}, float[3] b = {4.0, 5.0, 6.0}> { c = Add (a, b) y = Add (x, c) }",

@@ -11,7 +11,8 @@ from anydml.onnx.tensor_protos import numpy_type, to_array
 from anydml.proving.elementwise import permutation_of
 from anydml.proving.movement_terms import Mover
 from anydml.proving.operator_calls import OperatorCall
-from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, differ, divided, fit, lower_bound, product
+from anydml.proving.padding import pad_rule
+from anydml.proving.sizes import Size, Sizes, are_sizes, axis_of, broadcast, differ, divided, fit, lower_bound, product
 from anydml.proving.slice_split_gather import slice_rule, split_rule, take_rule
 from anydml.proving.terms import Term, elements_of, vector_of
 
@@ -119,7 +120,8 @@ def _squeeze(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         return None
     axes = _axes(call, 1, max(1, len(term.shape)))
     if axes is None:
-        if call.term(1) is not None or any(size != 1 and not differ(size, 1) for size in term.shape):
+        is_given = call.term(1) is not None or call.get("axes") is not None
+        if is_given or any(size != 1 and not differ(size, 1) for size in term.shape):
             return None
         axes = [axis for axis, size in enumerate(term.shape) if size == 1]
     return _reshaped(mover, term, [size for axis, size in enumerate(term.shape) if axis not in axes])
@@ -205,20 +207,15 @@ def _concat(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 def _expand(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term, target = call.term(0), vector_of(call.term(1))
-    if term is None or term.shape is None or target is None or not _are_sizes(target):
+    if term is None or term.shape is None or target is None or not are_sizes(target):
         return None
     shape = tuple(target)
     return [mover.expand(term, broadcast(term.shape, shape))] if fit(term.shape, shape) else None
 
 
-def _are_sizes(sizes: Sequence[Size]) -> bool:
-    """Whether numbers are at least 0 for all values of the names."""
-    return all((low := lower_bound(size)) is not None and low >= 0 for size in sizes)
-
-
 def _constant_of_shape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     sizes, value = vector_of(call.term(0)), call.get("value")
-    if sizes is None or not _are_sizes(sizes):
+    if sizes is None or not are_sizes(sizes):
         return None
     fill = np.zeros((), np.float32) if value is None else to_array(value, Budget()).reshape(())
     return [mover.expand(mover.terms.constant(fill), tuple(sizes))]
@@ -235,38 +232,12 @@ def _range(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     return [mover.terms.make("range", call.inputs, None, dtype, (end - first,))]
 
 
-def _pad(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    term, amounts = call.term(0), call.get("pads") if call.version < 11 else vector_of(call.term(1))
-    fill = call.term(2)
-    if term is None or term.shape is None or amounts is None or call.term(3) is not None:
-        return None
-    rank = len(term.shape)
-    is_right = fill is None or (fill.shape in ((), (1,)) and fill.dtype == term.dtype)
-    if not is_right or len(amounts) != 2 * rank:
-        return None
-    if all(isinstance(n, int) and n == 0 for n in amounts):
-        return [term]
-    if call.version < 11 or call.get("mode", b"constant") != b"constant" or not _are_sizes(amounts):
-        return None
-    if term.dtype is None or term.dtype.hasobject:
-        return None
-    filling = mover.terms.constant(np.zeros((), term.dtype)) if fill is None else mover.reshape(fill, ())
-    for axis in range(rank):
-        shape = term.sizes
-        ends = [
-            mover.expand(filling, (*shape[:axis], amounts[k], *shape[axis + 1 :])) for k in (axis, rank + axis)
-        ]  # fmt: skip
-        around = [ends[0]] * (amounts[axis] != 0), [term], [ends[1]] * (amounts[rank + axis] != 0)
-        term = mover.concat([side for part in around for side in part], axis)
-    return [term]
-
-
 def _tile(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term, repeats = call.term(0), vector_of(call.term(1))
     if term is None or term.shape is None or repeats is None or term.array is not None or call.version < 6:
         return None
     times = repeats
-    if len(times) != len(term.shape) or not _are_sizes(times):
+    if len(times) != len(term.shape) or not are_sizes(times):
         return None
     return [mover.tile(term, times)]
 
@@ -298,7 +269,7 @@ RULES: dict[tuple[str, str], Rule] = {
     for operator, rule in {
         "Cast": _cast, "Concat": _concat, "ConstantOfShape": _constant_of_shape, "DepthToSpace": _depth_to_space,
         "Dropout": _dropout, "Einsum": _einsum,
-        "Expand": _expand, "Flatten": _flatten, "Gather": take_rule, "Identity": _identity, "Pad": _pad,
+        "Expand": _expand, "Flatten": _flatten, "Gather": take_rule, "Identity": _identity, "Pad": pad_rule,
         "Range": _range, "Reshape": _reshape, "Resize": _resize,
         "Shape": _shape, "Size": _size, "Slice": slice_rule, "SpaceToDepth": _space_to_depth, "Split": split_rule,
         "Squeeze": _squeeze, "Tile": _tile, "Transpose": _transpose, "Unsqueeze": _unsqueeze,

@@ -223,6 +223,11 @@ def axis_of(axis: int, rank: int) -> int | None:
     return axis % rank if -rank <= axis < rank else None
 
 
+def are_sizes(sizes: Sequence[Size]) -> bool:
+    """Whether numbers are at least 0 for all values of the names."""
+    return all((low := lower_bound(size)) is not None and low >= 0 for size in sizes)
+
+
 def fit(first: Sizes, second: Sizes) -> bool:
     """Whether shapes may broadcast to each other, as far as their constant sizes tell."""
     pairs = zip(first[::-1], second[::-1], strict=False)
