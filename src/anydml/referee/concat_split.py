@@ -78,7 +78,6 @@ CONCAT = Operator(
             _other_size,
         ),
     ),
-    typed_by="inputs",
 )
 
 
@@ -195,7 +194,6 @@ SPLIT = Operator(
             ),
         ),
     ),
-    typed_by="input",
 )
 
 

@@ -45,7 +45,6 @@ IDENTITY = Operator(
     lambda draw: Node("Identity", draw.opset, (draw.value(draw.kind("input")),)),
     _identity,
     ((is_any_node, ("Tensor to copy input into.",)),),
-    typed_by="input",
 )
 
 
@@ -100,7 +99,6 @@ DROPOUT = Operator(
             ),
         ),
     ),
-    typed_by="data",
     left_out=(
         LeftOut("training, which draws at random what is dropped", _drops_input),
         LeftOut(
@@ -142,7 +140,6 @@ CAST = Operator(
     _draw_cast,
     _cast,
     ((is_any_node, ("returns an output tensor of the same size in the converted type",)),),
-    typed_by="input",
     left_out=(converts(lambda node: int(node.attributes["to"])),),
 )
 
@@ -165,7 +162,6 @@ CAST_LIKE = Operator(
             ),
         ),
     ),
-    typed_by="input",
     left_out=(converts(lambda node: element_type(node.array(1).dtype)),),
 )
 

@@ -47,7 +47,6 @@ EYE_LIKE = Operator(
             lambda node, draw: node.with_input(0, node.array(0)[None]),
         ),
     ),
-    typed_by="input",
 )
 
 
@@ -89,7 +88,6 @@ TRILU = Operator(
         ),
     ),
     (zero_of_strings(_trilu),),
-    typed_by="input",
 )
 
 OPERATORS = (EYE_LIKE, TRILU)

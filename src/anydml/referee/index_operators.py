@@ -74,7 +74,6 @@ GATHER = Operator(
         ),
     ),
     (AXIS, input_between("indices", 1, along_axis, OUT_OF_BOUNDS)),
-    typed_by="data",
 )
 
 
@@ -113,7 +112,6 @@ GATHER_ELEMENTS = Operator(
             lambda node, draw: node.with_input(1, node.array(1)[None]),
         ),
     ),
-    typed_by="data",
 )
 
 
@@ -172,7 +170,6 @@ GATHER_ND = Operator(
         ),
     ),
     (input_between("indices", 1, tuple_bounds, OUT_OF_BOUNDS),),
-    typed_by="data",
 )
 
 
@@ -218,7 +215,6 @@ COMPRESS = Operator(
         ),
     ),
     (AXIS,),
-    typed_by="input",
 )
 
 
@@ -256,7 +252,6 @@ REVERSE_SEQUENCE = Operator(
             lambda node, draw: node.with_input(1, draw.integers([*node.integers(1), 0])),
         ),
     ),
-    typed_by="input",
 )
 
 OPERATORS = (GATHER, GATHER_ELEMENTS, GATHER_ND, COMPRESS, REVERSE_SEQUENCE)

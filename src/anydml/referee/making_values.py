@@ -95,7 +95,6 @@ NON_ZERO = Operator(
         ),
         (is_any_node, ("Returns the indices of the elements that are non-zero (in row-major order - by dimension).",)),
     ),
-    typed_by="X",
     left_out=(LeftOut("strings: the text does not say which is zero", lambda node: node.array(0).dtype.hasobject),),
 )
 
@@ -127,7 +126,6 @@ RANGE = Operator(
     _draw_range,
     _range,
     ((is_any_node, ("number_of_elements = max( ceil( (limit - start) / delta ) , 0 )",)),),
-    typed_by="start",
     left_out=(LeftOut("numbers that the type rounds: the text does not say how often it does", _is_rounded),),
 )
 
@@ -167,7 +165,6 @@ SHAPE = Operator(
         ),
         (is_any_node, ("outputs an 1D int64 tensor containing the shape of the input tensor",)),
     ),
-    typed_by="data",
 )
 
 
@@ -180,7 +177,6 @@ SIZE = Operator(
     lambda draw: Node("Size", draw.opset, (draw_elements(draw),)),
     _size,
     ((is_any_node, ("outputs a int64 scalar that equals to the total number of elements of the input tensor",)),),
-    typed_by="data",
 )
 
 

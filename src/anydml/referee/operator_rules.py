@@ -80,7 +80,6 @@ class Operator(NamedTuple):
         decides: sentences that determine its results, with the nodes that they apply to, the most special ones first.
         rules: the rules of valid nodes.
         ambiguities: the questions that the text leaves open.
-        typed_by: the name of the moved input, whose types the text lists.
         left_out: nodes that are never drawn.
     """
 
@@ -90,7 +89,6 @@ class Operator(NamedTuple):
     decides: tuple[tuple[Callable[[Node], bool], Quote], ...]
     rules: tuple[Rule, ...] = ()
     ambiguities: tuple[Ambiguity, ...] = ()
-    typed_by: str = ""
     left_out: tuple[LeftOut, ...] = ()
 
     def is_case(self, node: Node) -> bool:

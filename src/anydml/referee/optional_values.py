@@ -56,7 +56,6 @@ OPTIONAL = Operator(
         ),
         (is_any_node, ("or a non-empty value containing the input element",)),
     ),
-    typed_by="input",
 )
 
 
@@ -115,7 +114,6 @@ OPTIONAL_GET_ELEMENT = Operator(
             _without_element,
         ),
     ),
-    typed_by="input",
 )
 
 
@@ -150,7 +148,6 @@ OPTIONAL_HAS_ELEMENT = Operator(
             ),
         ),
     ),
-    typed_by="input",
 )
 
 OPERATORS = (OPTIONAL, OPTIONAL_GET_ELEMENT, OPTIONAL_HAS_ELEMENT)

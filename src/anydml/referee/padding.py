@@ -216,7 +216,6 @@ PAD = Operator(
             ),
         ),
     ),
-    typed_by="data",
     left_out=(
         LeftOut("an axis without elements that is padded by some", _is_padded_by_none),
         axis_twice(lambda node: node.integers(3)),
@@ -285,7 +284,6 @@ CENTER_CROP_PAD = Operator(
         ),
     ),
     (zero_of_strings(_center_crop_pad),),
-    typed_by="input_data",
     left_out=(axis_twice(lambda node: node.attributes.get("axes", ())),),
 )
 

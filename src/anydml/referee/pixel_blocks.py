@@ -55,7 +55,6 @@ DEPTH_TO_SPACE = Operator(
             ),
         ),
     ),
-    typed_by="input",
 )
 
 
@@ -93,7 +92,6 @@ SPACE_TO_DEPTH = Operator(
             ),
         ),
     ),
-    typed_by="input",
 )
 
 OPERATORS = (DEPTH_TO_SPACE, SPACE_TO_DEPTH)

@@ -73,7 +73,6 @@ EXPAND = Operator(
             _mismatch,
         ),
     ),
-    typed_by="input",
 )
 
 
@@ -102,7 +101,6 @@ TILE = Operator(
             lambda node, draw: node.with_input(1, draw.integers([*node.integers(1), 1])),
         ),
     ),
-    typed_by="input",
 )
 
 
@@ -138,7 +136,6 @@ WHERE = Operator(
             ),
         ),
     ),
-    typed_by="X",
 )
 
 OPERATORS = (EXPAND, TILE, WHERE)

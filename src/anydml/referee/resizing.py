@@ -243,7 +243,6 @@ RESIZE = Operator(
             (Reading("the first reading of each", _resize), *_TOGETHER),
         ),
     ),
-    typed_by="X",
     left_out=(
         LeftOut("linear and cubic, which compute", lambda node: node.attribute("mode") != "nearest"),
         LeftOut("inputs that are empty, and sizes of 0", lambda node: not node.array(0).size or 0 in node.integers(3)),

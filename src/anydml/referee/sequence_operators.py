@@ -75,7 +75,6 @@ SEQUENCE_CONSTRUCT = Operator(
             ),
         ),
     ),
-    typed_by="inputs",
 )
 
 
@@ -147,7 +146,6 @@ SEQUENCE_AT = Operator(
         (is_any_node, ("Outputs a tensor copy from the tensor at 'position' in 'input_sequence'.",)),
     ),
     (input_between("position", 1, _positions(1), IN_RANGE),),
-    typed_by=FIRST,
 )
 
 
@@ -182,7 +180,6 @@ SEQUENCE_ERASE = Operator(
             lambda node, draw: node._replace(inputs=(TensorList(sequence(node).dtype, ()), *node.inputs[1:])),
         ),
     ),
-    typed_by=FIRST,
 )
 
 
@@ -218,7 +215,6 @@ SEQUENCE_INSERT = Operator(
             lambda node, draw: node.with_input(1, other_type(node.array(1))),
         ),
     ),
-    typed_by=FIRST,
 )
 
 
@@ -231,7 +227,6 @@ SEQUENCE_LENGTH = Operator(
     lambda draw: Node("SequenceLength", draw.opset, (draw.tensors(draw.dtype(FIRST), draw.choice([0, 1, 2, 3, 5])),)),
     _length,
     ((is_any_node, ("containing the number of tensors in 'input_sequence'",)),),
-    typed_by=FIRST,
 )
 
 OPERATORS = (

@@ -130,7 +130,6 @@ SPLIT_TO_SEQUENCE = Operator(
             ),
         ),
     ),
-    typed_by="input",
     left_out=(
         LeftOut(
             "parts of size 0, or less, of a scalar split",
@@ -220,7 +219,6 @@ CONCAT_FROM_SEQUENCE = Operator(
             _other_size,
         ),
     ),
-    typed_by=FIRST,
     left_out=(LeftOut("a sequence without tensors, which has no sizes to join", lambda node: not node.tensors(0)),),
 )
 

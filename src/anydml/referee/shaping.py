@@ -73,7 +73,6 @@ TRANSPOSE = Operator(
             _repeat_axis,
         ),
     ),
-    typed_by="data",
 )
 
 
@@ -158,7 +157,6 @@ RESHAPE = Operator(
             _other_count,
         ),
     ),
-    typed_by="data",
     left_out=(
         LeftOut(
             "−1 where the input is empty: the text infers it from 0 and the remaining dimensions",
@@ -206,7 +204,6 @@ FLATTEN = Operator(
             ("The value for axis must be in the range [-r, r], where r is the rank of the input tensor",),
         ),
     ),
-    typed_by="input",
 )
 
 

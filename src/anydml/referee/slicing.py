@@ -235,7 +235,6 @@ SLICE = Operator(
             ),
         ),
     ),
-    typed_by="data",
     left_out=(axis_twice(lambda node: node.integers(3)),),
 )
 

@@ -98,7 +98,6 @@ SQUEEZE = Operator(
             _squeeze_more,
         ),
     ),
-    typed_by="data",
     left_out=(axis_twice(lambda node: axes_of(node) or ()),),
 )
 
@@ -154,7 +153,6 @@ UNSQUEEZE = Operator(
         ),
         Rule("axes twice", ("It is an error if it contains duplicates.",), _are_distinct, _unsqueezed_twice),
     ),
-    typed_by="data",
 )
 
 

@@ -83,7 +83,6 @@ SCATTER_ELEMENTS = Operator(
             ("Type of reduction to apply: none (default), add, mul",),
         ),
     ),
-    typed_by="data",
     left_out=(LeftOut("an index twice, whose result the text leaves open", _is_written_twice), REDUCTIONS),
 )
 
@@ -130,7 +129,6 @@ SCATTER_ND = Operator(
         ),
     ),
     (input_between("indices", 1, tuple_bounds, OUT_OF_BOUNDS),),
-    typed_by="data",
     left_out=(LeftOut("an index twice, whose result the text leaves open", _is_written_twice), REDUCTIONS),
 )
 
@@ -195,7 +193,6 @@ TENSOR_SCATTER = Operator(
             _past_the_end,
         ),
     ),
-    typed_by="past_cache",
 )
 
 
@@ -263,7 +260,6 @@ ONE_HOT = Operator(
             lambda node, draw: node.with_input(2, np.concatenate([node.array(2), node.array(2)[:1]])),
         ),
     ),
-    typed_by="values",
 )
 
 

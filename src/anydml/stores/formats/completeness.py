@@ -1,4 +1,4 @@
-"""Whether all files of a checkpoint are there, as far as their names and metadata can tell."""
+"""Checks that no file of a checkpoint is missing, by names and metadata."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NUMBERED = re.compile(
 """Names such as ``model-00001-of-00003.safetensors`` and ``model_00001_of_00003.fp16.safetensors``."""
 
 _WHOLE = re.compile(r"(model|(adapter|pytorch|diffusion_pytorch)_model|consolidated)(\.[\w-]+)+", re.IGNORECASE)
-"""Names of files that hold a checkpoint of their own."""
+"""Names of files that contain a whole checkpoint."""
 
 _DIGITS = re.compile(r"\d+")
 
 _OWN_NUMBER = re.compile(r"(?<![^\W_])\d+(?![^\W_])")
-"""A number that is a part of a name of its own, as in ``consolidated.00``, but not in ``fp16``."""
+"""A number that is a separate part of a name, as in ``consolidated.00``, but not in ``fp16``."""
 
 _RANK = re.compile(r"-rank-$")
 """The end of the head of names of files of ranks, none of which is read without the others."""
@@ -38,12 +38,12 @@ _SHARD = re.compile(r"shard-(?P<number>\d{1,18})-")
 
 
 def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
-    """Check that files whose names count them are all there, such as ``model-00001-of-00003.safetensors``.
+    """Check that no file is missing by the counts in names, such as ``model-00001-of-00003.safetensors``.
 
     Numbers begin at 0 or 1.
 
     Raises:
-        ModelError: files are missing, or there are more than their names count.
+        ModelError: files are missing, or there are more than the names count.
     """
     sets: dict[tuple[str, str, int, str], dict[int, int]] = {}
     shards = set[int]()
@@ -70,16 +70,16 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
                 f"has {len(numbers)} of {count_noun(count, 'file')} that their names count, and lacks {names(lost)}: "
                 f"{what_to_do}"
             )
-    # The number of shards stands nowhere, but their numbers have no gaps.
+    # The number of shards is not recorded, but their numbers have no gaps.
     if gaps := sorted({*range(1, max(shards, default=0))} - shards):
         raise place.error(f"has files of shard {max(shards)}, but none of {', '.join(map(str, gaps[:10]))}")
 
 
 def check_one(files: Iterable[Path], place: JsonPath) -> None:
-    """Check that the files of a folder without an index are not those of several checkpoints, as their names tell.
+    """Check, by names, that the files of a folder without an index do not belong to several checkpoints.
 
     Raises:
-        ModelError: one is a whole checkpoint, or of a counted set, and there are others.
+        ModelError: a file is a whole checkpoint or belongs to a counted set, and there are further files.
     """
     sets = dict[tuple[str, ...], Path]()
     for key, file in _with_sets([*files]):
@@ -95,7 +95,7 @@ def check_one(files: Iterable[Path], place: JsonPath) -> None:
 
 
 def _with_sets(files: Sequence[Path]) -> Iterator[tuple[tuple[str, ...], Path]]:
-    """Files with what all of their set have in common: names that differ in one number only are of one set."""
+    """Return the files with the common part of their set's names: names that differ in one number form a set."""
     alike: dict[str, list[Path]] = {}
     for file in files:
         if len(key := set_of(file)) > 1:
@@ -110,7 +110,7 @@ def _with_sets(files: Sequence[Path]) -> Iterator[tuple[tuple[str, ...], Path]]:
 
 
 def remarks_on_names(files: Iterable[Path]) -> list[str]:
-    """A remark on files that are read as one checkpoint although their names differ in more than digits."""
+    """Return a remark on files that are read as one checkpoint although their names differ in more than digits."""
     all_names = sorted(file.name for file in files)
     if len({_DIGITS.sub("0", name) for name in all_names}) < 2:
         return []
@@ -118,13 +118,13 @@ def remarks_on_names(files: Iterable[Path]) -> list[str]:
 
 
 def count_in_name(file: Path) -> int:
-    """The number of files that the name of a file counts, or 1."""
+    """Return the number of files by the count in a file's name, or 1."""
     match = _NUMBERED.fullmatch(file.name)
     return int(match["count"]) if match else 1
 
 
 def set_of(file: Path) -> tuple[str, ...]:
-    """Return what the names of all files of a set have in common: all but the number."""
+    """Return the common part of the names of a set's files: everything except the number."""
     match = _NUMBERED.fullmatch(file.name)
     return match.group("head", "of", "count", "tail") if match else (file.name,)
 
@@ -133,7 +133,7 @@ def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpo
     """The files of ranks, by rank.
 
     Raises:
-        ModelError: some are not files of ranks, are of different numbers of ranks, are missing, or there twice.
+        ModelError: some are not files of ranks, differ in the number of ranks, are missing, or occur twice.
     """
     others = [file for file in files if RANK not in file.metadata]
     if others:

@@ -1,7 +1,7 @@
-"""Folders of DeepSpeed: whole tensors of what the ranks of ZeRO have.
+"""Folders of DeepSpeed: whole tensors from the parts of ZeRO's ranks.
 
-Each rank keeps an interval of all weights of a group, laid out one after the other (stages 1 and 2), or of each weight
-(stage 3). An interval of a tensor in row-major order is a few boxes, each of which lies in one piece in a file.
+Each rank has an interval of the concatenated weights of a group (stages 1 and 2), or of each weight (stage 3). An
+interval of a tensor in row-major order is a few boxes, each of which is contiguous in a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from anydml.stores.formats.torch_save import TorchDict, read_torch_dict
 from anydml.text import count_noun
 
 LATEST = "latest"
-"""The file in a folder of checkpoints that names the last of them."""
+"""The file in a folder of checkpoints that names the latest one."""
 
 _MODEL = re.compile(r"(?:zero_pp_rank_(?P<rank>\d{1,9})_)?mp_rank_(?P<model>\d{1,9})_model_states\.pt")
 _OPTIMIZER = re.compile(r"(?:bf16_)?zero_pp_rank_(?P<rank>\d{1,9})_mp_rank_(?P<model>\d{1,9})_optim_states\.pt")
@@ -35,7 +35,7 @@ Place = tuple[Store, tuple[int, ...]]
 
 
 def zero_folder(folder: Path) -> Path | None:
-    """Return a checkpoint's folder: this one, or the one that ``latest`` names; None if DeepSpeed did not write it.
+    """Return a checkpoint's folder: the folder itself, or the one that ``latest`` names; None if it is not DeepSpeed's.
 
     Raises:
         ModelError: that file names no folder in it.
@@ -59,7 +59,7 @@ def of_one_rank(path: Path) -> str | None:
 
 
 def is_model_file(path: Path) -> bool:
-    """Whether a file has the name of one with the weights of stages below 3."""
+    """Whether a file's name is that of the weights of stages below 3."""
     return _MODEL.fullmatch(path.name) is not None and of_one_rank(path) is None
 
 
@@ -95,7 +95,7 @@ def read_zero(folder: Path) -> Distributed:
     ]
     tensors |= _frozen(model, stage, place)
     remarks += _others(first, module, tensors, stage)
-    # Shapes in the files of the model say where the shards are cut.
+    # The shapes in the model's files determine where shards are cut.
     described_by = tuple((file.path, file.seen) for file in (*model, *shards))
     for _, pieces in tensors.values():
         for store, _ in pieces:
@@ -107,7 +107,7 @@ def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDi
     """The files of the model and those of the optimizer, by rank; of the model one in stages below 3.
 
     Raises:
-        ModelError: one is of no known kind, of a second model-parallel rank, or missing.
+        ModelError: a file is of an unknown kind or of a second model-parallel rank, or is missing.
     """
     model, shards = dict[int, Path](), dict[int, Path]()
     for entry in sorted(folder.iterdir()):
@@ -148,10 +148,10 @@ def _of_module(file: TorchDict, tensors_of_module: Mapping[str, Store]) -> Distr
 
 
 def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[list[Store]]]:
-    """The stage, and of each rank the stores of each group of weights.
+    """Return the stage, and for each rank the stores of each group of weights.
 
     Raises:
-        ModelError: the files are not those of as many ranks as they say, or have no weights.
+        ModelError: the files do not match their number of ranks, or have no weights.
     """
     states = [dict_of(shard.items.get(_STATE)) for shard in shards]
     stage, count = states[0].get("zero_stage"), states[0].get("partition_count")
@@ -180,7 +180,7 @@ def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[lis
 
 
 def _shapes(listed: Any, file: TorchDict) -> dict[str, tuple[int, ...]]:
-    """The shapes of weights by name."""
+    """Return the shapes of weights by name."""
     shapes = {name: sizes_of(size) for name, size in dict_of(listed).items()}
     if not shapes or None in shapes.values():
         raise JsonPath(str(file.path)).error("has no param_shapes, which tell how shards become tensors")
@@ -207,7 +207,7 @@ def _by_group(
         for (name, shape), gap in zip(of_group.items(), gaps, strict=True):
             shapes_of[name] = shape, [*_cut(stores, at, shape, place / name)]
             at += math.prod(shape) + gap
-        # What is left fills up the last rank, to a multiple of twice their number.
+        # The last rank is padded, to a multiple of twice the number of ranks.
         unit, end = 2 * len(ranks), sum(store.size for store in stores)
         if -(-at // unit) != -(-end // unit):
             raise place.error(f"has {end} elements in group {number} of weights, whose shapes have {at}")
@@ -237,10 +237,10 @@ def _by_tensor(
 def _cut(
     stores: Sequence[Store], at: int, shape: tuple[int, ...], place: JsonPath, start: int = 0, stop: int | None = None
 ) -> Iterator[Place]:
-    """The pieces of a tensor's elements from `start` to `stop`, which begin at element `at` of stores in a row.
+    """Return the pieces of a tensor's elements from `start` to `stop`, from element `at` of concatenated stores on.
 
     Raises:
-        ModelError: the stores end before.
+        ModelError: the stores are too short.
     """
     end = at + (math.prod(shape) if stop is None else stop) - start
     if 0 in shape:
@@ -259,7 +259,7 @@ def _cut(
 
 
 def boxes(start: int, stop: int, shape: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The boxes that elements from `start` to `stop` of a tensor in row-major order are, in this order.
+    """Yield the boxes of a tensor's elements from `start` to `stop` in row-major order.
 
     Yields:
         First coordinates and sizes.
@@ -284,7 +284,7 @@ def boxes(start: int, stop: int, shape: Sequence[int]) -> Iterator[tuple[tuple[i
 def _frozen(
     files: Sequence[TorchDict], stage: int, place: JsonPath
 ) -> Iterable[tuple[str, tuple[tuple[int, ...], list[Place]]]]:
-    """Weights that are not trained, of which ranks keep fragments beside the model."""
+    """Return frozen weights, whose fragments ranks store beside the model."""
     listed = files[0].items.get("frozen_param_shapes")
     for name, size in dict_of(listed).items():
         shape, key = sizes_of(size), f"frozen_param_fragments.{name}"
@@ -303,7 +303,7 @@ def _others(
     tensors: dict[str, tuple[tuple[int, ...], list[Place]]],
     stage: int,
 ) -> list[str]:
-    """Add what the shards do not have: shared weights, and buffers. Returns remarks on them.
+    """Add shared weights and buffers, which are not in the shards; return remarks on them.
 
     Raises:
         ModelError: a weight of stage 3 is in no shard.

@@ -1,7 +1,7 @@
-"""Checkpoints of torch.distributed.checkpoint to be written: ``.distcp`` files of pieces, and ``.metadata``.
+"""Writing of checkpoints of torch.distributed.checkpoint: ``.distcp`` files of pieces, and ``.metadata``.
 
-Each piece is a file of ``torch.save`` inside a file: a zip file without checksums, which PyTorch does not look at.
-Pickles are written without PyTorch: `_plain` has values, and the functions after it what is made of their bytes.
+Each piece is a file of ``torch.save`` inside a file: a zip file without checksums, which PyTorch ignores. Pickles are
+written without PyTorch: `_plain` pickles values, and the functions after it compose pickles of their bytes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ALIGNMENT = 64
 
 
 class NewPiece(NamedTuple):
-    """A piece of tensors that are alike.
+    """A piece that tensors of one kind have in common.
 
     Attributes:
         kind: number of the tensors' kind.
         tensor_shape: their shape.
-        start: first coordinates in each.
+        start: its first coordinates in these tensors.
         shape: the shape of the piece.
         dtype: the dtype of the elements.
         number: the number of the piece among those of a tensor.
@@ -54,13 +54,13 @@ class NewPiece(NamedTuple):
 def new_distributed(
     folder: Path, names: TensorNames, pieces: Sequence[NewPiece], files: Sequence[tuple[Numbers, Numbers]]
 ) -> tuple[Targets, dict[Path, Content]]:
-    """Targets for the pieces of all files, in order, and the content of ``.metadata`` by its path.
+    """Return targets for the pieces of all files, in order, and the content of ``.metadata`` by its path.
 
     Args:
         folder: the folder of the checkpoint.
         names: the names of all tensors.
-        pieces: the new pieces, no two of which are alike.
-        files: for each, the number of the tensor and that of the piece, of all that it has.
+        pieces: the different pieces.
+        files: for each file, the numbers of its tensors and of its pieces.
 
     Raises:
         ModelError: PyTorch has no such dtype.
@@ -108,7 +108,7 @@ class _Stored(NamedTuple):
 
     Attributes:
         file: its name.
-        tensor: number of the tensor of each.
+        tensor: number of the tensor, for each piece.
         piece: number of the piece.
     """
 
@@ -119,11 +119,11 @@ class _Stored(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Metadata:
-    """The content of ``.metadata``. A checkpoint may have a million pieces: what they have in common is made once.
+    """The content of ``.metadata``. A checkpoint may have a million pieces, so common parts are generated once.
 
     Attributes:
         names: the names of all tensors.
-        pieces: the new pieces, no two of which are alike.
+        pieces: the different pieces.
         stored: the pieces of files.
         offsets: the offsets of their elements.
         lengths: bytes before, of and after the elements of each of `pieces`.
@@ -179,7 +179,7 @@ class _Metadata:
         return texts
 
     def _places(self, memo: _Memo, entry: _Stored, offsets: Numbers, names: Array, starts: Array) -> bytes:
-        """Keys and values of where the pieces of a file lie."""
+        """Yield keys and values for the places of a file's pieces."""
         key = memo.object("MetadataIndex", fqn=b"j" + _HOLE, offset=b"j" + _HOLE, index=b"J" + _HOLE)
         path, number = memo.once(_plain(entry.file)), b"\x8a\x08" + _HOLE
         value = memo.object("_StorageInfo", "filesystem", relative_path=path, offset=number, length=number)
@@ -203,7 +203,7 @@ _FIRST = 16
 
 
 class _Memo:
-    """Values that a pickle has many times: each is made once, at the beginning, and fetched afterwards.
+    """Values that occur many times in a pickle: each is pickled once, at the beginning, and fetched later.
 
     Attributes:
         parts: the beginning.
@@ -214,7 +214,7 @@ class _Memo:
         self._known: dict[bytes, int] = {}
 
     def put(self, value: bytes) -> int:
-        """The number by which a value is fetched, which whoever has it must not change."""
+        """Return the number by which a value is fetched; the value must not change."""
         if (number := self._known.get(value)) is None:
             number = self._known[value] = _FIRST + len(self._known)
             self.parts.append(value + b"r" + number.to_bytes(4, "little") + b"0")
@@ -226,11 +226,11 @@ class _Memo:
         return b"h%c" % number if number < 256 else b"j" + number.to_bytes(4, "little")
 
     def once(self, value: bytes) -> bytes:
-        """The opcodes that fetch a value that is put there."""
+        """Return the opcodes that fetch a value, which is added if it is new."""
         return self.get(self.put(value))
 
     def object(self, kind: str, module: str = "metadata", **state: bytes) -> bytes:
-        """An object of torch.distributed.checkpoint, by its attributes."""
+        """Return the opcodes of an object of torch.distributed.checkpoint with its attributes."""
         new_object = self.once(_name(f"torch.distributed.checkpoint.{module}", kind)) + b")\x81"
         return (
             new_object + _dict(part for key, value in state.items() for part in (self.once(_plain(key)), value)) + b"b"
@@ -238,7 +238,7 @@ class _Memo:
 
 
 def _plain(value: Any) -> bytes:
-    """The opcodes of a text, a number, or a tuple of these."""
+    """Return the opcodes of a text, a number, or a tuple of these."""
     return pickle.dumps(value, 2)[2:-1]
 
 

@@ -1,4 +1,4 @@
-"""GGUF files, whose headers are not trusted. Quantised tensors are moved by whole blocks.
+"""GGUF files; their headers are not trusted. Quantised tensors are moved in whole blocks.
 
 The document: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -23,7 +23,7 @@ from anydml.stores.formats.store import FileContent, Numbers, Store
 from anydml.text import count_noun, missing_bytes
 
 ARCHITECTURE = "general.architecture"
-"""The key without which programs cannot tell what the tensors are."""
+"""The key that programs need to interpret the tensors."""
 
 FILE_TYPE = "general.file_type"
 """The key with the dtype of most tensors."""
@@ -32,10 +32,10 @@ FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32}
 """Its values, by unquantised dtypes of safetensors."""
 
 SPLIT = ("split.no", "split.count", "split.tensors.count")
-"""Keys of a file that is one of several of a model."""
+"""Keys of a file that has a part of a model."""
 
 ALIGNMENT = 32
-"""Tensors begin at multiples of it, unless a key says otherwise."""
+"""Default alignment of tensors, which a key may change."""
 
 MAX_NAME, MAX_KEY = 63, (1 << 16) - 1
 """Maximum size in bytes of a tensor's name, which ggml reads (the document says 64), and of a key."""
@@ -69,11 +69,11 @@ _TEXT, _ARRAY = 8, 9
 
 
 class KeyText(str):
-    """The value of a key as text, which is written to another GGUF file as it was.
+    """The value of a key as text, which is written unchanged to another GGUF file.
 
     Attributes:
         raw: its type and its bytes.
-        is_array: whether the text only says how long an array is.
+        is_array: whether the text is only the length of an array.
     """
 
     __slots__ = ("is_array", "raw")
@@ -82,7 +82,7 @@ class KeyText(str):
 
     @classmethod
     def of(cls, value: Any, raw: bytes) -> KeyText:
-        """The text of a value; of None, which stands for an array, its length."""
+        """Return the text of a value; for None, which stands for an array, the array's length."""
         is_array = value is None
         text = cls(f"array of {struct.unpack_from('<Q', raw, 8)[0]}" if is_array else str(value))
         text.raw, text.is_array = raw, is_array
@@ -192,7 +192,7 @@ def _stores(
     size: int,
     place: JsonPath,
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
-    """The tensors, and errors of those of unknown types, by name, of which name, shape, type and offset are listed."""
+    """Return the tensors, and errors of those of unknown types, by name, from names, shapes, types and offsets."""
     stores, refused, ends = dict[str, Store](), dict[str, ModelError](), list[tuple[int, int, str]]()
     for name, shape, kind, offset in listed:
         if name in stores or name in refused:
@@ -217,7 +217,7 @@ def _stores(
             raise (place / name).error("overlaps the tensor before it")
     if ends and (end := ends[-1][1]) > size:
         raise place.error(f"is cut off after {size} bytes: {missing_bytes(end - size)}")
-    # Writers fill up the last tensor, too. Where those of unknown types end is not known.
+    # Writers pad the last tensor, too. The ends of tensors of unknown types are unknown.
     if ends and not refused and size > (max_size := start + -(-(end - start) // alignment) * alignment):
         raise place.error(
             f"has {count_noun(size - max_size, 'byte')} behind its last tensor, which its header does not name"
@@ -239,9 +239,9 @@ def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int
 
 
 def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> dict[str, str]:
-    """The keys of a file whose unquantised tensors were cast to a dtype, or, with None, were not.
+    """Return the keys of a file whose unquantised tensors are cast to a dtype; None for no cast.
 
-    The key that says of which dtype most tensors are, if it says an unquantised one, says the new one, or is left out.
+    The key with the dtype of most tensors, if that is unquantised, gets the new dtype, or is left out.
     """
     new_metadata = {**metadata}
     old = {f"{number}" for number in FILE_TYPES.values()}
@@ -253,10 +253,10 @@ def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> 
 
 
 def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath) -> tuple[bytes, Numbers, int]:
-    """The header of a new file; as `make_header` of safetensors files.
+    """Return the header of a new file, like `make_header` for safetensors files.
 
     Raises:
-        ModelError: the format has no such dtype, or not so many dimensions, or a name or a key is too long.
+        ModelError: the format does not support the dtype or the number of dimensions, or a name or key is too long.
     """
     kinds = {dtype: kind for kind, dtype in TYPES.items()}
     kinds |= {DTYPES_OF_BLOCKS[name]: kind for kind, name in QUANTISED.items()}

@@ -1,4 +1,4 @@
-"""HDF5 and NetCDF-4, whose chunks are read where they lie, by the offsets that h5py tells."""
+"""HDF5 and NetCDF-4 files: chunks are read in place, at the offsets that h5py reports."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from anydml.stores.formats.references import Range, References
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-"""The first bytes of a file, or of what follows its user block."""
+"""The signature at the beginning of a file, or after its user block."""
 
 MIN_USER_BLOCK = 512
-"""Bytes of the smallest user block; each other one is twice as large as one before."""
+"""Bytes of the smallest user block; the other possible sizes are its multiples by powers of two."""
 
 SUFFIXES = (".h5", ".hdf5", ".he5", ".nc", ".nc4", ".mat")
-"""Suffixes of files that are searched for a signature behind a user block, which MATLAB's files have."""
+"""Suffixes of files that are searched for a signature after a user block, as in MATLAB's files."""
 
 FILTERS: dict[int, Callable[[tuple[int, ...]], dict[str, Any]]] = {
     1: lambda values: {"id": "zlib", "level": values[0] if values else 1},
@@ -46,7 +46,7 @@ WITHOUT_VALUES = "This is a netCDF dimension but not a netCDF variable"
 
 
 def is_hdf5(path: Path) -> bool:
-    """Whether a file is one of HDF5.
+    """Whether a file is an HDF5 file.
 
     Raises:
         OSError: it cannot be read.
@@ -103,7 +103,7 @@ def references_of_hdf5(path: Path, place: JsonPath) -> References:
 
 
 def _members(group: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The groups, datasets and links of a file with their names."""
+    """Yield the groups, datasets and links of a file with their names."""
     import h5py
 
     yield name, group
@@ -130,7 +130,7 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
     """Metadata and chunks of a dataset.
 
     Raises:
-        ValueError: its elements are not plain bytes in this file, or a filter is not known.
+        ValueError: its elements are not plain bytes in this file, or a filter is unknown.
     """
     dtype = data.dtype
     if dtype.hasobject or data.shape is None or dtype.subdtype is not None:
@@ -151,7 +151,7 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
     })  # fmt: skip
     axes = _axes(data)
     yield ".zattrs", _text({**attributes, **({DIMENSIONS: axes} if axes else {})})
-    # Where nothing was written, the offset may be any number.
+    # Chunks that were never written may have any offset.
     if 0 in shape or not data.id.get_storage_size():
         return
     if data.chunks is None:
@@ -160,7 +160,7 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
         if at is not None:
             yield name, Range(path, at, size)
         else:
-            # Small datasets may lie in their headers.
+            # Small datasets may be stored in their headers.
             yield name, np.ascontiguousarray(data[...]).tobytes()
         return
     chunks = _chunks(data)
@@ -184,7 +184,7 @@ def _chunks(data: Any) -> list[Any]:
 
 
 def _base(data: Any, chunks: Sequence[Any], path: Path) -> int:
-    """Bytes that come before what offsets of chunks count from: some versions of HDF5 count from behind the user block.
+    """Return the origin of the offsets of chunks: some versions of HDF5 count from the end of the user block.
 
     Raises:
         ValueError: the chunks are at neither place.
@@ -215,7 +215,7 @@ def _codecs(data: Any, dtype: np.dtype[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _axes(data: Any) -> list[str]:
-    """Names of the axes by their scales; empty unless every axis has one."""
+    """Return the names of the axes by their scales; empty unless every axis has one."""
     if not data.ndim:
         return []
     if data.attrs.get("CLASS") == b"DIMENSION_SCALE" and data.ndim == 1:
@@ -230,7 +230,7 @@ def _axes(data: Any) -> list[str]:
 
 
 def _attributes(of: Any) -> tuple[dict[str, Any], list[str]]:
-    """Attributes that JSON can hold, and the names of the others."""
+    """Return the attributes that JSON can represent, and the names of the others."""
     attributes, lost = dict[str, Any](), list[str]()
     for name in of.attrs:
         if name in OF_LIBRARIES:
@@ -258,7 +258,7 @@ def _text_of(value: Any) -> str:
 
 
 def _fill(value: np.ndarray[Any, Any]) -> Any:
-    """A fill value as the metadata of version 2 have it; null for zeros, which missing chunks have then, too."""
+    """Return a fill value for metadata of version 2; null for zeros, with which missing chunks are zeros, too."""
     if value.dtype.kind in "SV":
         return base64.b64encode(value.tobytes()).decode()
     if not any(value.tobytes()):

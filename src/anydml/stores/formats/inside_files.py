@@ -20,7 +20,7 @@ from anydml.stores.formats.store import state_of
 from anydml.stores.formats.zip_store import is_zip_store, references_of_zip
 
 _KNOWN: dict[str, tuple[tuple[Any, ...], References]] = {}
-"""References that were read from files, by path, each with the file's state at that time."""
+"""Cached references by path, each with the state of the file when it was read."""
 
 
 class Inside(Address):
@@ -57,12 +57,12 @@ class Inside(Address):
 
     @property
     def is_near(self) -> bool:
-        """Whether all bytes lie in files of this machine."""
+        """Whether all bytes are in local files."""
         return not any(isinstance(path, Address) for path in self.references.files())
 
     @property
     def is_listed(self) -> bool:
-        """True, for a file lists what it holds."""
+        """True, because a file lists its contents."""
         return True
 
     def _get(self, span: tuple[int, int] | dict[str, int] | None) -> tuple[memoryview, int]:
@@ -91,7 +91,7 @@ class Inside(Address):
         path.write_bytes(self.read_bytes())
 
     def head(self) -> Any:
-        """Size of the object, as a property; None if there is none."""
+        """The size of the object; None if it does not exist."""
         content = self.references.objects.get(self.key)
         return None if content is None else {"size": len(content) if isinstance(content, bytes) else content.length()}
 
@@ -162,7 +162,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _forget_others(path: Path) -> None:
-    """Read arrays anew that lie in a folder, or around it: they may have been read before it changed."""
+    """Forget cached references inside and around a folder, which may have changed."""
     overlapping = [
         file for file in _KNOWN if file != str(path) and (path in Path(file).parents or Path(file) in path.parents)
     ]

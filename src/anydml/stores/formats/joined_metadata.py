@@ -1,4 +1,4 @@
-"""The metadata of several files as one mapping, which takes no side where files differ."""
+"""The metadata of several files as one mapping, in which keys with differing values are errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class JoinedMetadata(Mapping[str, str]):
         by_file: the metadata of each.
 
     Raises:
-        ModelError: on asking for a key of which files say different things.
+        ModelError: on access to a key whose values differ between files.
     """
 
     def __init__(self, folder: Path, by_file: Mapping[Path, Mapping[str, str]]) -> None:
@@ -49,12 +49,12 @@ class JoinedMetadata(Mapping[str, str]):
 
 
 def last_values(files: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The metadata of files, of the last where they differ; the keys that number files only where there is one."""
+    """Return the metadata of files, with the last file's values on differences; one file keeps keys that number it."""
     documents = [*files]
     number = SPLIT if len(documents) > 1 else ()
     return {key: value for said in documents for key, value in said.items() if key not in number}
 
 
 def is_other(first: str, second: str) -> bool:
-    """Whether two values differ; texts of arrays in GGUF files only say how long these are."""
+    """Whether two values differ; texts of arrays in GGUF files are only their lengths."""
     return first != second or getattr(first, "raw", None) != getattr(second, "raw", None)

@@ -1,4 +1,4 @@
-"""References of kerchunk, as VirtualiZarr writes them, too: a JSON file that says where the objects of Zarr lie."""
+"""References of kerchunk and VirtualiZarr: a JSON file with the places of Zarr's objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.zarr_metadata import METADATA
 
 HEAD_CHARACTERS = 4096
-"""Characters of a file in which the first key of references is looked for."""
+"""Number of characters of a file that are searched for the first key of references."""
 
 _TEMPLATE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 

@@ -1,4 +1,4 @@
-"""Which files of a folder are read as one checkpoint, where several programs have left theirs."""
+"""The choice of a folder's files that are read as one checkpoint."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PIPELINE = "model_index.json"
 """The file that describes a pipeline of diffusers, whose models lie in folders beside it."""
 
 _FIRST = re.compile(r"(diffusion_pytorch_)?model\.safetensors(\.index\.json)?")
-"""File names for which transformers and diffusers look first."""
+"""File names that transformers and diffusers look for first."""
 
 _SECOND = re.compile(r"(diffusion_)?pytorch_model\.bin(\.index\.json)?")
-"""File names for which they look next."""
+"""File names that they look for next."""
 
 _VARIANT = re.compile(r"(diffusion_pytorch_)?model(\.[\w-]+)\.safetensors")
 """Names of files of variants, such as fp16, for which these look before those of ``torch.save`` of the variant."""
@@ -39,7 +39,7 @@ _WHOLE = ("pytorch_model.bin", "diffusion_pytorch_model.bin")
 """Files of ``torch.save`` that have a whole model."""
 
 _OF_ADAPTERS = ("adapter_model", "pytorch_lora_weights")
-"""Prefixes of the file names for which PEFT and diffusers look."""
+"""Prefixes of the file names that PEFT and diffusers look for."""
 
 _ADAPTERS = ("adapter_model.bin", "pytorch_lora_weights.bin")
 """File names of these that ``torch.save`` writes."""
@@ -59,7 +59,7 @@ class Chosen(NamedTuple):
     """The files of a folder that are read as one checkpoint.
 
     Attributes:
-        index_file: which names them; None without one.
+        index_file: the index that names them; None without one.
         files: all of them, by name, without an index. None are those of torch.distributed.checkpoint, of training
             programs and of GGUF.
     """
@@ -72,7 +72,7 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
     """Choose as transformers, diffusers and PEFT do: models before adapters, and safetensors files before others.
 
     Args:
-        folder: of the files.
+        folder: the folder of the files.
         follow: whether .safetensors files may be links that lead out of the folder.
 
     Raises:
@@ -83,7 +83,7 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
     with place.reading():
         entries = sorted(folder.iterdir())
         _check_not_pipeline(entries, place)
-        # A link to nothing is a file that cannot be read.
+        # A dangling link is a file that cannot be read.
         files = [entry for entry in entries if entry.name.endswith(".safetensors") and _is_no_folder(entry)]
         indexes = [entry for entry in entries if entry.name.endswith(INDEX)]
         if not indexes and not any(file.name.startswith(_OF_MODELS) for file in files):
@@ -132,7 +132,7 @@ def _check_alone(chosen: str | None, beside: Sequence[str], place: JsonPath) -> 
 
 
 def _rank(file: Path) -> tuple[bool, bool]:
-    """A key by which the file that other programs read comes first."""
+    """Return a sort key by which the file that other programs read comes first."""
     return not _FIRST.fullmatch(file.name), not file.name.startswith(_OF_MODELS)
 
 

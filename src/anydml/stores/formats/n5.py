@@ -1,4 +1,4 @@
-"""N5: folders of arrays whose blocks lie in files behind headers, read where they lie as chunks of Zarr.
+"""N5: folders of arrays whose blocks are files with headers; blocks are read in place as chunks of Zarr.
 
 The format is that of the specification of N5 4.0.0 (https://github.com/saalfeldlab/n5).
 """
@@ -26,7 +26,7 @@ from anydml.stores.formats.zarr_shards import Json
 ATTRIBUTES = "attributes.json"
 
 REMARK = "has the axes in the order of N5's dimensions, of which the first lies closest, as TensorStore does"
-"""A remark about every array, because other libraries reverse the axes."""
+"""A remark on every array, because other libraries reverse the axes."""
 
 OF_ARRAYS = ("dimensions", "blockSize", "dataType")
 """Attributes that all arrays have."""
@@ -113,7 +113,7 @@ def _array(path: Path, fields: Json) -> Iterator[tuple[str, bytes | Range]]:
     """Metadata and blocks of an array.
 
     Raises:
-        ValueError: something of it is not read.
+        ValueError: the array has unsupported properties.
         LookupError: attributes of its compression are missing.
     """
     shape, block, kind = (fields[key] for key in OF_ARRAYS)
@@ -186,7 +186,7 @@ def _level(options: Mapping[str, Any], default: int) -> int:
 
 
 def _turned(rank: int) -> Json:
-    """The codec of blocks whose first axis lies closest."""
+    """Return the codec of blocks whose first axis is contiguous."""
     return {"name": "transpose", "configuration": {"order": [*range(rank)][::-1]}}
 
 
@@ -224,10 +224,10 @@ def _sizes(file: Path, rank: int) -> tuple[int, ...]:
 def _edges(
     shape: Sequence[int], block: Sequence[int], blocks: Mapping[tuple[int, ...], tuple[Path, tuple[int, ...]]]
 ) -> list[list[int]] | None:
-    """Return where blocks begin and end along each axis; None where the last ones are whole, too.
+    """Return the edges of blocks along each axis; None if the last blocks are complete, too.
 
     Raises:
-        ValueError: a block has other sizes than those that lie at the same end of the array.
+        ValueError: blocks at the same end of the array differ in size.
     """
     ends = list[tuple[int, int]]()
     for axis, (axis_size, size) in enumerate(zip(shape, block, strict=True)):

@@ -1,4 +1,4 @@
-"""Headers of new safetensors files, whose bytes are made when they are written."""
+"""Headers of new safetensors files; their bytes are generated when they are written."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankParts:
-    """Metadata of a rank's file on the parts that its tensors are: a text of JSON.
+    """Metadata of a rank's file that describe the parts of its tensors, as JSON.
 
     Attributes:
         key: the key of the metadata.
         names: the names of all tensors.
-        name: which of them the rank has.
-        intervals: the texts of JSON of some parts.
-        part: which of them each has.
+        name: the numbers of the names that the rank has.
+        intervals: different parts, as JSON.
+        part: the number of the part, for each name.
     """
 
     key: str
@@ -38,7 +38,7 @@ class RankParts:
 
     @property
     def size(self) -> int:
-        """Bytes of the text, inside of another text of JSON."""
+        """The bytes of the text inside a JSON string."""
         lengths = np.array([len(inside(interval)) for interval in self.intervals], np.int64)[self.part]
         return (
             int(self.names.sizes_inside[self.name].sum() + lengths.sum())
@@ -48,7 +48,7 @@ class RankParts:
         )
 
     def text(self) -> str:
-        """The text, inside of another text of JSON."""
+        """Return the text inside a JSON string."""
         texts, intervals = self.names.texts, [inside(interval) for interval in self.intervals]
         pairs = zip(self.name.tolist(), self.part.tolist(), strict=True)
         lines = (f"{inside(encode_basestring(texts[name]))}: {intervals[part]}" for name, part in pairs)
@@ -61,9 +61,9 @@ class NewHeader:
 
     Attributes:
         tensors: the tensors of the file.
-        entries: what the header says of each kind of tensors, up to its offsets.
-        metadata: what it says of the file, without the parts of a rank and what ends it.
-        ranks: these parts.
+        entries: the header's entry for each kind of tensors, up to the offsets.
+        metadata: the metadata of the file, without the parts of a rank and the closing brackets.
+        ranks: the parts of a rank.
         length: bytes of the text, with the spaces that follow it.
     """
 
@@ -74,7 +74,7 @@ class NewHeader:
     length: int
 
     def make(self) -> bytes:
-        """All bytes of the header."""
+        """Return the bytes of the header."""
         names, entries = self.tensors.names.texts, self.entries
         order, starts, ends = _laid_out(self.tensors)
         columns = (column.tolist() for column in (self.tensors.name[order], self.tensors.kind[order], starts, ends))
@@ -94,7 +94,7 @@ def make_header(
 ) -> tuple[NewHeader, Numbers, int]:
     """The header of a new file.
 
-    Tensors lie in the given order, but those with larger elements first, so that all are aligned.
+    Tensors are in the given order, but those with larger elements come first, so that all are aligned.
 
     Args:
         tensors: the tensors of the file.
@@ -144,7 +144,7 @@ def make_header(
 
 
 def _laid_out(tensors: FileTensors) -> tuple[Numbers, Numbers, Numbers]:
-    """The order of tensors in the file, and the first byte of each and the one after its last, among the elements."""
+    """Return the order of tensors in the file, and the start and end of each among the elements."""
     units = np.array([dtype.itemsize for _, dtype in tensors.kinds], np.int64)
     order = np.argsort(-units[tensors.kind], kind="stable").astype(np.int32)
     sizes = tensors.bytes_of_kinds[tensors.kind[order]]

@@ -26,7 +26,7 @@ class ZipEntry(NamedTuple):
     Attributes:
         offset: the offset of its content in the file, or, if that is compressed, 0.
         size: the size of its content, in bytes.
-        packed: what unpacks it; None if it is not compressed.
+        packed: unpacks the content; None if it is not compressed.
     """
 
     offset: int
@@ -49,11 +49,11 @@ class Part(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """The place in the part."""
+        """The position in the part."""
         return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place in the part."""
+        """Set the position in the part."""
         self._at = max(0, offset + (0, self._at, self._size)[whence])
         return self._at
 
@@ -79,7 +79,7 @@ def entries(
         may_be_packed: whether entries may be compressed.
 
     Raises:
-        ModelError: it is not a zip file, is broken, or has an entry that is encrypted or compressed in another way.
+        ModelError: it is not a zip file, is broken, or has an entry with encryption or unsupported compression.
     """
     with place.reading():
         return _entries(path, place, start, length, may_be_packed)
@@ -94,7 +94,7 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
             if len(listed) > MAX_ENTRIES:
                 raise place.error(f"has {len(listed)} entries; the maximum is {MAX_ENTRIES}")
             for entry in listed:
-                # Not by is_dir(), which takes no empty name.
+                # Not by is_dir(), which fails for an empty name.
                 if entry.filename.endswith("/"):
                     continue
                 if "/code/__torch__" in entry.filename:
@@ -125,10 +125,10 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
 
 
 def read_npz(path: Path, place: JsonPath) -> FileContent:
-    """The arrays of a .npz file; those of Python's objects and of records are refused one by one.
+    """Return the arrays of a .npz file; those of Python objects and of records are refused individually.
 
     Raises:
-        ModelError: the file is broken, or compressed in another way than NumPy does.
+        ModelError: the file is broken, or its compression is not NumPy's.
     """
     stores, refused = dict[str, Store](), dict[str, ModelError]()
     for name, entry in entries(path, place, may_be_packed=True).items():

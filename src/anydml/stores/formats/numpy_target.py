@@ -1,4 +1,4 @@
-"""Headers of ``.npy`` and ``.npz`` files to be written."""
+"""Headers of new ``.npy`` and ``.npz`` files."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from anydml.stores.formats.zip_headers import (
 )
 
 ALIGNMENT = 64
-"""Elements begin at multiples of this."""
+"""Alignment of elements, in bytes."""
 
 MAX_NAME = (1 << 16) - 1 - len(".npy")
 """Maximum size in bytes of a name in a zip file."""
 
 
 class NpzHeaders(NamedTuple):
-    """All of a ``.npz`` file but its elements.
+    """The bytes of a ``.npz`` file except its elements.
 
     Attributes:
         parts: bytes by offset.
         size: the size of the file.
         offsets: the offsets of the elements of each.
-        checksums: of all entries: offset and number of the bytes that each is of, and the two places where it is
-            written when all elements are there.
+        checksums: for each entry, the offset and number of its bytes, and the two places of its checksum, which is
+            written after the elements.
     """
 
     parts: tuple[tuple[int, bytes], ...]
@@ -65,7 +65,7 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
 
 
 def npz_headers(tensors: FileTensors, place: JsonPath) -> NpzHeaders:
-    """Lay arrays out one after the other.
+    """Lay out arrays contiguously.
 
     Raises:
         ModelError: as `npy_header`, or a name is too long.

@@ -1,4 +1,4 @@
-"""Files of which headers and small parts are read, some of which stay open."""
+"""A cache of open files, for reading headers and small parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OpenFiles(ExitStack):
         self._files: dict[Path, BinaryIO] = {}
 
     def file(self, path: Path) -> BinaryIO:
-        """An open file.
+        """Open a file, or return it if it is open.
 
         Raises:
             OSError: it cannot be opened.
@@ -35,7 +35,7 @@ class OpenFiles(ExitStack):
 
 
 def read_at(file: BinaryIO, at: int, size: int) -> bytes:
-    """Bytes of a file from an offset on; fewer where it ends."""
+    """Return bytes of a file from an offset on; fewer at its end."""
     if sys.platform != "win32" and isinstance(file, FileIO):
         return os.pread(file.fileno(), size, at)
     file.seek(at)

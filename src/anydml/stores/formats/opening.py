@@ -143,7 +143,7 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
         entries = sorted(path.iterdir())
     if not files:
         files = [entry for entry in entries if entry.suffix.lower() == ".gguf" and count_in_name(entry) > 1]
-        # Those of two models, such as of two quantisations, are none.
+        # Two models, such as two quantisations, are not one checkpoint.
         files = files if len({set_of(file) for file in files}) == 1 else []
     if not files and (path / METADATA).is_file():
         raise place.error(_DISTRIBUTED)
@@ -163,7 +163,7 @@ _DISTRIBUTED = "is a distributed checkpoint of PyTorch's: anydml reshard makes w
 
 
 def _what_is_in(entries: Sequence[Path]) -> str:
-    """Says of a folder that cannot be opened what it is, and what to do."""
+    """Return the error of a folder that cannot be opened: its kind, and the remedy."""
     if not entries:
         return "is an empty folder: name a file, or a folder that has some"
     inside = {entry.name for entry in entries if entry.is_dir()}

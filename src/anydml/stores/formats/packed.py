@@ -1,6 +1,6 @@
-"""Entries of zip files that are compressed, read from any place on without unpacking the whole.
+"""Compressed entries of zip files, read from any offset on without unpacking all of the entry.
 
-Deflated bytes are decoded in sequence. The decoder is copied now and then, and reading goes on from the nearest copy.
+Deflated bytes are decoded in sequence. The decoder is copied at intervals, and reading resumes at the nearest copy.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ STEP = 1 << 20
 """Maximum numbers of bytes that are read, and that are decoded, at once."""
 
 APART = 16 << 20
-"""Decoded bytes between two copies of a decoder, of which each has some 50 kB."""
+"""Decoded bytes between two copies of a decoder, each of which takes about 50 kB."""
 
 Read = Callable[[memoryview, int], object]
 """Fills a view with the bytes of a file from an offset on."""
 
 
 class _Point(NamedTuple):
-    """A decoder, the bytes that it was given and has decoded, and the CRC-32 of these."""
+    """A decoder, the numbers of bytes that it got and has decoded, and the CRC-32 of the latter."""
 
     decoder: Any
     bytes_read: int

@@ -1,4 +1,4 @@
-"""Outputs in one file or repository: made as a folder, and packed when they are whole."""
+"""Outputs in one file or repository: written as a folder, and packed when they are complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_packed(path: Path) -> bool:
 
 
 def check_packed(path: Path, version: int, place: JsonPath) -> None:
-    """Refuse what cannot be packed.
+    """Refuse outputs that cannot be packed.
 
     Args:
         path: the path of the output.
@@ -51,7 +51,7 @@ def check_packed(path: Path, version: int, place: JsonPath) -> None:
 
 
 def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> None:
-    """Refuse to replace what is not a zip store of arrays and groups of Zarr alone.
+    """Refuse to replace a file that is not a zip store of Zarr arrays and groups only.
 
     Args:
         path: the path of the output.
@@ -59,7 +59,7 @@ def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> 
         place: names the output in errors.
 
     Raises:
-        ModelError: something else is there.
+        ModelError: it is another file.
     """
     if path.suffix.lower() == ICECHUNK:
         raise place.error("exists already, and repositories are not replaced: name another")
@@ -95,8 +95,8 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
 
     Args:
         folder: with a Zarr array or group.
-        path: the path of the file or repository, where nothing else is.
-        allowed: most permissions of the file, or of those of the repository.
+        path: the path of the file or repository, which must not exist.
+        allowed: maximum permissions of the file, or of the repository's files.
 
     Raises:
         OSError: it cannot be written.
@@ -109,7 +109,7 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
         write_icechunk(folder, path, inside)
         narrow(path, allowed)
         return
-    # Nobody may read what is written before it has its permissions.
+    # Nobody may read the file before it has its permissions.
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, allowed & 0o666)) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as packed:
             for name in inside:

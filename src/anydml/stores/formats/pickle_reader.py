@@ -1,4 +1,4 @@
-"""Pickles read as data: nothing that they name is imported, and nothing is called.
+"""Pickles read as data: nothing is imported or called.
 
 A call becomes a `PickledCall` with its function and arguments.
 """
@@ -19,7 +19,7 @@ MAX_BYTES = 64 << 20
 
 
 class PickledName(NamedTuple):
-    """A name of a module."""
+    """A name in a module."""
 
     module: str
     name: str
@@ -34,7 +34,7 @@ class PickledCall:
 
     Attributes:
         function: usually a `PickledName`.
-        items: that are set on the result, in order.
+        items: items that are set on the result, in order.
         state: the state of the result.
     """
 
@@ -108,7 +108,7 @@ def read_pickle(content: bytes, place: JsonPath, max_bytes: int = MAX_BYTES) -> 
 
 
 class _Bounded:
-    """A file of which at most so many bytes are read."""
+    """A file with a limit of the bytes that are read."""
 
     def __init__(self, file: BinaryIO, max_bytes: int) -> None:
         self._file, self._left = file, max_bytes

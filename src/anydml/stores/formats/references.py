@@ -1,4 +1,4 @@
-"""References: where the bytes of each object of a Zarr hierarchy lie, in files that are not folders of it."""
+"""References: the places of a Zarr hierarchy's objects in other files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Range(NamedTuple):
     Attributes:
         path: the file's path.
         start: offset of the first byte.
-        size: number of bytes; None up to its end.
+        size: number of bytes; None for all up to the end.
     """
 
     path: Path
@@ -29,7 +29,7 @@ class Range(NamedTuple):
         """Some of the bytes; with no `start`, the last `stop` of them.
 
         Raises:
-            OSError: they cannot be read. That there is no such file is another error than that there is no object.
+            OSError: they cannot be read. A missing file is another error than a missing object.
         """
         size = self.length()
         first, last = (max(0, size - stop), size) if start is None else (min(start, size), min(stop, size))
@@ -78,12 +78,12 @@ class References:
     """The objects of a Zarr hierarchy.
 
     Attributes:
-        objects: their bytes, or where these lie, by their names.
-        refused: why arrays cannot be read, by their names.
-        version: which state of a repository this is; empty where the files tell.
-        remark: what is to be said of every array that is read; empty if nothing. Such arrays are written as any others
-            of Zarr, not as they lie.
-        lost: the names of attributes that JSON cannot hold, by the names of arrays and groups that have some.
+        objects: the objects' bytes, or the places of these, by name.
+        refused: why arrays cannot be read, by name.
+        version: the state of a repository; empty if the state of files identifies it.
+        remark: a remark on every array that is read, or an empty text. Such arrays are written in the usual layout of
+            Zarr.
+        lost: the names of attributes that JSON cannot represent, by the names of arrays and groups.
     """
 
     objects: Mapping[str, bytes | Object]
@@ -104,7 +104,7 @@ class References:
         self._files = {reference.path: None for reference in self.objects.values() if isinstance(reference, Range)}
 
     def files(self) -> Iterator[Path]:
-        """Files and objects in which bytes lie."""
+        """Return the files and objects that contain the bytes."""
         yield from self._files
 
     def state(self) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
-"""Safetensors files: their data types, and headers that are read without being trusted, and written.
+"""Safetensors files: data types, and headers, which are written, and read without being trusted.
 
-A file is 8 bytes with the header's length N (little-endian), N bytes of JSON, and the tensors, one after the other
-without gaps. The document: https://github.com/huggingface/safetensors, "Format".
+A file is 8 bytes with the header's length N (little-endian), N bytes of JSON, and the tensors, without gaps.
+The document: https://github.com/huggingface/safetensors, "Format".
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
     try:
         entries = unique(content, place, "header")
         metadata_entry = entries.pop(METADATA, None)
-        # As in the safetensors library, null is none.
+        # As in the safetensors library, null means no metadata.
         metadata = {} if metadata_entry is None else _metadata(_plain(metadata_entry, place), place / METADATA)
         stores, refused = _stores(path, entries, 8 + length, size, place)
         further = (
@@ -112,12 +112,12 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
 
 
 class _Entry(NamedTuple):
-    """An object of the fields that a tensor has, in their order.
+    """The entry of a tensor in the header, with its fields in order.
 
     Attributes:
-        kind: dtype, shape, and the text of both; entries that are alike share it.
+        kind: dtype, shape, and the text of both, which equal entries share.
         first: offset of the first byte.
-        last: offset behind the last byte.
+        last: offset after the last byte.
     """
 
     kind: tuple[Any, Any, str]
@@ -162,7 +162,7 @@ def parse_json(
     Args:
         text: the JSON.
         place: for errors.
-        noun: it is, likewise.
+        noun: a noun for it, for errors.
         made_of: from the names and values of each object to what takes its place; by default a dict, as of `unique`.
         constant: from NaN, Infinity or -Infinity, which only Python's JSON has, to its value; by default a float.
 
@@ -265,7 +265,7 @@ def _stores(
 def _fields(entry: Any, place: JsonPath, name: str) -> _Entry:
     """The entry of an object that has other fields, too, or another order."""
     fields = _plain(entry, place)
-    # As the safetensors library does, keys that the format does not know are passed over.
+    # Like the safetensors library, ignore keys that are not in the format.
     ends = fields.get("data_offsets") if isinstance(fields, dict) and {*fields} >= {*ENTRY} else None
     if not isinstance(ends, list) or len(ends) != 2 or any(type(number) is not int for number in ends):
         raise _refused(fields, place / name)
@@ -290,7 +290,7 @@ def _not_rising(offsets: Any, place: JsonPath) -> ModelError:
 
 
 def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None, str, tuple[int, ...], int]:
-    """Dtype, its name, shape and bytes of an entry, which 64 bits can count, as in the safetensors library.
+    """Return an entry's dtype, its name, the shape and the bytes, which fit 64 bits, as in the safetensors library.
 
     The dtype is None if elements are not whole bytes.
     """

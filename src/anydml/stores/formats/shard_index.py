@@ -1,4 +1,4 @@
-"""Indices of shards: where in its file each chunk of a shard lies (Zarr 3, sharding_indexed)."""
+"""Indices of shards: the place of each chunk in its shard's file (Zarr 3, sharding_indexed)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 EMPTY = (1 << 64) - 1
-"""Offset and length of a chunk that has fill values only, and is not in the file."""
+"""Offset and length for a chunk of only fill values, which is not in the file."""
 
 Entries = np.ndarray[Any, np.dtype[np.uint64]]
 """Offset and length of each chunk, by its number in the shard."""
@@ -20,7 +20,7 @@ class ShardIndex(NamedTuple):
 
     Attributes:
         chunks: the number of chunks of a shard.
-        is_last: whether it stands at the end of the file rather than at its start.
+        is_last: whether it is at the end of the file rather than at the start.
         has_sum: whether a checksum follows it.
     """
 

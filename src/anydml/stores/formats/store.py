@@ -1,4 +1,4 @@
-"""Stores: arrays in files, of which only the headers have been read."""
+"""Stores: arrays in files, only the headers of which have been read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Numbers = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 
 PAGE = 4096
-"""Bytes of a page: those between multiples of it, in memory and in a file, can be written past the page cache."""
+"""Bytes of a page: aligned pages in memory and in a file can be written without the page cache."""
 
 
 REQUEST_BYTES = 16 << 20
@@ -35,7 +35,7 @@ REQUEST_BYTES = 16 << 20
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Pause the garbage collector while a hundred thousand objects are made, each of which it would look at often."""
+    """Pause the garbage collector while a hundred thousand objects are created, which it would visit repeatedly."""
     was_enabled = gc.isenabled()
     try:
         gc.disable()
@@ -46,15 +46,15 @@ def uncollected() -> Iterator[None]:
 
 
 def state_of(status: os.stat_result) -> tuple[int, ...]:
-    """Return what changes with a file: device, inode, size, and times of modification and of change in nanoseconds.
+    """Return the state of a file: device, inode, size, and times of modification and of change in nanoseconds.
 
-    Programs set the first time as they like, but the second only by the clock.
+    Programs may set the time of modification freely, but the time of change only by the clock.
     """
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def seen_at(path: Path) -> tuple[Any, ...]:
-    """Return what changes with a file, or with an object at an address.
+    """Return the state of a file, or of an object at an address.
 
     Raises:
         OSError: the file does not exist.
@@ -110,7 +110,7 @@ class StoredPiece(NamedTuple):
     """A box of a tensor that lies in a store.
 
     Attributes:
-        store: that contains it.
+        store: the store that contains it.
         start: first coordinates in the tensor.
         inside: first coordinates in the store.
         shape: sizes of the box.
@@ -123,7 +123,7 @@ class StoredPiece(NamedTuple):
 
     @classmethod
     def of_store(cls, store: Store, start: tuple[int, ...] | None = None) -> StoredPiece:
-        """All of a store, which by default is a whole tensor."""
+        """Return a whole store as a piece, by default of a tensor of its own."""
         zeros = (0,) * store.ndim
         return cls(store, zeros if start is None else start, zeros, store.shape)
 
@@ -144,12 +144,11 @@ class Store(StoredArray):
         shape: sizes, by dimension.
         dtype: the dtype of the elements, in their byte order.
         offset: bytes from the start of the file to the first element.
-        order: axes from the one whose elements are farthest apart in the file to the one whose are adjacent; None for
-            row-major order.
-        stored: dtype of the elements in the file, where they are cast when they are read; otherwise None. If it has a
-            field, this says what is done first: as in `resolved`.
-        seen: what changes with the file, when its header was read; None if that is not known.
-        described_by: other files that say where its elements lie, and what changes with each, when it was read.
+        order: axes by descending distance of their elements in the file; None for row-major order.
+        stored: dtype of the elements in the file, if they are cast when they are read; otherwise None. The name of its
+            field, if any, is a prior operation, as in `resolved`.
+        seen: the state of the file when its header was read; None if unknown.
+        described_by: other files that locate its elements, each with its state when it was read.
         packed: what unpacks its content, in which `offset` is, where that is compressed; `stored` is then a dtype, too.
 
     Examples:
@@ -248,7 +247,7 @@ def resolved(read: Array, dtype: np.dtype[Any]) -> Array:
         read = read[name]
         read = np.conj(read) if "conj" in name else read
         read = -read if "neg" in name else read
-    # Numbers that the new dtype does not have become infinite, as NumPy says.
+    # Numbers out of the new dtype's range become infinite, as in NumPy.
     with np.errstate(all="ignore"):
         return read.astype(dtype)
 
@@ -259,7 +258,7 @@ class FileContent(NamedTuple):
     Attributes:
         stores: the arrays by name.
         metadata: texts by key.
-        others: names of what is not an array.
+        others: names of objects that are not arrays.
         refused: errors of arrays that cannot be read, by name.
     """
 
@@ -278,7 +277,7 @@ class Checkpoint(Mapping[str, Store]):
         stores: the tensors by name.
         metadata: ``__metadata__`` of all files together; asking for a key in which files differ raises `ModelError`.
         file_metadata: the same by file.
-        others: names of what else the files contain, which is not an array.
+        others: names of the files' other objects, which are not arrays.
         refused: errors of tensors that cannot be read, such as sparse ones, by name; asking for one raises its error.
 
     Examples:

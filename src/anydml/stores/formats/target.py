@@ -27,7 +27,7 @@ from anydml.stores.formats.store import Array, Checkpoint, Numbers, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 
 Content = bytes | Path | Later
-"""The bytes of a small file, now or later, or another file whose bytes it gets."""
+"""The content of a small file: bytes, bytes that are generated later, or a file to copy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,8 +36,8 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
 
     Attributes:
         offsets: in the file.
-        numbers: which of the contents lies there.
-        contents: all that differ.
+        numbers: the number of the content at each offset.
+        contents: the different contents.
     """
 
     offsets: Numbers
@@ -56,7 +56,7 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
         return np.array([len(content) for content in self.contents], np.int64)[self.numbers]
 
     def joined(self) -> Iterator[tuple[int, bytes]]:
-        """The same, of which those that follow each other are one."""
+        """Return the same bytes, with contiguous parts merged."""
         goes_on = np.append(False, self.offsets[1:] == (self.offsets + self.sizes)[:-1])[: len(self)]
         firsts, contents = np.flatnonzero(~goes_on), [self.contents[k] for k in self.numbers.tolist()]
         lasts = np.append(firsts[1:], len(self))
@@ -64,13 +64,13 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
             yield at, b"".join(contents[first:last])
 
     def put(self, places: Numbers, starts: Numbers, sizes: Numbers, buffer: Array) -> None:
-        """Copy those that lie in intervals of the file.
+        """Copy the parts in intervals of the file.
 
         Args:
             places: offset of each interval in the file.
             starts: offset of its bytes in the buffer.
             sizes: bytes of each.
-            buffer: bytes, of which those that are not known stay as they are.
+            buffer: the buffer; its other bytes stay unchanged.
         """
         firsts = np.maximum(np.searchsorted(self.offsets, places, "right") - 1, 0).tolist()
         lasts = np.searchsorted(self.offsets, places + sizes).tolist()
@@ -84,7 +84,7 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
                     buffer[start + low - at : start + high - at].data[:] = content[low - offset : high - offset]
 
     def state(self) -> bytes:
-        """Bytes that distinguish these from others."""
+        """Return bytes that identify these parts."""
         return b"".join([self.offsets.tobytes(), self.numbers.tobytes(), repr(self.contents).encode()])
 
     def __len__(self) -> int:
@@ -124,8 +124,8 @@ class Target(StoredArray):
     """An array in a file that a plan will write, in C order.
 
     Attributes:
-        file: that will contain it.
-        name: in its file; empty if it is the only one.
+        file: the file that will contain it.
+        name: its name in the file; empty if it is the only array.
         shape: sizes, by dimension.
         dtype: the dtype of the elements.
         offset: bytes from the start of the file to the first element.
@@ -231,7 +231,7 @@ def create(
 
 
 def _check_address(path: Path, place: JsonPath) -> None:
-    """Refuse addresses where no Zarr array can be."""
+    """Refuse addresses that cannot have a Zarr array."""
     if isinstance(path, Address):
         check_written(path)
         if path.suffix.lower() != ".zarr":

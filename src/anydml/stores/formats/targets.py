@@ -1,4 +1,4 @@
-"""Targets of a plan in columns, each of which is made when somebody looks at it."""
+"""Targets of a plan as columns; a `Target` object is created on access."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Targets(Sequence[Target]):
 
     @classmethod
     def of(cls, targets: Sequence[Target]) -> Self:
-        """Targets that were made one at a time."""
+        """Return the columns of single targets."""
         files = {id(target.file): target.file for target in targets}
         numbers = {key: number for number, key in enumerate(files)}
         kinds: dict[ShapeAndDtype, int] = {}

@@ -36,7 +36,7 @@ class Distributed(NamedTuple):
 
     Attributes:
         tensors: their shapes, and their pieces with first coordinates, by name.
-        others: names of what is not a tensor.
+        others: names of objects that are not tensors.
         refused: errors of tensors that cannot be read, by name.
         remarks: what was chosen or left out, for users.
     """
@@ -51,10 +51,10 @@ def read_distributed(folder: Path) -> Distributed:
     """Read the metadata of a distributed checkpoint and the headers of its pieces.
 
     Args:
-        folder: with a ``.metadata`` file.
+        folder: the folder, with a ``.metadata`` file.
 
     Raises:
-        ModelError: something is broken, missing or compressed, or a piece does not have the shape in the metadata.
+        ModelError: a file is broken, missing or compressed, or a piece does not have the shape in the metadata.
     """
     place = JsonPath(str(folder / METADATA))
     with place.reading(), (folder / METADATA).open("rb") as file:
@@ -117,7 +117,7 @@ def _add_pieces(
         fields = fields_of(index)
         name, start = fields.get("fqn"), sizes_of(fields.get("offset"))
         if start is None:
-            # The place of an object, which is not an array.
+            # The place of an object that is not an array.
             continue
         size = chunks.pop((name, start), None) if isinstance(name, str) else None
         if not isinstance(name, str) or size is None:
@@ -174,7 +174,7 @@ def _piece(
 
 
 def _declared(properties: Any) -> np.dtype[Any] | None:
-    """The dtype in the properties of a tensor; None if it is not there, or not known."""
+    """Return the dtype in the properties of a tensor; None if it is missing or unknown."""
     state = properties.state if isinstance(properties, PickledCall) else None
     first = state[0] if isinstance(state, tuple) and state else None
     return DTYPES_OF_TORCH.get(first.name) if isinstance(first, PickledName) and first.module == "torch" else None

@@ -1,7 +1,7 @@
-"""Files of ``torch.save`` before PyTorch 1.6: pickles, and behind them one storage after the other.
+"""Files of ``torch.save`` before PyTorch 1.6: pickles, followed by the storages.
 
-PyTorch still writes them with ``_use_new_zipfile_serialization=False``. They have a magic number, a version, what the
-machine was like, the content, and the keys of storages; then for each of these the number of its elements, and these.
+PyTorch still writes them with ``_use_new_zipfile_serialization=False``. They have a magic number, a version, properties
+of the machine, the content, and the keys of storages; then, for each storage, the number of its elements, and these.
 """
 
 from __future__ import annotations
