@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Kind(NamedTuple):
-    """What an argument may be.
+    """A kind of arguments.
 
     Attributes:
         fits: whether a value is of this kind.
@@ -39,7 +39,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_list(value: Any, fits: Callable[[Any], bool]) -> bool:
-    """Whether a value is a sequence of such items, and not a text."""
+    """Whether a value is a sequence of such items; a text is not."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and all(map(fits, value))
 
 
@@ -112,7 +112,7 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
             try:
                 bound = parameters.bind(*arguments, **named).arguments
             except TypeError:
-                # The call says better which argument is missing or unknown.
+                # The call itself reports missing and unknown arguments.
                 bound = {}
             for name, value in bound.items():
                 kind = all_kinds.get(name)

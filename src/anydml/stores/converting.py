@@ -55,16 +55,16 @@ def convert(
         ranks: as in `anydml.stores.reshard`; where `to` is ``"transformers"``, tensor-parallel ranks share tensors by
             the plan of transformers for the model; layers and experts keep the numbers of the whole model.
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
-        shard_size: most bytes of tensors per file; a larger tensor gets a file of its own.
+        shard_size: maximum bytes of tensors per file; a larger tensor gets a separate file.
         overwrite: whether an existing output may be replaced.
         extras: whether small files, such as config.json and those of a tokenizer, are copied; or another folder from
             which they are copied.
         follow: as in `anydml.stores.open`.
-        dtype: to which all floating-point tensors are cast as they are read, such as ``"bfloat16"``; None for no cast.
+        dtype: the dtype that all floating-point tensors are cast to, such as ``"bfloat16"``; None for no cast.
         dcp: whether the output is a distributed checkpoint of PyTorch, as ``torch.distributed.checkpoint.save`` writes
             it, with a file for each rank.
         shards: as in `anydml.stores.reshard`.
-        scratch: likewise.
+        scratch: as in `anydml.stores.reshard`.
 
     Returns:
         The plan; nothing is written before its `run`.

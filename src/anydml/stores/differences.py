@@ -11,10 +11,10 @@ class Difference(NamedTuple):
 
     Attributes:
         name: the name of the tensor, or of the key of metadata.
-        kind: ``"missing"`` where the second lacks it, ``"added"`` where the first does, ``"kind"`` of dtype or shape,
+        kind: ``"missing"`` from the second, ``"added"`` in the second, ``"kind"`` for another dtype or shape,
             ``"elements"``, ``"checksum"`` or ``"metadata"``.
         text: a sentence.
-        elements: number of those that differ, if all were compared.
+        elements: number of differing elements, if all were compared.
 
     Examples:
         >>> from anydml import stores
@@ -33,9 +33,9 @@ class Comparison:
     """The result of `compare`.
 
     Attributes:
-        differences: all of them, those of names, dtypes and shapes first.
+        differences: the differences, first those of names, dtypes and shapes.
         compared: number of tensors whose elements were compared.
-        remarks: what was not compared, and what differs beside the tensors.
+        remarks: notes on what was not compared, and on differences beside the tensors.
 
     Examples:
         >>> from anydml import stores

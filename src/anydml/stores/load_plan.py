@@ -1,4 +1,4 @@
-"""The plan of `plan_load`: the bytes of files that become tensors, as data, and a way to load them."""
+"""The plan of `plan_load`: a list of the bytes of files that become tensors, which can also be loaded."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class ByteRun(NamedTuple):
-    """Bytes of a file that are contiguous in a tensor, too.
+    """Bytes that are contiguous both in a file and in a tensor.
 
     Attributes:
         path: the file.
         offset: the offset of the first byte in the file.
-        tensor: its name.
+        tensor: the name of the tensor.
         start: offset of the first byte in the tensor, in C order.
-        length: bytes.
+        length: number of bytes.
     """
 
     path: Path
@@ -56,11 +56,11 @@ class ByteRun(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LoadPlan:
-    """The bytes of files that tensors consist of; no tensor has been read.
+    """The bytes of files that make up tensors; no tensor has been read.
 
     Attributes:
         tensors: shapes and dtypes by name.
-        remarks: what was assumed or left out, for users.
+        remarks: notes for users on what was assumed or left out.
 
     Examples:
         >>> from anydml import stores
@@ -227,7 +227,7 @@ class LoadPlan:
         return json.dumps(content, ensure_ascii=False)
 
     def _check_unchanged_elements(self) -> None:
-        """Refuse elements that are not as they are in their file.
+        """Refuse elements that differ from the bytes in their file.
 
         Raises:
             ModelError: some are changed when they are read.

@@ -47,7 +47,7 @@ class Manifest:
         hashes: SHA-256 of their elements in C order, in hexadecimal, by name.
         metadata: the metadata of the files.
         files: SHA-256 of small files beside the tensors, by name; None where the checkpoint was not a folder.
-        remarks: for users.
+        remarks: notes for users.
     """
 
     described: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
@@ -69,7 +69,7 @@ def hashes_of(
         read: the checkpoint.
         described: those of its tensors that are hashed.
         memory: bytes of all buffers.
-        advance: is called with bytes that are done.
+        advance: called with the numbers of hashed bytes.
     """
     streamed = Streamed(read.composer, read.tensors, memory // 2)
     identities = identities_of_stores("manifest", streamed.sources)
@@ -95,7 +95,7 @@ def hashes_of(
 
 
 def is_manifest(path: str | os.PathLike[str]) -> bool:
-    """Whether a path may be that of a manifest: a file of JSON that is not an index."""
+    """Whether a path may be a manifest: a JSON file that is not an index."""
     place = locate("verify", path)
     return place.suffix.lower() == ".json" and not place.name.endswith((INDEX, BIN_INDEX)) and place.is_file()
 

@@ -1,4 +1,4 @@
-"""Checkpoints whose tensors are read in their order: what `verify` and `manifest` look at."""
+"""Checkpoints whose tensors are read in their order, by `verify` and `manifest`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from anydml.tracing.trace import Trace
 
 @dataclass(frozen=True)
 class ReadTensors:
-    """The tensors of a checkpoint, perhaps changed.
+    """The tensors of a checkpoint, after changes if there are any.
 
     Attributes:
         composer: the composer of their values.
-        tensors: by name.
+        tensors: the tensors by name.
         metadata: the metadata of the files.
-        remarks: what was left out, for users.
+        remarks: notes for users on what was left out.
     """
 
     composer: Composer
@@ -53,19 +53,19 @@ def read_tensors(
     dtype: Any,
     selection: Selection,
 ) -> ReadTensors:
-    """Read the headers of a checkpoint, and apply what is asked for.
+    """Read the headers of a checkpoint, and apply a layout, a cast and a selection.
 
     Args:
         name: the name of the command, for errors.
         path: the checkpoint, as in `anydml.stores.reshard`.
-        layout: likewise.
+        layout: as in `anydml.stores.reshard`.
         to: as in `anydml.stores.convert`, instead of a layout.
         follow: as in `anydml.stores.open`.
         dtype: as in `anydml.stores.reshard`.
         selection: the selection of tensors.
 
     Raises:
-        ModelError: the checkpoint or the layout is broken, or does not fit what is asked for.
+        ModelError: the checkpoint or the layout is broken, or the changes do not fit the checkpoint.
     """
     change: Change | None
     if to is not None:

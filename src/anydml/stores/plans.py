@@ -1,4 +1,4 @@
-"""Plans: what was decided, and its run."""
+"""Plans over files, and their runs."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Plan(Planned):
         outputs: the arrays that are written, in C order.
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
         overwrite: whether existing outputs may be replaced.
-        folder: that contains all outputs and appears at once; None where each output appears on its own.
+        folder: the folder of all outputs, which appears at once; None if each output appears separately.
         others: small files beside the outputs, such as an index, by their paths: their contents, or the paths of files
             that are copied.
-        changed: files of which `others` has the contents, after a change.
+        changed: files whose changed contents are in `others`.
 
     Attributes:
-        blocks: in the order in which they are begun.
-        totals: what they read and write; requests are runs of a plain file, or chunks.
-        threads: that read, move and write at once.
+        blocks: the blocks in the order in which they begin.
+        totals: the bytes and requests of all blocks; a request is a run of a plain file, or a chunk.
+        threads: the number of threads that read, move and write.
         resumed: after `run`, the number of blocks that an earlier run had finished.
         moved: the program as it was given; None where it is one of many alike tensors.
-        was_there: after `run`, whether the same plan had written everything before, and nothing was left to do.
+        was_there: after `run`, whether the same plan had written all outputs before, so that nothing was left to do.
         remarks: further lines for users.
-        upload: where the outputs go when they are complete, if that is not a file or folder on this machine.
+        upload: the upload of the complete outputs; None if they are local.
 
     Raises:
         BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.

@@ -31,7 +31,7 @@ OF_OTHERS = (
     *(".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".onnx", ".json"),
     *(".h5", ".hdf5", ".nc", ".nc4", ".tif", ".tiff"),
 )
-"""Suffixes of formats that are not written, and are not taken for folders."""
+"""Suffixes of formats that are not written, so that such names are not taken for folders."""
 
 _PART = re.compile(r"(?P<one>-?\d{1,18})|(?P<start>-?\d{1,18})?:(?P<stop>-?\d{1,18})?(?::(?P<step>-?\d{1,18})?)?")
 
@@ -169,12 +169,12 @@ def rechunk(
 
 
 def _is_whole(entry: Any, size: int) -> bool:
-    """Whether a slice takes the whole of an axis as it is."""
+    """Whether a slice selects a whole axis unchanged."""
     return isinstance(entry, slice) and range(size)[entry] == range(size)
 
 
 def _check_target(output: Path, source: Path) -> None:
-    """Refuse addresses where no Zarr array can be, and names in files and repositories that are only read."""
+    """Refuse addresses that cannot have a Zarr array, and names inside files and repositories that are read-only."""
     if isinstance(source, Inside) and source.key:
         raise JsonPath(str(output)).error(f"would be in {source.file}, which is only read: name a folder beside it")
     if isinstance(output, Address):

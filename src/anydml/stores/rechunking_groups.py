@@ -27,7 +27,7 @@ from anydml.stores.plans import Plan
 from anydml.text import bytes_text, count_noun
 
 SAME = "this writes the same chunks by the same codecs, as a copy of the folder has them"
-"""A remark about arrays that are rewritten as they are."""
+"""A remark on arrays that are rewritten without a change."""
 
 GroupSizes = Sizes | Mapping[str, Sizes]
 
@@ -110,19 +110,19 @@ def rechunk_group(
 
 
 def is_rewritten(path: Path) -> bool:
-    """Whether arrays lie otherwise than they are written."""
+    """Whether arrays are stored in another way than anydml writes them."""
     return isinstance(path, Inside) and bool(path.references.remark)
 
 
 def like(store: ZarrStore) -> ZarrStore:
-    """The array whose properties a new one has."""
+    """Return the array that a new one takes its properties from."""
     if not is_rewritten(store.path):
         return store
     return replace(store, layout=replace(store.layout, edges=None), metadata=as_plain(store.metadata))
 
 
 def _is_whole(index: Sequence[Any], shape: Sequence[int]) -> bool:
-    """Whether slices take the whole of every axis as it is."""
+    """Whether slices select every axis whole and unchanged."""
     return all(entry is ... or range(size)[entry] == range(size) for entry, size in zip(index, shape, strict=False))
 
 

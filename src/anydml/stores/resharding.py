@@ -65,7 +65,7 @@ def reshard(
             name: ``tp``, ``ep`` for experts, ``pp`` for stages, and ``fsdp``, which shares the first axis of the rest;
             None for whole tensors.
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
-        shard_size: most bytes of tensors per file; a larger tensor gets a file of its own.
+        shard_size: maximum bytes of tensors per file; a larger tensor gets a separate file.
         overwrite: whether an existing output may be replaced.
         extras: whether small files, such as config.json and those of a tokenizer, are copied from folder to folder; or
             another folder from which they are copied.
@@ -75,12 +75,12 @@ def reshard(
         dcp: whether the output is a distributed checkpoint of PyTorch, as ``torch.distributed.checkpoint.save`` writes
             it, with a file for each rank.
         shards: the number of files, of about equal size, instead of `shard_size`.
-        only: names, beginnings of names up to a dot, or patterns, of the tensors that are taken; by default all.
-        drop: likewise, of those that are left out.
-        strip: beginnings of names, such as ``"model."``, that are removed.
+        only: names, prefixes of names up to a dot, or patterns of the selected tensors; by default all tensors.
+        drop: the same for tensors that are left out.
+        strip: prefixes of names, such as ``"model."``, that are removed.
         rename: new names by patterns, such as ``{"*.gamma": "*.weight"}``, which are applied in order.
-        vocab_size: rows of embeddings and output layers, which may have more to fill them up; None for all.
-        scratch: a folder in which an output at an address, such as ``s3://bucket/model``, is made before it is sent.
+        vocab_size: rows of embeddings and output layers, without rows of padding; None keeps all rows.
+        scratch: a folder for the local copy of an output at an address, such as ``s3://bucket/model``.
 
     Returns:
         The plan; nothing is written before its `run`.

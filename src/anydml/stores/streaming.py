@@ -1,4 +1,4 @@
-"""Tensors read in their order, a few at a time: contiguous parts of those that are large."""
+"""Reading of tensors in their order, a few at a time, and of large ones in contiguous parts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Part(NamedTuple):
         name: the name of the tensor.
         start: first coordinates.
         shape: sizes of the box.
-        first: elements of the tensor before it.
+        first: number of elements of the tensor before it.
     """
 
     name: str
