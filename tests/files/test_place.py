@@ -23,7 +23,8 @@ HERE = JsonPath("m.json")
         (JsonPath("a\nm.json: no problems.json"), r"a\nm.json: no problems.json"),
         (HERE / ("k" * 60), f"m.json: {'k' * 60}"),
         (HERE / ("k" * 61) / "x", f'm.json: ["{"k" * 57}..."].x'),
-        (HERE / ("é" * 10_000), f'm.json: ["{chr(92) + "u00e9"}{(chr(92) + "u00e9") * 56}..."]'),
+        (HERE / ("é" * 10_000), f'm.json: ["{"é" * 57}..."]'),
+        (HERE / "über.gewicht", 'm.json: ["über.gewicht"]'),
     ],
 )
 def test_paths(place, text):

@@ -32,6 +32,8 @@ CASES = {
     "bin": ("bin", "y.npz", {}),
     "pieces": ("dcp", "y", {"shards": 2}),
     "ranks": ("ranks", "y.safetensors", {}),
+    "indexed": ("indexed", "y", {"ranks": {"tp": 2}, "dcp": True}),
+    "of fsdp": ("sharded", "y.safetensors", {}),
     "writer": ("hf", "y", {"ranks": {"fsdp": 2}, "dcp": True}),
     "zero2": ("zero2", "y", {"shards": 2}),
     "meta": ("meta", "y.safetensors", {}),

@@ -118,6 +118,14 @@ def test_a_folder_where_a_file_would_be_written(capsys):
         assert (code, "is a folder, where a file would be written" in error) == (2, True)
 
 
+def test_a_symbolic_link_is_not_replaced(capsys):
+    assert run(capsys, "reshard", "x.safetensors", "new")[0] == 0
+    os.symlink("new", "link")
+    code, _, error = run(capsys, "reshard", "x.safetensors", "link", "--overwrite")
+    assert (code, "link: is a symbolic link, and is not replaced" in error) == (2, True)
+    assert os.readlink("link") == "new"
+
+
 def test_a_file_that_would_be_one_of_its_input(capsys):
     os.mkdir("folder")
     os.rename("x.safetensors", "folder/x.safetensors")

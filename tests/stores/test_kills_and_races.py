@@ -63,7 +63,8 @@ def write_input(folder, case):
     return source
 
 
-RESHARDED = {"dcp": {"ranks": {"fsdp": 2}, "dcp": True}, "ranks": {"ranks": 2}, "x.gguf": {}}
+RESHARDED = {"dcp": {"ranks": {"fsdp": 2}, "dcp": True}, "ranks": {"ranks": 2}, "x.gguf": {}, "indexed": {"shards": 3},
+             "sharded": {"ranks": {"fsdp": 2}}}  # fmt: skip
 """Inputs that are made by reshard, and its options."""
 
 

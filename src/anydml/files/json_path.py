@@ -107,9 +107,10 @@ class JsonPath:
 def _step(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
-    if len(key) > MAX_KEY:
-        return f'[{json.dumps(key[: MAX_KEY - 3])[:-1]}..."]'
-    return f".{key}" if _PLAIN.fullmatch(key) else f"[{json.dumps(key)}]"
+    if _PLAIN.fullmatch(key) and len(key) <= MAX_KEY:
+        return f".{key}"
+    text = escape_controls(json.dumps(key[: MAX_KEY - 3] if len(key) > MAX_KEY else key, ensure_ascii=False))
+    return f'[{text[:-1]}..."]' if len(key) > MAX_KEY else f"[{text}]"
 
 
 def show(value: Any) -> str:

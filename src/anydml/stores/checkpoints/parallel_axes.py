@@ -86,7 +86,7 @@ class Axes:
         place = JsonPath(where)
         if isinstance(result, Unknown):
             line = line_for(name, result.line)
-            hint = ", or axis = 0 in place of replicate" if "replicate" in line else ""
+            hint = ", or axis = 0 in place of replicate" if dimensions and "replicate" in line else ""
             raise place.error(
                 f"has {show(name)}, {result.reason}: a layout for anydml reshard decides, by {line}{hint}"
             )

@@ -117,7 +117,8 @@ def _selected(
     tensors, others, remarks = selection.apply(name, all_tensors, others)
     for tensor in tensors.values() if refused else ():
         if isinstance(tensor, ModelError):
-            raise ModelError(f"{tensor}; drop leaves it out", field=tensor.field)
+            side = " of A, which is given first" if name == "verify" else ""
+            raise ModelError(f"{tensor}; drop leaves it out{side}", field=tensor.field)
     return Sources(tensors, sources.metadata, sources.remarks + remarks + left_out(tensors, others))
 
 

@@ -215,8 +215,8 @@ def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoi
     for file in files:
         if (twice := next(filter(stores.__contains__, file.stores), None)) is not None:
             raise place.error(
-                f"has tensor {show(twice)} in both {stores[twice].path.name} and {file.path.name}; shards of one "
-                "tensor are joined by anydml reshard"
+                f"has tensor {show(twice)} in both {stores[twice].path.name} and {file.path.name}: leave one out, or, "
+                "if these are ranks, name all files, in order, as inputs of anydml reshard, which joins them"
             )
         stores |= file.stores
         by_file |= file.file_metadata
@@ -263,7 +263,9 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
             if actual_map.get(name) != written:
                 raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
         missing = [name for name in actual_map if name not in weight_map]
-        raise (place / "weight_map").error(f"does not have {names(missing)}, which the files have")
+        raise (place / "weight_map").error(
+            f"does not have {names(missing)}, which the files have: add them, or name the files instead of the folder"
+        )
     return merged
 
 

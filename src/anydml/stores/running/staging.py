@@ -295,7 +295,9 @@ class Staging:
 
 def _check_checkpoint(folder: Path, own_names: set[str], place: JsonPath) -> None:
     """Refuse to replace a folder that has files other than those of tensors and those that are written."""
-    if not folder.is_dir() or folder.is_symlink():
+    if folder.is_symlink():
+        raise place.error("is a symbolic link, and is not replaced: name what it leads to, or remove it first")
+    if not folder.is_dir():
         raise place.error("is not a folder of tensors, and is not replaced: name another, or remove it first")
     suffixes = (".safetensors", ".safetensors.index.json", ".distcp")
     foreign = [
