@@ -107,3 +107,18 @@ def test_padding_below_0_is_not_taken_for_none(operator, mode):
         first, second = (_row(operator, size, **attributes, **how) for how in ({"auto_pad": mode}, {"pads": [0, 0]}))
         is_equal = operator != "ConvTranspose" and needed == 0
         assert prove(first, second, runs=False).verdict == ("proved" if is_equal else "undecided"), (size, kernel, step)
+
+
+@pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
+@pytest.mark.parametrize("height", [2, 3])
+def test_results_of_images_smaller_than_the_window_are_not_empty(operator, height):
+    pooled, negated = (
+        parser.parse_model(
+            f'<ir_version: 8, opset_import: ["": 17]> g (float[1,1,{height},4] x) => (float[P,Q,R,S] y) {{ '
+            f"a = {operator} <kernel_shape = [3,3], strides = [2,2]> (x) y = {last} (a) }}"
+        )
+        for last in ("Identity", "Neg")
+    )
+    image = np.ones((1, 1, height, 4), np.float32)
+    assert not np.array_equal(run(pooled, {"x": image})[0], run(negated, {"x": image})[0]), "there are elements"
+    assert prove(pooled, negated, runs=False).verdict == "undecided"

@@ -24,7 +24,7 @@ def sized(call: OperatorCall, types: list[Type]) -> list[Type]:
     sizes = None if call.domain or call.operator not in WINDOWED else _sizes(call)
     if sizes is None:
         return types
-    # For a kernel larger than the image, the size is negative: a runtime refuses it.
+    # A runtime refuses negative sizes.
     known_sizes = [None if isinstance(size, int) and size < 0 else size for size in sizes]
     return [
         (dtype, shape if shape is None or len(shape) != len(known_sizes) + 2 else (*shape[:2], *known_sizes))
@@ -91,7 +91,7 @@ def unbiased(call: OperatorCall) -> OperatorCall:
     return OperatorCall(proto, call.opsets, call.inputs[:2])
 
 
-def _sizes(call: OperatorCall) -> Sequence[Size] | None:
+def _sizes(call: OperatorCall) -> Sequence[Size | None] | None:
     windows = _windows(call)
     if windows is None:
         return None
@@ -103,7 +103,9 @@ def _sizes(call: OperatorCall) -> Sequence[Size] | None:
             step * (size - 1) + reach + end - first - last
             for (size, reach, step, first, last), end in zip(windows, more, strict=True)
         ]
-    return [quotient(size + first + last - reach, step) + 1 for size, reach, step, first, last in windows]
+    rooms = [(size + first + last - reach, step) for size, reach, step, first, last in windows]
+    # For a kernel larger than the image, runtimes refuse it, or round the quotient up.
+    return [None if isinstance(room, int) and room < 0 else quotient(room, step) + 1 for room, step in rooms]
 
 
 def _windows(call: OperatorCall) -> list[tuple[Size, int, int, int, int]] | None:
