@@ -182,10 +182,10 @@ def item(make, x, value):
     memset(pattern, 0, c.kind.element)
     pack(cython.cast(cython.pointer(PyObject), dtype), pattern, value)
     if is_extended(cython.cast(cython.pointer(PyObject), dtype)):
-        given: cython.double = value
-        made: cython.double = element_at(cython.cast(cython.pointer(PyObject), dtype), pattern)
+        number: cython.double = value
+        stored_number: cython.double = element_at(cython.cast(cython.pointer(PyObject), dtype), pattern)
         # Python decides on what is not just rounded: ml_dtypes wraps integers, and makes large numbers NaN.
-        if isinf(given) or not fabs(made - given) <= fabs(given) / 2:
+        if isinf(number) or not fabs(stored_number - number) <= fabs(number) / 2:
             raise REFUSED
     return pattern
 

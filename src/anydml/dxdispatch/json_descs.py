@@ -85,7 +85,7 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
                 values[field.name] = None
             else:
                 raise _missing_field_error(
-                    desc, name, place, [camel(known.name) for known in dataclasses.fields(typing.cast(Any, kind))]
+                    desc, name, place, [camel(declared.name) for declared in dataclasses.fields(typing.cast(Any, kind))]
                 )
             continue
         at = place / name

@@ -64,8 +64,8 @@ class ObjectPath(_LocalPath):
     @property
     def key(self) -> str:
         """The name of the object, or of the folder, in its store."""
-        rest = str(self).partition("://")[2].partition("/")[2]
-        return unquote(rest) if self.scheme.startswith("http") else rest
+        after_scheme = str(self).partition("://")[2].partition("/")[2]
+        return unquote(after_scheme) if self.scheme.startswith("http") else after_scheme
 
     def read_bytes(self) -> bytes:
         """The whole object.

@@ -52,9 +52,9 @@ class Element:
                 raise DescError(message, name, field, f"{field} must be an element of x")
             return cls(scalar.tobytes(), None, dtype)
         try:
-            scalar[()] = given = _scalar(value, dtype)
+            scalar[()] = scalar_value = _scalar(value, dtype)
             if dtype.isbuiltin == 2:
-                _check_extended(given, scalar[()], dtype)
+                _check_extended(scalar_value, scalar[()], dtype)
         except (OverflowError, RuntimeError, TypeError, ValueError) as error:
             message = f"{name}: {field} is {value!r}, which is not an element of {dtype}: {error}"
             raise DescError(message, name, field, f"{field} must be an element of x") from None
@@ -102,16 +102,16 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     return value.item() if kind and kind in "biufc" and value.dtype.itemsize <= 8 * (1 + (kind == "c")) else value
 
 
-def _check_extended(value: Any, found: Any, dtype: np.dtype[Any]) -> None:
+def _check_extended(value: Any, stored: Any, dtype: np.dtype[Any]) -> None:
     """Check an element of a dtype of ml_dtypes, which wraps integers, and makes other numbers infinite or NaN.
 
     Raises:
         OverflowError: it is not the number that it was made of.
     """
-    given, made = float(value), float(found)
+    number, stored_number = float(value), float(stored)
     is_integer = "int" in dtype.name
-    if math.isfinite(given) != math.isfinite(made) or (is_integer and made != math.trunc(given)):
-        raise OverflowError(f"it would be stored as {found}")
+    if math.isfinite(number) != math.isfinite(stored_number) or (is_integer and stored_number != math.trunc(number)):
+        raise OverflowError(f"it would be stored as {stored}")
 
 
 def _fields(value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...] | None:

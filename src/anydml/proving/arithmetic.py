@@ -134,22 +134,22 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
     if operator not in _NEUTRAL.keys() | _TRUE.keys() or len(terms) != 2:
         return None
     for k in (1, 0) if operator in COMMUTATIVE else (1,):
-        number, rest = terms[k], terms[1 - k]
+        number, operand = terms[k], terms[1 - k]
         element = None if number is None else filled(number)
-        if element is None or rest is None or rest.shape != shape:
+        if element is None or operand is None or operand.shape != shape:
             continue
         if element.dtype == np.bool_:
-            if rest.dtype == np.bool_ and operator in _TRUE and bool(element) is _TRUE[operator]:
-                return rest
+            if operand.dtype == np.bool_ and operator in _TRUE and bool(element) is _TRUE[operator]:
+                return operand
             continue
         if operator not in _NEUTRAL:
             continue
         neutral = np.asarray(0 if operator == "Add" and element.dtype.kind in "iu" else _NEUTRAL[operator])
         if element.dtype.kind in "fiu" and element.tobytes() == neutral.astype(element.dtype).tobytes():
-            return rest
+            return operand
         if not mover.has_signs and operator == "Add" and element == 0:
             mover.rounded.add(SIGNS)
-            return rest
+            return operand
     return None
 
 

@@ -74,10 +74,10 @@ class Scope:
 
     def difference(self, x: Size, y: Size) -> Any:
         """Subtract y from x."""
-        if (rest := self._known_difference(x, y)) is not None:
-            return rest
-        if (rest := self._known_difference(y, x)) is not None:
-            return -rest
+        if (difference := self._known_difference(x, y)) is not None:
+            return difference
+        if (difference := self._known_difference(y, x)) is not None:
+            return -difference
         return Size(self, self.tape.step(SUBTRACT, x.register, y.register), x.plus - y.plus, x.value - y.value)
 
     def _known_difference(self, x: Size, y: Size) -> Any:
@@ -179,9 +179,9 @@ class Scope:
         low, high = self._bounds(x)[0], self._bounds(y)[1]
         if low is not None and high is not None:
             return low >= high
-        if type(x) is not Size or type(y) is not Size or (rest := self._known_difference(x, y)) is None:
+        if type(x) is not Size or type(y) is not Size or (difference := self._known_difference(x, y)) is None:
             return False
-        low = self._bounds(rest)[0]
+        low = self._bounds(difference)[0]
         return low is not None and low >= 0
 
     @staticmethod

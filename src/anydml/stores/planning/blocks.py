@@ -230,9 +230,9 @@ def _window_io(group: MoveGroup, operand: int, area: Box) -> BlockIO:
     """Return the requests and copies of a block of a divided file."""
     low, high = area[0]
     rows = [rows for rows in group.divided if rows.source == operand]
-    writes, copied, known, sizes = window_transfers(rows, low, high)
+    writes, copied, known_transfers, sizes = window_transfers(rows, low, high)
     read = transfer_of(operand, np.array([low]), np.zeros(1, np.int64), high - low)
-    return BlockIO((read,), (), tuple(writes), sizes, True, copied, tuple(known))
+    return BlockIO((read,), (), tuple(writes), sizes, True, copied, tuple(known_transfers))
 
 
 def _other(side: Side) -> Side:

@@ -50,7 +50,7 @@ def divided(
                 RowWriters(writers.of_outputs(fits & (sources[:, 0] == number)), rows)
             )
     for source, of_source in by_source.items():
-        if np.unique(places.file[np.concatenate([own.writers.outputs for own in of_source])]).size > 1:
+        if np.unique(places.file[np.concatenate([row_writers.writers.outputs for row_writers in of_source])]).size > 1:
             yield source, of_source
 
 
@@ -58,9 +58,9 @@ def divide(
     all_writers: Sequence[RowWriters], source: int, places: Places, first: int, intervals: dict[int, Interval]
 ) -> Iterator[RowCopies]:
     """Add the intervals of a divided file and of the files that it is divided among, and yield the copies."""
-    stores = np.unique(np.concatenate([own.writers.inputs.reshape(-1) for own in all_writers]))
+    stores = np.unique(np.concatenate([row_writers.writers.inputs.reshape(-1) for row_writers in all_writers]))
     begins, ends, _ = united(places.offset[stores], places.offset[stores] + places.size[stores], APART)
-    outputs = np.concatenate([own.writers.outputs for own in all_writers])
+    outputs = np.concatenate([row_writers.writers.outputs for row_writers in all_writers])
     unit = int(places.unit[outputs].max())
     files, firsts = np.unique(places.file[outputs], return_index=True)
     first += len(intervals)
@@ -75,13 +75,13 @@ def divide(
     is_first = (np.diff(region, prepend=-1) != 0) | (np.diff(file, prepend=-1) != 0)
     bounds = np.append(np.flatnonzero(is_first), file.size).tolist()
     for number, (start, stop) in enumerate(pairwise(bounds), first + begins.size):
-        own, own_file, own_region = rows.some(slice(start, stop)), int(file[start]), int(region[start])
-        low, high = int(own.to.min()), int((own.to + own.lengths * own.counts).max())
-        intervals[number] = places.part(own_file, low, high - low, unit, examples[own_file])
-        starts, stops = known[own_file]
+        copied, copied_file, copied_region = rows.some(slice(start, stop)), int(file[start]), int(region[start])
+        low, high = int(copied.to.min()), int((copied.to + copied.lengths * copied.counts).max())
+        intervals[number] = places.part(copied_file, low, high - low, unit, examples[copied_file])
+        starts, stops = known[copied_file]
         near = slice(int(stops.searchsorted(low, "right")), int(starts.searchsorted(high)))
-        own = own._replace(to=own.to - low, at=own.at - int(begins[own_region]))
-        yield RowCopies(number, first + own_region, own, (starts[near] - low, stops[near] - low))
+        copied = copied._replace(to=copied.to - low, at=copied.at - int(begins[copied_region]))
+        yield RowCopies(number, first + copied_region, copied, (starts[near] - low, stops[near] - low))
 
 
 def _known(places: Places, file: int) -> tuple[Numbers, Numbers]:
@@ -100,5 +100,7 @@ def _rows_in_files(all_writers: Sequence[RowWriters], places: Places) -> tuple[N
             of_inputs.append(writers.sets[:, source])
             numbers.append(row)
     outputs, inputs = np.concatenate(of_outputs), np.concatenate(of_inputs)
-    to, at, *others = np.array(numbers, np.int64).repeat([own.size for own in of_outputs], axis=0).T
+    to, at, *others = (
+        np.array(numbers, np.int64).repeat([numbers_of_row.size for numbers_of_row in of_outputs], axis=0).T
+    )
     return places.file[outputs], Rows(places.offset[outputs] + to, places.offset[inputs] + at, *others)

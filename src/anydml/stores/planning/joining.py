@@ -68,7 +68,7 @@ def joined(
     are_divided = np.zeros(places.size.size, bool)
     for source, of_source in divided(copying, are_alone, places, max_divided):
         rows += divide(of_source, source, places, first, intervals)
-        are_divided[np.concatenate([own.writers.outputs for own in of_source])] = True
+        are_divided[np.concatenate([row_writers.writers.outputs for row_writers in of_source])] = True
     for all_of_group, is_sound in all_writers:
         writers = all_of_group.of_outputs(~are_divided[all_of_group.outputs])
         outputs = writers.outputs

@@ -66,8 +66,8 @@ class RowCopies:
         whole_rows = Rows(to + begins * lengths, at + begins * steps, lengths, ends - begins, steps)
         # Of a row that contains the whole interval, both are the same part.
         before, after = _part(cut, begins - 1, low, high), _part(cut, np.where(ends < begins, counts, ends), low, high)
-        found = [near.some(are_whole), whole_rows.some(ends > begins), before, after]
-        joined = Rows(*map(np.concatenate, zip(*found, strict=True)))
+        parts = [near.some(are_whole), whole_rows.some(ends > begins), before, after]
+        joined = Rows(*map(np.concatenate, zip(*parts, strict=True)))
         return joined._replace(at=joined.at - low).some(np.argsort(joined.to, kind="stable"))
 
 
@@ -123,7 +123,7 @@ def window_transfers(
     Raises:
         TooManyRunsError: there are too many.
     """
-    inside = [own.inside(low, high) for own in rows]
+    inside = [row_copies.inside(low, high) for row_copies in rows]
     runs = sum(copies.to.size for copies in inside)
     if runs > MAX_RUNS:
         raise TooManyRunsError(runs)
@@ -131,12 +131,12 @@ def window_transfers(
     are_single = all((copies.counts == 1).all() for copies in inside)
     is_direct = are_single and can_scatter() and sum(int(size.sum()) for size in sizes) >= SCATTERED * runs
     used = aligned(high - low) if is_direct else 0
-    writes, known, copied = list[Transfer](), list[Transfer](), list[Rows]()
-    for own, copies, size in zip(rows, inside, sizes, strict=True):
+    writes, known_transfers, copied = list[Transfer](), list[Transfer](), list[Rows]()
+    for row_copies, copies, size in zip(rows, inside, sizes, strict=True):
         if not size.size:
             continue
         stops = copies.to + size
-        between = np.flatnonzero((copies.to[1:] > stops[:-1]) & _are_known(own.known, stops[:-1], copies.to[1:]))
+        between = np.flatnonzero((copies.to[1:] > stops[:-1]) & _are_known(row_copies.known, stops[:-1], copies.to[1:]))
         gaps = copies.to[between + 1] - stops[between]
         begins = np.ones(size.size, bool)
         begins[1:] = copies.to[1:] != stops[:-1]
@@ -149,19 +149,19 @@ def window_transfers(
             buffer, lengths = np.insert(copies.at, between + 1, places), np.insert(size, between + 1, gaps)
             begins = np.insert(begins, between + 1, False)
             counts = np.diff(np.append(np.flatnonzero(begins), begins.size))
-            writes.append(Transfer(own.destination, starts, buffer, lengths, True, counts))
+            writes.append(Transfer(row_copies.destination, starts, buffer, lengths, True, counts))
         else:
             spans = -((starts - ends) // LINE) * LINE
             shift = used + np.cumsum(spans) - spans - starts
             request = np.cumsum(begins) - 1
             places = stops[between] + shift[request[between]]
             copied.append(copies._replace(to=copies.to + shift[request]))
-            writes.append(Transfer(own.destination, starts, starts + shift, ends - starts))
+            writes.append(Transfer(row_copies.destination, starts, starts + shift, ends - starts))
             used += int(spans.sum())
         if between.size:
-            known.append(Transfer(own.destination, stops[between], places, gaps, is_direct))
+            known_transfers.append(Transfer(row_copies.destination, stops[between], places, gaps, is_direct))
     all_copied = Rows(*map(np.concatenate, zip(*copied, strict=True))) if copied else None
-    return writes, all_copied, known, (used, 0) if is_direct else (aligned(high - low), used)
+    return writes, all_copied, known_transfers, (used, 0) if is_direct else (aligned(high - low), used)
 
 
 def _are_known(known: tuple[Numbers, Numbers], starts: Numbers, ends: Numbers) -> Array:

@@ -101,9 +101,9 @@ def spaced_moves(
     file_of: Callable[[Numbers], Numbers],
 ) -> Iterator[SpacedMoves]:
     """The moves to outputs, also those of runs, with numbers of the groups and files of outputs and inputs."""
-    for own in writers:
-        sets = own.sets
-        for move in own.all_moves:
+    for move_writers in writers:
+        sets = move_writers.sets
+        for move in move_writers.all_moves:
             end, source = move.destination, move.source
             is_read = isinstance(source, Access) and source.operand < sets.shape[1]
             output, store = sets[:, end.operand], sets[:, move.reads.operand if is_read else end.operand]
