@@ -344,6 +344,11 @@ def a_submodule_of_pytorchs():
 
 
 @case
+def the_seed_of_pytorch():
+    return lambda x: x[torch.initial_seed() :], torch.manual_seed
+
+
+@case
 def a_file():
     path = os.path.join(tempfile.mkdtemp(), "number")
 

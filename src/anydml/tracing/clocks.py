@@ -68,13 +68,11 @@ def differs_by_time(value: Any) -> bool:
 
 def differs_by_process(value: Any) -> bool:
     """Whether an object is a function whose results depend on the process, the thread, or their settings."""
-    kind = type(value)
-    if kind is types.FunctionType:
-        return value.__name__ == "get_worker_info" or value in _SETTINGS
-    if kind is types.BuiltinFunctionType and value in _SETTINGS:
-        return True
+    if type(value) not in (types.FunctionType, types.BuiltinFunctionType):
+        return False
     torch = sys.modules.get("torch")
-    return kind is types.BuiltinFunctionType and torch is not None and value in _settings_of(torch)
+    is_of_torch = torch is not None and value in _settings_of(torch)
+    return is_of_torch or value.__name__ == "get_worker_info" or value in _SETTINGS
 
 
 _SETTINGS = {os.getpid, os.getcwd, threading.get_ident, threading.get_native_id, threading.active_count}
@@ -82,7 +80,8 @@ _SETTINGS = {os.getpid, os.getcwd, threading.get_ident, threading.get_native_id,
 
 @lru_cache(maxsize=1)
 def _settings_of(torch: Any) -> set[Any]:
-    return {torch.get_default_dtype, torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_num_threads}
+    settings = {torch.get_default_dtype, torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_num_threads}
+    return settings | {torch.initial_seed}
 
 
 _MODULES = (time, os, datetime)
