@@ -3,11 +3,13 @@
 import functools
 import http.server
 import io
+import itertools
 import subprocess
 import sys
 import threading
 import time
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from anydml import stores
 from anydml.cli import main
 from anydml.errors import BindingError, ModelError
 from anydml.files.located import locate
+from anydml.stores.running import journal_elsewhere
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 obstore = pytest.importorskip("obstore", reason='obstore is not installed: pip install "anydml[remote]"')
@@ -484,7 +487,10 @@ def test_http(web, local):
 
 
 def test_memory(local):
-    x = array()
+    x, content = array(), bytearray(b"own")
+    locate("test", "memory://m/own").write_bytes(memoryview(content))
+    content[:] = b"new"
+    assert locate("test", "memory://m/own").read_bytes() == b"own"
     written("memory://m/x", x)
     stores.rechunk("memory://m/x", "y.npy").run()
     assert (np.load("y.npy") == x).all()
@@ -498,6 +504,36 @@ def test_memory(local):
     mixed = [target, stores.create("b.npy", like=target)]
     with pytest.raises(BindingError, match="write all to one place"):
         dml.fuse(lambda x: (x, x)).plan(stores.open("y.npy"), mixed, overwrite=True).run()
+
+
+def test_any_request_may_fail(local, monkeypatch):
+    """Whichever request a store refuses, the error is one of anydml, and the next run ends with the whole array."""
+    x, left = array(), 0
+    written("memory://m/failing", x, **WAYS["shards"])
+    for name, seconds in ("SECONDS", 0.005), ("AT_MOST", 0.01), ("WATCHED", 0.05):
+        monkeypatch.setattr(journal_elsewhere, name, seconds)
+
+    def refusing(call):
+        def refused(*arguments, **named):
+            nonlocal left
+            left -= 1
+            if not left:
+                raise obstore.exceptions.GenericError("made up")
+            return call(*arguments, **named)
+
+        return refused
+
+    for name in "get", "put", "list", "head", "delete":
+        monkeypatch.setattr(obstore, name, refusing(getattr(obstore, name)))
+    for number in itertools.count(1):
+        left = number
+        with suppress(ModelError, BindingError):
+            stores.rechunk("memory://m/failing", "memory://m/whole", [35, 5], overwrite=number > 1).run()
+        is_over, left = left > 0, 0
+        stores.rechunk("memory://m/failing", "memory://m/whole", [35, 5], overwrite=True).run()
+        assert (stores.open("memory://m/whole").read() == x).all()
+        if is_over:
+            break
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])

@@ -171,8 +171,10 @@ class ObjectPath(_LocalPath):
         try:
             # Parts of a large object are held beside it.
             is_large = memoryview(data).nbytes > MIN_MULTIPART
+            # A store in memory would keep the caller's, which may change.
+            content = bytes(data) if self.scheme == "memory" else data
             return obstore.put(
-                self.store, self.key, data, use_multipart=is_large, chunk_size=PART_BYTES, max_concurrency=4
+                self.store, self.key, content, use_multipart=is_large, chunk_size=PART_BYTES, max_concurrency=4
             )
         except Exception as error:
             raise self._error(error) from None

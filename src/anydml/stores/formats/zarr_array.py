@@ -230,10 +230,14 @@ def open_zarr(path: Path) -> ZarrStore:
 
 
 def metadata_of(path: Path) -> dict[str, bytes]:
-    """Return the contents of an array's metadata files, by name."""
+    """Return the contents of an array's metadata files, by name.
+
+    Raises:
+        ModelError: they cannot be read.
+    """
     contents = dict[str, bytes]()
     for name in ("zarr.json", ".zarray", ".zattrs"):
-        with suppress(FileNotFoundError):
+        with JsonPath(str(path)).reading(), suppress(FileNotFoundError):
             contents[name] = (path / name).read_bytes()
             if name == "zarr.json":
                 break
