@@ -142,7 +142,7 @@ def test_what_waits_stays_within_its_memory(tmp_path, monkeypatch, memory):
 
     def watched(self, *arguments):
         add(self, *arguments)
-        most[0] = max(most[0], sum(piece.nbytes for pieces in [*self._pieces.values()] for piece in [*pieces.values()]))
+        most[0] = max(most[0], sum(piece.nbytes for pieces in [*self._pieces.values()] for _, piece in pieces))
 
     monkeypatch.setattr(kept_chunks.KeptChunks, "_add", watched)
     monkeypatch.setattr(grid_blocking.GridBlocking, "waiting_bytes", memory)
@@ -187,3 +187,23 @@ def test_places_never_overlap_and_are_used_again(seed):
     for k in alive:
         places.release(k)
     assert places._free in ([], [(0, places._end)])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pieces_that_wait_are_taken_by_the_longest_runs(seed, monkeypatch):
+    monkeypatch.setattr(kept_chunks, "MAX_RUNS_AT_ONCE", 4)
+    random, waiting, pieces = np.random.default_rng(seed), {}, kept_chunks.Pieces()
+    ends = np.cumsum(random.integers(1, 9, 60))
+    for number in random.permutation(59):
+        at, piece = int(ends[number]), random.integers(0, 255, ends[number + 1] - ends[number], np.uint8)
+        waiting[at] = piece
+        pieces.add(at, piece)
+        if random.random() < 0.2:
+            start, taken = pieces.take_longest()
+            length = sum(map(len, taken))
+            for piece in taken:
+                assert waiting.pop(start) is piece
+                start += piece.size
+            assert len(taken) == 4 or all(length >= len(piece) for piece in waiting.values())
+        assert [*pieces] == sorted(waiting.items())
+        assert pieces.size == sum(len(piece) + kept_chunks.BYTES_A_PIECE for piece in waiting.values())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bisect
+import heapq
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -52,8 +54,7 @@ class KeptChunks:
         self._after: dict[tuple[int, ...], int] = {}
         self._locks = [threading.Lock() for _ in range(LOCKS)]
         self._is_read = np.zeros(len(boxes), bool)
-        self._pieces: dict[int, dict[int, Array]] = {}
-        self._bytes: dict[int, int] = {}
+        self._pieces: dict[int, Pieces] = {}
         self._waiting = 0
         self._lock = threading.Lock()
 
@@ -108,7 +109,7 @@ class KeptChunks:
         end, done = at + len(view), at
         with self._lock:
             start = self._places.start(number)
-            pieces = sorted(self._pieces.get(number, {}).items())
+            pieces = [*self._pieces.get(number, ())]
         for place, piece in pieces:
             low, high = max(place, at), min(place + piece.nbytes, end)
             if low < high:
@@ -124,43 +125,87 @@ class KeptChunks:
         with self._lock:
             for number in self.boxes_of(block):
                 self._is_read[number] = True
-                self._pieces.pop(number, None)
-                self._waiting -= self._bytes.pop(number, 0)
+                if (pieces := self._pieces.pop(number, None)) is not None:
+                    self._waiting -= pieces.size
                 self._places.release(number)
 
     def _add(self, number: int, at: int, piece: Array) -> None:
         with self._lock:
-            self._pieces.setdefault(number, {})[at] = piece
-            size = piece.nbytes + BYTES_A_PIECE
-            self._bytes[number] = self._bytes.get(number, 0) + size
-            self._waiting += size
-            if self._bytes[number] > WRITE:
+            pieces = self._pieces.setdefault(number, Pieces())
+            self._waiting += pieces.add(at, piece)
+            if pieces.size > WRITE:
                 self._write_longest(number)
             self._write_until_waiting_pieces_fit()
 
     def _write_until_waiting_pieces_fit(self) -> None:
         while self._waiting > self._memory:
-            self._write_longest(max(self._bytes, key=self._bytes.__getitem__))
+            self._write_longest(max(self._pieces, key=lambda number: self._pieces[number].size))
 
     def _write_longest(self, number: int) -> None:
         """Write the most pieces of a box that lie one after the other, by one request."""
         pieces = self._pieces[number]
-        runs: list[list[int]] = []
-        end = -1
-        for at in sorted(pieces):
-            if at != end or len(runs[-1]) == MAX_RUNS_AT_ONCE:
-                runs.append([])
-            runs[-1].append(at)
-            end = at + pieces[at].nbytes
-        longest = max(runs, key=lambda run: run[-1] + pieces[run[-1]].nbytes - run[0])
-        several = [as_bytes(pieces.pop(at)) for at in longest]
-        size = sum(map(len, several)) + BYTES_A_PIECE * len(several)
-        self._bytes[number] -= size
-        self._waiting -= size
-        self.file.write_several(several, self._places.start(number) + longest[0])
+        self._waiting -= pieces.size
+        at, longest = pieces.take_longest()
+        self._waiting += pieces.size
+        self.file.write_several([*map(as_bytes, longest)], self._places.start(number) + at)
 
     def _box(self, number: int) -> Box:
         return tuple((low, high) for low, high in self._boxes[number].tolist())
+
+
+class Pieces:
+    """Pieces of a box that wait to be written, in runs of those that lie one after the other.
+
+    Attributes:
+        size: bytes of all of them, and of what is known of them.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._runs: dict[int, tuple[int, list[Array]]] = {}
+        self._starts: dict[int, int] = {}
+        self._longest: list[tuple[int, int]] = []
+
+    def __iter__(self) -> Iterator[tuple[int, Array]]:
+        """The offsets and the pieces, in order."""
+        for start, (_, run) in sorted(self._runs.items()):
+            at = start
+            for piece in run:
+                yield at, piece
+                at += piece.nbytes
+
+    def add(self, at: int, piece: Array) -> int:
+        """Add a piece, and return the bytes that it takes."""
+        start, end = self._starts.pop(at, at), at + piece.nbytes
+        run = self._runs.pop(start, (at, []))[1]
+        run.append(piece)
+        if end in self._runs:
+            end, after = self._runs.pop(end)
+            run += after
+        self._put(start, end, run)
+        size = piece.nbytes + BYTES_A_PIECE
+        self.size += size
+        return size
+
+    def _put(self, start: int, end: int, run: list[Array]) -> None:
+        self._runs[start], self._starts[end] = (end, run), start
+        heapq.heappush(self._longest, (start - end, start))
+
+    def take_longest(self) -> tuple[int, list[Array]]:
+        """Remove the longest run, or as much of it as one request writes; returns its offset and its pieces."""
+        while True:
+            length, start = heapq.heappop(self._longest)
+            # Others have grown since, or are part of another one.
+            if start in self._runs and start - self._runs[start][0] == length:
+                break
+        end, run = self._runs.pop(start)
+        del self._starts[end]
+        taken, rest = run[:MAX_RUNS_AT_ONCE], run[MAX_RUNS_AT_ONCE:]
+        taken_bytes = sum(piece.nbytes for piece in taken)
+        if rest:
+            self._put(start + taken_bytes, end, rest)
+        self.size -= taken_bytes + BYTES_A_PIECE * len(taken)
+        return start, taken
 
 
 class Places:
