@@ -9,6 +9,7 @@ import pytest
 from odd_arrays import DTYPES, STRINGS_AND_OBJECTS, content, odd, random_array, same
 
 import anydml as dml
+from anydml.functions import function_lowering
 
 SHAPES = [(6,), (3, 6), (2, 6, 3), (6, 1, 2, 2), (0, 6), (6, 0, 2), (1, 6, 1)]
 
@@ -151,6 +152,22 @@ def test_objects_stay_themselves():
     assert all(a is b for a, b in zip(dml.concat_training(parts)[0], things, strict=True))
     assert all(a is b for a, b in zip(dml.slice1(x, [0], [6], [-1]), things[::-1], strict=True))
     assert dml.gather(x, 3)[()] is things[3]
+
+
+@pytest.mark.parametrize("name", ["object", "StringDType", "record with object"])
+def test_references_without_indices_move_from_view_to_view(monkeypatch, name):
+    """By numbers, NumPy takes up to fifty times as long."""
+    monkeypatch.setattr(function_lowering, "move_references", None)
+    rng = np.random.default_rng(5)
+    x = random_array(rng, DTYPES[name], (4, 6))
+    y = odd(rng, x)
+    same(dml.copy(y.T), x.T)
+    same(dml.join([y, x], 1), np.concatenate([x, x], 1))
+    same(dml.slice1(y, [0, 0], [4, 6], [-1, 2]), x[::-1, ::2])
+    same(dml.tile(y, [2, 1]), np.tile(x, (2, 1)))
+    out = odd(rng, np.empty_like(x))
+    out.flags.writeable = True
+    same(dml.flip(y, out=out), np.flip(x))
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,18 @@ def test_chunks_that_kernels_move():
     np.testing.assert_array_equal(dml.fuse(lambda x: x.T)(x).compute(), array.T)
 
 
+def test_numpys_arrays_before_dask_arrays_are_constants_as_those_after_them():
+    row = np.full((1, 20, 9), 7, np.float32)
+    x = da.from_array(ARRAY, chunks=(5, 7, 4))
+    for arrays in ([row, x], [x, row], [row, x, row]):
+        result = dml.join(arrays)
+        assert isinstance(result, da.Array)
+        np.testing.assert_array_equal(result.compute(), np.concatenate([np.asarray(each) for each in arrays]))
+    np.testing.assert_array_equal(dml.stack([ARRAY, x], 1).compute(), np.stack([ARRAY, ARRAY], 1))
+    with pytest.raises(BindingError, match="gather: indices are a Dask array"):
+        dml.gather(ARRAY, da.from_array(INDICES))
+
+
 def test_xarray_by_apply_ufunc():
     xr = pytest.importorskip("xarray", reason="xarray is not installed: pip install xarray")
     maps = xr.DataArray(da.from_array(ARRAY, chunks=(5, 7, 4)), dims=("time", "lat", "lon"))

@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.engines.numpy.references import move_references
 from anydml.infer import type_name
+from anydml.memory.host import window
 from anydml.moves import Access, Fill, Operand, Program
 from anydml.operators.element import ZERO, Element
 from anydml.operators.function import Function, Inferred, Parameters
@@ -37,10 +38,10 @@ def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, ou
 
 
 def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> bool:
-    """Move elements from view to view; return False if there are indices, fills, or dtypes that views do not have."""
-    operands = [*inputs, *outputs]
-    if any(operand.dtype.kind not in "OUS" for operand in operands):
+    """Move elements from view to view; return False if there are indices or fills."""
+    if function.data_count(len(inputs)) < len(inputs):
         return False
+    operands = [*inputs, *outputs]
     layouts = [Layout.of(operand) for operand in operands]
     lowering = function.lowered(layouts[: len(inputs)], (), layouts[len(inputs) :], inferred.parameters)
     if lowering.scratch or any(isinstance(move.source, Fill) or move.has_lookups for move in lowering.moves):
@@ -50,18 +51,9 @@ def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, o
     return True
 
 
-class _Viewed:
-    """A view of an array, by NumPy's protocol, which keeps the array."""
-
-    def __init__(self, array: Array, access: Access, sizes: tuple[int, ...]) -> None:
-        interface = array.__array_interface__
-        place = interface["data"][0] + access.offset, interface["data"][1]
-        self.__array_interface__ = {**interface, "data": place, "shape": sizes, "strides": access.strides}
-        self.array = array
-
-
 def _viewed(operands: Sequence[Array], access: Access, sizes: tuple[int, ...]) -> Array:
-    return np.asarray(_Viewed(operands[access.operand], access, sizes))
+    array = operands[access.operand]
+    return window(array, access.offset, sizes, access.strides, array.dtype)
 
 
 def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:

@@ -11,7 +11,7 @@ from anydml.arrays import read_argument, read_arrays
 from anydml.fields import items_of
 from anydml.functions import arguments as checks
 from anydml.functions.call_plans import call
-from anydml.functions.traced import all_copied_to, copied_to, fused_functions, registered_for
+from anydml.functions.traced import all_copied_to, copied_to, fused_functions, is_lazy, lazy_functions, registered_for
 from anydml.operators.function import Function
 
 
@@ -33,6 +33,8 @@ def general(function: Function, *values: Any) -> Any:
     registered = fused_functions(*all_arrays)
     if registered is None and all_arrays:
         registered = registered_for(all_arrays[0])
+        if registered is None and any(map(is_lazy, all_arrays)):
+            registered = lazy_functions()
     if registered is not None:
         return _call_traced(function, registered, by_name, out)
     if function.is_of_lists:

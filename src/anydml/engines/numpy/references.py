@@ -9,7 +9,8 @@ import numpy as np
 
 from anydml.engines.numpy.general import CHUNK, bind_refusals, chunks, offsets_of
 from anydml.engines.protocol import Array
-from anydml.moves.move import Fill
+from anydml.memory.host import window
+from anydml.moves.move import Access, Fill
 from anydml.moves.program import Program
 
 NUMBER = 8
@@ -29,28 +30,55 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
     """
     for refuse in bind_refusals(program, operands):
         refuse()
+    filler = filler.reshape(())
     for move in program.moves:
-        to, source = move.destination, move.source
+        to, source = move.destination, None if isinstance(move.source, Fill) else move.reads
+        target = _viewed(to, move.sizes, operands)
+        elements = source and _viewed(source, move.sizes, operands)
         for box in chunks(move.sizes, CHUNK):
-            places, valid = offsets_of(to, box, operands)
-            values: Any = filler
-            if not isinstance(source, Fill):
-                at, read_mask = offsets_of(source, box, operands)
-                if read_mask is not None:
-                    valid = read_mask if valid is None else valid & read_mask
-                if valid is not None:
-                    at = at[np.broadcast_to(valid, at.shape)]
-                elements, numbers = _number_elements(operands[source.operand], at)
-                values = elements[numbers]
+            # With an ellipsis, an array without dimensions is not taken for its element.
+            part: Any = (..., *box)
+            values, at, valid = filler, None, None
+            if elements is not None:
+                values = elements[part]
+            elif source:
+                at, valid = offsets_of(source, box, operands)
+            if target is not None and valid is None:
+                target[part] = values if at is None or source is None else _numbered(operands[source.operand], at)
+                continue
+            places, write_mask = offsets_of(to, box, operands)
+            if write_mask is not None:
+                valid = write_mask if valid is None else valid & write_mask
             if valid is not None:
-                places = places[np.broadcast_to(valid, places.shape)]
-            elements, numbers = _number_elements(operands[to.operand], places)
-            elements[numbers] = values
+                valid = np.broadcast_to(valid, places.shape)
+                places, at = places[valid], at if at is None else at[valid]
+                values = values[valid] if elements is not None else values
+            if at is not None and source:
+                values = _numbered(operands[source.operand], at)
+            # In row-major order, so that the last of several writes to one element stays.
+            written, numbers = _by_number(operands[to.operand], places.reshape(-1))
+            written[numbers] = values.reshape(-1)
 
 
-def _number_elements(array: Array, offsets: Array) -> tuple[Array, Any]:
+def _viewed(access: Access, sizes: Sequence[int], operands: Sequence[Array]) -> Array | None:
+    """Return a view of the elements of a move's end, or None if indices choose them or its array is not packed."""
+    array = operands[access.operand]
+    if access.lookups or not array.flags.c_contiguous:
+        return None
+    offset, *strides = [step // NUMBER * array.itemsize for step in (access.offset, *access.strides)]
+    return window(array, offset, sizes, strides, array.dtype)
+
+
+def _numbered(array: Array, offsets: Array) -> Array:
+    """Return elements by the offsets of a program's elements of 8 bytes."""
+    elements, numbers = _by_number(array, offsets.reshape(-1))
+    found: Array = elements[numbers].reshape(offsets.shape)
+    return found
+
+
+def _by_number(array: Array, offsets: Array) -> tuple[Array, Any]:
     """Return an array and an index of its elements by their numbers in row-major order."""
-    numbers = offsets.reshape(-1) // NUMBER
+    numbers = offsets // NUMBER
     if array.flags.c_contiguous:
         return array.reshape(-1), numbers
     return array, np.unravel_index(numbers, array.shape)
