@@ -31,7 +31,7 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
         flags = np.zeros(once.shape, np.bool_)
         flags[once.nonzero()] = True
         x = np.broadcast_to(flags, x.shape)
-    if finding is not None and x.ndim and x.dtype.kind in "biufc":
+    if finding is not None and x.ndim and (x.dtype.kind in "biufc" or x.dtype.isbuiltin == 2):
         numbers, mask = _words_and_mask(x)
         coordinates: Array = finding.coordinates(numbers, mask, dtype)
         return coordinates
