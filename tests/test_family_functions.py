@@ -171,7 +171,7 @@ PAIRS = np.zeros(2, [("a", "f4"), ("b", [("v", "f4", 2), ("n", "i4")])])
         (lambda: dml.scatter_nd(X, [[0]], X[0]), "must have"),
         (lambda: dml.diagonal_matrix(X[0], 1), "diagonal_matrix: x has 1 dimension"),
         (lambda: dml.one_hot([0], X, 2), "one_hot: values have shape"),
-        (lambda: dml.slice_grad(X, [2, 3], [0, 0], [2, 4], [1, 1]), "window 0 … 4 of dimension 1"),
+        (lambda: dml.slice_grad(X, [2, 3], [0, 0], [2, 4], [1, 1]), "the window in axis 1 is 0 … 4"),
         (lambda: dml.space_to_depth(X, 2), "space_to_depth: x has 2 dimensions"),
         (lambda: dml.depth_to_space(np.zeros((1, 3, 2, 2)), 2), r"x.shape\[1\] is 3, which 4 does not divide"),
         (lambda: dml.unfold(np.zeros((1, 1, 3)), [4]), r"window_sizes\[0\] is 4, which does not fit"),

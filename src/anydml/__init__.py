@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-from anydml import _loading  # noqa: F401  # registers functions of hooks packages
+from anydml import _loading  # noqa: F401  # registers functions of higher packages
 from anydml._version import __version__ as __version__  # public
 
 _FOLDERS = __path__

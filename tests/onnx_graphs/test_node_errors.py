@@ -50,7 +50,7 @@ BROKEN = {
     "batches that differ": ("GatherND", [X, np.zeros((3, 1), np.int64)], {"batch_dims": 1}, "batch_dims is 1"),
     "too many coordinates": ("GatherND", [X, np.zeros((1, 4), np.int64)], {}, "indices have 4 coordinates"),
     "axes that are not rows": ("ReverseSequence", [X, i64(1, 1, 1)], {"batch_axis": 2}, "batch_axis is 2"),
-    "too few lengths": ("ReverseSequence", [X, i64(1)], {}, "sequence_lens are of shape [1], but the batch has 3"),
+    "too few lengths": ("ReverseSequence", [X, i64(1)], {}, "sequence_lens has shape [1], but the batch has 3 samples"),
     "too long a sequence": ("ReverseSequence", [X, i64(1, 1, 3)], {}, "sequence_lens are 1 to 3"),
     "a constant without a value": ("Constant", [], {}, "has 0 attributes"),
     "two values to fill with": (
@@ -86,7 +86,7 @@ BROKEN = {
     "an axis twice": ("Transpose", [X], {"perm": [0, 0, 1]}, "perm is"),
     "sizes below -1": ("Reshape", [X, i64(-2, 12)], {}, "shape has -2"),
     "a size to keep that is not there": ("Reshape", [X, i64(2, 3, 4, 0)], {}, "whose entry 3 is 0"),
-    "two sizes to find": ("Reshape", [X, i64(-1, -1)], {}, "at most one entry is −1"),
+    "two sizes to find": ("Reshape", [X, i64(-1, -1)], {}, "at most one entry may be −1"),
     "a size that cannot be found": ("Reshape", [X, i64(5, -1)], {}, "data has 24 elements"),
     "another number of elements": ("Reshape", [X, i64(5, 5)], {}, "of 25 elements"),
     "an axis to flatten at": ("Flatten", [X], {"axis": 4}, "axis is 4, but the rank is 3"),

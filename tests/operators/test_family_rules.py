@@ -208,7 +208,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             ND,
             {"indices_tensor": ints(1, 4, 3), "input_dimension_count": 2},
             "IndicesTensor.Sizes",
-            "an index must have at most as many coordinates as there are",
+            "an index must have at most one coordinate per dimension of InputTensor after the batch",
             "IndicesTensor.Sizes[2] is 3, for 2 dimensions",
         ),
         (ND, {"output_tensor": f32(1, 4, 1)}, "OutputTensor.Sizes", PICKED, "must be [1, 1, 4]"),

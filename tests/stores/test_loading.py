@@ -205,7 +205,7 @@ def read_only():
 @pytest.mark.parametrize(
     ("out", "error"),
     [
-        ({"v": np.zeros(3)}, 'out has "v", which the plan does not have'),
+        ({"v": np.zeros(3)}, 'out has "v", but the plan has no such tensor: use names in its tensors'),
         ({"w": [[0.0] * 3] * 2}, "where an array is expected"),
         ({"w": np.zeros((3, 2), np.float32)}, r"is float32 \[3, 2\], where float32 \[2, 3\] is expected"),
         ({"w": np.zeros((2, 3))}, r"is float64 \[2, 3\], where float32"),

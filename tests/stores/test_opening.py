@@ -141,7 +141,7 @@ def test_tensors_that_are_not_whole_bytes_are_refused(tmp_path, name):
         ('{"a":{"dtype":"X","shape":[],"data_offsets":[0,1]}}', 1, 'is "X", where one of BOOL'),
         ('{"a":{"dtype":"U8","shape":[]}}', 1, "has no data_offsets"),
         ('{"a":1,"a":2}', 0, 'has "a" twice in its header'),
-        ('{"__metadata__":{"a":1}}', 0, "__metadata__.a: is 1, where a text is expected"),
+        ('{"__metadata__":{"a":1}}', 0, "__metadata__.a: is 1, where a string is expected"),
         ("[]", 0, "where an object is expected"),
         ("[" * 100_000, 0, "nested too deep"),
     ],

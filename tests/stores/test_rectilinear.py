@@ -150,8 +150,8 @@ def test_by_the_command(tmp_path):
     [
         ([[10, 10], 17, 10], {}, "chunks of 20 elements do not cover an axis of 24"),
         ([[10, 0, 14], 17, 10], {}, "sizes from 1"),
-        ([[20, 4], 17, 10], {"shards": [24, 17, 10]}, "which neither shards, nor version 2"),
-        ([[20, 4], 17, 10], {"zarr_format": 2}, "which neither shards, nor version 2"),
+        ([[20, 4], 17, 10], {"shards": [24, 17, 10]}, "which shards, version 2"),
+        ([[20, 4], 17, 10], {"zarr_format": 2}, "which shards, version 2"),
     ],
 )
 def test_what_is_not_written(tmp_path, chunks, more, said):

@@ -353,7 +353,7 @@ def test_ranks_that_cannot_share_are_refused(tmp_path):
         reshard([source], tmp_path / "out", layout, ranks=6)
     with pytest.raises(dml.ModelError, match="is one file"):
         reshard([source], tmp_path / "out.safetensors", ranks=2)
-    with pytest.raises(dml.ModelError, match="tp is 0, where 1 to 4096 ranks are possible"):
+    with pytest.raises(dml.ModelError, match="tp is 0, but must be 1 to 4096"):
         reshard([source], tmp_path / "out", ranks=0)
 
 

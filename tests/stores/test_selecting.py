@@ -134,7 +134,10 @@ def test_random_names_are_taken_as_their_definition_says():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"only": "modle"}, 'only is "modle", but no tensor has this name or beginning; the nearest is "model"'),
+        (
+            {"only": "modle"},
+            'only is "modle", but no tensor has this name, or a name that begins with it; the nearest is "model"',
+        ),
         ({"drop": "optim*"}, 'drop is "optim.", but no tensor has this name'),
         ({"only": "a{"}, 'only: "a{" is not a pattern'),
         ({"strip": "module."}, 'strip is "module.", but no name begins so; the nearest is "model"'),

@@ -232,7 +232,7 @@ def _args(**more):
         (lambda path: shutil.rmtree(path / "mp_rank_01_001"), "where 2 × 2 × 1 are expected"),
         (
             lambda path: [shutil.rmtree(path / f"mp_rank_0{k}_001") for k in (0, 1)],
-            "where args tell 2: some are missing",
+            "but args say 2: add the missing folders",
         ),
         (lambda path: (path / "mp_rank_00_000/model_optim_rng.pt").unlink(), "in which there is no model_optim_rng.pt"),
     ],

@@ -53,7 +53,7 @@ def test_a_layout_says_what_the_second_holds(whole, tmp_path):
         made[f"layers.{n}.down"] = np.ascontiguousarray(tensors[f"layers.{n}.down"].T)
     save_file(made, tmp_path / "made.safetensors")
     assert stores.verify(path, tmp_path / "made.safetensors", rules) is None
-    assert "is in the first alone" in stores.verify(path, tmp_path / "made.safetensors")
+    assert "is only in the first" in stores.verify(path, tmp_path / "made.safetensors")
     made["layers.1.down"][7, 5] += 1
     save_file(made, tmp_path / "made.safetensors")
     before = tensors["layers.1.down"][5, 7]
@@ -102,7 +102,7 @@ def test_names_shapes_and_dtypes(whole, tmp_path):
     for name, change, message in (
         ("layers.1.up", up.T.copy(), '"layers.1.up" differs: float32 [48, 40] and float32 [40, 48]'),
         ("layers.1.up", up.astype(np.int32), '"layers.1.up" differs: float32 [48, 40] and int32 [48, 40]'),
-        ("more", up, '"more" is in the second alone'),
+        ("more", up, '"more" is only in the second'),
     ):
         save_file({**tensors, name: change}, tmp_path / "other.safetensors")
         assert stores.verify(path, tmp_path / "other.safetensors") == message
@@ -142,4 +142,4 @@ def test_the_command(whole, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["verify", str(path), str(tmp_path / "less.safetensors"), "--quiet"])
     assert ended.value.code == 1
-    assert capsys.readouterr().out == '"layers.2.up" is in the first alone\n'
+    assert capsys.readouterr().out == '"layers.2.up" is only in the first\n'

@@ -121,7 +121,7 @@ def test_arrays_that_cannot_be_read_are_compared_by_their_files(tmp_path):
     (other,) = stores.compare(tmp_path / "a", tmp_path / "c").differences
     assert other.text.startswith('"s" has other files in each')
     assert [each.text for each in stores.compare(tmp_path / "a", tmp_path / "d").differences] == [
-        '"s" is in the first alone'
+        '"s" is only in the first'
     ]
     assert [each.kind for each in stores.compare(tmp_path / "d", tmp_path / "a").differences] == ["added"]
 
@@ -162,11 +162,11 @@ def test_groups_are_compared_array_by_array(tmp_path, capsys):
     code, out, _ = found(capsys, "verify", tmp_path / "a", tmp_path / "b")
     assert code == 1
     assert out.splitlines() == [
-        '"t" is in the first alone',
-        '"new" is in the second alone',
+        '"t" is only in the first',
+        '"new" is only in the second',
         'attribute "title" of the group differs: "maps" and "other"',
         '"deep/y" differs at [2, 4]: 38.0 and 9.0',
-        "4 differences: 1 in the first alone, 1 in the second alone, 1 of metadata, 1 with other elements; "
+        "4 differences: 1 only in the first, 1 only in the second, 1 of metadata, 1 with other elements; "
         "2 arrays compared",
     ]
 
@@ -178,7 +178,7 @@ def test_what_is_not_compared_by_elements_is_named(tmp_path):
     (tmp_path / "a/notes.txt").write_text("x")
     remarks = stores.compare(tmp_path / "a", tmp_path / "b").remarks
     assert any("is compared file by file:" in each and "dtype object" in each for each in remarks)
-    assert any('not compared are "notes.txt"' in each for each in remarks)
+    assert any('these are not compared: "notes.txt"' in each for each in remarks)
 
 
 @pytest.mark.parametrize(

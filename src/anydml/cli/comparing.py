@@ -22,7 +22,7 @@ FIRST = 10
 """Differences that are printed."""
 
 _KINDS = {
-    "missing": "in the first alone", "added": "in the second alone", "kind": "of another dtype or shape",
+    "missing": "only in the first", "added": "only in the second", "kind": "of another dtype or shape",
     "elements": "with other elements", "checksum": "with another checksum", "metadata": "of metadata",
 }  # fmt: skip
 

@@ -27,7 +27,7 @@ INT_LIMIT = cython.declare(int64_t, 1 << 31)
 """Larger integers are left to Python: products of two smaller ones fit 64 bits, and sums of as many as fit memory."""
 
 MAX_ALONG = cython.declare(int64_t, 1 << 60)
-"""Maximum size of an axis: sums of a few of them fit 64 bits. Those of arrays that are broadcast may have more."""
+"""Maximum size of an axis: sums of a few fit 64 bits. Longer axes, as of broadcast arrays, are left to Python."""
 
 MAX_INDICES = cython.declare(int64_t, 1 << 60)
 """This many INT64 numbers would exceed the address space."""
@@ -165,7 +165,7 @@ def read_all(make, arrays):
 
 
 def item(make, x, value):
-    """Convert a number to an element of an array's dtype, which is to be read after it: its methods may change that."""
+    """Convert a number to an element of an array's dtype. Read the array afterwards: the number may change it."""
     c: cython.pointer(Call) = make.call
     if read_array(x, c.x, c.kind):
         raise REFUSED
@@ -225,7 +225,7 @@ def integers_or_symbols(make, field, items):
 
 
 def is_single(number):
-    """Whether there is an integer where a list is allowed, too; bools are left to Python."""
+    """Whether an argument that may be an integer or a list is an integer; bools are left to Python."""
     value: int64_t
     return not isinstance(number, bool) and not read_int(number, cython.address(value))
 

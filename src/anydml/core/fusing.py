@@ -244,7 +244,7 @@ class Calls:
             return_buffer(buffer)
 
     def run(self, buffer, out):
-        """Take a call as `take` does, with arguments that have been read."""
+        """Do a call as `call_compiled` does, with arguments that have been read."""
         room: int64_t[512]
         entry = PyDict_GetItem(self.traces, PyBytes_FromStringAndSize(buffer.key, buffer.used))
         if entry == cython.NULL:

@@ -102,7 +102,7 @@ def result(make, sizes, write_sizes):
 
 
 def updated(make, x):
-    """The place of the next result, which holds x already: the first array itself, if it is `out` and may be."""
+    """Return the next result with x's elements: the first array itself if it is `out` and may be updated, or a copy."""
     c: cython.pointer(Call) = make.call
     c.is_in_place = make.may_update and make.out == make.first
     to = result(make, sizes(make, x), cython.NULL)

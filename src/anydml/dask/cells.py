@@ -19,7 +19,7 @@ from anydml.stores.planning.picks import Pick, PickedBox, places_of, reach
 from anydml.stores.planning.regions import box_of, located
 from anydml.tensor import Layout
 
-Number = tuple[int, ...]
+ChunkIndex = tuple[int, ...]
 """Index of a chunk along each axis."""
 
 
@@ -34,8 +34,8 @@ class CellPart(NamedTuple):
     """
 
     part: Move | Pick
-    low: Number
-    high: Number
+    low: ChunkIndex
+    high: ChunkIndex
     picked: PickedBox | None = None
 
     @property
@@ -55,15 +55,15 @@ class Cells(NamedTuple):
     layout: Layout
     bounds: Sequence[Bounds]
 
-    def box(self, number: Number) -> Box:
+    def box(self, number: ChunkIndex) -> Box:
         """The box of a chunk."""
         return tuple([(axis[k], axis[k + 1]) for axis, k in zip(self.bounds, number, strict=True)])
 
-    def size(self, number: Number) -> int:
+    def size(self, number: ChunkIndex) -> int:
         """The bytes of a chunk."""
         return self.layout.element_size * math.prod([b - a for a, b in self.box(number)])
 
-    def inside(self, part: Move | Pick, needed_numbers: Collection[Number] | None = None) -> Iterator[CellPart]:
+    def inside(self, part: Move | Pick, needed_numbers: Collection[ChunkIndex] | None = None) -> Iterator[CellPart]:
         """Cut a part into those that read one chunk each.
 
         What is cut does not depend on `needed_numbers`.
@@ -83,7 +83,7 @@ class Cells(NamedTuple):
         self,
         part: Move | Pick,
         numbers: Array | None,
-        needed_numbers: Collection[Number] | None,
+        needed_numbers: Collection[ChunkIndex] | None,
         is_done: Callable[[CellPart], bool],
     ) -> Iterator[CellPart]:
         for cell_part in self._spans(part, numbers):
@@ -142,7 +142,7 @@ class Cells(NamedTuple):
         high = tuple([bisect.bisect_left(axis, stop) - 1 for axis, (_, stop) in zip(self.bounds, box, strict=True)])
         return [CellPart(move, low, high)]
 
-    def _near(self, pick: Pick, needed_numbers: Collection[Number]) -> Array:
+    def _near(self, pick: Pick, needed_numbers: Collection[ChunkIndex]) -> Array:
         """The elements that read bytes between the first and the last of some chunks."""
         move, strides, size = pick.move, self.layout.strides, self.layout.element_size
         boxes = [self.box(number) for number in needed_numbers]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from anydml.dask.cells import Cells, Number
+from anydml.dask.cells import Cells, ChunkIndex
 from anydml.dask.chunk_bounds import Bounds
 from anydml.dask.natural_chunks import CoordinateMove
 from anydml.moves import Access, Move
@@ -16,7 +16,7 @@ from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.planning.picks import Pick
 from anydml.stores.planning.regions import FEW_MOVES, RegionMap
 
-Chunk = tuple[int, Number]
+Chunk = tuple[int, ChunkIndex]
 """An input, and the index of its chunk."""
 
 
@@ -30,7 +30,7 @@ class Needs(NamedTuple):
         read: their bytes.
     """
 
-    number: Number
+    number: ChunkIndex
     written: int
     chunks: Sequence[Chunk]
     read: int
@@ -69,7 +69,7 @@ def operand_of(part: Move | Pick, count: int) -> int | None:
     return source.operand if isinstance(source, Access) and source.operand < count else None
 
 
-def box_of_chunk(bounds: Sequence[Bounds], number: Number) -> Box:
+def box_of_chunk(bounds: Sequence[Bounds], number: ChunkIndex) -> Box:
     """The box of a chunk of a result."""
     return tuple([(axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(bounds, number, strict=True)])
 
@@ -114,7 +114,7 @@ def _spans(mapping: RegionMap, box: Box, inputs: Sequence[Cells]) -> Iterator[tu
                 yield operand, [*map(_Range.between, cells.bounds, cell_part.low, cell_part.high)]
 
 
-def _spans_by_axis(by_axes: Sequence[Any], number: Number) -> Iterator[tuple[int, Sequence[_Range]]]:
+def _spans_by_axis(by_axes: Sequence[Any], number: ChunkIndex) -> Iterator[tuple[int, Sequence[_Range]]]:
     for operand, fixed, by_axis in by_axes:
         ranges = [*fixed]
         for place, k in enumerate(number):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.dask.cells import CellPart, Cells, Number
+from anydml.dask.cells import CellPart, Cells, ChunkIndex
 from anydml.dask.chunk_bounds import Bounds
 from anydml.dask.chunk_needs import Chunk, box_of_chunk, operand_of
 from anydml.errors import BindingError
@@ -51,7 +51,7 @@ class ChunkBuilder:
         self.name, self.mapping, self.output_bounds, self.cells = name, mapping, output_bounds, cells
         self.inputs, self.dtype, self.constants = inputs, dtype, constants
 
-    def chunk(self, number: Number, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
+    def chunk(self, number: ChunkIndex, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
         """Build a chunk of the result.
 
         Args:
@@ -68,7 +68,7 @@ class ChunkBuilder:
         _run(moves, [*chunk_arrays, result, *constants])
         return result
 
-    def piece(self, number: Number, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
+    def piece(self, number: ChunkIndex, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
         """Pick those elements of some chunks that a chunk of the result reads, in the order in which it does.
 
         Arguments and errors are those of `chunk`.
@@ -85,7 +85,7 @@ class ChunkBuilder:
         _run(packed, [*chunk_arrays, piece, *constants])
         return piece
 
-    def assembled(self, number: Number, groups: Sequence[Sequence[Chunk]], pieces: Sequence[Array]) -> Array:
+    def assembled(self, number: ChunkIndex, groups: Sequence[Sequence[Chunk]], pieces: Sequence[Array]) -> Array:
         """Build a chunk of the result from pieces.
 
         Args:
@@ -106,11 +106,11 @@ class ChunkBuilder:
         _run(packed, [*pieces, result, *constants])
         return result
 
-    def _empty(self, number: Number) -> Array:
+    def _empty(self, number: ChunkIndex) -> Array:
         return np.empty(sizes_of(box_of_chunk(self.output_bounds, number)), self.dtype)
 
     def _moves(
-        self, number: Number, place_of: AnyMapping[Chunk, int], count: int, are_all: bool = True
+        self, number: ChunkIndex, place_of: AnyMapping[Chunk, int], count: int, are_all: bool = True
     ) -> tuple[list[Move], list[Array]]:
         """Moves from chunks to a chunk of the result.
 
@@ -125,7 +125,7 @@ class ChunkBuilder:
         """
         box = box_of_chunk(self.output_bounds, number)
         strides = Layout.packed(sizes_of(box), self.mapping.output.element_size).strides
-        wanted_chunks: list[set[Number]] = [set() for _ in self.cells]
+        wanted_chunks: list[set[ChunkIndex]] = [set() for _ in self.cells]
         for k, chunk in place_of:
             wanted_chunks[k].add(chunk)
         moves, constant_arrays, constants = list[Move](), list[Array](), dict[int, int]()
@@ -171,7 +171,7 @@ class ChunkBuilder:
             return cell_part.part.moved(picked, to, chunk, pitches, source._replace(offset=0), added)
         return move._replace(destination=to, source=source)
 
-    def _check(self, operand: int, chunk: Number, array: Any) -> Array:
+    def _check(self, operand: int, chunk: ChunkIndex, array: Any) -> Array:
         """Check a chunk against its Dask array's metadata, which functions such as map_blocks can violate."""
         name, dtype = self.inputs[operand]
         shape = sizes_of(self.cells[operand].box(chunk))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.dask.cells import Cells, Number
+from anydml.dask.cells import Cells, ChunkIndex
 from anydml.dask.chunk_bounds import Bounds
 from anydml.dask.chunk_needs import Chunk, chunk_needs
 from anydml.dask.chunk_tasks import ChunkBuilder
@@ -102,15 +102,15 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     return Array(layers, key, sizes, dtype=dtype)
 
 
-def _chunk(builder: ChunkBuilder, number: Number, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
+def _chunk(builder: ChunkBuilder, number: ChunkIndex, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
     return builder.chunk(number, chunks, arrays)
 
 
-def _piece(builder: ChunkBuilder, number: Number, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
+def _piece(builder: ChunkBuilder, number: ChunkIndex, chunks: tuple[Chunk, ...], *arrays: Any) -> Any:
     return builder.piece(number, chunks, arrays)
 
 
-def _assemble(builder: ChunkBuilder, number: Number, groups: tuple[tuple[Chunk, ...], ...], *pieces: Any) -> Any:
+def _assemble(builder: ChunkBuilder, number: ChunkIndex, groups: tuple[tuple[Chunk, ...], ...], *pieces: Any) -> Any:
     return builder.assembled(number, groups, pieces)
 
 
@@ -120,7 +120,7 @@ def _bounds(sizes: Sequence[int]) -> Bounds:
 
 def _within_memory(
     name: str, mapping: RegionMap, cells: Sequence[Cells], limit: int
-) -> tuple[dict[Number, Sequence[Chunk]], dict[Number, tuple[tuple[Chunk, ...], ...]], tuple[Bounds, ...]]:
+) -> tuple[dict[ChunkIndex, Sequence[Chunk]], dict[ChunkIndex, tuple[tuple[Chunk, ...], ...]], tuple[Bounds, ...]]:
     """Choose chunks for the result, halving axes until no task needs more than `limit` bytes.
 
     Returns:
@@ -134,9 +134,9 @@ def _within_memory(
         [math.prod(input_chunks.chunk) * input_chunks.layout.element_size for input_chunks in inputs], default=0
     )
     while True:
-        needs: dict[Number, Sequence[Chunk]] = {}
-        groups: dict[Number, tuple[tuple[Chunk, ...], ...]] = {}
-        worst = 0, ()  # type: tuple[int, Number]
+        needs: dict[ChunkIndex, Sequence[Chunk]] = {}
+        groups: dict[ChunkIndex, tuple[tuple[Chunk, ...], ...]] = {}
+        worst = 0, ()  # type: tuple[int, ChunkIndex]
         for number, written, chunks, read in chunk_needs(mapping, parts, output_bounds, cells):
             room, chunk_bytes = min(limit, max(MAX_TASK_CHUNKS * max(largest, written), SMALL_CHUNK)), written + read
             needs[number] = chunks

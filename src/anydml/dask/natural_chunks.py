@@ -125,7 +125,7 @@ class InputChunks(NamedTuple):
                 shares[k] = min(shares[k], max(1, sizes[axis] // abs(ways[axis])))
             for other_axis in leading:
                 remaining_sizes[other_axis] = -(-remaining_sizes[other_axis] // min(size, remaining_sizes[other_axis]))
-            # What runs on in other rows leads along the axes before, too.
+            # A dimension that continues in further rows also advances along the axes before this one.
             while rows > 1 and axis:
                 axis -= 1
                 shares[k] *= remaining_sizes[axis]
@@ -191,7 +191,7 @@ def _pick_cuts(pick: Pick, coordinates: CoordinateMove, chunks: InputChunks) -> 
         numbers = numbers * len(starts) + _chunk_of(starts, coordinate)
     table = numbers.reshape(pick.shift.shape)
     axis_cuts = {}
-    # Of the dimensions of an axis the outermost counts, which comes last.
+    # Of several dimensions along one axis, the one with the longest step counts: it comes last, in place of the others.
     for axis, run in {run.axis: run for run in sorted(coordinates.runs, key=lambda run: run.step)}.items():
         if run.number in pick.by:
             place = pick.by.index(run.number)

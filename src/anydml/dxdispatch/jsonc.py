@@ -51,7 +51,7 @@ def without_comments(text: str, place: JsonPath) -> str:
         if token[0] == '"':
             return None
         if token[0] != "/":
-            raise _syntax(text, match.start(), f'{token} is not JSON; write "{_quote(token)}"', place)
+            raise _syntax(text, match.start(), f'{token} is not JSON; write "{_number_word(token)}"', place)
         if token[1] == "*" and (len(token) < 4 or not token.endswith("*/")):
             raise _syntax(text, match.start(), "this comment has no end", place)
         return _VISIBLE.sub(" ", token)
@@ -158,7 +158,7 @@ def _find(root: Any, place: JsonPath) -> Iterator[tuple[JsonPath, str]]:
             yield from _find(item, place / key)
 
 
-def _quote(token: str) -> str:
+def _number_word(token: str) -> str:
     return token.lower().replace("infinity", "inf")
 
 

@@ -236,7 +236,7 @@ def _arrows(
     if places and places[0][0] == move.destination.operand:
         (_, ((left, top, _, high), *_)), *others = places
         start, end = touches[0].back
-        # What lies behind is seen above what lies before it.
+        # Layers further back are drawn further up and to the right.
         to = (left + (end - start) // 2, top - (end - start) // 2) if start else (left, top + high // 2)
         for _, (*_, (x, y, width, height)) in others:
             yield from arrow((x + width, y + height // 2), to, colour, f"{move.bytes_written:,} B: {move}")

@@ -101,7 +101,7 @@ def size_at(path: Path) -> int:
 
 def _local_path(name: str, uri: str) -> Path:
     """The local path of a file:// address."""
-    # It loads what speaks HTTP, which plans of files do without.
+    # Imported here, because it loads Python's HTTP modules, which plans of files do not need.
     from urllib.request import url2pathname
 
     parts = urlsplit(uri)

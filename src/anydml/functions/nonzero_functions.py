@@ -128,7 +128,7 @@ def nonzero_coordinates(x: Any) -> Any:
             import cupy
 
             return cupy.argwhere(array.owner)
-        return as_tensor(array.owner, array.gpu).nonzero()
+        return as_tensor(array.owner, array.gpu).nonzero().contiguous()
     from anydml.engines.cpu.nonzero import argwhere
 
     coordinates = argwhere(array)

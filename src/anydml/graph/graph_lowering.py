@@ -135,7 +135,7 @@ def _graph_input(composer: GraphComposer, name: str, tensor: TensorDesc, layout:
     value = composer.input(name, (*tensor.sizes, 1), (*layout.strides, size), size)
     source = value.pieces[0].source
     if layout == tensor.layout and isinstance(source, Access):
-        # The buffer has the tensor's own layout, so its bytes can be reinterpret as another tensor's.
+        # The buffer has the tensor's own layout, so its bytes can be reinterpreted as another tensor's.
         return _NodeOutput(value, tensor, source.operand)
     return _NodeOutput(value, tensor)
 

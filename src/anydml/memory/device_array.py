@@ -16,7 +16,7 @@ from anydml.errors import BindingError
 from anydml.memory.host import array_at
 from anydml.text import a
 
-_CUDA_DEVICES = (2, 10, 13)
+_GPU_DEVICE_TYPES = (2, 10, 13)
 """DLPack's numbers for CUDA, ROCm and CUDA managed memory."""
 
 
@@ -60,7 +60,7 @@ def is_on_device(array: Any) -> bool:
     if isinstance(array, (np.ndarray, np.generic, list, tuple, int, float)):
         return isinstance(array, DeviceArray)
     if hasattr(array, "__dlpack_device__"):
-        return dlpack_device(array)[0] in _CUDA_DEVICES
+        return dlpack_device(array)[0] in _GPU_DEVICE_TYPES
     return hasattr(array, "__cuda_array_interface__")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from anydml.moves.move import Access, Fill, Lookup, Move, new
 
-Number = Callable[[Any], int]
+ValueOf = Callable[[Any], int]
 """Returns the value of an open number."""
 
 
@@ -23,7 +23,7 @@ def numbers_of(move: Move) -> list[Any]:
     return numbers
 
 
-def with_numbers(move: Move, number: Number) -> Move:
+def with_numbers(move: Move, value_of: ValueOf) -> Move:
     """Replace a move's open numbers by integers.
 
     Examples:
@@ -35,20 +35,20 @@ def with_numbers(move: Move, number: Number) -> Move:
     """
 
     def end(access: Access) -> Access:
-        strides = tuple(map(number, access.strides))
-        return Access(access.operand, number(access.offset), strides, tuple(map(lookup, access.lookups)))
+        strides = tuple(map(value_of, access.strides))
+        return Access(access.operand, value_of(access.offset), strides, tuple(map(lookup, access.lookups)))
 
     def lookup(original: Lookup) -> Lookup:
         return original._replace(
-            offset=number(original.offset),
-            strides=tuple(map(number, original.strides)),
-            size=number(original.size),
-            stride=number(original.stride),
+            offset=value_of(original.offset),
+            strides=tuple(map(value_of, original.strides)),
+            size=value_of(original.size),
+            stride=value_of(original.stride),
             lookups=tuple(map(lookup, original.lookups)),
         )
 
     source = move.source if isinstance(move.source, Fill) else end(move.source)
-    return Move(tuple(map(number, move.sizes)), end(move.destination), source, number(move.element_size))
+    return Move(tuple(map(value_of, move.sizes)), end(move.destination), source, value_of(move.element_size))
 
 
 def renumbered(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int] | None = None) -> Move:

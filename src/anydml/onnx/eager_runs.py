@@ -83,7 +83,7 @@ class RunningContext(LoweringContext):
         return results
 
     def known_elements(self, node: Node, tensor: Tensor, name: str) -> Array:
-        """See `LoweringContext.known`."""
+        """See `LoweringContext.known_elements`."""
         self.fetch(tensor)
         assert tensor.array is not None, "it is fetched"
         return tensor.array

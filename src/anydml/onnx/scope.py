@@ -32,7 +32,7 @@ def out_of_scope(findings: Sequence[Finding]) -> str:
 
 def not_looked_at(findings: Iterable[Finding]) -> list[Finding]:
     """Return the movement nodes that would run on the device and were not checked."""
-    unchecked = (finding for finding in findings if finding.unchecked is not None and not finding.apart)
+    unchecked = (finding for finding in findings if finding.unchecked is not None and not finding.off_device_reason)
     return [finding for finding in unchecked if not finding.computes and not finding.on_host]
 
 
@@ -59,6 +59,7 @@ def left_out(findings: Sequence[Finding]) -> Iterator[str]:
         count = count_noun(len(others), "node")
         which = counts(finding.operator for finding in others)
         yield f"{count} {verb} not looked at, because sizes are unknown ({which}); first {_reason(others[0])}"
-    for why in dict.fromkeys(finding.apart for finding in findings if finding.apart and not finding.on_host):
-        operators = [finding.operator for finding in findings if finding.apart == why]
+    off_device = (finding.off_device_reason for finding in findings if not finding.on_host)
+    for why in dict.fromkeys(reason for reason in off_device if reason):
+        operators = [finding.operator for finding in findings if finding.off_device_reason == why]
         yield f"{count_noun(len(operators), 'node')} not on the device ({counts(operators)}): {why}"

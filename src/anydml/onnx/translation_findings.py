@@ -25,7 +25,7 @@ class Finding:
         sizes: symbolic sizes that must be given to check it.
         computes: whether the node is out of scope because it computes.
         on_host: whether the node is shape arithmetic: its results only determine sizes, which the host computes.
-        apart: why nothing of it would run on the device, although it moves elements; empty if it would.
+        off_device_reason: why nothing of it would run on the device, although it moves elements; empty if it would.
         cause: the error of the reason why it was not checked, if every node must be.
         operator: name of the operator, with its domain.
     """
@@ -37,7 +37,7 @@ class Finding:
     sizes: tuple[str, ...] = ()
     computes: bool = False
     on_host: bool = False
-    apart: str = ""
+    off_device_reason: str = ""
     cause: ModelError | None = None
     operator: str = ""
 
@@ -55,7 +55,7 @@ MOVING = frozenset({
 
 def host_finding(name: str, why: str) -> Finding:
     """Return the finding of a node of which nothing would run on the device."""
-    return Finding(name, unchecked=why, apart=why)
+    return Finding(name, unchecked=why, off_device_reason=why)
 
 
 def movement_in(proto: NodeProto) -> str:

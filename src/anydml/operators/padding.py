@@ -54,7 +54,7 @@ def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: Word, 
 
 @rule
 def _extend(make: Maker, line: View, d: int, mode: Word, inner: int64, n: int64, first: int64, end: int64) -> None:
-    """Write an axis from `first` to `end`, on one side of the n elements from `inner` on, from those."""
+    """Fill an axis from `first` to `end`, on one side of its n own elements, which begin at `inner`, from these."""
     edge: int64 = 1 if mode == "reflect" else 0
     if end <= first:
         return
@@ -84,7 +84,7 @@ def _repeat(
     source: int64,
     step: int64,
 ) -> None:
-    """Write what a range has of `count` elements that begin at `at` and recur: whole runs, and a part at either end."""
+    """Write, from `first` to `end`, `count` elements that begin at `at` and recur every `period`, cut at both ends."""
     k: int64 = -((at - first) // period)
     period_count: int64 = (end - at - count) // period - k + 1
     period_count = max(period_count, 0)

@@ -66,7 +66,7 @@ class Rules(Printed):
     def index_type(self, name: str, tensor: TensorDesc, types: Sequence[DataType] = INDEX_TYPES) -> Iterator[Problem]:
         """DataType of indices must be one of `types`."""
         if tensor.data_type not in types:
-            message = f"{name}.DataType is {tensor.data_type}, which cannot index"
+            message = f"{name}.DataType is {tensor.data_type}, which is not a type of indices"
             yield self.problem(f"{name}.DataType", message, f"indices must be {', '.join(t.name for t in types)}")
 
     def scalars_are(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:

@@ -147,7 +147,7 @@ def checked_window(
     for i in range(rank):
         axis_size, offset, size, step = shape[i], offsets[i], sizes[i], steps[i]
         if not holds((offset >= 0) & (size >= 0) & (offset + size <= axis_size)):
-            message = f"{name}: window {offset} … {offset + size} of dimension {i}, but x.shape[{i}] is {axis_size}"
+            message = f"{name}: the window in axis {i} is {offset} … {offset + size}, but x.shape[{i}] is {axis_size}"
             raise DescError(message, name, f"window_sizes[{i}]", "the window must lie inside x")
         if not holds(step != 0):
             message = f"{name}: window_strides[{i}] is 0"

@@ -58,7 +58,9 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
     if index[-1] > max_length:
         message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, for {count_noun(max_length, 'dimension')}"
         yield desc.problem(
-            "IndicesTensor.Sizes", message, "an index must have at most as many coordinates as there are"
+            "IndicesTensor.Sizes",
+            message,
+            "an index must have at most one coordinate per dimension of InputTensor after the batch",
         )
 
 
@@ -145,7 +147,9 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Si
     if length > len(shape) - batch_dims:
         dimensions = count_noun(len(shape) - batch_dims, "dimension")
         message = f"{name}: indices have {count_noun(length, 'coordinate')} for {dimensions}"
-        raise DescError(message, name, "indices", "an index must have at most as many coordinates as there are")
+        raise DescError(
+            message, name, "indices", "an index must have at most one coordinate per axis of x after the batch"
+        )
     shift: int = batch_dims + length - last
     picked: Sizes = tuple([indices[d] if d < last else shape[d + shift] for d in range(len(shape) - shift)])
     check_dimensions(name, "the result", len(picked))

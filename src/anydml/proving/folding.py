@@ -107,13 +107,13 @@ class Evaluator:
         others = self._others.setdefault((array.dtype, array.shape), [])
         if term in others:
             return term
-        for operand in others:
-            if (operand.number in self.rounded) == (term.number in self.rounded) or operand.array is None:
+        for constant in others:
+            if (constant.number in self.rounded) == (term.number in self.rounded) or constant.array is None:
                 continue
-            off = error(operand.array, array)
+            off = error(constant.array, array)
             if off <= ULPS:
                 self.merged.append(off)
-                return operand
+                return constant
         others.append(term)
         return term
 

@@ -75,7 +75,7 @@ class Proofs:
         Args:
             first: a model.
             second: another one.
-            size_name: the name of a size that is compared only above a number; None for all sizes.
+            size_name: the name of a size that is compared only above a number; empty for all sizes.
             above: the number.
         """
         a, b = (self._read(model, size_name, above) for model in (first, second))

@@ -304,7 +304,7 @@ def variables(size: Size) -> list[Size]:
 
 
 def names_of(size: Size) -> set[str]:
-    """Return all names that a size depends on, except those of quotients."""
+    """Return all names that a size depends on; for a quotient, the names in its dividend and divisor."""
     found_names = set[str]()
     for factor in {factor for names, _ in products_of(size) for factor in names}:
         found_names |= names_of(factor.above) | names_of(factor.by) if isinstance(factor, Quotient) else {factor}

@@ -39,7 +39,7 @@ def fingerprints_of(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dic
 
     Args:
         outputs: terms.
-        batch: the name of a size along which all fingerprints are the same, so that only one is computed.
+        batch: the batch, along which all fingerprints are the same, so that only one place is computed.
         is_real: whether numbers are real, so that the fingerprints of sums do not depend on the order of additions.
 
     Raises:
@@ -58,7 +58,7 @@ def fingerprints_of(outputs: Iterable[Term], batch: Batch, is_real: bool) -> dic
 
 def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_real: bool) -> Marks | None:
     sizes = None if term.shape is None else batch.inner(term.shape)
-    # For a kernel larger than the image, the size is negative: a runtime refuses it.
+    # For a kernel larger than the image, the size may be negative, and runtimes disagree.
     if sizes is None or min(sizes, default=0) < 0 or (term.dtype is not None and term.dtype.hasobject):
         return None
     if term.is_constant and term.array is not None:
@@ -125,19 +125,14 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
     axes = [axis for axis in range(len(first)) if axis not in added]
     batch_axes = [axis for axis in axes if first[axis] == second[axis]]
     free_axes = [[axis for axis in axes if axis not in batch_axes and shape[axis] != 1] for shape in (first, second)]
-    summed_axes = [axis for axis in axes if axis not in (*batch_axes, *free_axes[0], *free_axes[1])]
     batch = [first[axis] for axis in batch_axes]
     count, *counts = (
         int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
         for shape, axes in ((first, added), (first, free_axes[0]), (second, free_axes[1]))
     )
-    rows = np.moveaxis(
-        marks[0], [*batch_axes, *free_axes[0], *added], range(len(first) - len(free_axes[1]) - len(summed_axes))
-    )
+    rows = np.moveaxis(marks[0], [*batch_axes, *free_axes[0], *added], range(len(first) - len(free_axes[1])))
     rows = rows.reshape(*batch, counts[0], count)
-    columns = np.moveaxis(
-        marks[1], [*batch_axes, *added, *free_axes[1]], range(len(first) - len(free_axes[0]) - len(summed_axes))
-    )
+    columns = np.moveaxis(marks[1], [*batch_axes, *added, *free_axes[1]], range(len(first) - len(free_axes[0])))
     columns = columns.reshape(*batch, count, counts[1])
     sums = []
     for prime in PRIMES:

@@ -50,7 +50,7 @@ class Term:
 
     @property
     def is_constant(self) -> bool:
-        """Whether its elements are the same for all sizes."""
+        """Whether its elements are known, and the same for all sizes."""
         return self.kind == "constant"
 
     @property

@@ -59,7 +59,7 @@ def slice(
     # Lists of different lengths are refused by the operator's own rules.
     out = _packed_like(input, [*sizes, *input.tensor.sizes[len(sizes) :]])
     desc = Slice1OperatorDesc(_read(input), out, input_window_offsets, windows, steps)
-    return _scope(input).add(desc, input)
+    return _builder_of(input).add(desc, input)
 
 
 class _Windows(Maker):
@@ -122,7 +122,7 @@ def join(input: Sequence[Expression], axis: int) -> Expression:
     if 0 <= axis < len(sizes):
         sizes[axis] = sum(expression.tensor.sizes[axis] for expression in input if axis < len(expression.tensor.sizes))
     desc = JoinOperatorDesc([_read(expression) for expression in input], _packed_like(input[0], sizes), axis)
-    return _scope(input[0]).add(desc, *input)
+    return _builder_of(input[0]).add(desc, *input)
 
 
 def gather(input: Expression, indices: Expression, axis: int, index_dimensions: int) -> Expression:
@@ -144,7 +144,7 @@ def gather(input: Expression, indices: Expression, axis: int, index_dimensions: 
     rank = len(data_sizes)
     out = [1] * (rank - len(sizes)) + sizes[max(0, len(sizes) - rank) :]
     desc = GatherOperatorDesc(_read(input), _read(indices), _packed_like(input, out), axis, count)
-    return _scope(input).add(desc, input, indices)
+    return _builder_of(input).add(desc, input, indices)
 
 
 def padding(
@@ -170,7 +170,7 @@ def padding(
     pads = zip([*before, *zeros], [*after, *zeros], strict=False)
     sizes = [size + a + b for size, (a, b) in zip(input.tensor.sizes, pads, strict=False)]
     desc = PaddingOperatorDesc(_read(input), _packed_like(input, sizes), padding_mode, padding_value, before, after)
-    return _scope(input).add(desc, input)
+    return _builder_of(input).add(desc, input)
 
 
 def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
@@ -192,7 +192,7 @@ def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: Inte
     *outer, height, width = (1, 1, *input.tensor.sizes)
     sizes = [*outer[2:], height * scale.height, width * scale.width]
     desc = Upsample2dOperatorDesc(_read(input), _packed_like(input, sizes), scale, interpolation_mode)
-    return _scope(input).add(desc, input)
+    return _builder_of(input).add(desc, input)
 
 
 def activation_identity(input: Expression) -> Expression:
@@ -207,7 +207,7 @@ def activation_identity(input: Expression) -> Expression:
     """
     _check("activation_identity", "input", input)
     desc = ElementWiseIdentityOperatorDesc(_read(input), _packed_like(input, input.tensor.sizes))
-    return _scope(input).add(desc, input)
+    return _builder_of(input).add(desc, input)
 
 
 def reinterpret(
@@ -231,7 +231,7 @@ def reinterpret(
         input.tensor.size_in_bytes,
         input.tensor.guaranteed_base_offset_alignment,
     )
-    return Expression.of(_scope(input), input.source, tensor)
+    return Expression.of(_builder_of(input), input.source, tensor)
 
 
 def _check(name: str, field: str, value: object) -> None:
@@ -241,7 +241,7 @@ def _check(name: str, field: str, value: object) -> None:
         raise DescTypeError(f"{name}: {field} is of type {type(value).__name__}: {rule}", name, field, rule)
 
 
-def _scope(expression: Expression) -> GraphBuilder:
+def _builder_of(expression: Expression) -> GraphBuilder:
     if expression.builder is None:
         raise DescTypeError("an empty Expression belongs to no graph", "Expression")
     builder: GraphBuilder = expression.builder

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 NEWEST = 25
 FIRST, LAST = 11, min(NEWEST, onnx.defs.onnx_opset_version())
-"""Opsets that cases are of: those up to `NEWEST` that the installed package has."""
+"""First and last opset of the cases: 11, and `NEWEST` or the newest that the installed package has."""
 
 
 @lru_cache(None)
@@ -46,7 +46,7 @@ def versions(operator: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
 
 @lru_cache(None)
 def first_versions() -> Mapping[str, int]:
-    """Every operator of ONNX's own domain, with the opset that it is of since."""
+    """Every operator of ONNX's own domain, with the first opset that has it."""
     firsts: dict[str, int] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if not schema.domain:

@@ -249,7 +249,7 @@ def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
 
 
 def _of_fusions(analysis: Analysis) -> Cost:
-    """Return a text on products that runtimes must reshape, and on sums that they fuse."""
+    """Return the cost of products that runtimes must reshape, and of sums that they fuse."""
     count = sum(len(product.leading) > 1 for product in fused_products(analysis))
     sums = normalized_sums(analysis).values()
     elements = sum(math.prod(sizes) for sizes in sums if len(sizes) == FUSED_AXES)

@@ -98,7 +98,7 @@ def fused_products(analysis: Analysis) -> list[Product]:
 
 
 def normalized_sums(analysis: Analysis) -> dict[int, tuple[int, ...]]:
-    """Return, by node number, the shapes of sums of two equal shapes whose only reader is a LayerNormalization."""
+    """Return, by node number, the shapes of sums of two alike tensors whose only reader is a LayerNormalization."""
     graph, values, sums = analysis.graph, analysis.values, dict[int, tuple[int, ...]]()
     for op in graph.ops:
         maker = graph.maker(op.inputs[0]) if op.kind == "LayerNormalization" else None

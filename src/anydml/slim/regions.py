@@ -68,7 +68,7 @@ class Regions:
         self.all = self._found()
 
     def region_of(self, name: str) -> Region | None:
-        """Return the region that a value is a result of."""
+        """Return the region whose nodes make a value; None if no movement makes it."""
         value = self.analysis.values.get(name)
         return None if value is None or value.op is None else self._of[value.op]
 

@@ -18,7 +18,7 @@ class Difference(NamedTuple):
 
     Examples:
         >>> from anydml import stores
-        >>> stores.Difference("w", "missing", '"w" is in the first alone').elements
+        >>> stores.Difference("w", "missing", '"w" is only in the first').elements
         0
     """
 

@@ -165,7 +165,8 @@ def plan(
     bindings = (*inputs, *outputs)
     if len(inputs) != len(desc.inputs) or len(outputs) != len(desc.outputs):
         message = f"{name}: {count_noun(len(inputs), 'input')} and {count_noun(len(outputs), 'output')} were given"
-        raise BindingError(f"{message}, but it has {len(desc.inputs)} and {len(desc.outputs)}", name)
+        needed = f"{count_noun(len(desc.inputs), 'input')} and {count_noun(len(desc.outputs), 'output')}"
+        raise BindingError(f"{message}, but it needs {needed}", name)
     layouts = []
     for number, ((field, tensor), file) in enumerate(zip(named, bindings, strict=True)):
         kind = Store if number < len(inputs) else Target

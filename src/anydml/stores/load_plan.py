@@ -110,19 +110,19 @@ class LoadPlan:
         starts: dict[Path, list[Numbers]] = {}
         ends: dict[Path, list[Numbers]] = {}
         numbers = dict[int, int]()
-        file = np.array([numbers.setdefault(id(store.path), len(numbers)) for store in self._inputs])
+        file_numbers = np.array([numbers.setdefault(id(store.path), len(numbers)) for store in self._inputs])
         offset = np.array([store.offset for store in self._inputs], np.int64)
         for sets, move, low, length, outer in runs:
             along = listed(low, [move.sizes[k] for k in outer], [abs(move.reads.strides[k]) for k in outer])
             stores = sets[:, move.reads.operand]
-            for which in np.flatnonzero(np.bincount(file[stores])):
-                of_file = stores[file[stores] == which]
+            for which in np.flatnonzero(np.bincount(file_numbers[stores])):
+                of_file = stores[file_numbers[stores] == which]
                 first = (offset[of_file][:, None] + along).reshape(-1)
                 starts.setdefault(self._inputs[of_file[0]].path, []).append(first)
                 ends.setdefault(self._inputs[of_file[0]].path, []).append(first + length)
         ranges = dict[Path, Numbers]()
-        for path, numbers_of in starts.items():
-            ranges[path] = np.stack(united(np.concatenate(numbers_of), np.concatenate(ends[path]), gap)[:2], 1)
+        for path, first_offsets in starts.items():
+            ranges[path] = np.stack(united(np.concatenate(first_offsets), np.concatenate(ends[path]), gap)[:2], 1)
         return ranges
 
     def load(self, out: Mapping[str, Any] | None = None, memory: int | str = "256MB") -> dict[str, Any]:
@@ -153,7 +153,8 @@ class LoadPlan:
             8.0
         """
         if unknown := [name for name in out or {} if name not in self.tensors]:
-            raise BindingError(f"plan_load: out has {names(unknown)}, which the plan does not have", "plan_load", "out")
+            message = f"plan_load: out has {names(unknown)}, but the plan has no such tensor: use names in its tensors"
+            raise BindingError(message, "plan_load", "out")
         arrays, contents, targets = dict[str, Any](), dict[Path, Array](), list[Target]()
         for name, (shape, dtype) in self.tensors.items():
             arrays[name] = out[name] if out and name in out else np.empty(shape, dtype)

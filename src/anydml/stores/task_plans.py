@@ -82,9 +82,9 @@ def plan_tasks(
         raise BindingError("plan_tasks: tasks are for arrays in chunks: from a .npy file to another one, run rechunk")
     count = tasks or math.ceil(max(plan.totals.bytes_written, _text_bytes(plan)) / TASK_BYTES)
     plan.blocking = plan.blocking.divided(count)
-    work = _work(plan)
+    work = _work_digest(plan)
     groups = _groups(plan, tasks or min(count, len(plan.blocks)) or 1)
-    digest = _begun(written, work, groups) or f"{plan.digest()}-{uuid.uuid4().hex}"
+    digest = _digest_in(written, work, groups) or f"{plan.digest()}-{uuid.uuid4().hex}"
     report = {"anydml": __version__, "digest": digest, "work": work, "source": paths[0], "target": paths[1]}
     try:
         begin(plan, digest)
@@ -129,7 +129,9 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
     plan, document, place = _read("run_task", file)
     tasks = document["tasks"]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
-        raise BindingError(f"run_task: {place} has {count_noun(len(tasks), 'task')}, from 0 on, and not {number!r:.20}")
+        raise BindingError(
+            f"run_task: {place} has {count_noun(len(tasks), 'task')}, numbered from 0: there is no task {number!r:.20}"
+        )
     first, last = tasks[number]["blocks"]
     write_task(plan, str(document["digest"]), number, range(first, last), progress)
 
@@ -177,8 +179,8 @@ def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, A
         document = parse_json(path.read_bytes(), place, "text")
     try:
         source, target, options, work = (document[key] for key in ("source", "target", "options", "work"))
-        ends = [task["blocks"] for task in document["tasks"]]
-        is_plan = all(len(interval) == 2 and all(isinstance(end, int) for end in interval) for interval in ends)
+        block_ranges = [task["blocks"] for task in document["tasks"]]
+        is_plan = all(len(interval) == 2 and all(isinstance(end, int) for end in interval) for interval in block_ranges)
         is_plan = is_plan and {*options} <= {*signature(rechunk).parameters}
         version = str(document["anydml"])
     except (TypeError, LookupError):
@@ -189,8 +191,8 @@ def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, A
         raise place.error(f"is a plan of anydml {version[:20]}, and this is {__version__}: plan it again")
     plan = rechunk(str(source), str(target), **options)
     if isinstance(plan.blocking, GridBlocking):
-        plan.blocking = plan.blocking.divided(len(ends))
-    if _work(plan) != work or any(not 0 <= first <= last <= len(plan.blocks) for first, last in ends):
+        plan.blocking = plan.blocking.divided(len(block_ranges))
+    if _work_digest(plan) != work or any(not 0 <= first <= last <= len(plan.blocks) for first, last in block_ranges):
         raise BindingError(f"{name}: {place}: {source} has changed since the plan was made: plan it again")
     return plan, document, place
 
@@ -211,8 +213,8 @@ def _bytes_inside(folder: Path) -> int:
     return sum(os.stat(Path(root, name)).st_size for root, _, files in os.walk(folder) for name in files)
 
 
-def _begun(file: Path, work: str, groups: Sequence[range]) -> str | None:
-    """The digest of the same plan with the same tasks, if the file has it already, some of which may have run."""
+def _digest_in(file: Path, work: str, groups: Sequence[range]) -> str | None:
+    """The digest in the file if it has the same plan and tasks, some of which may have run already; else None."""
     try:
         document = json.loads(file.read_bytes())
         is_same = document["work"] == work and [range(*task["blocks"]) for task in document["tasks"]] == groups
@@ -221,7 +223,7 @@ def _begun(file: Path, work: str, groups: Sequence[range]) -> str | None:
         return None
 
 
-def _work(plan: Plan) -> str:
+def _work_digest(plan: Plan) -> str:
     """A digest of what the blocks of a plan do, and of the inputs, that is the same on every machine that has them."""
     digest = hashlib.sha256()
     for part in plan.blocking.state():

@@ -124,7 +124,7 @@ def compare(
         >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
         >>> stores.reshard(["a.safetensors"], "b.safetensors", dtype="bf16", rename={"w": "v"}).run()
         >>> stores.compare("a.safetensors", "b.safetensors", dtype="bf16").differences[0].text
-        '"w" is in the first alone'
+        '"w" is only in the first'
     """
     selection = Selection.of(only, drop, strip, rename)
     layouts = layout, second_layout
@@ -205,10 +205,10 @@ def _describe(first: Shapes, second: Shapes) -> Iterator[Difference]:
     """Differences of names, dtypes and shapes."""
     for name in first:
         if name not in second:
-            yield Difference(name, "missing", f"{show(name)} is in the first alone")
+            yield Difference(name, "missing", f"{show(name)} is only in the first")
     for name in second:
         if name not in first:
-            yield Difference(name, "added", f"{show(name)} is in the second alone")
+            yield Difference(name, "added", f"{show(name)} is only in the second")
     for name, (shape, dtype) in first.items():
         if name in second and second[name] != (shape, dtype):
             kinds_text = (

@@ -89,7 +89,7 @@ def compare_arrays(
         if name in {**arrays, **closed} and name in {**other_arrays, **other_closed}
     ]
     remarks += [
-        f"{side}: not compared are attributes that JSON cannot hold: {names(lost)}"
+        f"{side}: attributes that JSON cannot hold are not compared: {names(lost)}"
         for side in sides
         if (lost := lost_of(side))
     ]
@@ -116,8 +116,8 @@ def _open(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]
     if not is_zarr_group(path):
         return {"": open_store(path)}, {}, [], {}
     group = ZarrGroup(path)
-    remarks = [f"{path}: not compared are {names(group.left)}"] if group.left else []
-    remarks += [f"{path}: not compared is {show(name)}, which {why}" for name, why in group.refused.items()]
+    remarks = [f"{path}: these are not compared: {names(group.left)}"] if group.left else []
+    remarks += [f"{path}: {show(name)} is not compared, because it {why}" for name, why in group.refused.items()]
     arrays, closed = dict[str, Store | ZarrStore](), dict[str, str]()
     for name in group.arrays:
         try:
@@ -160,10 +160,10 @@ def _describe(
 ) -> list[Difference]:
     """Differences of names, dtypes and shapes."""
     differences = [
-        Difference(name, "missing", f"{show(name)} is in the first alone") for name in first if name not in second
+        Difference(name, "missing", f"{show(name)} is only in the first") for name in first if name not in second
     ]
     differences += [
-        Difference(name, "added", f"{show(name)} is in the second alone") for name in second if name not in first
+        Difference(name, "added", f"{show(name)} is only in the second") for name in second if name not in first
     ]
     for name, store in first.items():
         another = second.get(name)

@@ -143,7 +143,7 @@ unwatched: Callable[..., Any] = _called if instruction_watch is None else instru
 
 
 def _is_interrupting(frame: types.FrameType | None) -> bool:
-    """Whether the interpreter called this code between two instructions, for a finalizer or a signal."""
+    """Whether this code was called between two instructions, for a garbage collection, a finalizer or a signal."""
     if frame is not None and frame.f_back is not None:
         back = frame.f_back
         if dis.opname[back.f_code.co_code[back.f_lasti]].startswith(_CALLING_NOTHING):

@@ -52,7 +52,7 @@ class Scope:
         return Size(self, number, 0, value)
 
     def constant(self, number: int) -> Size:
-        """Return a size that equals another one in all calls."""
+        """Return a number that is the same in all calls, as a size."""
         return Size(self, self.tape.step(CONSTANT, number, 0), 0, number)
 
     def register(self, size: Any) -> int:

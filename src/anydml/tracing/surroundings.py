@@ -109,10 +109,10 @@ class Surroundings:
 
     def _visit_function(self, function: Any) -> None:
         if type(function) is types.MethodType and package_of(type(function.__self__)) == package_of(Surroundings):
-            # What runs a graph of ONNX, which nobody changes.
+            # Methods of anydml's own objects, such as those that run an ONNX graph, which nobody changes.
             return
         if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
-            # Also of a library, as a method of PyTorch's modules may be.
+            # The object may also be a library's, such as a PyTorch module.
             self._visit_object(function.__self__, "self")
             function = function.__func__
         if type(function) is types.FunctionType:

@@ -1,4 +1,4 @@
-"""Moves of elements that are references, which only NumPy may copy: by the numbers of elements instead of addresses."""
+"""Move elements that are references, which only NumPy may copy: by element numbers instead of addresses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from anydml.memory.host import window
 from anydml.moves.move import Access, Fill
 from anydml.moves.program import Program
 
-NUMBER = 8
-"""Bytes per element of such a program, whatever NumPy's elements have."""
+PROGRAM_ELEMENT_SIZE = 8
+"""Bytes of an element in such a program's offsets and strides, whatever the itemsize of the arrays."""
 
 
 def move_references(program: Program, operands: Sequence[Array], filler: Array) -> None:
@@ -44,7 +44,7 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
             elif source:
                 at, valid = offsets_of(source, box, operands)
             if target is not None and valid is None:
-                target[part] = values if at is None or source is None else _numbered(operands[source.operand], at)
+                target[part] = values if at is None or source is None else _elements_at(operands[source.operand], at)
                 continue
             places, write_mask = offsets_of(to, box, operands)
             if write_mask is not None:
@@ -54,7 +54,7 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
                 places, at = places[valid], at if at is None else at[valid]
                 values = values[valid] if elements is not None else values
             if at is not None and source:
-                values = _numbered(operands[source.operand], at)
+                values = _elements_at(operands[source.operand], at)
             # In row-major order, so that the last of several writes to one element stays.
             written, numbers = _by_number(operands[to.operand], places.reshape(-1))
             written[numbers] = values.reshape(-1)
@@ -65,11 +65,11 @@ def _viewed(access: Access, sizes: Sequence[int], operands: Sequence[Array]) -> 
     array = operands[access.operand]
     if access.lookups or not array.flags.c_contiguous:
         return None
-    offset, *strides = [step // NUMBER * array.itemsize for step in (access.offset, *access.strides)]
+    offset, *strides = [step // PROGRAM_ELEMENT_SIZE * array.itemsize for step in (access.offset, *access.strides)]
     return window(array, offset, sizes, strides, array.dtype)
 
 
-def _numbered(array: Array, offsets: Array) -> Array:
+def _elements_at(array: Array, offsets: Array) -> Array:
     """Return elements by the offsets of a program's elements of 8 bytes."""
     elements, numbers = _by_number(array, offsets.reshape(-1))
     found: Array = elements[numbers].reshape(offsets.shape)
@@ -78,7 +78,7 @@ def _numbered(array: Array, offsets: Array) -> Array:
 
 def _by_number(array: Array, offsets: Array) -> tuple[Array, Any]:
     """Return an array and an index of its elements by their numbers in row-major order."""
-    numbers = offsets // NUMBER
+    numbers = offsets // PROGRAM_ELEMENT_SIZE
     if array.flags.c_contiguous:
         return array.reshape(-1), numbers
     return array, np.unravel_index(numbers, array.shape)

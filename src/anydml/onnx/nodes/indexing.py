@@ -128,7 +128,9 @@ def reverse_sequence(node: Node, ctx: LoweringContext, x: Tensor, sequence_lens:
         raise node.error(message, "time_axis", "one must be 0, the other 1")
     size, count = x.shape[time], x.shape[batch]
     if sequence_lens.shape != (count,):
-        message = f"sequence_lens are of shape {list(sequence_lens.shape)}, but the batch has {count}"
+        message = (
+            f"sequence_lens has shape {list(sequence_lens.shape)}, but the batch has {count_noun(count, 'sample')}"
+        )
         raise node.error(message, "sequence_lens", "sequence_lens must have one length per sample")
     ctx.resolve_lookups(x)
     first = ctx.elements(sequence_lens)

@@ -30,8 +30,8 @@ def depth_to_space(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     size = _blocksize(node, x)
     c = x.shape[1]
     if c % size**2:
-        message = f"{c} channels do not divide into blocks of {size}²"
-        raise node.error(message, "input", "channels must divide by blocksize²")
+        message = f"data has {count_noun(c, 'channel')}, which blocksize² = {size**2} does not divide"
+        raise node.error(message, "input", "blocksize² must divide the number of channels")
     return ctx.result(node, pixel_shuffle(ctx.array(x), size, is_depth_last=block_order(node) == "DCR"))
 
 
@@ -41,5 +41,5 @@ def space_to_depth(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     h, w = x.shape[2:]
     if h % size or w % size:
         message = f"{count_noun(h, 'row')} and {count_noun(w, 'column')} do not divide by {size}"
-        raise node.error(message, "input", "both must divide by blocksize")
+        raise node.error(message, "input", "blocksize must divide both")
     return ctx.result(node, pixel_unshuffle(ctx.array(x), size, is_depth_last=block_order(node) == "DCR"))

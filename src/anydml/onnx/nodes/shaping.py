@@ -57,7 +57,7 @@ def _filled_in(node: Node, x: Tensor, requested: Sequence[int]) -> Sizes:
             size = x.shape[k]  # noqa: PLW2901
         sizes.append(size)
     if sizes.count(-1) > 1:
-        raise node.error(f"shape is {list(requested)}", "shape", "at most one entry is −1")
+        raise node.error(f"shape is {list(requested)}", "shape", "at most one entry may be −1")
     if -1 in sizes:
         others = math.prod(size for size in sizes if size != -1)
         if not others or x.size % others:

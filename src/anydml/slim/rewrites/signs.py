@@ -46,7 +46,7 @@ class SignFolding(Rewrite):
         return None, ""
 
     def _negate(self, name: str) -> str:
-        """Return the name of what a value is the negative of; empty if of nothing, or if others read it, too."""
+        """Return the name of what a Neg negates to make a value; empty if none does, or if it is read repeatedly."""
         op = self._graph.maker(name)
         return op.inputs[0] if op is not None and op.kind == "Neg" and self._graph.is_read_once(name) else ""
 

@@ -56,7 +56,7 @@ ComposedTensors = dict[str, ComposedTensor]
 
 @dataclass(frozen=True, slots=True)
 class ShardedTensor(StoredArray):
-    """Return a tensor of pieces that partition it."""
+    """A tensor of pieces that partition it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -91,9 +91,9 @@ def described(tensors: StoredTensors) -> ComposedTensors:
 
 def _value_of(tensor: ShardedTensor | Store, sources: Sequence[Store]) -> Value:
     size, pieces = tensor.dtype.itemsize, []
-    as_parts = {id(store): Value.stored(INPUT + k, store.shape, store.strides, size) for k, store in enumerate(sources)}
+    values = {id(store): Value.stored(INPUT + k, store.shape, store.strides, size) for k, store in enumerate(sources)}
     for piece in tensor.pieces:
-        value = as_parts[id(piece.store)].slice(piece.inside, piece.shape, [1] * len(piece.shape))
+        value = values[id(piece.store)].slice(piece.inside, piece.shape, [1] * len(piece.shape))
         # The box of an input begins at 0 along each axis.
         pieces += [part._replace(start=piece.start) for part in value.pieces]
     return Value(tensor.shape, size, tuple(pieces))

@@ -142,7 +142,7 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
         counts, expected_counts, ("tensor-parallel ranks", "stages", "ranks of experts"), strict=True
     ):
         if type(expected) is int and expected != count:
-            raise place.error(f"has folders of {count} {noun}, where args tell {expected}: some are missing")
+            raise place.error(f"has folders of {count} {noun}, but args say {expected}: add the missing folders")
     if len(by_rank) != counts[0] * counts[1] * counts[2]:
         raise place.error(
             f"has {len(by_rank)} folders of ranks, where {counts[0]} × {counts[1]} × {counts[2]} are expected"

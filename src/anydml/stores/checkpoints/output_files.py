@@ -143,7 +143,7 @@ def plan_checkpoint(
     if upload is not None:
         upload.check_free()
         size = bytes_text(sum(file.size for file in plan.files))
-        plan.remarks.append(f"makes {size} in {upload.made.parent}, and sends them to {upload.to}")
+        plan.remarks.append(f"makes {size} in {upload.local_path.parent}, and sends them to {upload.to}")
     return plan
 
 
@@ -161,7 +161,7 @@ def _place_of(
     if scratch is None:
         raise JsonPath(str(out)).error("is an address: name a folder with room for it by --scratch DIR (scratch=)")
     upload = Upload(out, Path(path_text(name, scratch)))
-    return upload.made, upload
+    return upload.local_path, upload
 
 
 def _metadata_for(

@@ -53,10 +53,10 @@ class Placement(NamedTuple):
         """
         counts = {"tp": ranks} if isinstance(ranks, int) else {**ranks}
         if unknown := [key for key in counts if key not in cls._fields]:
-            raise ModelError(f"{name}: ranks have {show(unknown[0])}, where {', '.join(cls._fields)} are known")
+            raise ModelError(f"{name}: ranks has the unknown key {show(unknown[0])}: use {', '.join(cls._fields)}")
         for key, count in counts.items():
             if type(count) is not int or not 1 <= count <= MAX_RANKS:
-                raise ModelError(f"{name}: {key} is {show(count)}, where 1 to {MAX_RANKS} ranks are possible")
+                raise ModelError(f"{name}: {key} is {show(count)}, but must be 1 to {MAX_RANKS}")
         placement = cls(**counts)
         if placement.ranks > MAX_RANKS:
             raise ModelError(f"{name}: {placement.ranks} ranks are asked for, where 1 to {MAX_RANKS} are possible")

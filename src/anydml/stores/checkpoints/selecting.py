@@ -108,7 +108,7 @@ class Selection(NamedTuple):
                 matching = [key for key in all_names if pattern.match(key) is not None]
             if not matching:
                 raise ModelError(
-                    f"{name}: {option} is {show(text)}, but no tensor has this name or beginning"
+                    f"{name}: {option} is {show(text)}, but no tensor has this name, or a name that begins with it"
                     f"{_nearest(text, all_names)}"
                 )
             selected.update(matching)

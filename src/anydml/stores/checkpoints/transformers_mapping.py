@@ -353,7 +353,7 @@ def _cut(shape: Shape, axes: Sequence[int]) -> Shape:
 
 
 CUTS: Sequence[Sequence[int]] = ((-1,), (0, -1), (0,), ())
-"""Yield sets of axes to shorten for small tensors; operations that know a size accept only some of them."""
+"""Sets of axes to shorten for small tensors; operations that know a size accept only some of them."""
 
 
 def _group(groups: dict[str, ConverterGroup], first: str, converter: Any, pattern: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Files of ``torch.save`` inside files, thousands of which have equal headers, which are parsed once.
+"""Files of ``torch.save`` inside files. Thousands of them have equal headers, which are parsed only once.
 
 The place of elements depends on the bytes before them, and on the directory of the zip file after them. If both equal
 those of a parsed piece, except for checksums, nothing else is read.
@@ -72,12 +72,12 @@ class AlikePieces(OpenFiles):
             OSError: the file cannot be read.
         """
         file, kinds = self.file(path), self._known.setdefault(length, [])
-        sizes = dict[tuple[int, int], tuple[bytes, bytes]]()
+        headers_by_size = dict[tuple[int, int], tuple[bytes, bytes]]()
         for kind in kinds:
             key = len(kind.before), len(kind.behind)
-            if key not in sizes:
-                sizes[key] = read_at(file, start, key[0]), read_at(file, start + length - key[1], key[1])
-            before, behind = sizes[key]
+            if key not in headers_by_size:
+                headers_by_size[key] = read_at(file, start, key[0]), read_at(file, start + length - key[1], key[1])
+            before, behind = headers_by_size[key]
             at = kind.checksum
             is_alike = before[:at] == kind.before[:at] and before[at + 4 :] == kind.before[at + 4 :]
             if is_alike and _without_checksums(behind) == kind.behind:
@@ -85,7 +85,7 @@ class AlikePieces(OpenFiles):
         tensor = read_torch(path, place, start, length)
         if len(tensor.stores) == 1 and not tensor.refused and not tensor.others and len(kinds) < MAX_ALIKE:
             (store,) = tensor.stores.values()
-            kinds += _known(file, replace(store, offset=store.offset - start), start, length)
+            kinds += _cacheable_piece(file, replace(store, offset=store.offset - start), start, length)
         return tensor
 
 
@@ -99,7 +99,7 @@ def _without_checksums(directory: bytes) -> bytes:
     return bytes(output) if at else b""
 
 
-def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_ParsedPiece]:
+def _cacheable_piece(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_ParsedPiece]:
     """Yield a piece for the cache, if it is a zip file with its pickle before the elements."""
     before = read_at(file, start, min(store.offset, MAX_HEADER))
     if before[:4] != b"PK\3\4" or store.offset > MAX_HEADER:

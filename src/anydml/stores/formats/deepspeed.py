@@ -194,7 +194,7 @@ def _by_group(
     """Tensors of stages 1 and 2: the groups of all ranks, one after the other, are the weights of a group."""
     shapes_of: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if len(shapes) != len(ranks[0]):
-        raise place.error(f"has {len(ranks[0])} groups of weights, but the shapes of {len(shapes)}")
+        raise place.error(f"has {len(ranks[0])} groups of weights, but param_shapes describe {len(shapes)}")
     for number, of_group in enumerate(shapes):
         stores = [rank[number] for rank in ranks]
         group_gaps = paddings[number] if isinstance(paddings, (list, tuple)) and len(paddings) > number else None
@@ -210,7 +210,7 @@ def _by_group(
         # The last rank is padded, to a multiple of twice the number of ranks.
         unit, end = 2 * len(ranks), sum(store.size for store in stores)
         if -(-at // unit) != -(-end // unit):
-            raise place.error(f"has {end} elements in group {number} of weights, whose shapes have {at}")
+            raise place.error(f"has {end} elements in group {number} of weights, but their shapes add up to {at}")
     return shapes_of
 
 
@@ -229,7 +229,7 @@ def _by_tensor(
         at += rank_size
     if wrong := next((stores for stores in ranks if sum(store.size for store in stores) != at), None):
         raise JsonPath(str(wrong[0].path)).error(
-            f"has {sum(store.size for store in wrong)} elements of weights, whose shapes have {at} for a rank"
+            f"has {sum(store.size for store in wrong)} elements of weights, but their shapes add up to {at} for a rank"
         )
     return of_tensor
 

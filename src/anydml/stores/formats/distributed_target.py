@@ -86,8 +86,8 @@ def new_distributed(
         kinds_of_file = kind_of[piece]
         ends = np.cumsum(heads[kinds_of_file] + sizes[kinds_of_file] + tails[kinds_of_file])
         starts = ends - (heads + sizes + tails)[kinds_of_file]
-        tail_starts = np.stack([starts, ends - tails[kinds_of_file]], 1).ravel()
-        beside = KnownBytes(tail_starts, np.stack([2 * kinds_of_file, 2 * kinds_of_file + 1], 1).ravel(), contents)
+        known_starts = np.stack([starts, ends - tails[kinds_of_file]], 1).ravel()
+        beside = KnownBytes(known_starts, np.stack([2 * kinds_of_file, 2 * kinds_of_file + 1], 1).ravel(), contents)
         path = folder / f"__{number}_0.distcp"
         new_files.append(NewFile(path, b"", int(ends[-1]) if kinds_of_file.size else 0, beside))
         offsets.append(starts + heads[kinds_of_file])
@@ -179,7 +179,7 @@ class _Metadata:
         return texts
 
     def _places(self, memo: _Memo, entry: _Stored, offsets: Numbers, names: Array, starts: Array) -> bytes:
-        """Yield keys and values for the places of a file's pieces."""
+        """Return keys and values for the places of a file's pieces."""
         key = memo.object("MetadataIndex", fqn=b"j" + _HOLE, offset=b"j" + _HOLE, index=b"J" + _HOLE)
         path, number = memo.once(_plain(entry.file)), b"\x8a\x08" + _HOLE
         value = memo.object("_StorageInfo", "filesystem", relative_path=path, offset=number, length=number)

@@ -91,7 +91,7 @@ class Inside(Address):
         path.write_bytes(self.read_bytes())
 
     def head(self) -> Any:
-        """The size of the object; None if it does not exist."""
+        """A dict with the `size` of the object; None if it does not exist."""
         content = self.references.objects.get(self.key)
         return None if content is None else {"size": len(content) if isinstance(content, bytes) else content.length()}
 

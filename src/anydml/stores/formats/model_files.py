@@ -189,7 +189,7 @@ def inside(folder: Path, written: str, place: JsonPath) -> Path:
         if not is_cached and not real.is_relative_to(root):
             raise place.error(f"is {show(written)}, which leaves the folder {root}")
         if not real.is_file():
-            raise place.error(f"is {show(written)}, which is not a file")
+            raise place.error(f"is {show(written)}, which is not a file in {root}")
     except ModelError:
         raise
     except (OSError, ValueError, RuntimeError) as error:

@@ -64,7 +64,7 @@ def check_replaced(path: Path, array_file: re.Pattern[str], place: JsonPath) -> 
     if path.suffix.lower() == ICECHUNK:
         raise place.error("exists already, and repositories are not replaced: name another")
     if not path.is_file() or not is_zip_store(path):
-        raise place.error("is not a zip store of Zarr, and is not replaced")
+        raise place.error("is not a zip store of Zarr, and is not replaced: name another, or remove it first")
     with place.reading(), zipfile.ZipFile(path) as file:
         all_names = [name for name in file.namelist() if not name.endswith("/")]
         kinds = {name: _kind(file, name) for name in all_names}

@@ -43,7 +43,7 @@ class Range(NamedTuple):
                 file.seek(self.start + first)
                 return file.read(last - first)
         except FileNotFoundError:
-            raise OSError(0, "does not exist, where elements should be", str(self.path)) from None
+            raise OSError(0, "does not exist, but should hold elements", str(self.path)) from None
 
     def length(self) -> int:
         """Number of bytes.
@@ -59,7 +59,7 @@ class Range(NamedTuple):
         else:
             size = self.path.stat().st_size if self.path.exists() else None
         if size is None:
-            raise OSError(0, "does not exist, where elements should be", str(self.path))
+            raise OSError(0, "does not exist, but should hold elements", str(self.path))
         return max(0, size - self.start)
 
 

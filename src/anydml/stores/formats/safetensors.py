@@ -220,7 +220,7 @@ def _metadata(metadata: Any, place: JsonPath) -> dict[str, str]:
         raise place.error(f"is {show(metadata)}, where an object is expected")
     for key, value in metadata.items():
         if not isinstance(value, str):
-            raise (place / key).error(f"is {show(value)}, where a text is expected")
+            raise (place / key).error(f"is {show(value)}, where a string is expected")
     return metadata
 
 

@@ -146,7 +146,7 @@ def _piece(
     if not isinstance(written, str) or type(offset) is not int or type(length) is not int or min(offset, length) < 0:
         raise place.error("has a place without a path, an offset and a length")
     if info.get("transform_descriptors"):
-        raise place.error("is compressed or changed in another way: save without extensions")
+        raise place.error("is compressed or otherwise transformed: save the checkpoint without extensions")
     pieces, files, folder = where_read
     if written not in files:
         path = inside(folder, written, place)

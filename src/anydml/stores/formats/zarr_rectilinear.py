@@ -48,7 +48,7 @@ def _sizes(runs: Any) -> Iterator[int]:
         size, count = item if isinstance(item, list) and len(item) == 2 else (item, 1)
         if not (_is_size(size) and _is_size(count)) or count > remaining:
             raise ValueError(
-                f"chunk_shapes have {str(item)[:40]}, where sizes from 1, at most {MAX_SIZES} an axis, must be"
+                f"chunk_shapes has {str(item)[:40]}, but must have sizes of at least 1, at most {MAX_SIZES} per axis"
             )
         remaining -= count
         yield from itertools.repeat(size, count)

@@ -132,7 +132,8 @@ def levels_of(codecs: Sequence[Json], outer: Sequence[int]) -> list[list[int]]:
         sharding = codecs[place].get("configuration") or {}
         if len(sharding["chunk_shape"]) != len(outer):
             raise ValueError(
-                f"shards have chunks of {sharding['chunk_shape']}, where sizes of {len(outer)} axes must be"
+                f"shards have chunks of {sharding['chunk_shape']}, but the array has {len(outer)} axes: one size per "
+                "axis is needed"
             )
         levels.append(_back(sharding["chunk_shape"], order))
         codecs = sharding["codecs"]

@@ -89,8 +89,8 @@ def new_zarr(
         return _regular(path, shape, dtype, sizes, like, codec, axes, shards, version)
     if shards or written == 2 or path.suffix.lower() == ICECHUNK:
         raise place.error(
-            "would have chunks of several sizes, which neither shards, nor version 2 of Zarr, nor Icechunk have: give "
-            "one size an axis by --chunks (chunks=)"
+            "would have chunks of several sizes, which shards, version 2 of Zarr and Icechunk do not support: give one "
+            "size per axis by --chunks (chunks=)"
         )
     if chunks is not None and shards is None and isinstance(like, ZarrStore) and like.layout.is_sharded:
         raise place.error(

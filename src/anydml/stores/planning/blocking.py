@@ -77,12 +77,12 @@ class Blocking(ABC):
     def blocks(self) -> BlockList:
         """The blocks in the order in which they begin; long lists are made on first use."""
         if self.is_estimate:
-            self._list(None)
+            self._list_blocks(None)
         return self._blocks
 
     @abstractmethod
-    def _list(self, few: int | None) -> None:
-        """List and count the blocks; of an array with more than `few` blocks, a sample."""
+    def _list_blocks(self, max_counted: int | None) -> None:
+        """List and count the blocks; of an array with more than `max_counted` blocks, a sample."""
 
     @property
     @abstractmethod

@@ -22,8 +22,8 @@ MAX_COPIES = 1 << 18
 """Maximum number of copies of one move."""
 
 COPY_BYTES, MIN_ALONE, LONGEST_WORD = 64 << 10, 4 << 10, 16
-"""Bytes of the intermediate copy that NumPy makes of rows; of rows from which each is copied separately; and of the
-longest row that is copied as one word."""
+"""Maximum bytes that NumPy copies at once through an intermediate array; minimum bytes of a copy that is made alone;
+and maximum bytes of a row that is copied as one word."""
 
 
 class Rows(NamedTuple):
@@ -74,14 +74,18 @@ class Rows(NamedTuple):
                     rows = np.ndarray(shape, dtype, read.data, one_at, strides)
                     np.ndarray(shape, dtype, written.data, one_to)[...] = rows
                 continue
-            source, target, number = _every(read, length), _every(written, length), np.arange(count)
+            source, target, number = (
+                _view_at_every_byte(read, length),
+                _view_at_every_byte(written, length),
+                np.arange(count),
+            )
             several = COPY_BYTES // (length * count)
             for first in range(0, to.size, several):
                 part = slice(first, first + several)
                 target[np.add.outer(to[part], number * length)] = source[np.add.outer(at[part], number * step)]
 
 
-def _every(buffer: Array, length: int) -> Array:
+def _view_at_every_byte(buffer: Array, length: int) -> Array:
     """Return a view of a buffer with an element of `length` bytes at every byte."""
     return np.ndarray((max(0, buffer.size - length + 1),), f"V{length}", buffer.data, 0, (1,))
 

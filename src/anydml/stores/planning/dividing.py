@@ -92,7 +92,7 @@ def _known(places: Places, file: int) -> tuple[Numbers, Numbers]:
 
 
 def _rows_in_files(all_writers: Sequence[RowWriters], places: Places) -> tuple[Numbers, Rows]:
-    """Yield the numbers of the written files, and rows with offsets in files."""
+    """Return the numbers of the written files, and rows with offsets in files."""
     of_outputs, of_inputs, numbers = list[Numbers](), list[Numbers](), list[Row]()
     for writers, rows in all_writers:
         for source, row in rows:

@@ -75,7 +75,7 @@ class FileBlocking(Blocking):
         )
         self.kinds, self.groups, self.intervals, self.constants = move_groups_of(program, inputs, outputs, free)
         self._cut()
-        self._list(MAX_COUNTED_BLOCKS)
+        self._list_blocks(MAX_COUNTED_BLOCKS)
 
     @property
     def program(self) -> Program:
@@ -100,7 +100,7 @@ class FileBlocking(Blocking):
             )
             check_count(self.name, count, "blocks", MORE_MEMORY)
 
-    def _list(self, few: int | None) -> None:
+    def _list_blocks(self, max_counted: int | None) -> None:
         blocks, block_ios = BlockList(self.name, 2), self.block_ios()
         totals, largest = Counter[str](), 0
         covered: dict[Hashable, tuple[Interval, Covered]] = {}
@@ -113,7 +113,7 @@ class FileBlocking(Blocking):
                 grid = cut.view(group.sizes[operand]).sizes
                 wholes: Iterable[Box] = boxes_of(grid, cut.block)
                 total = looked = 1
-                if few is not None and block_count(grid, cut.block) > few:
+                if max_counted is not None and block_count(grid, cut.block) > max_counted:
                     self.is_estimate, wholes = True, (sampled := [*boxes_of(grid, cut.block, SAMPLED_BLOCKS)])
                     total, looked = group.sizes[operand], sum(map(size_of, sampled))
                 for block, io in blocks_of(number, operand, wholes, group, cut, self.max_block_bytes, block_ios):

@@ -29,10 +29,10 @@ from anydml.text import bytes_text, count_noun
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
-"""Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `boxes` matter."""
+"""Estimated seconds per block, per decoded chunk and per decoded byte; only ratios to `block_shapes.Cost` matter."""
 
-WAYS = ((2, 3), (1, 3), (1, 12))
-"""Ways to divide the memory: number of blocks held at once, and the largest share of the memory for threads."""
+MEMORY_DIVISIONS = ((2, 3), (1, 3), (1, 12))
+"""Ways to divide the memory: the number of blocks held at once, and the n of the nth part that threads get at most."""
 
 MAX_KEPT = 4
 """Maximum disk space of an input's kept chunks, as a multiple of the input's size, per output."""
@@ -91,19 +91,19 @@ class GridBlocking(Blocking):
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
-        self._divide(free, WAYS[1:] if are_near([*inputs, *outputs]) else WAYS)
+        self._divide(free, MEMORY_DIVISIONS[1:] if are_near([*inputs, *outputs]) else MEMORY_DIVISIONS)
 
-    def _divide(self, free: int, ways: Sequence[tuple[int, int]]) -> None:
+    def _divide(self, free: int, divisions: Sequence[tuple[int, int]]) -> None:
         """Choose the shapes of blocks, in the first way to divide the memory that leaves enough for a block."""
         constant_bytes = self._program.constant_bytes
         try:
-            self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, *ways[0])
+            self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, *divisions[0])
             self.threads = self.shares.threads
             self._choose()
         except BindingError:
-            if len(ways) == 1:
+            if len(divisions) == 1:
                 raise
-            self._divide(free, ways[1:])
+            self._divide(free, divisions[1:])
 
     @property
     def waiting_bytes(self) -> int:
@@ -114,11 +114,11 @@ class GridBlocking(Blocking):
     def _choose(self) -> None:
         """Choose the shapes of blocks, and list them."""
         numbers = range(len(self.outputs))
-        self.choices = [self._chosen(number) for number in numbers]
+        self.choices = [self._best_shape(number) for number in numbers]
         if self._kept_count() > MAX_BLOCKS:
-            self.choices = [self._chosen(number, (False,)) for number in numbers]
+            self.choices = [self._best_shape(number, (False,)) for number in numbers]
         self._check_counts()
-        self._list(MAX_COUNTED_BLOCKS)
+        self._list_blocks(MAX_COUNTED_BLOCKS)
 
     def divided(self, count: int) -> Self:
         """Divide the work into at least so many blocks, or as many as possible."""
@@ -142,14 +142,14 @@ class GridBlocking(Blocking):
         cost = cost_at(store.path)
         return at // max(1, int(cost.request / cost.byte) // store.layout.packed.strides[axis])
 
-    def _chosen(self, number: int, ways: Sequence[bool] = (False, True)) -> BlockShape:
+    def _best_shape(self, number: int, kept_options: Sequence[bool] = (False, True)) -> BlockShape:
         """Return the best shape of an output's blocks, with or without kept chunks."""
         target, best = self.outputs[number], None
         for block in shapes(target.shape, _unit(target)):
             box = middle(target.shape, block)
             regions = self.regions(number, box)
-            held_regions = self._held(regions)
-            for are_kept in ways:
+            held_regions = self._bytes_of_boxes(regions)
+            for are_kept in kept_options:
                 if held_regions > self.shares.room(are_kept):
                     continue
                 cost = self._seconds(target, box, regions, are_kept)
@@ -158,7 +158,7 @@ class GridBlocking(Blocking):
         if best is None:
             raise BindingError(
                 f"{self.name}: no way was found to move {target!r} by boxes of {bytes_text(self.shares.boxes)}: "
-                "give more memory, or smaller chunks"
+                "give more memory, or choose smaller chunks"
             )
         return best
 
@@ -167,7 +167,7 @@ class GridBlocking(Blocking):
         mapping = self.mappings[output]
         return mapping.regions(mapping.within(box), self.cell_of)
 
-    def _held(self, regions: Sequence[InputBox]) -> int:
+    def _bytes_of_boxes(self, regions: Sequence[InputBox]) -> int:
         """Return the bytes of boxes of inputs."""
         return sum(size_of(box) * self.inputs[operand].dtype.itemsize for operand, box in regions)
 
@@ -175,10 +175,10 @@ class GridBlocking(Blocking):
         self, target: Target | ZarrTarget, box: Box, regions: Sequence[InputBox], are_kept: bool
     ) -> float | None:
         """Return the estimated seconds per byte with or without kept chunks; None if no chunks can be kept."""
-        spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
+        block_seconds, input_seconds_per_byte, has_chunked_input = SECONDS_A_BLOCK, 0.0, False
         blocks = target.nbytes / max(1, size_of(box) * target.dtype.itemsize)
         if target.layout.is_one:
-            spent += block_shapes.seconds(target.layout.packed, box, False)
+            block_seconds += block_shapes.seconds(target.layout.packed, box, False)
         for operand, region in regions:
             layout, cost = self.inputs[operand].layout, cost_at(self.inputs[operand].path)
             is_near = cost is block_shapes.LOCAL_COST
@@ -187,23 +187,23 @@ class GridBlocking(Blocking):
             if layout.is_plain:
                 part = tuple((0, min(high - low, c)) for (low, high), c in zip(region, layout.chunk, strict=True))
                 chunk = Layout.packed(layout.chunk, layout.dtype.itemsize)
-                spent += count * block_shapes.seconds(chunk, part, span=self.shares.span, cost=cost)
+                block_seconds += count * block_shapes.seconds(chunk, part, span=self.shares.span, cost=cost)
                 continue
             decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
             decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
             if are_kept:
-                is_any = True
+                has_chunked_input = True
                 # One write per chunk in the box, and then few reads.
                 size = size_of(region) * layout.dtype.itemsize
                 if size * blocks > MAX_KEPT * self.inputs[operand].nbytes:
                     return None
-                spent += count * block_shapes.LOCAL_COST.request + 2 * size * block_shapes.LOCAL_COST.byte
-                once += self.inputs[operand].nbytes * decoded / max(1, target.nbytes)
+                block_seconds += count * block_shapes.LOCAL_COST.request + 2 * size * block_shapes.LOCAL_COST.byte
+                input_seconds_per_byte += self.inputs[operand].nbytes * decoded / max(1, target.nbytes)
             else:
-                spent += count * layout.chunk_bytes * decoded
-        if are_kept and not is_any:
+                block_seconds += count * layout.chunk_bytes * decoded
+        if are_kept and not has_chunked_input:
             return None
-        return spent / max(1, size_of(box) * target.dtype.itemsize) + once
+        return block_seconds / max(1, size_of(box) * target.dtype.itemsize) + input_seconds_per_byte
 
     def _kept_count(self) -> int:
         """Approximate number of boxes of inputs that are listed if chunks are kept."""
@@ -225,7 +225,7 @@ class GridBlocking(Blocking):
         check_count(self.name, count, "blocks", MORE_MEMORY)
         check_count(self.name, chunks, "chunks to write", "ask for larger ones")
 
-    def _list(self, few: int | None) -> None:
+    def _list_blocks(self, max_counted: int | None) -> None:
         self._blocks = BlockList(self.name, max((len(target.shape) for target in self.outputs), default=0))
         self.is_estimate, self.count, self.kept = False, 0, set[int]()
         rank = max((len(store.shape) for store in self.inputs), default=0)
@@ -234,7 +234,7 @@ class GridBlocking(Blocking):
         counts = [ChunkCount(self.name, store.layout, self.shares.span, cost_at(store.path)) for store in self.inputs]
         for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
             total = looked = block_count(target.shape, choice.block)
-            if few is not None and total > few:
+            if max_counted is not None and total > max_counted:
                 looked, self.is_estimate = SAMPLED_BLOCKS, True
             before = len(self._blocks)
             for k in range(looked):
@@ -242,7 +242,7 @@ class GridBlocking(Blocking):
                     block = len(self._blocks)
                     self._blocks.append(Block(number, 0, box))
                     regions = self.regions(number, box)
-                    largest = max(largest, self._held(regions))
+                    largest = max(largest, self._bytes_of_boxes(regions))
                     for operand, region in regions:
                         counts[operand].add(region, total, looked)
                         if may_be_kept and not self.inputs[operand].layout.is_plain:
@@ -260,7 +260,7 @@ class GridBlocking(Blocking):
 
     def _fitting(self, number: int, box: Box) -> Iterator[Box]:
         """Yield a block, or its parts if it needs more memory than the block that the shape was chosen for."""
-        box_bytes = self._held(self.regions(number, box))
+        box_bytes = self._bytes_of_boxes(self.regions(number, box))
         if box_bytes <= self.shares.room(self.choices[number].are_kept):
             yield box
             return
@@ -268,7 +268,7 @@ class GridBlocking(Blocking):
         if len(smaller) == 1:
             raise BindingError(
                 f"{self.name}: {bytes_text(box_bytes)} of inputs are needed at once for a chunk of "
-                f"{self.outputs[number]!r}: give more memory, or smaller chunks"
+                f"{self.outputs[number]!r}: give more memory, or choose smaller chunks"
             )
         for part in smaller:
             yield from self._fitting(number, part)

@@ -91,7 +91,7 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
                        lambda outputs: np.searchsorted(ends_of, places.offset[outputs]).astype(np.int32),
                        lambda inputs: places.file[inputs])]  # fmt: skip
     are_many = sum(len(copies.parts) for copies in spaced) > MAX_SINGLE_COPIES
-    are_rows = [are_many and copies.are_few_runs for copies in spaced]
+    are_rows = [are_many and copies.has_few_runs for copies in spaced]
     runs = [copies for copies, is_row in zip(spaced, are_rows, strict=True) if is_row]
     copied = [*_sort(chain(_runs(writers, places, ends_of), map(SpacedMoves.runs, runs)))]
     others = [move for copies, is_row in zip(spaced, are_rows, strict=True) if not is_row for move in copies.moves()]
@@ -145,7 +145,7 @@ def _sort(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers
 
 
 def _groups(operands: Numbers, places: Places) -> list[Numbers]:
-    """Yield groups of operands with elements of one size that are adjacent in a file, or separated by known bytes."""
+    """Return groups of operands with elements of one size that are adjacent in a file, or separated by known bytes."""
     order = operands[np.lexsort((places.offset[operands], places.file[operands]))]
     file, offset, size, unit = (column[order] for column in places[1:5])
     goes_on = (file[1:] == file[:-1]) & (unit[1:] == unit[:-1])

@@ -38,7 +38,10 @@ def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], 
     def read(operand: int) -> Array:
         if operand not in constant_bytes:
             if (size := inputs[operand].nbytes) > max_bytes:
-                raise BindingError(f"{name}: the indices in {inputs[operand]!r} need {bytes_text(size)} of memory")
+                raise BindingError(
+                    f"{name}: the indices in {inputs[operand]!r} need {bytes_text(size)} of memory, but buffers have "
+                    f"{bytes_text(max_bytes)}: give more memory"
+                )
             constant_bytes[operand] = np.frombuffer(inputs[operand].read().tobytes("A"), np.uint8)
         return constant_bytes[operand]
 
@@ -100,10 +103,13 @@ def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
     count = 0
     for head, row, keep in zip(heads, table, keeps, strict=True):
         start = to.offset + sum(int(i) * to.strides[k] for i, k in zip(head, by[:-1], strict=False))
-        for first, run, step in _even(row, keep):
+        for first, run, step in _evenly_spaced_runs(row, keep):
             count += 1
             if count > MAX_RUNS:
-                raise BindingError(f"{program.name}: it picks more than {MAX_RUNS} runs, which a plan cannot hold")
+                raise BindingError(
+                    f"{program.name}: it picks more than {MAX_RUNS} runs, the maximum of a move: divide the indices "
+                    "among several plans"
+                )
             inner = by[-1:] if run > 1 else ()
             writes = [to.strides[k] for k in (*others, *inner)]
             reads = [*(source.strides[k] for k in others), *([step] if inner else [])]
@@ -128,11 +134,14 @@ def _rows(program: Program, pick: Pick) -> RunCopies | None:
     once = simplify([Move(sizes, ends[0], ends[1], move.element_size)])
     if len(once) != 1 or once[0].sizes:
         return None
-    goes = distances(pick.shift.shape, [to.strides[k] for k in pick.by]) + to.offset + once[0].destination.offset
-    at, is_kept = pick.shift + source.offset + once[0].reads.offset, pick.is_kept
-    copies = copies_of(to.operand, source.operand, goes[is_kept], at[is_kept], once[0].element_size)
+    to_offsets = distances(pick.shift.shape, [to.strides[k] for k in pick.by]) + to.offset + once[0].destination.offset
+    from_offsets, is_kept = pick.shift + source.offset + once[0].reads.offset, pick.is_kept
+    copies = copies_of(to.operand, source.operand, to_offsets[is_kept], from_offsets[is_kept], once[0].element_size)
     if copies.to.size > MAX_COPIES:
-        raise BindingError(f"{program.name}: it picks {copies.to.size} runs, but the maximum of a plan is {MAX_COPIES}")
+        raise BindingError(
+            f"{program.name}: it picks {copies.to.size} runs, but the maximum of a plan is {MAX_COPIES}: divide the "
+            "indices among several plans"
+        )
     return copies
 
 
@@ -166,7 +175,7 @@ def _checked(program: Program, lookup: Lookup, indices: Array) -> tuple[Array, A
     return index, inside
 
 
-def _even(row: Array, keep: Array) -> Iterator[tuple[int, int, int]]:
+def _evenly_spaced_runs(row: Array, keep: Array) -> Iterator[tuple[int, int, int]]:
     """Return the evenly spaced runs of a row: first index, length and step of each."""
     at, count = 0, len(row)
     steps = np.diff(row)

@@ -114,7 +114,7 @@ def _used(moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies]) -> set[i
 def _apart(
     moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies], files: Iterable[int]
 ) -> list[tuple[list[Move], list[RunCopies | RowCopies]]]:
-    """Yield moves and rows, in order, in groups that share no operand in a file."""
+    """Return moves and rows, in order, in groups that share no operand in a file."""
     leader = {k: k for k in files}
 
     def find(k: int) -> int:

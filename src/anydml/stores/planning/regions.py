@@ -22,7 +22,7 @@ from anydml.stores.planning.picks import CellOf, Pick, PickedBox, box_between, r
 from anydml.tensor import Layout
 
 FEW_MOVES = 64
-"""Picks of up to this many runs are a move each, others are known by the element."""
+"""Maximum runs of a pick that becomes a move per run; larger picks of inputs are looked up element by element."""
 
 NEIGHBOURS = 8
 """Maximum number of preceding boxes that a box is compared with, to be merged."""

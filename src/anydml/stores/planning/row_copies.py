@@ -22,7 +22,7 @@ MAX_PARTS = 64
 
 
 Row = tuple[int, int, int, int, int]
-"""The numbers of `Rows` of one copy."""
+"""One copy of rows: its entries in the columns of `Rows`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class RowCopies:
         begins = np.clip(-((at - low) // steps), 0, counts)
         ends = np.clip((high - at - lengths) // steps + 1, 0, counts)
         whole_rows = Rows(to + begins * lengths, at + begins * steps, lengths, ends - begins, steps)
-        # Of a row that contains the whole interval, both are the same part.
+        # If one row contains the whole interval, `ends < begins`: both would be the same part, so `after` has none.
         before, after = _part(cut, begins - 1, low, high), _part(cut, np.where(ends < begins, counts, ends), low, high)
         parts = [near.some(are_whole), whole_rows.some(ends > begins), before, after]
         joined = Rows(*map(np.concatenate, zip(*parts, strict=True)))
@@ -72,7 +72,7 @@ class RowCopies:
 
 
 def _part(copies: Rows, rows: Numbers, low: int, high: int) -> Rows:
-    """The part in an interval of the source of one row of each; of none where there is no such row."""
+    """For one row of each copy, return the part in an interval of the source; nothing where there is no such row."""
     to, at, lengths, counts, steps = copies
     starts = at + rows * steps
     first, last = np.maximum(starts, low), np.minimum(starts + lengths, high)

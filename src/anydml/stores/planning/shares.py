@@ -30,7 +30,7 @@ CONNECTIONS = 48 << 20
 """Bytes for connections to addresses, and for chunks that are read back; at most a quarter of the memory."""
 
 ENOUGH, CODECS = 64 << 20, 16 << 20
-"""Bytes of memory from which some are left to codecs, and to what the allocator keeps of theirs; and how many."""
+"""Of the memory beyond `ENOUGH` bytes, an eighth, at most `CODECS` bytes, is left to codecs and the allocator."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from anydml.stores.planning.transfers import listed
 from anydml.stores.planning.writers import Writers
 
 FEW_RUNS = 32
-"""Runs up to which those of many moves are rows, which take no more memory than the moves, and less time."""
+"""Maximum average number of runs per part up to which moves that read a file become rows: these take no more memory
+than the moves, and less time."""
 
 
 GroupAndFile = tuple[int, int]
@@ -46,12 +47,12 @@ class SpacedMoves(NamedTuple):
     parts: list[tuple[int, int]]
 
     @property
-    def are_few_runs(self) -> bool:
+    def has_few_runs(self) -> bool:
         """Whether they read a file by few runs each."""
         return bool(self.file[0] >= 0) and self.to.size * math.prod(self.move.sizes) <= FEW_RUNS * len(self.parts)
 
     def runs(self) -> Runs:
-        """The same as copies."""
+        """Return these moves as copies of runs."""
         sizes, end, source, length = self.move.sizes, self.move.destination, self.move.reads, self.move.element_size
         to, at = listed(0, sizes, end.strides), listed(0, sizes, source.strides)
         group, file = (np.repeat(column, to.size) for column in (self.group, self.file))
@@ -117,11 +118,11 @@ def spaced_moves(
                 source = source._replace(operand=source.operand - sets.shape[1] + places.size.size)
             order = np.lexsort((to, file, group))
             group, file, to, at = (column[order] for column in (group, file, to, at))
-            parts = [*_even(group, file, to, at)]
+            parts = [*_evenly_spaced_runs(group, file, to, at)]
             yield SpacedMoves(move._replace(source=source), group, file, to, at, parts)
 
 
-def _even(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[tuple[int, int]]:
+def _evenly_spaced_runs(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[tuple[int, int]]:
     """Runs of evenly spaced pairs of offsets of one group and file: the first, and the number of each."""
     are_close = (np.diff(group) == 0) & (np.diff(file) == 0)
     goes_on = are_close[1:] & are_close[:-1] & (np.diff(to, 2) == 0) & (np.diff(at, 2) == 0)

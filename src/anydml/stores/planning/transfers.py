@@ -32,11 +32,12 @@ DIRECT = 16 << 10
 """Bytes of a request from which it is read straight into the write buffer, rather than moved there."""
 
 SCATTERED = 256
-"""Bytes of a run from which a scattered request of the system is faster than a move."""
+"""Minimum bytes of a run from which a scattered request of the system is faster than a move."""
 
 
 LONG_SCATTERED_READ = 2 << 20
-"""Bytes of a scattered read that ends at the system's most runs, from which one into a buffer is no better."""
+"""Minimum bytes of a scattered read that is cut off at `MAX_RUNS_AT_ONCE` runs; else one read into a buffer is
+better."""
 
 
 class Transfer(NamedTuple):

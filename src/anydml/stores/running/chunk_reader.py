@@ -73,7 +73,7 @@ class ChunkReader:
             box: the box in coordinates of the array, in row-major order.
             out: an array with the shape of the box, with elements of a `word`.
             block: number of the block that needs it.
-            before: boxes of the array that earlier parts of this block needed.
+            before: number of the block's boxes of this array that come before this one.
         """
         if self._kept is not None:
             yield from self._kept_reads(self._kept, self._kept.boxes_of(block)[before], box, out)

@@ -72,7 +72,7 @@ def write_on(
 
     token = f"anydml-plan-{uuid.uuid4()}"
     # Unlike scattered data, the result of a task is computed again if a worker loses it.
-    data = client.submit(bytes, pickle.dumps(_everywhere(plan)), key=token)
+    data = client.submit(bytes, pickle.dumps(_with_absolute_paths(plan)), key=token)
     under_way: Any = distributed.as_completed(loop=client.loop)  # not the loop of a client of the caller
     groups = _groups(plan, numbers, len(client.nthreads()))
     try:
@@ -136,8 +136,8 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
     except Exception as error:
         # A worker that cannot start raises any error, such as those of a missing anydml or another version.
         raise ModelError(
-            f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_text(error)}; if it is missing "
-            "or another version there, install the same version of anydml"
+            f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_text(error)}; if anydml "
+            "is missing there or has another version, install this version on all workers"
         ) from None
     if isinstance(done, str):
         raise ModelError(f"{scheduler}: {done}; repeat the command to resume")
@@ -158,7 +158,7 @@ def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[lis
         yield group
 
 
-def _everywhere(plan: Planned) -> Planned:
+def _with_absolute_paths(plan: Planned) -> Planned:
     """Return the plan with absolute paths."""
     moved_plan: Any = copy.copy(plan)
     moved_plan.inputs = tuple(replace(store, path=absolute_path(store.path)) for store in plan.inputs)

@@ -22,7 +22,7 @@ from anydml.files.object_stores import first_line
 from anydml.stores.running.journal import boot
 
 SECONDS, AT_MOST = 1.0, 5.0
-"""Between two versions of a journal: where blocks were finished, and where none were."""
+"""Seconds between two versions of a journal: while blocks are finished, and while none are."""
 
 WATCHED = 4 * AT_MOST
 """Seconds without a new version after which the process that wrote a journal has been killed."""

@@ -29,7 +29,7 @@ MAX_ENTRIES = 1 << 20
 GAP = 64 << 10
 """Maximum number of bytes between two chunks that one request to an address reads."""
 
-Number = tuple[int, ...]
+ChunkIndex = tuple[int, ...]
 
 
 class Run(NamedTuple):
@@ -45,7 +45,7 @@ class Run(NamedTuple):
     path: Path
     start: int
     end: int
-    chunks: list[tuple[Number, int, int]]
+    chunks: list[tuple[ChunkIndex, int, int]]
 
 
 class ShardReader:
@@ -59,9 +59,9 @@ class ShardReader:
     def __init__(self, path: Path, grid: ChunkGrid) -> None:
         self._path, self._grid, self._index = path, grid, index_in(grid)
         self._lock = threading.Lock()
-        self._known: OrderedDict[Number, Entries | None] = OrderedDict()
+        self._known: OrderedDict[ChunkIndex, Entries | None] = OrderedDict()
 
-    def place(self, chunk: Number) -> tuple[int, int] | None:
+    def place(self, chunk: ChunkIndex) -> tuple[int, int] | None:
         """Offset and length of a chunk in its file; None if it has fill values only.
 
         Raises:
@@ -82,13 +82,13 @@ class ShardReader:
             raise ValueError(f"its index says {size} bytes from {at} on, which is beyond any file: the shard is broken")
         return at, size
 
-    def _keep(self, file: Number, entries: Entries | None) -> None:
+    def _keep(self, file: ChunkIndex, entries: Entries | None) -> None:
         self._known[file] = entries
         while len(self._known) > 1 and len(self._known) * self._index.chunks > MAX_ENTRIES:
             self._known.popitem(last=False)
 
     def runs(self, box: Box, span: int) -> Iterator[Run]:
-        """Chunks that a box has elements of, as runs of the same shard, each of which one request reads.
+        """Yield the chunks of which a box has elements, as runs of chunks of one shard that one request reads.
 
         Args:
             box: in coordinates of the array.
@@ -103,7 +103,7 @@ class ShardReader:
             for chunks, places in zip(several, at_once(self._places, several), strict=True):
                 yield from self._runs(self._path / self._grid.name(chunks[0]), chunks, places, span)
 
-    def _places(self, chunks: list[Number]) -> list[tuple[int, int]]:
+    def _places(self, chunks: list[ChunkIndex]) -> list[tuple[int, int]]:
         """Offsets and lengths of chunks of a shard; two zeros of those that have fill values only."""
         try:
             return [self.place(chunk) or (0, 0) for chunk in chunks]
@@ -113,7 +113,7 @@ class ShardReader:
             raise place.error(f"cannot be read as chunk {[*chunks[0]]} of a shard: {message[:200]}") from None
 
     @staticmethod
-    def _runs(path: Path, chunks: list[Number], places: list[tuple[int, int]], span: int) -> Iterator[Run]:
+    def _runs(path: Path, chunks: list[ChunkIndex], places: list[tuple[int, int]], span: int) -> Iterator[Run]:
         run = Run(path, 0, 0, [])
         for (at, size), chunk in sorted(zip(places, chunks, strict=True)):
             is_near = at - run.end <= GAP and at + size - run.start <= span
@@ -139,7 +139,7 @@ class ShardReader:
             return None
         return self._index.read(data)
 
-    def read(self, chunk: Number) -> bytes:
+    def read(self, chunk: ChunkIndex) -> bytes:
         """The bytes of a chunk.
 
         Raises:
@@ -155,7 +155,7 @@ class ShardReader:
             data = bytes(path.read_range(at, at + size)[0])
         else:
             with path.open("rb") as file:
-                # No more memory than the file has bytes.
+                # Checked first, so that a broken index cannot make `read` allocate more bytes than the file has.
                 if at + size > file.seek(0, os.SEEK_END):
                     raise ValueError(
                         f"its index says {size} bytes from {at} on, but the file is shorter: it is truncated"
@@ -174,12 +174,12 @@ class _Shard:
         self.path, self._index, self._scratch = path, index, scratch
         self.chunks_left, self.end = remaining, 0 if index.is_last else index.size
         self.entries = np.full((index.chunks, 2), EMPTY, np.uint64)
-        self.written: list[tuple[Number, Array]] = []
+        self.written: list[tuple[ChunkIndex, Array]] = []
         self._held: Any = None
         self._file: PlainFile | None = None
 
     def file(self) -> PlainFile:
-        """The file, which is made for the first chunk that it has; of an address one without a name."""
+        """Return the file, created for the first chunk that has bytes; for an address, an unnamed temporary file."""
         if self._file is None and isinstance(self.path, Address):
             self._held = tempfile.TemporaryFile(prefix=".anydml-", dir=self._scratch)  # noqa: SIM115  # see `close`
             self._file = PlainFile(self._scratch, True, False, self._held.fileno())
@@ -221,9 +221,9 @@ class ShardWriter:
     def __init__(self, folder: Path, grid: ChunkGrid, scratch: Path) -> None:
         self._folder, self._grid, self._scratch, self._index = folder, grid, scratch, index_in(grid)
         self._lock = threading.Lock()
-        self._open: dict[Number, _Shard] = {}
+        self._open: dict[ChunkIndex, _Shard] = {}
 
-    def put(self, chunk: Number, data: memoryview | None, elements: Array | None) -> list[tuple[Number, Array]]:
+    def put(self, chunk: ChunkIndex, data: memoryview | None, elements: Array | None) -> list[tuple[ChunkIndex, Array]]:
         """Write a chunk.
 
         Args:

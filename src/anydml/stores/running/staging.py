@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from anydml.files.addresses import Address
@@ -194,7 +195,7 @@ class Staging:
             descriptor = open_file(self.part(file.path), True, allowed & 0o666)
             try:
                 allocate(descriptor, file.size)
-                for at, first in ((0, file.start), *file.others.joined()):
+                for at, first in chain([(0, file.start)], file.others.joined()):
                     os.lseek(descriptor, at, os.SEEK_SET)
                     os.write(descriptor, first)
             finally:

@@ -101,7 +101,7 @@ class StagingElsewhere:
                         "exists already: name another, or let it be replaced by --overwrite (overwrite=True)"
                     )
                 if not is_zarr_array(final):
-                    raise place.error("is not a Zarr array, and is not replaced")
+                    raise place.error("is not a Zarr array, and is not replaced: name another, or remove it first")
             foreign = next((path for path in final.files() if not self._is_replaced(path)), None)
             if foreign is not None:
                 name = str(foreign.relative_to(final))

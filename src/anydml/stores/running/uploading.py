@@ -22,7 +22,7 @@ class Upload:
         scratch: a folder with room for all of it.
 
     Attributes:
-        made: its local path.
+        local_path: its local path.
 
     Raises:
         ModelError: outputs cannot be written at this address.
@@ -32,8 +32,8 @@ class Upload:
         check_written(to)
         self.to = to
         digest = hashlib.sha256(str(to).encode()).hexdigest()[:12]
-        self.made = scratch / f"anydml-{digest}" / to.name
-        self._journal = self.made.parent / "sent"
+        self.local_path = scratch / f"anydml-{digest}" / to.name
+        self._journal = self.local_path.parent / "sent"
 
     def check_free(self) -> None:
         """Refuse an address that is taken, unless an interrupted run of the same output began to write there.
@@ -54,24 +54,25 @@ class Upload:
         """
         self.check_free()
         place = JsonPath(str(self.to))
-        files = [self.made] if self.made.is_file() else [entry for entry in self.made.rglob("*") if entry.is_file()]
+        entries = [self.local_path, *self.local_path.rglob("*")]
+        files = [entry for entry in entries if entry.is_file()]
         # Readers find the other files by these.
         last = (INDEX, METADATA)
         try:
             sent = json.loads(self._journal.read_text("utf-8")) if self._journal.exists() else {}
-            for name in sent.keys() - {file.relative_to(self.made).as_posix() for file in files}:
+            for name in sent.keys() - {file.relative_to(self.local_path).as_posix() for file in files}:
                 # An interrupted run with other options uploaded it, and this output replaces that one.
                 (self.to / name).unlink(missing_ok=True)
             for upload_file in sorted(files, key=lambda file: (file.name.endswith(last), file)):
-                name = upload_file.relative_to(self.made).as_posix()
-                target = self.to if upload_file == self.made else self.to / name
+                name = upload_file.relative_to(self.local_path).as_posix()
+                target = self.to if upload_file == self.local_path else self.to / name
                 state = [*state_of(upload_file.stat())]
                 if name in sent and sent[name] == [state, [*target.state()]]:
                     continue
                 target.copy_from(upload_file)
                 sent[name] = state, target.state()
                 self._keep(json.dumps(sent))
-            shutil.rmtree(self.made.parent)
+            shutil.rmtree(self.local_path.parent)
         except OSError as error:
             raise place.error(f"cannot be written: {error.strerror or error}; repeat the command to resume") from None
 
