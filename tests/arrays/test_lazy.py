@@ -53,14 +53,6 @@ def test_arrays_that_are_not_in_memory(given, told):
         dml.gather(np.zeros(4), given)
 
 
-def test_a_dask_array_beside_numpys():
-    dask_array = lazy("dask.array.core")
-    with pytest.raises(dml.BindingError, match=r"arrays\[1\] is a Dask array, which is not in memory"):
-        dml.join([np.zeros(4, np.float32), dask_array])
-    with pytest.raises(dml.BindingError, match=r"indices is a Dask array, .* pass indices.compute\(\)"):
-        dml.gather(np.zeros(4), dask_array)
-
-
 def test_an_xarray_in_memory_is_read():
     held = np.arange(4.0)
     array = xarray(held)

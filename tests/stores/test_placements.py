@@ -177,7 +177,7 @@ def test_copies_that_differ_are_refused(tmp_path):
         ({"pp": 3}, r"in.safetensors has 2 layers, too few for 3 stages: --pp \(pp=\) can be 1 or 2"),
         ({"ep": 5}, "has 12 experts, which 5 ranks cannot share evenly"),
         ({"cp": 2}, 'ranks has the unknown key "cp": use pp, fsdp, ep, tp'),
-        ({"tp": 0}, "tp is 0, where 1 to 4096"),
+        ({"tp": 0}, "tp is 0, but must be 1 to 4096"),
         ({"tp": 4096, "pp": 2}, "8192 ranks are asked for"),
         ({"tp": 5}, "not a multiple of|cannot share evenly"),
     ],

@@ -149,7 +149,7 @@ def test_by_the_command(tmp_path):
     "chunks, more, said",
     [
         ([[10, 10], 17, 10], {}, "chunks of 20 elements do not cover an axis of 24"),
-        ([[10, 0, 14], 17, 10], {}, "sizes from 1"),
+        ([[10, 0, 14], 17, 10], {}, "sizes of at least 1"),
         ([[20, 4], 17, 10], {"shards": [24, 17, 10]}, "which shards, version 2"),
         ([[20, 4], 17, 10], {"zarr_format": 2}, "which shards, version 2"),
     ],
@@ -164,9 +164,9 @@ def test_what_is_not_written(tmp_path, chunks, more, said):
     "sizes, said",
     [
         ([[10, 10], 17, 10], "chunks of 20 elements do not cover an axis of 24"),
-        ([[10, 0, 14], 17, 10], "sizes from 1"),
-        ([[[10, 1, 2]], 17, 10], "sizes from 1"),
-        ([[[1, 1 << 30]], 17, 10], "at most 1048576 an axis"),
+        ([[10, 0, 14], 17, 10], "sizes of at least 1"),
+        ([[[10, 1, 2]], 17, 10], "sizes of at least 1"),
+        ([[[1, 1 << 30]], 17, 10], "at most 1048576 per axis"),
         ([17, 10], "chunk_shapes of each axis"),
         (["24", 17, 10], "do not cover"),
     ],

@@ -9,8 +9,8 @@ import numpy as np
 
 from anydml.engines.numpy.references import move_references
 from anydml.infer import type_name
-from anydml.memory.host import window
-from anydml.moves import Access, Fill, Operand, Program
+from anydml.memory.host import indexed_window
+from anydml.moves import Fill, Operand, Program
 from anydml.operators.element import ZERO, Element
 from anydml.operators.function import Function, Inferred, Parameters
 from anydml.tensor import Layout
@@ -38,7 +38,7 @@ def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, ou
 
 
 def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> bool:
-    """Move elements from view to view; return False if there are indices or fills."""
+    """Move elements from view to view; return False if there are indices or fills, or no views."""
     if function.data_count(len(inputs)) < len(inputs):
         return False
     operands = [*inputs, *outputs]
@@ -46,14 +46,18 @@ def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, o
     lowering = function.lowered(layouts[: len(inputs)], (), layouts[len(inputs) :], inferred.parameters)
     if lowering.scratch or any(isinstance(move.source, Fill) or move.has_lookups for move in lowering.moves):
         return False
-    for move in lowering.moves:
-        _viewed(operands, move.destination, move.sizes)[...] = _viewed(operands, move.reads, move.sizes)
+    ends = [
+        [
+            indexed_window(operands[end.operand], end.offset, move.sizes, end.strides)
+            for end in (move.destination, move.reads)
+        ]
+        for move in lowering.moves
+    ]
+    if any(view is None for views in ends for view in views):
+        return False
+    for written, read in ends:
+        written[...] = read  # type: ignore[index]  # none is None
     return True
-
-
-def _viewed(operands: Sequence[Array], access: Access, sizes: tuple[int, ...]) -> Array:
-    array = operands[access.operand]
-    return window(array, access.offset, sizes, access.strides, array.dtype)
 
 
 def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,3 +64,66 @@ def window(array: Array, offset: int, sizes: Sequence[int], strides: Sequence[in
     view = array_at(address_of(array) + offset, array, sizes, dtype, strides)
     view.flags.writeable = array.flags.writeable
     return view
+
+
+def indexed_window(array: Array, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Array | None:
+    """Return the view that `window` makes, by NumPy's indexing: of references, NumPy has no views of memory.
+
+    Returns:
+        The view, or None if NumPy's slices and divisions of axes do not make it.
+    """
+    if 0 in sizes:
+        return np.empty(sizes, array.dtype)
+    axes = [k for k in np.argsort(array.strides)[::-1].tolist() if array.shape[k] > 1]
+    starts, used, order = [0] * array.ndim, dict[int, tuple[int, int]](), list[int | None]()
+    remaining = offset
+    for k in axes:
+        if array.strides[k] <= 0:
+            return None
+        starts[k], remaining = divmod(remaining, array.strides[k])
+    if remaining or any(not 0 <= starts[k] < array.shape[k] for k in axes):
+        return None
+
+    def step_along(k: int, size: int, stride: int) -> int:
+        """The step of a dimension along an axis; 0 if it leaves the axis or falls between its elements."""
+        step, between = divmod(stride, array.strides[k])
+        return 0 if between or not 0 <= starts[k] + (size - 1) * step < array.shape[k] else step
+
+    for size, stride in zip(sizes, strides, strict=True):
+        axis = None
+        if size > 1 and stride:
+            fitting = [k for k in axes if step_along(k, size, stride)]
+            axis = next((k for k in fitting if k not in used), None)
+            if axis is None:
+                return _divided_window(array, offset, sizes, strides, fitting[-1], starts, used) if fitting else None
+            used[axis] = step_along(axis, size, stride), size
+        order.append(axis)
+    index: list[Any] = [...]
+    for k, start in enumerate(starts):
+        step, size = used.get(k, (1, 1))
+        end = start + size * step
+        index.append(slice(start, end if end >= 0 else None, step) if k in used else start)
+    places = {k: place for place, k in enumerate(sorted(used))}
+    view = array[tuple(index)].transpose([places[k] for k in order if k is not None])
+    view = view[(..., *(np.newaxis if k is None else slice(None) for k in order))]
+    return view if view.shape == (*sizes,) else np.broadcast_to(view, sizes)
+
+
+def _divided_window(
+    array: Array,
+    offset: int,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    axis: int,
+    starts: Sequence[int],
+    used: Mapping[int, tuple[int, int]],
+) -> Array | None:
+    """Return `indexed_window` of an array of which an axis is divided into two, for several dimensions along it."""
+    along = [(stride // array.strides[axis], size) for size, stride in zip(sizes, strides, strict=True) if size > 1]
+    step, size = max(used.get(axis, (0, 0)), *(part for part in along if part[0] * (part[1] - 1) < array.shape[axis]))
+    low = starts[axis] - starts[axis] % max(step, 1)
+    if step <= 1 or low + size * step > array.shape[axis]:
+        return None
+    part = array[(*[slice(None)] * axis, slice(low, low + size * step))]
+    shape = (*array.shape[:axis], size, step, *array.shape[axis + 1 :])
+    return indexed_window(part.reshape(shape), offset - low * array.strides[axis], sizes, strides)

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.engines.numpy.general import CHUNK, bind_refusals, chunks, offsets_of
 from anydml.engines.protocol import Array
-from anydml.memory.host import window
+from anydml.memory.host import indexed_window
 from anydml.moves.move import Access, Fill
 from anydml.moves.program import Program
 
@@ -61,12 +61,12 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
 
 
 def _viewed(access: Access, sizes: Sequence[int], operands: Sequence[Array]) -> Array | None:
-    """Return a view of the elements of a move's end, or None if indices choose them or its array is not packed."""
+    """Return a view of the elements of a move's end, or None if indices choose them, or no view has them."""
     array = operands[access.operand]
     if access.lookups or not array.flags.c_contiguous:
         return None
     offset, *strides = [step // PROGRAM_ELEMENT_SIZE * array.itemsize for step in (access.offset, *access.strides)]
-    return window(array, offset, sizes, strides, array.dtype)
+    return indexed_window(array, offset, sizes, strides)
 
 
 def _elements_at(array: Array, offsets: Array) -> Array:

@@ -76,7 +76,7 @@ def divide(
     bounds = np.append(np.flatnonzero(is_first), file.size).tolist()
     for number, (start, stop) in enumerate(pairwise(bounds), first + begins.size):
         copied, copied_file, copied_region = rows.some(slice(start, stop)), int(file[start]), int(region[start])
-        low, high = int(copied.to.min()), int((copied.to + copied.lengths * copied.counts).max())
+        low, high = int(np.min(copied.to)), int(np.max(copied.to + copied.lengths * copied.counts))
         intervals[number] = places.part(copied_file, low, high - low, unit, examples[copied_file])
         starts, stops = known[copied_file]
         near = slice(int(stops.searchsorted(low, "right")), int(starts.searchsorted(high)))

@@ -189,16 +189,18 @@ class _Shard:
         return self._file
 
     def finish(self) -> None:
-        """Write the index, if there is a file."""
-        if self._file is not None:
-            at = self.end if self._index.is_last else 0
-            self._file.write(memoryview(self._index.write(self.entries)), at)
-            if isinstance(self.path, Address):
-                self._held.seek(0)
-                self.path.copy_from(self._held)
-            else:
-                begin_write_back(self._file.descriptor, 0, self.end)
-        self.close()
+        """Write the index, if there is a file, and close it."""
+        try:
+            if self._file is not None:
+                at = self.end if self._index.is_last else 0
+                self._file.write(memoryview(self._index.write(self.entries)), at)
+                if isinstance(self.path, Address):
+                    self._held.seek(0)
+                    self.path.copy_from(self._held)
+                else:
+                    begin_write_back(self._file.descriptor, 0, self.end)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Close the file."""
