@@ -27,7 +27,7 @@ BROKEN = {
     "SpaceToDepth of rank 3": ("SpaceToDepth", [X], {"blocksize": 2}, "the rank is 3"),
     "blocks of 0": ("SpaceToDepth", [PIXELS], {"blocksize": 0}, "blocksize is 0"),
     "rows that do not divide": ("SpaceToDepth", [PIXELS], {"blocksize": 3}, "4 rows and 6 columns do not divide by 3"),
-    "channels that do not divide": ("DepthToSpace", [PIXELS], {"blocksize": 3}, "4 channels, which blocksize² = 9 does not"),
+    "channels that do not divide": ("DepthToSpace", [PIXELS], {"blocksize": 3}, "which blocksize² = 9 does not divide"),
     "neither scales nor sizes": ("Resize", [PIXELS], {}, "has both or none of scales and sizes"),
     "too few scales": ("Resize", [PIXELS, LEFT_OUT, f32(1, 1)], {}, "has 2 scales or sizes for 4 axes"),
     "a scale of 0": ("Resize", [PIXELS, LEFT_OUT, f32(1, 1, 0, 1)], {}, "a scale is 0.0"),

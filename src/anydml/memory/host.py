@@ -74,12 +74,13 @@ def indexed_window(array: Array, offset: int, sizes: Sequence[int], strides: Seq
     """
     if 0 in sizes:
         return np.empty(sizes, array.dtype)
+    # Of an axis that is reversed or broadcast, the same elements with strides above 0.
+    offset -= sum((n - 1) * min(stride, 0) for n, stride in zip(array.shape, array.strides, strict=True))
+    array = array[(..., *(slice(None, None, -1 if step < 0 else 1) if step else slice(1) for step in array.strides))]
     axes = [k for k in np.argsort(array.strides)[::-1].tolist() if array.shape[k] > 1]
     starts, used, order = [0] * array.ndim, dict[int, tuple[int, int]](), list[int | None]()
     remaining = offset
     for k in axes:
-        if array.strides[k] <= 0:
-            return None
         starts[k], remaining = divmod(remaining, array.strides[k])
     if remaining or any(not 0 <= starts[k] < array.shape[k] for k in axes):
         return None
