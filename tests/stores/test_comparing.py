@@ -220,7 +220,7 @@ def test_manifests_are_written_once_and_read_with_care(tmp_path, capsys):
         ({**whole, "tensors": {"ids": 3}}, "is not an object with dtype"),
         ({**whole, "tensors": {"ids": {**entry, "dtype": "object"}}}, "must be a dtype"),
         ({**whole, "tensors": {"ids": {**entry, "dtype": "f4,("}}}, "must be a dtype"),
-        ({**whole, "tensors": {"ids": {**entry, "shape": [-1]}}}, "sizes from 0"),
+        ({**whole, "tensors": {"ids": {**entry, "shape": [-1]}}}, "a list of integers of 0 or more"),
         ({**whole, "tensors": {"ids": {**entry, "sha256": "x"}}}, "64 digits"),
     ):
         (tmp_path / "other.json").write_text(json.dumps(content))
