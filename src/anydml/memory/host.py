@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,9 @@ def indexed_window(array: Array, offset: int, sizes: Sequence[int], strides: Seq
             fitting = [k for k in axes if step_along(k, size, stride)]
             axis = next((k for k in fitting if k not in used), None)
             if axis is None:
-                return _divided_window(array, offset, sizes, strides, fitting[-1], starts, used) if fitting else None
+                if not fitting:
+                    return None
+                return _divided_window(array, offset, sizes, strides, fitting[-1], starts[fitting[-1]])
             used[axis] = step_along(axis, size, stride), size
         order.append(axis)
     index: list[Any] = [...]
@@ -111,20 +113,15 @@ def indexed_window(array: Array, offset: int, sizes: Sequence[int], strides: Seq
 
 
 def _divided_window(
-    array: Array,
-    offset: int,
-    sizes: Sequence[int],
-    strides: Sequence[int],
-    axis: int,
-    starts: Sequence[int],
-    used: Mapping[int, tuple[int, int]],
+    array: Array, offset: int, sizes: Sequence[int], strides: Sequence[int], axis: int, start: int
 ) -> Array | None:
     """Return `indexed_window` of an array of which an axis is divided into two, for several dimensions along it."""
-    along = [(stride // array.strides[axis], size) for size, stride in zip(sizes, strides, strict=True) if size > 1]
-    step, size = max(used.get(axis, (0, 0)), *(part for part in along if part[0] * (part[1] - 1) < array.shape[axis]))
-    low = starts[axis] - starts[axis] % max(step, 1)
-    if step <= 1 or low + size * step > array.shape[axis]:
+    unit, count = array.strides[axis], array.shape[axis]
+    along = [(stride // unit, size) for size, stride in zip(sizes, strides, strict=True) if not stride % unit]
+    step, size = max(((step, size) for step, size in along if step > 1 < size and step * size <= count), default=(0, 0))
+    low = start - start % max(step, 1)
+    if not step or low + size * step > count:
         return None
     part = array[(*[slice(None)] * axis, slice(low, low + size * step))]
     shape = (*array.shape[:axis], size, step, *array.shape[axis + 1 :])
-    return indexed_window(part.reshape(shape), offset - low * array.strides[axis], sizes, strides)
+    return indexed_window(part.reshape(shape), offset - low * unit, sizes, strides)

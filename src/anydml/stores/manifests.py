@@ -133,7 +133,9 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         if kind is None:
             raise (tensor_place / "dtype").error(f"is {show(dtype)}, but must be a dtype that this version knows")
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
-            raise (tensor_place / "shape").error(f"is {show(shape)}, where a list of integers of 0 or more is expected")
+            raise (tensor_place / "shape").error(
+                f"is {str(shape)[:40]}, where a list of integers of 0 or more is expected"
+            )
         if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
             raise (tensor_place / "sha256").error(f"is {show(checksum)}, where 64 digits are expected")
         is_kept = is_of_blocks(kind)
