@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from drawn_calls import call_of
+from function_cases import called
 
 import anydml as dml
 from anydml.errors import DescTypeError
+from anydml.operators import registry
 from anydml.text import a, count_noun
 
 X = np.arange(12.0).reshape(3, 4)
@@ -42,6 +45,17 @@ def test_a_scalar_has_no_axis():
     for call, name in ((lambda: dml.split(1, 1), "split"), (lambda: dml.join([1]), "join"),
                        (lambda: dml.gather(1, 0), "gather")):  # fmt: skip
         desc_error(call, name, "axis", "0 dimensions")
+
+
+@pytest.mark.parametrize("name", registry.FUNCTIONS)
+def test_bools_are_no_integers(name):
+    """As in PyTorch, and in NumPy's compiled functions: they are masks, or flags in the wrong place."""
+    given, _ = call_of(np.random.default_rng(0), name)
+    for k, (parameter, value) in enumerate(zip(registry.FUNCTIONS[name].parameters, given, strict=False)):
+        if parameter.kind.startswith(("int", "Ints")):
+            bad = [True] * len(value) if isinstance(value, (list, tuple)) and value else True
+            with pytest.raises(DescTypeError, match=rf": {parameter.name}(\[0\])? is \[?True"):
+                called(getattr(dml, name), (*given[:k], bad, *given[k + 1 :]))
 
 
 @pytest.mark.parametrize("sizes", [[2], [1, 1], [3, 1], [4], [1, 1, 2]])

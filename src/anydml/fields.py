@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import reprlib
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -50,16 +51,14 @@ def integer(name: str, field: str, value: Any) -> int:
     """Convert an integer of Python, NumPy or any other library to `int`.
 
     Raises:
-        DescTypeError: `value` is not an integer.
+        DescTypeError: `value` is not an integer, or is a bool, which in an integer's place is a mask or a mistake.
     """
-    try:
-        return operator.index(value)
-    except TypeError:
-        # In join(x, y), a common mistake for join([x, y]), the second array takes the axis' place.
-        is_array = field == "axis" and name in ("join", "stack", "ConcatTraining") and hasattr(value, "shape")
-        raise type_error(
-            name, field, value, f"an integer{': pass the arrays as one list' if is_array else ''}"
-        ) from None
+    if not isinstance(value, bool):
+        with suppress(TypeError):
+            return operator.index(value)
+    # In join(x, y), a common mistake for join([x, y]), the second array takes the axis' place.
+    is_array = field == "axis" and name in ("join", "stack", "ConcatTraining") and hasattr(value, "shape")
+    raise type_error(name, field, value, f"an integer{': pass the arrays as one list' if is_array else ''}")
 
 
 LIST = "a list of integers"
@@ -80,13 +79,14 @@ def integers(name: str, field: str, values: Any, requirement: str = LIST) -> tup
     """
     items = items_of(name, field, values, requirement)
     try:
-        return tuple(map(operator.index, items))
+        if bool not in map(type, items):
+            return tuple(map(operator.index, items))
     except TypeError:
         if field == "pads" and items and all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in items):
             around = f"{requirement}, all starts, then all ends: {[pair[k] for k in (0, 1) for pair in items]}"
             raise type_error(name, field, values, around) from None
-        # Item by item, so that the error names the index.
-        return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
+    # Item by item, so that the error names the index.
+    return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
 
 
 def check_length(name: str, field: str, values: Any) -> None:

@@ -63,7 +63,9 @@ def integers_or_symbols(name: str, field: str, values: Any, requirement: str = L
 
 def one_or_more(name: str, field: str, values: Any) -> tuple[Any, ...]:
     """Convert an integer, or a sequence, to a tuple (see `integers_or_symbols`)."""
-    return (values,) if isinstance(values, int) else integers_or_symbols(name, field, values)
+    return (
+        (integer_or_open(name, field, values),) if isinstance(values, int) else integers_or_symbols(name, field, values)
+    )
 
 
 def holds(condition: Any) -> bool:

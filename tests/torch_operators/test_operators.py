@@ -142,6 +142,12 @@ def test_cases_cover_every_operator():
         (lambda f: f.tile([1, 2], [2]), r"tile: x is \[1, 2\], but it must be a PyTorch tensor"),
         (lambda f: f.pad(torch.arange(4), 1), "pad: pads is 1, but it must be a list of integers"),
         (lambda f: f.pad(torch.arange(4), [1, 1], value="a"), "pad: value is 'a', but it must be a number"),
+        (
+            lambda f: f.fill(torch.arange(4), torch.tensor(3)),
+            r"fill: value is tensor\(3\), .*a number: pass its item\(\)",
+        ),
+        (lambda f: f.flip(torch.zeros(2, 2), True), "flip: axis is True, but it must be an integer"),
+        (lambda f: f.gather(torch.zeros(2, 2), [0], axis=True), "gather: axis is True, but it must be an integer"),
         (lambda f: f.tile(torch.arange(4), [2], out=torch.arange(8)), "tile of anydml.torch: .*'out': assign"),
     ],
 )

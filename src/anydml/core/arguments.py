@@ -191,8 +191,10 @@ def item(make, x, value):
 
 
 def read_int(number, value):
-    """Read a Python or NumPy integer below `INT_LIMIT`; returns 1 for anything else."""
+    """Read a Python or NumPy integer below `INT_LIMIT`; returns 1 for anything else, bools too."""
     overflow: cython.int = 0
+    if isinstance(number, bool):
+        return 1
     if not isinstance(number, int):
         # A subclass may answer otherwise each time, and change arrays that have been read.
         if not PyArray_IsIntegerScalar(number) or has_heap_type(number):
@@ -225,9 +227,9 @@ def integers_or_symbols(make, field, items):
 
 
 def is_single(number):
-    """Whether an argument that may be an integer or a list is an integer; bools are left to Python."""
+    """Whether an argument that may be an integer or a list is an integer."""
     value: int64_t
-    return not isinstance(number, bool) and not read_int(number, cython.address(value))
+    return not read_int(number, cython.address(value))
 
 
 def one_or_more(make, field, items):
@@ -235,7 +237,7 @@ def one_or_more(make, field, items):
     if PyTuple_Check(items) or PyList_CheckExact(items):
         return integers_or_symbols(make, field, items)
     values = numbers(make, 1)
-    if isinstance(items, bool) or read_int(items, values.at):
+    if read_int(items, values.at):
         raise REFUSED
     return values
 

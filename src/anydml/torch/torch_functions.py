@@ -13,7 +13,7 @@ import torch
 
 from anydml.arrays.pytorch import MOVED, TorchAdapter, is_recorded
 from anydml.errors import AnydmlError
-from anydml.fields import type_error
+from anydml.fields import integer, type_error
 from anydml.functions.arguments import converted
 from anydml.operators.function import Function, Parameter
 from anydml.torch.transforms import call
@@ -102,8 +102,8 @@ def _requirement(parameter: Parameter, value: Any, is_first: bool) -> str | None
         if is_first:
             return f"a PyTorch tensor: {convert} it"
         return None if _is_numeric(value) else "a PyTorch tensor, or a list of numbers"
-    if parameter.kind == "Scalar" and not isinstance(value, torch.Tensor | numbers.Number):
-        return "a number"
+    if parameter.kind == "Scalar" and not isinstance(value, numbers.Number):
+        return f"a number{': pass its item()' if is_tensor else ''}"
     if (
         "Ints" in parameter.kind
         and parameter.kind != "HostInts | None"
@@ -126,7 +126,10 @@ def _call(function: Function, values: list[Any]) -> Any:
     x = values[0]
     for k, parameter in enumerate(function.parameters):
         value = values[k]
-        if parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
+        if type(value) is bool and parameter.kind.startswith("int"):
+            # PyTorch's operators count it as 0 or 1, unlike its functions.
+            integer(function.label, parameter.name, value)
+        elif parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             values[k] = torch.as_tensor(value, device=x.device)
         elif parameter.kind.startswith("int | Ints") and not _has_sections(function) and isinstance(value, _INTEGERS):
             values[k] = [value]
