@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -80,9 +81,15 @@ def test_the_lines_of_each_verbosity():
     assert lines(samples, verbosity=2) == [*extended, "The timings of each iteration: ", *every]
 
 
-@pytest.mark.parametrize("wrong", [{"repeat": 0}, {"iterations": -1}, {"milliseconds": -1}, {"verbosity": 3}])
+NUMBERS = ("iterations", "repeat", "milliseconds", "interval", "warmup")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"repeat": 0}, {"verbosity": 3}, *({n: number} for n in NUMBERS for number in (-1, 1 << 32, math.nan))]
+)
 def test_numbers_out_of_range(wrong):
-    with pytest.raises(ValueError):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"^{name} is"):
         Timing(**wrong)
 
 

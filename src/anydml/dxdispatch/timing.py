@@ -43,8 +43,10 @@ class Timing:
     def __post_init__(self) -> None:
         if self.repeat < 1:
             raise ValueError(f"repeat is {self.repeat}, but a sample needs at least one dispatch")
-        if min(self.iterations, self.warmup, self.interval, self.milliseconds or 0) < 0:
-            raise ValueError("iterations, warmup, interval and milliseconds must not be negative")
+        for name in ("iterations", "repeat", "milliseconds", "interval", "warmup"):
+            number = getattr(self, name) or 0
+            if not 0 <= number < 1 << 32:
+                raise ValueError(f"{name} is {number}, but must be 0 or more, and less than 2³², as in DxDispatch")
         if self.verbosity not in (0, 1, 2):
             raise ValueError(f"verbosity is {self.verbosity}, but must be 0, 1 or 2")
 
