@@ -40,7 +40,7 @@ from anydml.referee.readings import engines_by_reading
 from anydml.referee.schema_texts import first_versions
 from anydml.tracing.numpy_table import NUMPY
 from anydml.tracing.torch_table import TORCH
-from anydml.tracing.words import Undecided, Word
+from anydml.tracing.words import ElementDependentWord, Word
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -234,7 +234,7 @@ def words(library: str) -> str:
     """What fused functions know of a library: names, and parameters that count."""
     found: dict[Word, list[str]] = {}
     for name, word in {"numpy": NUMPY, "torch": TORCH}[library].items():
-        if not isinstance(word, Undecided):
+        if not isinstance(word, ElementDependentWord):
             found.setdefault(word, []).append(f"`{MODULES.sub('.', name)}`")
     rows = [(", ".join(names), f"`{word.signature}`") for word, names in found.items()]
     return table(("words", "parameters"), rows)

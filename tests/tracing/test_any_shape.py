@@ -437,7 +437,7 @@ def padded_and_cut(x, start, stop, step):
     ],
     ids=["indexed", "joined", "cut twice", "assigned", "padded"],
 )
-@pytest.mark.filterwarnings("ignore:.* runs as it stands")
+@pytest.mark.filterwarnings("ignore:.* runs without a trace")
 def test_slices_of_any_place_share_a_trace(function, step):
     fused = dml.fuse(function)
     for size, start, stop in itertools.product((5, 3, 4, 6), range(8), range(9)):

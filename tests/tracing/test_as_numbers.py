@@ -42,7 +42,7 @@ TORCHS = FUNCTIONS | {
 INTEGERS = ("int8", "uint8", "int16", "int32", "uint32", "int64")
 
 
-@pytest.mark.filterwarnings("ignore:.* runs as it stands")
+@pytest.mark.filterwarnings("ignore:.* runs without a trace")
 @pytest.mark.parametrize(
     "name, dtype",
     # NumPy 2.1 itself does not roll by unsigned integers.
@@ -56,7 +56,7 @@ def test_numpys_integers(name, dtype):
         np.testing.assert_array_equal(fused(X, k), function(X, k), strict=True)
 
 
-@pytest.mark.filterwarnings("ignore:.* runs as it stands")
+@pytest.mark.filterwarnings("ignore:.* runs without a trace")
 @pytest.mark.parametrize("name", TORCHS)
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
 def test_torchs_integers(name, dtype):

@@ -11,7 +11,7 @@ from how_many import how_many
 
 import anydml as dml
 from anydml import stores
-from anydml.tracing import own_arrays
+from anydml.tracing import assignable_arrays
 
 torch = pytest.importorskip("torch")
 
@@ -330,7 +330,7 @@ MAKING = {
 
 
 def test_words_that_copy_share_no_memory_in_their_library():
-    for library, copying in zip((np, torch), own_arrays.COPYING, strict=True):
+    for library, copying in zip((np, torch), assignable_arrays.COPYING, strict=True):
         assert MAKING[library].keys() == copying
         x = X if library is np else torch.tensor(X)
         for name, make in MAKING[library].items():

@@ -169,7 +169,7 @@ def test_a_cache_grows_in_place_in_compiled_code(monkeypatch, strided):
     expected = cache.copy()
     fused(cache, np.ones((3, 1, 5), np.float32), 1, out=cache)
     expected[:, 1:2] = 1
-    monkeypatch.setattr(TracedProgram, "specialized", None)
+    monkeypatch.setattr(TracedProgram, "specialize", None)
     for at in range(2, 39):
         new = np.full((3, 1, 5), at, np.float32)
         assert fused(cache, new, at, out=cache) is cache
@@ -182,7 +182,7 @@ def test_rows_are_scattered_in_place_in_compiled_code(monkeypatch):
     x = np.arange(400.0).reshape(40, 10)
     expected = x.copy()
     fused(x, np.array([[1]]), expected[1:2], out=x)
-    monkeypatch.setattr(TracedProgram, "specialized", None)
+    monkeypatch.setattr(TracedProgram, "specialize", None)
     for count in (1, 3, 7):
         at, rows = np.arange(count)[:, None] * 5, np.full((count, 10), -count, float)
         assert fused(x, at, rows, out=x) is x

@@ -37,7 +37,7 @@ compiled = pytest.mark.skipif(fusing is None, reason="without the compiled core,
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_functions_of_loaders(chunk, monkeypatch):
     # Small arrays are joined by this package in every other chunk, as large ones always are.
-    monkeypatch.setattr(joinable, "JOINED_FROM", 0 if chunk % 2 else joinable.JOINED_FROM)
+    monkeypatch.setattr(joinable, "MIN_JOINABLE_BYTES", 0 if chunk % 2 else joinable.MIN_JOINABLE_BYTES)
     seen = collections.Counter()
     for number in range(FUNCTIONS):
         check([chunk, number], 10, seen, "torch" if number % 3 == 2 else "numpy")
@@ -73,7 +73,7 @@ def test_flags_are_traced_once_and_noticed_once(library):
                 np.testing.assert_array_equal(found, right)
     (only,) = noticed
     assert (only.category, only.filename) == (RuntimeWarning, __file__)
-    assert re.search(r"flipped runs as it stands.*flags\[\d+\] is (True|False), not", str(only.message))
+    assert re.search(r"flipped runs without a trace.*flags\[\d+\] is (True|False), not", str(only.message))
     # On a busy machine, calls may take long enough for another trace to seem worthwhile.
     assert fused.counts.traces <= 2
     assert fused.counts.fused + fused.counts.unfused == 40
@@ -151,7 +151,7 @@ def test_collections_deletions_and_signals_do_not_end_a_call():
 
 
 @compiled
-@pytest.mark.filterwarnings("ignore:views runs as it stands")
+@pytest.mark.filterwarnings("ignore:views runs without a trace")
 def test_a_branch_that_was_not_traced_is_watched_for():
     def views(x, flags, turns=()):
         for turn in turns:
@@ -310,7 +310,7 @@ JOINS = {
 
 
 @compiled
-@pytest.mark.filterwarnings("ignore:joined runs as it stands")
+@pytest.mark.filterwarnings("ignore:joined runs without a trace")
 @pytest.mark.parametrize("dtype", ["u1", "f4", ">f8", "c16", "?", "M8[s]", "S3", "i4,f4"])
 @pytest.mark.parametrize("name", JOINS)
 def test_joins_are_numpys(name, dtype):
@@ -351,7 +351,7 @@ ASKING = {
 
 
 @compiled
-@pytest.mark.filterwarnings("ignore:asking runs as it stands")
+@pytest.mark.filterwarnings("ignore:asking runs without a trace")
 @pytest.mark.parametrize("name", ASKING)
 def test_large_arrays_pass_for_numpys(name):
     """What asks for classes without branching sees NumPy's own."""
@@ -361,7 +361,7 @@ def test_large_arrays_pass_for_numpys(name):
         x, y = ask(x, y), ask(y, x)
         return [x.T if flag else y for flag in flags]
 
-    x = np.arange(2 * joinable.JOINED_FROM).reshape(2, -1)
+    x = np.arange(2 * joinable.MIN_JOINABLE_BYTES).reshape(2, -1)
     y, rng = -x, np.random.default_rng(11)
     fused = dml.fuse(asking)
     for _ in range(12):
@@ -439,7 +439,7 @@ CHOICES = {
 
 @compiled
 @pytest.mark.parametrize("name", CHOICES)
-@pytest.mark.filterwarnings("ignore:turned runs as it stands")
+@pytest.mark.filterwarnings("ignore:turned runs without a trace")
 def test_choices_of_any_type_are_traced_once(name):
     """Whatever chooses between images: a trace for each combination would take far longer than the calls."""
 
@@ -458,7 +458,7 @@ def test_choices_of_any_type_are_traced_once(name):
 
 @compiled
 @pytest.mark.parametrize("name", CHOICES)
-@pytest.mark.filterwarnings("ignore:turned runs as it stands")
+@pytest.mark.filterwarnings("ignore:turned runs without a trace")
 def test_arguments_that_come_again_have_traces_of_their_own(name):
     def turned(x, choice):
         return x[::-1] if choice in ("up", Way.UP, None) or hash(str(choice)) % 2 else x
@@ -474,7 +474,7 @@ def test_arguments_that_come_again_have_traces_of_their_own(name):
 
 
 @compiled
-@pytest.mark.filterwarnings("ignore:padded runs as it stands")
+@pytest.mark.filterwarnings("ignore:padded runs without a trace")
 @pytest.mark.parametrize("names", [None, {"edge": "edge", "wrap": "wrap", "mean": "mean"}])
 def test_texts_that_say_what_functions_do_are_traced(names):
     """NumPy's pad moves by some modes, and computes by others."""
@@ -504,7 +504,7 @@ def test_dtypes_by_texts_are_traced():
 
 
 @compiled
-@pytest.mark.filterwarnings("ignore:first runs as it stands")
+@pytest.mark.filterwarnings("ignore:first runs without a trace")
 def test_equal_arguments_of_other_types_have_traces_of_their_own():
     def first(x, key):
         return x.T if type(key) is Pair else x[::-1] if type(key) in (float, tuple) else x[1:]
@@ -531,7 +531,7 @@ class Held:
         return x[self.start :].T
 
 
-@pytest.mark.filterwarnings("ignore:cut runs as it stands")
+@pytest.mark.filterwarnings("ignore:cut runs without a trace")
 def test_what_objects_hold_may_change():
     objects = [Held(k % 3) for k in range(6)]
     for number in range(60):
@@ -545,7 +545,7 @@ def test_what_objects_hold_may_change():
 
 
 @compiled
-@pytest.mark.filterwarnings("ignore:cut runs as it stands")
+@pytest.mark.filterwarnings("ignore:cut runs without a trace")
 def test_records_that_change_are_read_anew():
     def cut(x, record):
         return x[int(record["a"]) :].T

@@ -1,4 +1,4 @@
-"""Watching which instructions of Python code are executed; see `anydml.tracing.executed`."""
+"""Watching which instructions of Python code are executed; see `anydml.tracing.executed_instructions`."""
 
 import sys
 

@@ -23,11 +23,11 @@ from anydml.functions.traced import is_lazy
 from anydml.operators.registry import FUNCTIONS
 from anydml.tensor import Layout
 from anydml.tracing import anydml_functions
-from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.open_builtins import Opening, attempting
-from anydml.tracing.results import HostNumbers, Result, results_of
-from anydml.tracing.structure import argument_names, rebuilt
+from anydml.tracing.open_builtins import FunctionCopier, traced_twice
+from anydml.tracing.structure import argument_names, map_leaves
 from anydml.tracing.trace import Trace, check_dtype
+from anydml.tracing.traced_ndarray import TracedNdarray
+from anydml.tracing.traced_results import HostNumbers, Result, results_of
 
 
 def __getattr__(name: str) -> Any:
@@ -46,9 +46,9 @@ def _called(
     return lazily(function, name, arguments, keywords, stub)
 
 
-@attempting(is_kept=False)
+@traced_twice(is_kept=False)
 def lazily(
-    opening: Opening,
+    copier: FunctionCopier,
     function: Callable[..., Any],
     name: str,
     arguments: Any,
@@ -58,7 +58,7 @@ def lazily(
     """Trace a function of arrays and return its results as Dask arrays.
 
     Args:
-        opening: lets the function run on traced arrays.
+        copier: makes the copy of the function that runs on traced arrays.
         function: must only move elements.
         name: the function's name in error messages and task keys.
         arguments: positional arguments; nested structures may hold Dask arrays, and NumPy arrays, which are constants.
@@ -102,12 +102,12 @@ def lazily(
         return trace.new_array(value, leaf.dtype, len(inputs) - 1)
 
     places = argument_names(stub or function, len(arguments))
-    traced_arguments = [rebuilt(argument, traced, place) for argument, place in zip(arguments, places, strict=True)]
-    by_name = {key: rebuilt(argument, traced, key) for key, argument in keywords.items()}
+    traced_arguments = [map_leaves(argument, traced, place) for argument, place in zip(arguments, places, strict=True)]
+    by_name = {key: map_leaves(argument, traced, key) for key, argument in keywords.items()}
     like = [np.empty(0, source.dtype) for source in inputs]
     try:
         tree, _ = results_of(
-            trace, opening.opened(function, trace)(*traced_arguments, **by_name), [None] * len(inputs), like
+            trace, copier.copy_for_trace(function, trace)(*traced_arguments, **by_name), [None] * len(inputs), like
         )
     finally:
         trace.is_over = True
@@ -119,7 +119,7 @@ def lazily(
             return leaf
         return lazy_array(name, trace.composer, leaf.array.value, leaf.array.element, inputs)
 
-    return rebuilt(tree, build_leaf, "")
+    return map_leaves(tree, build_leaf, "")
 
 
 def _check_chunks(name: str, path: str, meta: Any) -> None:

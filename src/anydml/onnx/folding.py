@@ -1,7 +1,7 @@
 """Constant folding of shape arithmetic: evaluate nodes on few known elements, which may be open sizes.
 
 Exporters compute sizes in the graph by Shape, Gather, Mul, Concat … While a graph is traced, these sizes are open (see
-`anydml.tracing.sizes`), and are stored in arrays of objects rather than of machine integers.
+`anydml.tracing.open_sizes`), and are stored in arrays of objects rather than of machine integers.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from anydml.moves.move import Fill, Move
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.graph_values import MAX_SHAPE_ELEMENTS, Array, GraphValue, Sizes, Tensor, known_array
+from anydml.onnx.graph_values import MAX_SHAPE_ELEMENTS, Array, GraphValue, Sizes, Tensor, constant_array
 from anydml.onnx.lowering import LoweringContext, ShapeContext, UnknownElementsError
-from anydml.tracing.sizes import is_open
+from anydml.tracing.open_sizes import is_open
 
 
 class FoldingContext(ShapeContext):
@@ -68,7 +68,7 @@ class FoldingContext(ShapeContext):
         if self.composer.bytes_stored() > dtype.itemsize * self._most:
             raise UnknownElementsError(node.label)
         elements = self._run_moves(self.composer.unfinished(value), dtype)
-        array = known_array([elements[k] for k in range(count)], dtype, value.sizes)
+        array = constant_array([elements[k] for k in range(count)], dtype, value.sizes)
         return Tensor(dtype, value.sizes, array, maker=node.label)
 
     def _run_moves(self, moves: Sequence[Move], dtype: np.dtype[Any]) -> Mapping[int, Any]:
@@ -104,7 +104,7 @@ class FoldingContext(ShapeContext):
         if is_open(shape) or math.prod(shape) > self._most:
             raise UnknownElementsError(node.label)
         array = make()
-        return Tensor(dtype, shape, known_array(array.reshape(-1).tolist(), dtype, shape), maker=node.label)
+        return Tensor(dtype, shape, constant_array(array.reshape(-1).tolist(), dtype, shape), maker=node.label)
 
     def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
         """See `LoweringContext.constant_result`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
-from anydml.tracing.sizes import is_open
+from anydml.tracing.open_sizes import is_open
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -20,15 +20,15 @@ MAX_SHAPE_ELEMENTS = 64
 """Largest number of elements of tensors in shape arithmetic."""
 
 
-def known_array(elements: Sequence[Any], dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
+def constant_array(elements: Sequence[Any], dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
     """Return an array of elements; its dtype is object if one of them is an open size."""
     array = np.array(elements, object if is_open(elements) else dtype)
     return array.reshape(tuple(shape))
 
 
 def integers(values: Sequence[int]) -> Array:
-    """Return sizes as a 1-D INT64 array (see `known_array`)."""
-    return known_array(values, INT64, (len(values),))
+    """Return sizes as a 1-D INT64 array (see `constant_array`)."""
+    return constant_array(values, INT64, (len(values),))
 
 
 class Reservation:

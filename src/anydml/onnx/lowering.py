@@ -18,7 +18,7 @@ from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import INT64, Array, GraphValue, Reservation, Sizes, Tensor
 from anydml.onnx.tensor_protos import check_rank
 from anydml.tensor import Layout
-from anydml.tracing.sizes import is_open
+from anydml.tracing.open_sizes import is_open
 from anydml.tracing.trace import Trace, TracedArray
 
 MAX_FACTORS = 4096

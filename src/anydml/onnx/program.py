@@ -22,7 +22,7 @@ from anydml.onnx.graph_values import (
     Sizes,
     Tensor,
     TensorSequence,
-    known_array,
+    constant_array,
 )
 from anydml.onnx.lowering import UnknownElementsError
 from anydml.onnx.read import read_nodes
@@ -305,4 +305,4 @@ class Input:
             return tensors.typed(self.dtype)
         elements = value if isinstance(value, list) else [value]
         shape = (len(elements),) if isinstance(value, list) else ()
-        return Tensor(self.dtype, shape, known_array(elements, self.dtype, shape))
+        return Tensor(self.dtype, shape, constant_array(elements, self.dtype, shape))

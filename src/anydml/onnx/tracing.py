@@ -16,7 +16,7 @@ from anydml.onnx.folding import fold
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import INT64, Array, EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.onnx.lowering import MAX_FACTORS, MAX_WORK, LoweringContext, UnknownElementsError
-from anydml.tracing.refusing import refused
+from anydml.tracing.refusing import refusal
 from anydml.tracing.trace import Trace, TracedArray
 
 
@@ -91,7 +91,7 @@ class TracingContext(LoweringContext):
         work = times * sum([len(value.pieces) * (1 + len(value.sizes)) for value in values])
         self._work += work
         if self._work > MAX_WORK:
-            raise refused("a graph of so many pieces", "its regions are composed one after the other")
+            raise refusal("a graph of so many pieces", "its regions are composed one after the other")
         return work
 
     def source(self, array: Array) -> Value:

@@ -20,18 +20,18 @@ from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.plans import Plan
 from anydml.tensor import Layout
 from anydml.text import count_noun
-from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.open_builtins import Opening, attempting
-from anydml.tracing.results import Result, results_of
-from anydml.tracing.structure import leaves, paired, rebuilt
+from anydml.tracing.open_builtins import FunctionCopier, traced_twice
+from anydml.tracing.structure import leaves, map_leaves, pair_leaves
 from anydml.tracing.trace import Trace, check_dtype
+from anydml.tracing.traced_ndarray import TracedNdarray
+from anydml.tracing.traced_results import Result, results_of
 
 MEMORY = "256MB"
 
 
-@attempting(is_kept=False)
+@traced_twice(is_kept=False)
 def plan_function(
-    opening: Opening,
+    copier: FunctionCopier,
     function: Callable[..., Any],
     name: str,
     inputs: Any,
@@ -44,7 +44,7 @@ def plan_function(
     """Trace a function of stores, and plan it.
 
     Args:
-        opening: lets the function run on traced arrays.
+        copier: makes the copy of the function that runs on traced arrays.
         function: the function, called with a traced array for each store.
         name: its name in errors.
         inputs: as for `Fused.plan`.
@@ -69,25 +69,25 @@ def plan_function(
         return trace.new_array(value, leaf.dtype, len(stores) - 1)
 
     arguments = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
-    traced_arguments = [rebuilt(argument, traced, f"inputs[{k}]") for k, argument in enumerate(arguments)]
+    traced_arguments = [map_leaves(argument, traced, f"inputs[{k}]") for k, argument in enumerate(arguments)]
     if not stores:
         raise _no_store(name, inputs)
     like = [np.empty(0, store.dtype) for store in stores]
     try:
         tree, results = results_of(
-            trace, opening.opened(function, trace)(*traced_arguments), [None] * len(stores), like
+            trace, copier.copy_for_trace(function, trace)(*traced_arguments), [None] * len(stores), like
         )
     finally:
         trace.is_over = True
     targets: list[Any] = []
     try:
-        for leaf, field, target in paired(tree, outputs, Result, "outputs"):
+        for leaf, field, target in pair_leaves(tree, outputs, Result, "outputs"):
             _check_target(name, field, target, leaf.array.shape, leaf.array.dtype)
             targets.append(target)
     except ValueError as error:
         if isinstance(error, BindingError):
             raise
-        shapes = rebuilt(tree, lambda leaf, _: leaf.array.shape if isinstance(leaf, Result) else leaf, "")
+        shapes = map_leaves(tree, lambda leaf, _: leaf.array.shape if isinstance(leaf, Result) else leaf, "")
         raise BindingError(
             f"{name}: {error} is not of the structure of the results: {shapes}", name, "outputs"
         ) from None

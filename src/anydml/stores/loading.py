@@ -19,8 +19,8 @@ from anydml.stores.formats.store import Checkpoint, uncollected
 from anydml.stores.load_plan import LoadPlan
 from anydml.stores.planning.identities import identities_of_stores
 from anydml.stores.resharding import change_of
-from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
+from anydml.tracing.traced_ndarray import TracedNdarray
 
 
 @checked(

@@ -18,8 +18,8 @@ from anydml.stores.checkpoints.selecting import Selection
 from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.converting import conversion
 from anydml.stores.resharding import change_of
-from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
+from anydml.tracing.traced_ndarray import TracedNdarray
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from anydml.stores.checkpoints.shards import OutputFile, index_of
 from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.formats.model_files import INDEX
 from anydml.stores.plans import Plan
-from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
+from anydml.tracing.traced_ndarray import TracedNdarray
 
 
 @checked(shards=COUNT)

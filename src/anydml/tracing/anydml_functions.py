@@ -21,10 +21,10 @@ from anydml.moves.verbs import View
 from anydml.operators.function import Function
 from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import axes, refusing
-from anydml.tracing.constants import known_array, trace_of
+from anydml.tracing.constants import constant_array, trace_of
 from anydml.tracing.indexing import indexed
 from anydml.tracing.picking import check_dtype_of, pick
-from anydml.tracing.refusing import refused
+from anydml.tracing.refusing import refusal
 from anydml.tracing.trace import Trace, TracedArray
 
 
@@ -35,7 +35,7 @@ def check_out(name: str, out: Any) -> None:
         FuseError: it is not.
     """
     if out is not None:
-        raise refused(f"{name} with out", "use the result instead")
+        raise refusal(f"{name} with out", "use the result instead")
 
 
 def __getattr__(name: str) -> Any:
@@ -56,12 +56,12 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
         if parameter.is_array:
             continue
         if isinstance(value, TracedArray):
-            raise refused(f"{label} by a traced {parameter.name}", "shapes would depend on elements: pass numbers")
+            raise refusal(f"{label} by a traced {parameter.name}", "shapes would depend on elements: pass numbers")
         converted.append(own_arguments.converted(label, parameter, value, arrays[0].element))
     converted += [np.dtype(view.dtype) for view in indices]
     shapes = [*[array.shape for array in arrays], *[view.n for view in indices]]
     dtype = arrays[0].element
-    with refusing.named(label):
+    with refusing.named_errors(label):
         parameters = function.checked(label, shapes, tuple(converted))
         make = _TracedMaker(function, trace, dtype)
         function.apply(make, [Lazy(array.value) for array in arrays] + indices, parameters)
@@ -124,7 +124,7 @@ class _TracedMaker(ValueMaker):
         hint = f"pass {field} as an argument"
         if any(parameter.name == "out_of_range" for parameter in function.parameters):
             hint += f", or out_of_range={function.parameter('out_of_range').words[-1]!r}"
-        raise refusing.broken(f"{function.label}: indices are checked before anything moves: {hint}")
+        raise refusing.fuse_error(f"{function.label}: indices are checked before anything moves: {hint}")
 
 
 def _like(arrays: Sequence[TracedArray]) -> int | None:
@@ -139,7 +139,7 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     inputs = [*inputs[0]] if function.is_of_lists else inputs
     trace = trace_of(inputs)
     label, count = function.label, function.data_count(len(inputs))
-    with refusing.named(label):
+    with refusing.named_errors(label):
         arrays = [trace.array(x) for x in inputs[:count]]
         indices = [
             _mask(trace, label, parameter.name, x)
@@ -154,7 +154,7 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
 
 def _indices(trace: Trace, function: Function, field: str, value: Any) -> Lazy:
     """Return the view of indices, traced or constant."""
-    indices: Any = value if isinstance(value, TracedArray) else known_array(value)
+    indices: Any = value if isinstance(value, TracedArray) else constant_array(value)
     if indices is not value and not indices.size and not isinstance(value, np.ndarray):
         indices = indices.astype(np.int64)
     dtype = indices.element if isinstance(indices, TracedArray) else indices.dtype
@@ -180,7 +180,7 @@ def compress(condition: Any, x: TracedArray, axis: int | None = None) -> TracedA
     Raises:
         FuseError: the condition is traced.
     """
-    flags = known_array(condition) != 0
+    flags = constant_array(condition) != 0
     if axis is None and flags.shape != x.shape:
         x = axes.ravel(x)
     first = 0 if axis is None else axis_of("compress", x.ndim, axis)
@@ -198,7 +198,7 @@ def nonzero_coordinates(x: TracedArray) -> NoReturn:
         array([[0, 1],
                [1, 0]])
     """
-    raise refused("nonzero_coordinates", "shapes would depend on elements: call it outside and pass the result")
+    raise refusal("nonzero_coordinates", "shapes would depend on elements: call it outside and pass the result")
 
 
 def copy(x: TracedArray) -> TracedArray:
@@ -209,4 +209,4 @@ def copy(x: TracedArray) -> TracedArray:
 
 def _own(x: TracedArray) -> TracedArray:
     """Return a result as an array that the function may assign into."""
-    return x if x.trace.own_arrays is None else x.trace.own_arrays.as_own_array(x)
+    return x if x.trace.assignable_arrays is None else x.trace.assignable_arrays.as_assignable(x)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from anydml.tracing.names_in_code import ANY
-from anydml.tracing.remembered import Remembered
+from anydml.tracing.names_in_code import ANY_NAME
+from anydml.tracing.surrounding_values import SurroundingValues
 
 MAX_ITEMS = 256
 """Maximum number of items of a container, or attributes of an object, that are compared."""
@@ -22,10 +22,10 @@ class Attributes:
         waiting: gets the attributes, with their names in messages, to be visited.
     """
 
-    def __init__(self, remembered: Remembered, waiting: list[tuple[Any, str]]) -> None:
-        self._remembered = remembered
+    def __init__(self, surrounding_values: SurroundingValues, waiting: list[tuple[Any, str]]) -> None:
+        self._remembered = surrounding_values
         self._waiting = waiting
-        self._all: list[_Owner] = []
+        self._owners: list[_Owner] = []
 
     def add(
         self, value: Any, mapping: Mapping[str, Any], classes: Sequence[type], label: str, is_noted: bool = True
@@ -39,32 +39,32 @@ class Attributes:
             label: its name in messages.
             is_noted: whether changes of its attributes are noticed.
         """
-        self._all.append(_Owner(value, mapping, classes, label, is_noted, set()))
+        self._owners.append(_Owner(value, mapping, classes, label, is_noted, set()))
 
     def scan(self, names: set[str]) -> bool:
         """Note and add attributes with names that were not looked for before; return whether there were such names."""
-        behind = [owner for owner in self._all if len(owner.names) < len(names)]
-        for owner in behind:
-            fresh = names - owner.names
-            owner.names.update(fresh)
-            self._scan(owner, fresh)
-        return bool(behind)
+        outdated = [owner for owner in self._owners if len(owner.names) < len(names)]
+        for owner in outdated:
+            new_names = names - owner.names
+            owner.names.update(new_names)
+            self._scan(owner, new_names)
+        return bool(outdated)
 
-    def note_absent(self, asked: set[str], names: set[str]) -> None:
+    def note_absent(self, queried: set[str], names: set[str]) -> None:
         """Note which attributes objects lack, and the objects' classes.
 
         Args:
-            asked: names that code asks for, as by `hasattr`.
+            queried: names that code asks for, as by `hasattr`.
             names: all names in code; a class with a method ``__getattr__`` may have any of them.
         """
-        noted = [owner for owner in self._all if owner.is_noted]
+        noted = [owner for owner in self._owners if owner.is_noted]
         for owner in noted:
-            is_answering = any("__getattr__" in vars(kind) for kind in owner.classes)
-            wanted = names if is_answering else asked
+            has_getattr = any("__getattr__" in vars(kind) for kind in owner.classes)
+            names_to_note = names if has_getattr else queried
             if not isinstance(owner.value, type):
-                self._remembered.note_names(owner.mapping, sorted(wanted - owner.mapping.keys()), owner.label)
-            for kind in owner.classes if asked else ():
-                self._note_of_class(kind, sorted(asked - vars(kind).keys()), owner.label)
+                self._remembered.note_names(owner.mapping, sorted(names_to_note - owner.mapping.keys()), owner.label)
+            for kind in owner.classes if queried else ():
+                self._note_class_attributes(kind, sorted(queried - vars(kind).keys()), owner.label)
         objects = [owner for owner in noted if owner.classes and not isinstance(owner.value, type)]
         if objects:
             labels = [owner.label for owner in objects]
@@ -73,30 +73,32 @@ class Attributes:
     def _scan(self, owner: _Owner, names: set[str]) -> None:
         """Note and add the attributes of an object or module that have one of the names."""
         mapping, label = owner.mapping, owner.label
-        is_any = ANY in names and len(mapping) <= MAX_ITEMS and not isinstance(owner.value, types.ModuleType)
-        reached = [*mapping] if is_any else [*(mapping.keys() & names)]
-        if is_any and owner.is_noted:
+        reads_any_name = (
+            ANY_NAME in names and len(mapping) <= MAX_ITEMS and not isinstance(owner.value, types.ModuleType)
+        )
+        names_found = [*mapping] if reads_any_name else [*(mapping.keys() & names)]
+        if reads_any_name and owner.is_noted:
             self._remembered.note(partial(iter, ()), label, container=mapping)
-        self._waiting += [(mapping[name], f"{label}.{name}") for name in reached]
+        self._waiting += [(mapping[name], f"{label}.{name}") for name in names_found]
         is_class = isinstance(owner.value, type)
         for kind in owner.classes:
-            attributes, of_class = vars(kind), []
-            for name in attributes.keys() if is_any else attributes.keys() & names:
+            attributes, class_names = vars(kind), []
+            for name in attributes.keys() if reads_any_name else attributes.keys() & names:
                 value = attributes[name]
                 if type(value) is types.MemberDescriptorType:
                     if not is_class:
-                        self._remembered.note(partial(_of_slot, value, owner.value), f"{label}.{name}")
-                        self._waiting += [(content, f"{label}.{name}") for content in _of_slot(value, owner.value)]
+                        self._remembered.note(partial(_slot_content, value, owner.value), f"{label}.{name}")
+                        self._waiting += [(content, f"{label}.{name}") for content in _slot_content(value, owner.value)]
                     continue
                 self._waiting.append((value, f"{label}.{name}"))
-                of_class.append(name)
-            self._note_of_class(kind, of_class, label)
+                class_names.append(name)
+            self._note_class_attributes(kind, class_names, label)
             # An object may later get its own attribute in place of its class's.
-            reached += [name for name in of_class if name not in mapping and not is_class]
+            names_found += [name for name in class_names if name not in mapping and not is_class]
         if owner.is_noted:
-            self._remembered.note_names(mapping, reached, label)
+            self._remembered.note_names(mapping, names_found, label)
 
-    def _note_of_class(self, kind: type, names: Sequence[str], label: str) -> None:
+    def _note_class_attributes(self, kind: type, names: Sequence[str], label: str) -> None:
         if names:
             self._remembered.note(partial(map, vars(kind).get, names), f"{label}.", names)
 
@@ -116,5 +118,5 @@ class _Owner(NamedTuple):
     names: set[str]
 
 
-def _of_slot(slot: Any, value: Any) -> tuple[Any, ...]:
+def _slot_content(slot: Any, value: Any) -> tuple[Any, ...]:
     return (slot.__get__(value),) if hasattr(value, slot.__name__) else ()

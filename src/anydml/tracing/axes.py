@@ -16,25 +16,25 @@ from anydml.operators.axis_functions import roll_rule, shift_along
 from anydml.text import count_noun
 from anydml.tracing import verbs
 from anydml.tracing.constants import whole_numbers
-from anydml.tracing.refusing import broken, refused
+from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import axes_of, axis_of, by_rule, cut, distinct_axes, permute, resized
+from anydml.tracing.verbs import apply_rule, axes_of, axis_of, cut, distinct_axes, permute, shape_with
 
 
 def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, copy: Any = None) -> TracedArray:
     """Like NumPy's function, in order 'C' or 'F'."""
     if order not in (None, "C", "F"):
-        raise broken(f"order {order!r} depends on an argument's memory layout: pass 'C' or 'F'")
+        raise fuse_error(f"order {order!r} depends on an argument's memory layout: pass 'C' or 'F'")
     new_shape = shape if shape is not None else newshape
-    sizes = _completed(new_shape, x.count)
+    sizes = _with_inferred_size(new_shape, x.count)
     if sizes is None:
-        raise broken(f"cannot reshape {x!r} into shape {new_shape}: {_unfit(new_shape, x.count)}")
+        raise fuse_error(f"cannot reshape {x!r} into shape {new_shape}: {_misfit(new_shape, x.count)}")
     if copy is not None and not copy and not _is_view(x, sizes, order):
-        raise broken(f"{x!r} cannot be reshaped into {new_shape} without a copy: leave copy=False out")
+        raise fuse_error(f"{x!r} cannot be reshaped into {new_shape} without a copy: leave copy=False out")
     return transpose(verbs.reshape(transpose(x), sizes[::-1])) if order == "F" else verbs.reshape(x, sizes)
 
 
-def _unfit(shape: Any, count: int) -> str:
+def _misfit(shape: Any, count: int) -> str:
     """Return why elements do not fill a shape, which may have one size of −1."""
     sizes = whole_numbers(shape)
     if sizes.count(-1) > 1:
@@ -45,7 +45,7 @@ def _unfit(shape: Any, count: int) -> str:
     return f"it has {count_noun(count, 'element')}, and that shape {filled}"
 
 
-def _completed(shape: Any, count: int) -> list[int] | None:
+def _with_inferred_size(shape: Any, count: int) -> list[int] | None:
     """Replace a size of −1 so that the product is `count`; return None if that is impossible."""
     sizes = whole_numbers(shape)
     known_count = math.prod(size for size in sizes if size != -1)
@@ -76,7 +76,7 @@ def flatten(x: TracedArray, start_dim: int = 0, end_dim: int = -1) -> TracedArra
     """Merge adjacent dimensions."""
     first, last = axis_of(x, start_dim), axis_of(x, end_dim)
     if first > last:
-        raise broken(f"start_dim {start_dim} comes after end_dim {end_dim}")
+        raise fuse_error(f"start_dim {start_dim} comes after end_dim {end_dim}")
     sizes = x.shape or (1,)
     return verbs.reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
 
@@ -84,10 +84,10 @@ def flatten(x: TracedArray, start_dim: int = 0, end_dim: int = -1) -> TracedArra
 def unflatten(x: TracedArray, dim: int, sizes: Sequence[int]) -> TracedArray:
     """Divide a dimension into several; one size may be −1."""
     axis = axis_of(x, dim)
-    parts = _completed(sizes, x.shape[axis])
+    parts = _with_inferred_size(sizes, x.shape[axis])
     if not parts:
-        raise broken(f"unflatten: sizes {[*sizes]} do not multiply to {x.shape[axis]}")
-    return verbs.reshape(x, resized(x, axis, *parts))
+        raise fuse_error(f"unflatten: sizes {[*sizes]} do not multiply to {x.shape[axis]}")
+    return verbs.reshape(x, shape_with(x, axis, *parts))
 
 
 def transpose(x: TracedArray, axes: Any = None) -> TracedArray:
@@ -95,7 +95,7 @@ def transpose(x: TracedArray, axes: Any = None) -> TracedArray:
     rank = len(x.value.sizes)
     order = axes_of(x, axes) if axes is not None else range(rank)[::-1]
     if len(order) != rank:
-        raise broken(f"axes {axes} do not match {x!r}")
+        raise fuse_error(f"axes {axes} do not match {x!r}")
     return permute(x, order)
 
 
@@ -110,7 +110,7 @@ def moveaxis(x: TracedArray, source: Any, destination: Any) -> TracedArray:
     sources = distinct_axes(source, x.ndim, "source")
     places = distinct_axes(destination, x.ndim, "destination")
     if len(sources) != len(places):
-        raise broken("`source` and `destination` arguments must have the same number of elements")
+        raise fuse_error("`source` and `destination` arguments must have the same number of elements")
     axes = [axis for axis in range(x.ndim) if axis not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
         axes.insert(place, axis)
@@ -122,7 +122,7 @@ def rollaxis(x: TracedArray, axis: int, start: int = 0) -> TracedArray:
     axis, start = axis_of(x, axis), operator.index(start)
     # A negative start counts from the last axis, not from the end of the shape.
     if not -x.ndim <= start <= x.ndim:
-        raise broken(f"start is {start}, but must be {-x.ndim} to {x.ndim}")
+        raise fuse_error(f"start is {start}, but must be {-x.ndim} to {x.ndim}")
     start += x.ndim * (start < 0)
     return moveaxis(x, axis, start - (axis < start))
 
@@ -130,28 +130,28 @@ def rollaxis(x: TracedArray, axis: int, start: int = 0) -> TracedArray:
 def t(x: TracedArray) -> TracedArray:
     """Transpose a matrix."""
     if x.ndim > 2:
-        raise broken(f"t() of {x!r}: it has more than 2 dimensions")
+        raise fuse_error(f"t() of {x!r}: it has more than 2 dimensions")
     return transpose(x)
 
 
-def h(x: TracedArray) -> TracedArray:
+def hermitian_transpose(x: TracedArray) -> TracedArray:
     """Transpose a matrix of real elements."""
     if x.ndim not in (0, 2):
-        raise broken(f".H of {x!r}: use .mH for batches of matrices")
+        raise fuse_error(f".H of {x!r}: use .mH for batches of matrices")
     return transpose(conjugate(x))
 
 
 def conjugate(x: TracedArray) -> TracedArray:
     """Return x, whose elements must be real."""
     if x.element.kind == "c":
-        raise refused(f"a conjugate of {x!r}")
+        raise refusal(f"a conjugate of {x!r}")
     return x
 
 
 def real(x: TracedArray) -> TracedArray:
     """Return x, whose elements must be real."""
     if x.element.kind == "c":
-        raise broken(
+        raise fuse_error(
             f"the real parts of {x!r}: a fused function cannot change the size of elements: pass a view of the argument"
         )
     return x
@@ -162,7 +162,7 @@ def squeeze(x: TracedArray, axis: Any = None, is_strict: bool = True) -> TracedA
     axes = axes_of(x, axis)
     removed = {k for k in axes if k < x.ndim and x.shape[k] == 1}
     if is_strict and axis is not None and len(removed) < len(axes):
-        raise broken(f"cannot squeeze axis {axis} of {x!r}: its size is not 1")
+        raise fuse_error(f"cannot squeeze axis {axis} of {x!r}: its size is not 1")
     return verbs.reshape(x, [n for k, n in enumerate(x.shape) if k not in removed])
 
 
@@ -171,8 +171,8 @@ def expand_dims(x: TracedArray, axis: Any) -> TracedArray:
     if type(axis) is int and 0 <= axis <= x.ndim:
         return x.new_array(x.value.with_axis(axis))
     rank, sizes = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1), iter(x.shape)
-    new = distinct_axes(axis, rank)
-    return verbs.reshape(x, [1 if k in new else next(sizes) for k in range(rank)])
+    new_axes = distinct_axes(axis, rank)
+    return verbs.reshape(x, [1 if k in new_axes else next(sizes) for k in range(rank)])
 
 
 def at_least(x: TracedArray, rank: int) -> TracedArray:
@@ -182,11 +182,11 @@ def at_least(x: TracedArray, rank: int) -> TracedArray:
     return verbs.reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
 
 
-def atleast(arrays: Sequence[Any], rank: int) -> Any:
+def at_least_each(arrays: Sequence[Any], rank: int) -> Any:
     """Apply `at_least` to one array, several, or a list of them."""
     is_list = len(arrays) == 1 and isinstance(arrays[0], (list, tuple))
-    raised = tuple(at_least(array, rank) for array in (arrays[0] if is_list else arrays))
-    return raised if is_list or len(raised) != 1 else raised[0]
+    results = tuple(at_least(array, rank) for array in (arrays[0] if is_list else arrays))
+    return results if is_list or len(results) != 1 else results[0]
 
 
 def flip(x: TracedArray, axis: Any = None) -> TracedArray:
@@ -196,10 +196,10 @@ def flip(x: TracedArray, axis: Any = None) -> TracedArray:
     return x
 
 
-def flip_of(x: TracedArray, axis: int) -> TracedArray:
+def flip_axis(x: TracedArray, axis: int) -> TracedArray:
     """Reverse an axis, which must exist."""
     if x.ndim <= axis:
-        raise broken(f"Input must be >= {axis + 1}-d.")
+        raise fuse_error(f"Input must be >= {axis + 1}-d.")
     return flip(x, axis)
 
 
@@ -212,29 +212,29 @@ def rot90(x: TracedArray, k: int = 1, axes: Sequence[int] = (0, 1)) -> TracedArr
     return flip(swapaxes(x, first, second), first if turns == 1 else second)
 
 
-def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
+def roll(x: TracedArray, shift_middle: Any, axis: Any = None) -> TracedArray:
     """Roll elements along axes with wrap-around; a flattened array by default."""
-    by = whole_numbers(shift)
+    by = whole_numbers(shift_middle)
     if axis is None:
-        return by_rule(roll_rule, x, Numbers((sum(by),)), True)[0]
+        return apply_rule(roll_rule, x, Numbers((sum(by),)), True)[0]
     axes = axes_of(x, axis, are_distinct=False)
     if len({1, len(by), len(axes)}) > 2:
-        raise broken(f"{len(by)} shifts along {len(axes)} axes")
+        raise fuse_error(f"{len(by)} shifts along {len(axes)} axes")
     along = axes * len(by) if len(axes) == 1 else axes
-    return by_rule(roll_rule, x, Numbers([shift_along(tuple(by), along, d) for d in range(x.ndim)]), False)[0]
+    return apply_rule(roll_rule, x, Numbers([shift_along(tuple(by), along, d) for d in range(x.ndim)]), False)[0]
 
 
-def roll_dims(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:
+def roll_like_torch(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:
     """Like `roll`, with one shift per dimension."""
     by, along = whole_numbers(shifts), whole_numbers([] if dims is None else dims)
     if len(by) != max(len(along), 1):
-        raise broken(f"torch.roll by {len(by)} shifts along {len(along)} dims: there must be one shift per dim")
+        raise fuse_error(f"torch.roll by {len(by)} shifts along {len(along)} dims: there must be one shift per dim")
     if along and not x.ndim:
-        raise broken(f"Dimension specified as {along[0]} but tensor has no dimensions", FuseIndexError)
+        raise fuse_error(f"Dimension specified as {along[0]} but tensor has no dimensions", FuseIndexError)
     return roll(x, by, tuple(along) if along else None)
 
 
-def shift(x: TracedArray, axes: Any = None, by: int = 1) -> TracedArray:
+def shift_middle(x: TracedArray, axes: Any = None, by: int = 1) -> TracedArray:
     """Move the middle of each axis to its start; with `by` of −1, move it back."""
     along = range(x.ndim) if axes is None else whole_numbers(axes)
     return roll(x, [by * (x.shape[k] // 2) for k in along], tuple(along))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from anydml.tracing.call_arguments import CallArguments
-from anydml.tracing.counts import Selecting, difference, selecting
+from anydml.tracing.counts import Selection, difference, selection_of
 from anydml.tracing.traced_program import TracedProgram
 
 MAX_TRACES, MAX_BYTES = 64, 32 << 20
@@ -23,10 +23,10 @@ class CachedTraces:
         self._traces: dict[Hashable, list[TracedProgram]] = {}
         self._bytes = 0
 
-    def passed(self, key: Hashable, call: CallArguments) -> tuple[TracedProgram, Sequence[int]] | None:
+    def find_trace(self, key: Hashable, call: CallArguments) -> tuple[TracedProgram, Sequence[int]] | None:
         """Return the first trace whose guards a call passes, and the call's registers; None if there is none."""
         for trace in self._traces.get(key, []):
-            registers = None if trace.remembered.change() else trace.registers(call.numbers)
+            registers = None if trace.surrounding_values.change() else trace.registers(call.numbers)
             if registers is not None:
                 return trace, registers
         return None
@@ -41,7 +41,7 @@ class CachedTraces:
         self._traces[key] = [trace, *traces]
 
 
-class Latest:
+class LatestTrace:
     """The latest trace of a function, and the differences of the calls that led to new traces.
 
     Attributes:
@@ -52,15 +52,15 @@ class Latest:
         self.reasons: list[str] = []
         self._function = function
         self._trace: TracedProgram | None = None
-        self._selecting: Selecting = [], []
+        self._selection: Selection = [], []
         self._numbers: Sequence[int] = ()
 
     def difference(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: CallArguments) -> str:
         """Return the difference between a call and the call of the latest trace."""
         if self._trace is None:
             return "nothing was traced"
-        differing = difference(self._function, self._selecting, selecting(arguments, keywords))
-        return differing or self._trace.refusal(call.numbers) or "its trace was dropped for others"
+        difference_text = difference(self._function, self._selection, selection_of(arguments, keywords))
+        return difference_text or self._trace.refusal(call.numbers) or "its trace was dropped for others"
 
     def note_reason(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: CallArguments) -> None:
         """Note why a call is traced, unless it is the first."""
@@ -71,7 +71,7 @@ class Latest:
         self, trace: TracedProgram, arguments: tuple[Any, ...], keywords: dict[str, Any], call: CallArguments
     ) -> None:
         """Note the trace of a call."""
-        self._trace, self._selecting, self._numbers = trace, selecting(arguments, keywords), (*call.numbers,)
+        self._trace, self._selection, self._numbers = trace, selection_of(arguments, keywords), (*call.numbers,)
 
     def registers(self) -> tuple[TracedProgram, Sequence[int]] | None:
         """Return the trace and the registers of the call that was traced; None before the first."""

@@ -15,9 +15,9 @@ from anydml.arrays.receive import adapter_of
 from anydml.functions.traced import is_lazy
 from anydml.tensor import packed_strides
 from anydml.tracing.categories import classes_of
-from anydml.tracing.refusing import broken
-from anydml.tracing.short_integers import Short, kind_of
-from anydml.tracing.sizes import Size
+from anydml.tracing.open_sizes import OpenSize
+from anydml.tracing.refusing import fuse_error
+from anydml.tracing.short_integers import ShortInteger, kind_of
 from anydml.tracing.structure import static_key
 from anydml.tracing.trace import TracedArray
 
@@ -26,10 +26,10 @@ Array = np.ndarray[Any, Any]
 MAX_OPEN = 4096
 """Maximum number of arrays with open sizes in a call: the compiled core supports no more, and guards would be many."""
 
-_READING = frozenset(("__getitem__", "__iter__", "__len__", "__contains__", "__reversed__"))
+_ITEM_METHODS = frozenset(("__getitem__", "__iter__", "__len__", "__contains__", "__reversed__"))
 """Methods that give the items of a list or tuple."""
 
-_STATIC = frozenset((bool, float, complex, str, bytes, type(None), slice))
+_KEY_TYPES = frozenset((bool, float, complex, str, bytes, type(None), slice))
 """Types of arguments that are part of a call's key unchanged."""
 
 
@@ -64,13 +64,13 @@ class CallArguments:
         kind = type(item)
         if kind is np.ndarray:
             return self._layout(item), item.dtype
-        if kind is Size or kind is Short:
+        if kind is OpenSize or kind is ShortInteger:
             self.is_traced = True
             return None
         if (short := kind_of(item)) is not None:
             self.numbers.append(int(item))
             return short  # type: ignore[no-any-return]
-        if kind in _STATIC:
+        if kind in _KEY_TYPES:
             return static_key(item)
         if isinstance(item, (list, tuple)):
             if kind not in (list, tuple):
@@ -85,10 +85,10 @@ class CallArguments:
 
     def _check_reads_as_usual(self, kind: type) -> None:
         """Check that the list or tuple that replaces an object of a subclass in a trace has the same items."""
-        is_otherwise = any(not _READING.isdisjoint(vars(base)) for base in classes_of(kind))
-        if is_otherwise and not hasattr(kind, "_fields"):
+        reads_otherwise = any(not _ITEM_METHODS.isdisjoint(vars(base)) for base in classes_of(kind))
+        if reads_otherwise and not hasattr(kind, "_fields"):
             base = "list" if issubclass(kind, list) else "tuple"
-            raise broken(f"{self.name}: a {kind.__name__} has items by methods of its own: pass {base}(…) of it")
+            raise fuse_error(f"{self.name}: a {kind.__name__} has items by methods of its own: pass {base}(…) of it")
 
     def _array_key(self, item: Any) -> Hashable:
         if is_lazy(item):
@@ -99,11 +99,11 @@ class CallArguments:
             try:
                 return static_key(item)
             except TypeError:
-                raise broken(f"{self.name}: a {type(item).__name__} is neither an array nor hashable") from None
+                raise fuse_error(f"{self.name}: a {type(item).__name__} is neither an array nor hashable") from None
         view, _ = read_argument(self.name, adapter or item, field)
         if isinstance(item, np.ndarray) and indexes_otherwise(type(item)):
             kind = f"{type(item).__module__}.{type(item).__qualname__}"
-            raise broken(f"{self.name}: {field} is a {kind}, which indexes otherwise: pass numpy.asarray of it")
+            raise fuse_error(f"{self.name}: {field} is a {kind}, which indexes otherwise: pass numpy.asarray of it")
         if adapter is None:
             return self._layout(view), view.dtype
         dtype = getattr(adapter.array, "dtype", None)

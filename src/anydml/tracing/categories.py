@@ -21,26 +21,31 @@ import numpy as np
 _LIBRARIES = {"anydml", "numpy", "torch", "jax", "jaxlib", "einops", "dask", "cupy", *sys.stdlib_module_names}
 """Packages whose functions and classes are not searched."""
 
-MAKERS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
+GENERATOR_MAKERS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox",
+                    "SFC64"}  # fmt: skip
 """Names of functions and classes that make generators of random numbers, seeded by the system if no seed is passed."""
 
-_PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.dtype, np.generic)
+_PLAIN_TYPES = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.dtype, np.generic)
 
 
-def is_maker(value: Any, name: str) -> bool:
+def is_renamed_generator_maker(value: Any, name: str) -> bool:
     """Whether an object makes generators of random numbers, but has another name in the code.
 
     Args:
         value: the object.
         name: its name in the code.
     """
-    if name.rpartition(".")[2] in MAKERS:
+    if name.rpartition(".")[2] in GENERATOR_MAKERS:
         return False
-    numpys = sys.modules.get("numpy.random")
+    numpy_random = sys.modules.get("numpy.random")
     if isinstance(value, type):
-        kinds = () if numpys is None else (numpys.RandomState, numpys.BitGenerator, numpys.SeedSequence)
+        kinds = (
+            ()
+            if numpy_random is None
+            else (numpy_random.RandomState, numpy_random.BitGenerator, numpy_random.SeedSequence)
+        )
         return issubclass(value, (random.Random, *kinds))
-    return numpys is not None and value is numpys.default_rng
+    return numpy_random is not None and value is numpy_random.default_rng
 
 
 def category_of(kind: type) -> str:
@@ -50,12 +55,12 @@ def category_of(kind: type) -> str:
 
 @lru_cache(maxsize=4096)
 def _category_of(kind: Any) -> str:
-    if issubclass(kind, _PLAIN):
+    if issubclass(kind, _PLAIN_TYPES):
         # Objects of users' classes have attributes.
-        return "plain" if kind in _PLAIN or is_of_a_library(kind) else "object"
+        return "plain" if kind in _PLAIN_TYPES or is_of_a_library(kind) else "object"
     if issubclass(kind, np.ndarray):
         return "array"
-    if issubclass(kind, _CONTAINERS):
+    if issubclass(kind, _CONTAINER_TYPES):
         return "container"
     if issubclass(kind, (bytearray, array.array, memoryview, mmap.mmap)):
         return "buffer"
@@ -67,10 +72,10 @@ def _category_of(kind: Any) -> str:
         return "class"
     if _is_generator(kind):
         return "generator"
-    if issubclass(kind, _WRAPPERS) or kind.__name__ == "cython_function_or_method":
+    if issubclass(kind, _WRAPPER_TYPES) or kind.__name__ == "cython_function_or_method":
         return "wrapper"
     queues = sys.modules.get("queue")
-    unsteady = _UNSTEADY if queues is None else (*_UNSTEADY, queues.Queue, queues.SimpleQueue)
+    unsteady = _UNSTEADY_TYPES if queues is None else (*_UNSTEADY_TYPES, queues.Queue, queues.SimpleQueue)
     if issubclass(kind, unsteady) or (hasattr(kind, "__next__") and not issubclass(kind, io.IOBase)):
         return "unsteady"
     return "file" if issubclass(kind, io.IOBase) else _category_in_library(kind)
@@ -92,19 +97,20 @@ def _category_in_library(kind: type) -> str:
 def _is_opaque(kind: type) -> bool:
     """Whether objects of a class may have state that cannot be compared, since its methods are compiled or not read."""
     package = package_of(kind)
-    if kind is object or package in _STEADY:
+    if kind is object or package in _STEADY_MODULES:
         return False
     if package in sys.stdlib_module_names:
         return not issubclass(kind, BaseException)
-    return any(type(base) in _COMPILED for name, base in vars(kind).items() if name not in _OF_ALL)
+    return any(type(base) in _COMPILED_METHODS for name, base in vars(kind).items() if name not in _IN_EVERY_CLASS)
 
 
-_COMPILED = (types.MethodDescriptorType, types.GetSetDescriptorType)
-_OF_ALL = {"__dict__", "__weakref__"}
+_COMPILED_METHODS = (types.MethodDescriptorType, types.GetSetDescriptorType)
+_IN_EVERY_CLASS = {"__dict__", "__weakref__"}
 
-_STEADY = {"_abc", "_thread", "abc", "argparse", "builtins", "collections", "contextlib", "dataclasses", "datetime",
-           "decimal", "enum", "fractions", "functools", "inspect", "ipaddress", "logging", "numbers", "operator", "os",
-           "pathlib", "re", "string", "struct", "_struct", "types", "typing", "uuid", "zoneinfo"}  # fmt: skip
+_STEADY_MODULES = {"_abc", "abc", "argparse", "builtins", "collections", "contextlib", "dataclasses", "datetime",
+                   "decimal", "enum", "fractions", "functools", "inspect", "ipaddress", "logging", "numbers",
+                   "operator", "os", "pathlib", "re", "string", "struct", "_struct", "_thread", "types", "typing",
+                   "uuid", "zoneinfo"}  # fmt: skip
 """Modules of the standard library whose objects are immutable, or show their state in attributes."""
 
 
@@ -114,25 +120,29 @@ def is_array_like(kind: type) -> bool:
 
 
 def _is_generator(kind: type) -> bool:
-    numpys, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
-    kinds = (numpys.Generator, numpys.RandomState, numpys.BitGenerator) if numpys is not None else ()
+    numpy_random, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
+    kinds = (
+        (numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
+        if numpy_random is not None
+        else ()
+    )
     return issubclass(kind, (random.Random, *kinds, *((torch.Generator,) if torch is not None else ())))
 
 
-_VIEWS = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
-_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType, *_VIEWS)
+_DICT_VIEWS = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
+_CONTAINER_TYPES = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType, *_DICT_VIEWS)
 
-_WRAPPERS = (types.MethodType, types.MethodWrapperType, partial, functools._lru_cache_wrapper, property,
+_WRAPPER_TYPES = (types.MethodType, types.MethodWrapperType, partial, functools._lru_cache_wrapper, property,
              cached_property, classmethod, staticmethod)  # fmt: skip
 
-_UNSTEADY = (contextvars.ContextVar, threading.local, weakref.ref)
+_UNSTEADY_TYPES = (contextvars.ContextVar, threading.local, weakref.ref)
 
-_PARTS = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget")
+_WRAPPED_ATTRIBUTES = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget")
 
 
-def parts_of(wrapper: Any) -> list[Any]:
+def split_axis(wrapper: Any) -> list[Any]:
     """Return the objects that a wrapper, such as a method, refers to."""
-    return [part for name in _PARTS if (part := getattr(wrapper, name, None)) is not None]
+    return [part for name in _WRAPPED_ATTRIBUTES if (part := getattr(wrapper, name, None)) is not None]
 
 
 def classes_of(kind: type) -> list[type]:
@@ -140,22 +150,22 @@ def classes_of(kind: type) -> list[type]:
     return [base for base in kind.__mro__ if not is_of_a_library(base)]
 
 
-def called_by_syntax(kind: type, is_new: bool) -> list[Any]:
+def syntax_methods(kind: type, is_new: bool) -> list[Any]:
     """Return the methods that syntax calls on objects of a class, such as operators and `len`.
 
     Args:
         kind: the class.
         is_new: whether objects are also created, which calls `__init__` and similar methods.
     """
-    others = _OF_TEXT if is_new else _OF_TEXT | _OF_NEW
+    ignored = _IGNORED_METHODS if is_new else _IGNORED_METHODS | _CREATION_METHODS
     methods = [
         (name, method) for name, method in vars(kind).items() if type(method) in (types.FunctionType, staticmethod)
     ]
-    return [method for name, method in methods if name.startswith("__") and name not in others]
+    return [method for name, method in methods if name.startswith("__") and name not in ignored]
 
 
-_OF_NEW = {"__init__", "__new__", "__post_init__"}
-_OF_TEXT = {"__del__", "__repr__", "__str__", "__reduce__"}
+_CREATION_METHODS = {"__init__", "__new__", "__post_init__"}
+_IGNORED_METHODS = {"__del__", "__repr__", "__str__", "__reduce__"}
 """Methods that results seldom depend on."""
 
 
@@ -163,11 +173,11 @@ def is_of_a_library(value: Any) -> bool:
     """Whether a function, class or module belongs to a library whose code is not searched."""
     if isinstance(value, type) and value.__module__ == "builtins":
         # Classes that are defined in code without a module have this module, too.
-        return not value.__flags__ & _DEFINED_LATER
+        return not value.__flags__ & _RUNTIME_CLASS
     return package_of(value) in _LIBRARIES
 
 
-_DEFINED_LATER = 1 << 9
+_RUNTIME_CLASS = 1 << 9
 """Flag of classes that are created at run time (Py_TPFLAGS_HEAPTYPE)."""
 
 

@@ -12,14 +12,14 @@ from anydml.arrays import read_argument
 from anydml.arrays.receive import adapter_of
 from anydml.errors import FuseIndexError
 from anydml.moves.wrapped_indices import wrapped
-from anydml.tracing.refusing import broken, refused
-from anydml.tracing.short_integers import Short
-from anydml.tracing.sizes import Size
-from anydml.tracing.trace import Trace, TracedArray, needing
+from anydml.tracing.open_sizes import OpenSize
+from anydml.tracing.refusing import fuse_error, refusal
+from anydml.tracing.short_integers import ShortInteger
+from anydml.tracing.trace import Trace, TracedArray, with_needed_argument
 
 Array = np.ndarray[Any, Any]
 
-MAX_KNOWN = 1 << 28
+MAX_CONSTANT_ELEMENTS = 1 << 28
 """Maximum number of elements of constant indices, flags and lengths, which are held in memory."""
 
 
@@ -29,11 +29,11 @@ def whole_number(number: Any) -> Any:
     Raises:
         TypeError: `number` is not an integer.
     """
-    if type(number) is Size:
+    if type(number) is OpenSize:
         return number
     if type(number) is not int and str(getattr(number, "dtype", "")).endswith("bool"):
         raise TypeError("an integer is required, not a bool")
-    return number.size if type(number) is Short else operator.index(number)
+    return number.size if type(number) is ShortInteger else operator.index(number)
 
 
 def whole_numbers(numbers: Any) -> list[Any]:
@@ -54,63 +54,67 @@ def is_list(numbers: Any) -> bool:
     return hasattr(numbers, "__len__") and getattr(numbers, "ndim", 1) != 0
 
 
-def untraced(value: Any) -> Any:
+def require_untraced(value: Any) -> Any:
     """Return an argument that determines a shape.
 
     Raises:
         FuseError: it is traced.
     """
     if isinstance(value, TracedArray):
-        raise needing(refused(f"selection by {value!r}", "the result's shape would depend on elements"), value)
+        raise with_needed_argument(
+            refusal(f"selection by {value!r}", "the result's shape would depend on elements"), value
+        )
     return value
 
 
-def known_array(value: Any) -> Array:
+def constant_array(value: Any) -> Array:
     """Convert constants of any library to a NumPy array; open numbers are pinned.
 
     Raises:
         FuseError: they are traced, or there are more than 2²⁸.
     """
-    is_array = isinstance(untraced(value), np.ndarray) or adapter_of(value) is not None
+    is_array = isinstance(require_untraced(value), np.ndarray) or adapter_of(value) is not None
     array: Array = read_argument("a constant", value)[0] if is_array else np.asarray(value)
-    if array.dtype == object and all(type(element) in (int, Size) for element in array.flat):
+    if array.dtype == object and all(type(element) in (int, OpenSize) for element in array.flat):
         array = np.asarray([int(element) for element in array.flat]).reshape(array.shape)
     _check_count(array.size)
     return array
 
 
 def _check_count(count: int) -> None:
-    if count > MAX_KNOWN:
-        raise broken(f"a constant of {count} numbers, but at most {MAX_KNOWN} are supported: pass it as an argument")
+    if count > MAX_CONSTANT_ELEMENTS:
+        raise fuse_error(
+            f"a constant of {count} numbers, but at most {MAX_CONSTANT_ELEMENTS} are supported: pass it as an argument"
+        )
 
 
-def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def constant_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Wrap and check constant indices.
 
     Raises:
         FuseError: the indices are not integers, or out of range.
     """
-    array = known_array(indices)
+    array = constant_array(indices)
     if array.dtype.kind not in "iu" and array.size:
-        raise broken(f"indices are {array.dtype}, not integers", FuseIndexError)
+        raise fuse_error(f"indices are {array.dtype}, not integers", FuseIndexError)
     if array.size and (int(array.min()) < -size or int(array.max()) >= size):
-        outside = int(array.min()) if int(array.min()) < -size else int(array.max())
-        raise broken(f"index {outside} is out of range for an axis of size {size}", FuseIndexError)
+        index = int(array.min()) if int(array.min()) < -size else int(array.max())
+        raise fuse_error(f"index {index} is out of range for an axis of size {size}", FuseIndexError)
     return wrapped(array, size)
 
 
-def traced_or_known(value: Any) -> Any:
+def traced_or_constant(value: Any) -> Any:
     """Return a traced array unchanged, and constants as a NumPy array."""
-    return value if isinstance(value, TracedArray) else known_array(value)
+    return value if isinstance(value, TracedArray) else constant_array(value)
 
 
-INDICES_OF_TORCH = ("int64", "int32")
-KEYS_OF_TORCH = (*INDICES_OF_TORCH, "uint8", "bool")
+TORCH_INDEX_DTYPES = ("int64", "int32")
+TORCH_KEY_DTYPES = (*TORCH_INDEX_DTYPES, "uint8", "bool")
 """The dtypes of index tensors that PyTorch's functions accept, and those that its brackets accept."""
 
 
-def torch_indices(value: Any, dtypes: Sequence[str] = INDICES_OF_TORCH) -> Any:
-    """Convert indices as `traced_or_known` does, and check that PyTorch accepts their dtype.
+def torch_indices(value: Any, dtypes: Sequence[str] = TORCH_INDEX_DTYPES) -> Any:
+    """Convert indices as `traced_or_constant` does, and check that PyTorch accepts their dtype.
 
     Args:
         value: a traced array, or a constant.
@@ -119,41 +123,41 @@ def torch_indices(value: Any, dtypes: Sequence[str] = INDICES_OF_TORCH) -> Any:
     Raises:
         FuseError: they are a tensor of another dtype.
     """
-    indices = traced_or_known(value)
+    indices = traced_or_constant(value)
     is_tensor = not isinstance(value, (TracedArray, np.ndarray)) and adapter_of(value) is not None
     dtype = getattr(indices, "element", indices.dtype)
     if (is_tensor or isinstance(value, TracedArray)) and dtype.name not in dtypes:
-        raise broken(f"indices in a tensor of {dtype}: PyTorch takes {' or '.join(dtypes)}", FuseIndexError)
+        raise fuse_error(f"indices in a tensor of {dtype}: PyTorch takes {' or '.join(dtypes)}", FuseIndexError)
     return indices
 
 
-def check_mask_of_torch(mask: Any) -> None:
+def check_torch_mask(mask: Any) -> None:
     """Check that PyTorch accepts the dtype of a mask for filling.
 
     Raises:
         FuseError: its elements are bytes.
     """
     if str(getattr(mask, "element", getattr(mask, "dtype", ""))).endswith("uint8"):
-        raise broken("a uint8 mask of what is filled: PyTorch takes bool", FuseIndexError)
+        raise fuse_error("a uint8 mask of what is filled: PyTorch takes bool", FuseIndexError)
 
 
-def from_zero(indices: Any) -> Any:
+def refuse_negative(indices: Any) -> Any:
     """Mark negative indices as out of range, in a traced array or constants.
 
     Raises:
         FuseError: a constant is negative.
     """
-    by = traced_or_known(indices)
-    if isinstance(by, TracedArray):
-        name = by.element.name
-        if name not in ("int32", "int64") or not by.element.isnative:
-            return by
+    checked_indices = traced_or_constant(indices)
+    if isinstance(checked_indices, TracedArray):
+        name = checked_indices.element.name
+        if name not in ("int32", "int64") or not checked_indices.element.isnative:
+            return checked_indices
         # Read as unsigned, negative numbers exceed any size.
-        by.trace.note_unsigned(by.value, 8 * by.itemsize)
-        return by.trace.new_array(by.value, np.dtype(f"u{name}"))
-    if by.size and int(by.min()) < 0:
-        raise broken(f"index {int(by.min())} is out of range", FuseIndexError)
-    return by
+        checked_indices.trace.note_unsigned(checked_indices.value, 8 * checked_indices.itemsize)
+        return checked_indices.trace.new_array(checked_indices.value, np.dtype(f"u{name}"))
+    if checked_indices.size and int(checked_indices.min()) < 0:
+        raise fuse_error(f"index {int(checked_indices.min())} is out of range", FuseIndexError)
+    return checked_indices
 
 
 def trace_of(values: Iterable[Any]) -> Trace:
@@ -161,7 +165,7 @@ def trace_of(values: Iterable[Any]) -> Trace:
     for value in values:
         if isinstance(value, TracedArray):
             return value.trace
-    raise broken("a call of traced arrays without one")
+    raise fuse_error("a call of traced arrays without one")
 
 
 def arrays_of(trace: Trace, sources: Iterable[Any], is_weak: bool = False) -> list[TracedArray]:
@@ -176,7 +180,7 @@ def arrays_of(trace: Trace, sources: Iterable[Any], is_weak: bool = False) -> li
     dtypes = {source.element for source in values if isinstance(source, TracedArray)}
     dtypes = dtypes or {source.dtype for source in values if isinstance(source, np.ndarray)}
 
-    def alike(value: Any) -> Any:
+    def with_common_dtype(value: Any) -> Any:
         if (
             len(dtypes) != 1
             or isinstance(value, TracedArray)
@@ -184,11 +188,13 @@ def arrays_of(trace: Trace, sources: Iterable[Any], is_weak: bool = False) -> li
         ):
             return value
         (dtype,), array = dtypes, np.asarray(value)
-        promoting = value if is_weak and type(value) in (bool, int, float, complex) else array
-        is_held = array.dtype != dtype and array.dtype.kind in "biufc" and np.result_type(promoting, dtype) == dtype
-        return array.astype(dtype) if is_held else array
+        promoted_with = value if is_weak and type(value) in (bool, int, float, complex) else array
+        keeps_dtype = (
+            array.dtype != dtype and array.dtype.kind in "biufc" and np.result_type(promoted_with, dtype) == dtype
+        )
+        return array.astype(dtype) if keeps_dtype else array
 
-    return [trace.array(alike(source)) for source in values]
+    return [trace.array(with_common_dtype(source)) for source in values]
 
 
 def dtype_of(x: TracedArray | None, dtype: Any) -> np.dtype[Any]:

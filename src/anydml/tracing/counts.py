@@ -27,72 +27,72 @@ class Counts(NamedTuple):
     unfused: int
 
     def __str__(self) -> str:
-        often = "once" if self.traces == 1 else f"{self.traces} times"
-        return f"traced {often}; {count_noun(self.fused, 'call')} used a trace, and {self.unfused} ran without one"
+        times = "once" if self.traces == 1 else f"{self.traces} times"
+        return f"traced {times}; {count_noun(self.fused, 'call')} used a trace, and {self.unfused} ran without one"
 
 
-Selecting = tuple[list[Any], list[tuple[str, Any]]]
+Selection = tuple[list[Any], list[tuple[str, Any]]]
 """The properties of arguments that select a call's traces: of positional arguments, and of keyword arguments."""
 
 
-def selecting(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Selecting:
+def selection_of(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Selection:
     """Return the properties that select the traces of a call; those of arrays are dtype and number of dimensions."""
-    return [*map(_note, arguments)], [(name, _note(tree)) for name, tree in keywords.items()]
+    return [*map(_properties_of, arguments)], [(name, _properties_of(tree)) for name, tree in keywords.items()]
 
 
-def _note(tree: Any) -> Any:
+def _properties_of(tree: Any) -> Any:
     kind = type(tree)
     if kind is int:
         return int
     if kind is np.ndarray:
-        return _Array((tree.dtype, tree.ndim))
+        return _ArrayProperties((tree.dtype, tree.ndim))
     if isinstance(tree, (list, tuple)):
-        return [*map(_note, tree)]
+        return [*map(_properties_of, tree)]
     if isinstance(tree, dict):
-        return {name: _note(item) for name, item in tree.items()}
+        return {name: _properties_of(item) for name, item in tree.items()}
     if (number := kind_of(tree)) is not None:
         return number
     if adapter_of(tree) is None and not isinstance(tree, np.ndarray):
         return repr(tree)[:80]
     # Arrays that only support DLPack have neither attribute.
     shape = getattr(tree, "shape", None)
-    return type(tree).__name__ if shape is None else _Array((getattr(tree, "dtype", None), len(shape)))
+    return type(tree).__name__ if shape is None else _ArrayProperties((getattr(tree, "dtype", None), len(shape)))
 
 
-class _Array(tuple[Any, int]):
+class _ArrayProperties(tuple[Any, int]):
     """The dtype and the number of dimensions of an array."""
 
     __slots__ = ()
 
 
-def _leaves_of(function: Callable[..., Any], selected: Selecting) -> dict[str, str]:
+def _texts_by_argument(function: Callable[..., Any], selected: Selection) -> dict[str, str]:
     """Return these properties as texts, by the arguments' names."""
     texts: dict[str, str] = {}
 
-    def note(tree: Any, path: str) -> None:
+    def add_texts(tree: Any, path: str) -> None:
         if type(tree) is list:
             for k, item in enumerate(tree):
-                note(item, f"{path}[{k}]")
+                add_texts(item, f"{path}[{k}]")
         elif type(tree) is dict:
             for name, item in tree.items():
-                note(item, f"{path}[{name!r}]")
-        elif type(tree) is _Array:
+                add_texts(item, f"{path}[{name!r}]")
+        elif type(tree) is _ArrayProperties:
             texts[path] = f"{tree[0]} of {count_noun(tree[1], 'dimension')}"
         else:
             texts[path] = "an integer" if tree is int else tree
 
     positions, named = selected
     for path, tree in (*zip(argument_names(function, len(positions)), positions, strict=True), *named):
-        note(tree, path)
+        add_texts(tree, path)
     return texts
 
 
-def difference(function: Callable[..., Any], first: Selecting, second: Selecting) -> str | None:
+def difference(function: Callable[..., Any], earlier: Selection, later: Selection) -> str | None:
     """Return the first property in which a later call differs; None if it differs in none."""
-    before, now = _leaves_of(function, first), _leaves_of(function, second)
-    for path, value in now.items():
-        if path not in before:
+    earlier_texts, later_texts = _texts_by_argument(function, earlier), _texts_by_argument(function, later)
+    for path, value in later_texts.items():
+        if path not in earlier_texts:
             return f"there is {path}"
-        if before[path] != value:
-            return f"{path} is {value}, not {before[path]}"
-    return next((f"there is no {path}" for path in before if path not in now), None)
+        if earlier_texts[path] != value:
+            return f"{path} is {value}, not {earlier_texts[path]}"
+    return next((f"there is no {path}" for path in earlier_texts if path not in later_texts), None)

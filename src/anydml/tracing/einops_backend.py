@@ -10,13 +10,13 @@ from typing import Any
 
 from einops._backends import AbstractBackend, _type2backend
 
-from anydml.tracing import axes, parts, verbs
+from anydml.tracing import axes, join_split, verbs
+from anydml.tracing.assignable_arrays import ASSIGNABLE_CLASSES, note_sharing
 from anydml.tracing.constants import trace_of
-from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.own_arrays import KINDS, tracked
-from anydml.tracing.refusing import named, refused
-from anydml.tracing.tensor import TracedTensor
+from anydml.tracing.refusing import named_errors, refusal
 from anydml.tracing.trace import TracedArray
+from anydml.tracing.traced_ndarray import TracedNdarray
+from anydml.tracing.traced_tensor import TracedTensor
 
 
 class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no types here
@@ -34,7 +34,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def reshape(self, x: TracedArray, shape: Sequence[int]) -> TracedArray:
         """Reshape in row-major order."""
-        with named("einops"):
+        with named_errors("einops"):
             return _track(x, axes.reshape(x, tuple(shape)))
 
     def transpose(self, x: TracedArray, axes: Sequence[int]) -> TracedArray:
@@ -43,12 +43,12 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def reduce(self, x: TracedArray, operation: str, axes: Sequence[int]) -> TracedArray:
         """Refuse: reductions and products compute."""
-        raise refused(f"einops' reduction {operation} of {x!r}")
+        raise refusal(f"einops' reduction {operation} of {x!r}")
 
     def stack_on_zeroth_dimension(self, tensors: Sequence[Any]) -> TracedArray:
         """Stack arrays along a new first axis."""
-        with named("einops"):
-            return parts.stack([*map(trace_of(tensors).array, tensors)])
+        with named_errors("einops"):
+            return join_split.stack([*map(trace_of(tensors).array, tensors)])
 
     def add_axis(self, x: TracedArray, new_position: int) -> TracedArray:
         """Insert an axis of size 1."""
@@ -56,11 +56,11 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def tile(self, x: TracedArray, repeats: Sequence[int]) -> TracedArray:
         """Repeat along each axis."""
-        return parts.tile(x, repeats)
+        return join_split.tile(x, repeats)
 
     def concat(self, tensors: Sequence[Any], axis: int) -> TracedArray:
         """Concatenate along an axis."""
-        with named("einops"):
+        with named_errors("einops"):
             return verbs.join_native([*map(trace_of(tensors).array, tensors)], axis)
 
     def is_float_type(self, x: TracedArray) -> bool:
@@ -69,13 +69,13 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def einsum(self, pattern: str, *x: Any) -> TracedArray:
         """Refuse: reductions and products compute."""
-        raise refused(f"einops.einsum {pattern!r}")
+        raise refusal(f"einops.einsum {pattern!r}")
 
 
 def _track(x: TracedArray, result: TracedArray) -> TracedArray:
     """Return a result that may share x's memory."""
-    return tracked(x.trace, "einops", (x,), {}, result) if x.trace.is_assigning else result
+    return note_sharing(x.trace, "einops", (x,), {}, result) if x.trace.is_assigning else result
 
 
 # Those of NumPy and PyTorch would take traced arrays, too, which pass for arrays of these libraries.
-_type2backend.update(dict.fromkeys((TracedNdarray, TracedTensor, *KINDS), TracedBackend()))
+_type2backend.update(dict.fromkeys((TracedNdarray, TracedTensor, *ASSIGNABLE_CLASSES), TracedBackend()))

@@ -21,33 +21,32 @@ from anydml.errors import FuseError
 from anydml.functions.traced import lazy_functions
 from anydml.hooks import HOOKS
 from anydml.moves import Program
-from anydml.tracing.as_numbers import Place, has_others, with_numbers
-from anydml.tracing.bridging import MISSED, bridged
-from anydml.tracing.cached_traces import CachedTraces, Latest
+from anydml.tracing.arrays_as_numbers import Place, contains_arrays, with_arrays_as_numbers
+from anydml.tracing.bridging import NO_VIEWS, call_on_views
+from anydml.tracing.cached_traces import CachedTraces, LatestTrace
 from anydml.tracing.call_arguments import CallArguments
 from anydml.tracing.compiled_calls import Calls
 from anydml.tracing.counts import Counts
-from anydml.tracing.random_draws import libraries_that_draw
-from anydml.tracing.refusing import broken
+from anydml.tracing.random_draws import loaded_random_libraries
+from anydml.tracing.refusing import fuse_error
 from anydml.tracing.results_in_arguments import Pairs
-from anydml.tracing.specialized import SpecializedProgram
+from anydml.tracing.specialized_program import SpecializedProgram
 from anydml.tracing.surroundings import Surroundings
 from anydml.tracing.trace_call import trace_call
 from anydml.tracing.traced_program import TracedProgram
-from anydml.tracing.unfused import MISSED as UNTRACED
-from anydml.tracing.unfused import Unfused
+from anydml.tracing.unfused_calls import MUST_TRACE, UnfusedCalls
 
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-NAMED = 4
+MAX_TRACES_BY_NAME = 4
 """Maximum number of traces for different values of an argument such as a float or a text."""
 
-NOTICED = 10
+CALLS_BEFORE_WARNING = 10
 """Number of calls without a trace after which there is a warning."""
 
-DOUBTED = 8
+MAX_DOUBTED_TRACES = 8
 """Maximum number of traces during which another thread may have drawn random numbers."""
 
 
@@ -117,31 +116,31 @@ class Fused(Calls, Generic[P, R]):
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
         self._cached = CachedTraces()
-        self._latest = Latest(function)
+        self._latest = LatestTrace(function)
         self._specializations = ProgramCache()
-        self._unfused = Unfused(function)
+        self._unfused_calls = UnfusedCalls(function)
         self._hits_before = self._traces = 0
         self._unsteady: str | None = None
         self._min_traces, self._doubts = 1, 0
         self._has_warned = False
-        self._numbers: list[Place] = []
+        self._number_places: list[Place] = []
         self._lock = threading.RLock()
-        _ALL.add(self)
+        _FUSED_FUNCTIONS.add(self)
 
     def call_in_python(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """Do a call that compiled code does not support: the first of its kind, and unusual ones."""
-        if self._numbers and (converted := with_numbers(arguments, keywords, self._numbers)):
+        if self._number_places and (converted := with_arrays_as_numbers(arguments, keywords, self._number_places)):
             arguments, keywords = converted
             if (result := self.call_compiled(arguments, keywords, out)) is not None:
                 return result
         if BRIDGES and out is None:
-            result = bridged(self, arguments, keywords)
-            if result is not MISSED:
+            result = call_on_views(self, arguments, keywords)
+            if result is not NO_VIEWS:
                 return result
-        done = UNTRACED if out is not None else self._without_trace(arguments, keywords)
-        if done is not UNTRACED:
+        result = MUST_TRACE if out is not None else self._without_trace(arguments, keywords)
+        if result is not MUST_TRACE:
             self._warn_of_unsteady()
-            return done
+            return result
         call = CallArguments(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
@@ -151,34 +150,34 @@ class Fused(Calls, Generic[P, R]):
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
         try:
-            plan, registers, is_new = self._trace_for(key, call, arguments, keywords)
+            traced, registers, is_new = self._trace_for(key, call, arguments, keywords)
         except FuseError as error:
-            self._note_number(arguments, keywords, error)
+            self._note_number_place(arguments, keywords, error)
             return self.call_in_python(arguments, keywords, out)
         self._warn_of_unsteady()
         if is_new and (result := self.call_compiled(arguments, keywords, out)) is not None:
             return result
-        fixed = self._specialize(plan, registers)
+        specialized = self._specialize(traced, registers)
         if out is None:
-            return fixed.run(call.inputs, call.adapters)
+            return specialized.run(call.inputs, call.adapters)
 
-        def strided(strides: Sequence[Any], donations: Pairs) -> SpecializedProgram:
-            return self._specialize(plan, registers, tuple(strides), donations)
+        def with_strides(strides: Sequence[Any], donations: Pairs) -> SpecializedProgram:
+            return self._specialize(traced, registers, tuple(strides), donations)
 
-        return fixed.run_to(out, call.inputs, call.adapters, strided)
+        return specialized.run_to(out, call.inputs, call.adapters, with_strides)
 
     def _without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Run the function as it stands; return `UNTRACED` if the call must be traced, or use a trace."""
+        """Run the function as it stands; return `MUST_TRACE` if the call must be traced, or use a trace."""
         is_unsteady = self._unsteady is not None
         # A function that fills a cache in its first run is traced a second time.
-        if self._traces < self._min_traces or not self._unfused.executed.is_known:
-            return UNTRACED
-        naming = 2 if self._unfused.is_naming else int(self._traces < NAMED)
+        if self._traces < self._min_traces or not self._unfused_calls.instructions.has_watched:
+            return MUST_TRACE
+        naming = 2 if self._unfused_calls.is_naming else int(self._traces < MAX_TRACES_BY_NAME)
         form = self.form_without_trace(arguments, keywords, naming)
-        done = self._unfused.run(form, arguments, keywords, is_unsteady)
-        if done is not UNTRACED and self._unfused.calls == NOTICED and not is_unsteady:
+        result = self._unfused_calls.run(form, arguments, keywords, is_unsteady)
+        if result is not MUST_TRACE and self._unfused_calls.calls == CALLS_BEFORE_WARNING and not is_unsteady:
             self._warn(arguments, keywords)
-        return done
+        return result
 
     def __repr__(self) -> str:
         return f"<fused {self._name}>"
@@ -192,11 +191,11 @@ class Fused(Calls, Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """Pickle and copy like a function: by its name, if its module has it under that name."""
-        named: Any = sys.modules.get(self.__module__)
+        module_value: Any = sys.modules.get(self.__module__)
         name = getattr(self, "__qualname__", "")
         for part in name.split("."):
-            named = getattr(named, part, None)
-        return name if named is self else (Fused, (self._function,))
+            module_value = getattr(module_value, part, None)
+        return name if module_value is self else (Fused, (self._function,))
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
         """Return the program of a call with these arguments."""
@@ -204,9 +203,9 @@ class Fused(Calls, Generic[P, R]):
 
     def lowered(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:
         """Return the program of a call, its input arrays, and its outputs' shapes and dtypes."""
-        plan, registers, call = self._program_of(arguments, keywords)
-        fixed = self._specialize(plan, registers)
-        return fixed.program, call.inputs, [*fixed.shapes]
+        traced, registers, call = self._program_of(arguments, keywords)
+        specialized = self._specialize(traced, registers)
+        return specialized.program, call.inputs, [*specialized.shapes]
 
     def explain(self, *arguments: Any, **keywords: Any) -> str:
         """Describe a call with these arguments: operands, scratch with reasons, moves, and bytes.
@@ -214,8 +213,8 @@ class Fused(Calls, Generic[P, R]):
         The last lines name the sizes that were needed as numbers, for which the function is traced again, and, if it
         was traced several times, how often and for which arguments.
         """
-        plan, registers, _ = self._program_of(arguments, keywords)
-        lines = [str(self._specialize(plan, registers)), *plan.pins]
+        traced, registers, _ = self._program_of(arguments, keywords)
+        lines = [str(self._specialize(traced, registers)), *traced.pins]
         if self._unsteady is not None:
             lines.append(f"no trace is cached, since the function reads {self._unsteady}, which changes between calls")
         if reasons := self._latest.reasons:
@@ -233,7 +232,7 @@ class Fused(Calls, Generic[P, R]):
             >>> print(last.counts)
             traced once; 3 calls used a trace, and 0 ran without one
         """
-        return Counts(self._traces, self.hits, self._unfused.calls)
+        return Counts(self._traces, self.hits, self._unfused_calls.calls)
 
     def plan(self, inputs: Any, outputs: Any, memory: int | str = "256MB", overwrite: bool = False) -> Any:
         """Plan a call over files that may be larger than memory.
@@ -260,76 +259,79 @@ class Fused(Calls, Generic[P, R]):
     def _program_of(
         self, arguments: Any, keywords: dict[str, Any]
     ) -> tuple[TracedProgram, Sequence[int], CallArguments]:
-        if self._numbers:
-            arguments, keywords = with_numbers(arguments, keywords, self._numbers) or (arguments, keywords)
+        if self._number_places:
+            arguments, keywords = with_arrays_as_numbers(arguments, keywords, self._number_places) or (
+                arguments,
+                keywords,
+            )
         call = CallArguments(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
-            raise broken("a call on traced arrays is part of the enclosing program")
+            raise fuse_error("a call on traced arrays is part of the enclosing program")
         if call.is_lazy:
-            raise broken("a call on Dask arrays is one program per chunk: call the function and inspect its graph")
+            raise fuse_error("a call on Dask arrays is one program per chunk: call the function and inspect its graph")
         try:
-            plan, registers, _ = self._trace_for(key, call, arguments, keywords)
+            traced, registers, _ = self._trace_for(key, call, arguments, keywords)
         except FuseError as error:
-            self._note_number(arguments, keywords, error)
+            self._note_number_place(arguments, keywords, error)
             return self._program_of(arguments, keywords)
-        return plan, registers, call
+        return traced, registers, call
 
-    def _note_number(self, arguments: Any, keywords: dict[str, Any], error: FuseError) -> None:
+    def _note_number_place(self, arguments: Any, keywords: dict[str, Any], error: FuseError) -> None:
         """Note that an argument's arrays are needed as numbers; any other error is raised again."""
         place = error.argument
-        replaced = None if place is None else with_numbers(arguments, keywords, [place])
-        if place is None or replaced is None or not has_others(replaced):
+        replaced = None if place is None else with_arrays_as_numbers(arguments, keywords, [place])
+        if place is None or replaced is None or not contains_arrays(replaced):
             raise error
-        if place not in self._numbers:
-            self._numbers.append(place)
+        if place not in self._number_places:
+            self._number_places.append(place)
 
     def _specialize(
-        self, plan: TracedProgram, registers: Sequence[int], strides: Any = None, donations: Pairs = ()
+        self, traced: TracedProgram, registers: Sequence[int], strides: Any = None, donations: Pairs = ()
     ) -> SpecializedProgram:
         """Specialize a traced program to one call's registers; cached."""
-        key = plan, tuple(registers), strides, donations
-        return self._specializations.find(key, lambda: plan.specialized(registers, strides, donations))
+        key = traced, tuple(registers), strides, donations
+        return self._specializations.find(key, lambda: traced.specialize(registers, strides, donations))
 
     def _trace_for(
         self, key: Hashable, call: CallArguments, arguments: Any, keywords: dict[str, Any]
     ) -> tuple[TracedProgram, Sequence[int], bool]:
         """Return the traced program whose guards a call passes, the call's registers, and whether it is new."""
         with self._lock:
-            if (passed := self._cached.passed(key, call)) is not None:
+            if (find_trace := self._cached.find_trace(key, call)) is not None:
                 self.hits += 1
-                return *passed, False
+                return *find_trace, False
             start = perf_counter()
             self._latest.note_reason(arguments, keywords, call)
-            watched = libraries_that_draw()
-            plan, surroundings = self._plan(arguments, keywords, call)
-            if libraries_that_draw() != watched:
+            watched = loaded_random_libraries()
+            traced, surroundings = self._trace(arguments, keywords, call)
+            if loaded_random_libraries() != watched:
                 # Draws from a library that the function itself loaded were not noticed.
-                plan, surroundings = self._plan(arguments, keywords, call)
-            self._unfused.note(plan.is_assigning, plan.is_naming)
+                traced, surroundings = self._trace(arguments, keywords, call)
+            self._unfused_calls.note(traced.is_assigning, traced.is_naming)
             self._unsteady = surroundings.change()
             self._doubts += surroundings.is_doubted
-            is_tried_again = surroundings.is_doubted and self._doubts < DOUBTED
+            is_tried_again = surroundings.is_doubted and self._doubts < MAX_DOUBTED_TRACES
             self._min_traces = self._traces + 2 if is_tried_again else 1 + (self._unsteady is not None)
             if self._unsteady is None:
-                self._keep_trace(key, plan, call, arguments, keywords)
-            forms = [self.form(arguments, keywords, n) for n in ((2,) if self._unfused.is_naming else (0, 1))]
-            self._unfused.traced(forms, perf_counter() - start, has_paid=self.hits > self._hits_before)
+                self._keep_trace(key, traced, call, arguments, keywords)
+            forms = [self.form(arguments, keywords, n) for n in ((2,) if self._unfused_calls.is_naming else (0, 1))]
+            self._unfused_calls.traced(forms, perf_counter() - start, has_paid=self.hits > self._hits_before)
             self.hits += self._unsteady is not None
             self._hits_before = self.hits
             self._traces += 1
-            self._latest.note(plan, arguments, keywords, call)
-            registers = plan.registers(call.numbers)
+            self._latest.note(traced, arguments, keywords, call)
+            registers = traced.registers(call.numbers)
             if registers is None:
                 raise AssertionError(f"{self._name}: the guards of a trace reject the call that was traced")
-            return plan, registers, self._unsteady is None
+            return traced, registers, self._unsteady is None
 
-    def _plan(
+    def _trace(
         self, arguments: Any, keywords: dict[str, Any], call: CallArguments
     ) -> tuple[TracedProgram, Surroundings]:
         """Trace a call; return the trace and the function's surroundings."""
         surroundings = Surroundings(self._function, (arguments, keywords))
-        watched = self._unfused.executed.watched
+        watched = self._unfused_calls.instructions.watched
         traced_arguments = self._function, self._name, arguments, keywords, call, surroundings
         try:
             return trace_call(*traced_arguments, is_open=True, watched=watched), surroundings
@@ -340,36 +342,40 @@ class Fused(Calls, Generic[P, R]):
             return trace_call(*traced_arguments, is_open=False, watched=watched), surroundings
 
     def _keep_trace(
-        self, key: Hashable, plan: TracedProgram, call: CallArguments, arguments: Any, keywords: dict[str, Any]
+        self, key: Hashable, traced: TracedProgram, call: CallArguments, arguments: Any, keywords: dict[str, Any]
     ) -> None:
-        self._cached.add(key, plan)
+        self._cached.add(key, traced)
         if call.adapters[0] is not None:
             # Compiled code reads PyTorch's tensors from the first such call on.
             is_native(call.adapters[0].array)
-        if (done := plan.in_core(call.adapters)) is not None:
-            self.add_compiled(arguments, keywords, done)
+        if (result := traced.compiled_call(call.adapters)) is not None:
+            self.add_compiled(arguments, keywords, result)
 
     def _warn(self, arguments: Any, keywords: dict[str, Any]) -> None:
         call = CallArguments(self._name)
         call.key(arguments, keywords)
-        now = self._latest.difference(arguments, keywords, call)
-        text = f"{self._name} runs as it stands, not fused, in calls that differ from those that were traced: now {now}"
+        difference = self._latest.difference(arguments, keywords, call)
+        text = f"{self._name} runs without a trace in calls that differ from those that were traced: now {difference}"
         hint = "calls that share a trace may differ in elements, sizes, strides and integers"
         warnings.warn(f"{text}; {hint}", RuntimeWarning, stacklevel=4)
 
     def _warn_of_unsteady(self) -> None:
-        if self._unsteady is not None and not self._has_warned and self._traces + self._unfused.calls >= NOTICED:
+        if (
+            self._unsteady is not None
+            and not self._has_warned
+            and self._traces + self._unfused_calls.calls >= CALLS_BEFORE_WARNING
+        ):
             self._has_warned = True
             text = f"{self._name} is not fused, since it reads {self._unsteady}, which changes between calls"
             warnings.warn(f"{text}: pass what it reads as an argument", RuntimeWarning, stacklevel=3)
 
 
-_ALL: weakref.WeakSet[Fused[..., Any]] = weakref.WeakSet()
+_FUSED_FUNCTIONS: weakref.WeakSet[Fused[..., Any]] = weakref.WeakSet()
 """All fused functions. After a fork, the child replaces their locks: threads that held them do not exist there."""
 
 
 def _after_fork() -> None:
-    for fused in _ALL:
+    for fused in _FUSED_FUNCTIONS:
         fused._lock = threading.RLock()
 
 

@@ -3,9 +3,9 @@ from anydml.tracing.traced_fields cimport TracedFields
 from anydml.tracing.verbs cimport permute, reshape, window
 
 cpdef indexed(x, key)
-cdef list _items(TracedFields x, key)
+cdef list _key_items(TracedFields x, key)
 cpdef tuple selected_box(x, key)
 cdef tuple _selected_box(TracedFields x, list items)
-cdef _taken(TracedFields x, list items)
-cpdef tuple bounds(item, size)
+cdef _select(TracedFields x, list items)
+cpdef tuple slice_bounds(item, size)
 cdef _from_the_start(bound, size, low)

@@ -11,10 +11,10 @@ import numpy as np
 from anydml.errors import FuseIndexError
 from anydml.moves.open_numbers import larger, smaller
 from anydml.text import count_noun
-from anydml.tracing.constants import KEYS_OF_TORCH, Array, known_array, torch_indices, whole_number
-from anydml.tracing.refusing import broken, named, refused
-from anydml.tracing.short_integers import Short
-from anydml.tracing.sizes import Size
+from anydml.tracing.constants import TORCH_KEY_DTYPES, Array, constant_array, torch_indices, whole_number
+from anydml.tracing.open_sizes import OpenSize
+from anydml.tracing.refusing import fuse_error, named_errors, refusal
+from anydml.tracing.short_integers import ShortInteger
 from anydml.tracing.trace import TracedArray
 from anydml.tracing.verbs import broadcast, common_shape, permute, reshape, window
 
@@ -26,8 +26,8 @@ def indexed(x: TracedArray, key: Any) -> TracedArray:
         FuseError: the key does not fit x's shape, or depends on elements.
     """
     x = x.trace.array(x)
-    with named("indexing"):
-        return _taken(x, _items(x, key))
+    with named_errors("indexing"):
+        return _select(x, _key_items(x, key))
 
 
 def at(x: TracedArray, axis: int, key: Any) -> TracedArray:
@@ -35,44 +35,44 @@ def at(x: TracedArray, axis: int, key: Any) -> TracedArray:
     return indexed(x, (*(slice(None),) * axis, key))
 
 
-def _items(x: TracedArray, key: Any) -> list[Any]:
+def _key_items(x: TracedArray, key: Any) -> list[Any]:
     """Return the key's items: one per axis, None for new axes; arrays are NumPy's or traced."""
     items: list[Any] = []
-    consumed, dots = 0, -1
+    consumed, ellipsis_place = 0, -1
     for item in key if isinstance(key, tuple) else (key,):
-        if type(item) is Short:
+        if type(item) is ShortInteger:
             item = item.size  # noqa: PLW2901
         kind = type(item)
         if item is Ellipsis:
-            if dots >= 0:
-                raise broken("an index can only have a single ellipsis ('...')", FuseIndexError)
-            dots = len(items)
+            if ellipsis_place >= 0:
+                raise fuse_error("an index can only have a single ellipsis ('...')", FuseIndexError)
+            ellipsis_place = len(items)
             continue
-        if kind is slice or kind is int or kind is Size or item is None:
+        if kind is slice or kind is int or kind is OpenSize or item is None:
             items.append(item)
             consumed += item is not None
             continue
         if isinstance(item, TracedArray):
             if item.element.kind == "b":
-                raise refused("a mask as an index", "the number of selected elements is unknown")
+                raise refusal("a mask as an index", "the number of selected elements is unknown")
             item_arrays = [x.trace.array(item)]
         else:
-            if item is key and x.HAS_KEYS_OF_TORCH:
+            if item is key and x.INDEXES_LIKE_TORCH:
                 _check_list(item)
-            item_arrays = _known_items(x, item)
+            item_arrays = _constant_items(x, item)
         items += item_arrays
         consumed += len(item_arrays)
     rank = len(x.value.sizes)
     if consumed > rank:
-        raise broken(
+        raise fuse_error(
             f"too many indices: {x!r} has {count_noun(rank, 'dimension')}, but {consumed} were indexed", FuseIndexError
         )
-    at = len(items) if dots < 0 else dots
-    items[at:at] = [_WHOLE] * (rank - consumed)
+    at = len(items) if ellipsis_place < 0 else ellipsis_place
+    items[at:at] = [_WHOLE_AXIS] * (rank - consumed)
     return items
 
 
-_WHOLE = slice(None)
+_WHOLE_AXIS = slice(None)
 
 
 class _MaskAxis(NamedTuple):
@@ -88,23 +88,23 @@ def _check_list(key: Any) -> None:
     Raises:
         FuseError: the key is a list with parts.
     """
-    if isinstance(key, Sequence) and not all(isinstance(entry, _NUMBERS) for entry in key):
-        raise broken("a list as an index with more than numbers in it: pass a tuple, or a tensor")
+    if isinstance(key, Sequence) and not all(isinstance(entry, _NUMBER_TYPES) for entry in key):
+        raise fuse_error("a list as an index with more than numbers in it: pass a tuple, or a tensor")
 
 
-_NUMBERS = (bool, int, float, Size, Short, np.generic)
+_NUMBER_TYPES = (bool, int, float, OpenSize, ShortInteger, np.generic)
 
 
-def _known_items(x: TracedArray, item: Any) -> list[Any]:
+def _constant_items(x: TracedArray, item: Any) -> list[Any]:
     """Convert a constant index to an int, an array of ints, or, for a mask, one array of ints per axis."""
-    array = known_array(item)
-    if x.HAS_KEYS_OF_TORCH and array.ndim:
-        torch_indices(item, KEYS_OF_TORCH)
+    array = constant_array(item)
+    if x.INDEXES_LIKE_TORCH and array.ndim:
+        torch_indices(item, TORCH_KEY_DTYPES)
     # PyTorch reads bytes as a mask.
-    is_bytes = array.dtype == np.uint8 and not isinstance(item, np.generic) and x.HAS_KEYS_OF_TORCH
+    is_bytes = array.dtype == np.uint8 and not isinstance(item, np.generic) and x.INDEXES_LIKE_TORCH
     if array.dtype == bool or is_bytes:
         if not array.ndim:
-            raise broken(f"a single {array.dtype} is not an index", FuseIndexError)
+            raise fuse_error(f"a single {array.dtype} is not an index", FuseIndexError)
         return [_MaskAxis(places, size) for places, size in zip(array.nonzero(), array.shape, strict=True)]
     if not array.ndim:
         return [operator.index(array.item())]
@@ -113,7 +113,7 @@ def _known_items(x: TracedArray, item: Any) -> list[Any]:
 
 def selected_box(x: TracedArray, key: Any) -> tuple[list[Any], list[Any], list[Any], list[Any], list[tuple[int, Any]]]:
     """Return the starts, sizes and steps of the box that a key selects, its shape, and index arrays by its axes."""
-    starts, sizes, steps, shape, arrays, _ = _selected_box(x, _items(x, key))
+    starts, sizes, steps, shape, arrays, _ = _selected_box(x, _key_items(x, key))
     return starts, sizes, steps, shape, arrays
 
 
@@ -122,13 +122,13 @@ def is_basic(key: Any) -> bool:
     return all(
         entry is None
         or entry is Ellipsis
-        or type(entry) in _BASIC
+        or type(entry) in _BASIC_TYPES
         or (isinstance(entry, np.integer) and not entry.ndim)
         for entry in (key if isinstance(key, tuple) else (key,))
     )
 
 
-_BASIC = frozenset((int, Size, Short, slice))
+_BASIC_TYPES = frozenset((int, OpenSize, ShortInteger, slice))
 
 
 def _selected_box(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
@@ -136,25 +136,25 @@ def _selected_box(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
     shape: list[int] = []
     arrays: list[tuple[int, Any]] = []
     advanced: list[tuple[int, int]] = []
-    axis, whole_sizes = 0, x.value.sizes
+    axis, axis_sizes = 0, x.value.sizes
     for number, item in enumerate(items):
         if item is None:
             shape.append(1)
             continue
-        start, size, step = 0, whole_sizes[axis], 1
+        start, size, step = 0, axis_sizes[axis], 1
         kind = type(item)
         if kind is slice:
-            start, size, step = bounds(item, size)
+            start, size, step = slice_bounds(item, size)
             shape.append(size)
-        elif kind is int or kind is Size:
+        elif kind is int or kind is OpenSize:
             if not -size <= item < size:
-                raise broken(f"index {item} is out of bounds for axis {axis} with size {size}", FuseIndexError)
+                raise fuse_error(f"index {item} is out of bounds for axis {axis} with size {size}", FuseIndexError)
             start, size = item + size if item < 0 else item, 1
             advanced.append((number, len(shape)))
         else:
             if isinstance(item, _MaskAxis) and item.size != size:
                 message = f"a mask of size {item.size} does not fit axis {axis}, whose size is {size}"
-                raise broken(message, FuseIndexError)
+                raise fuse_error(message, FuseIndexError)
             arrays.append((len(shape), item.indices if isinstance(item, _MaskAxis) else item))
             advanced.append((number, len(shape)))
             shape.append(size)
@@ -165,7 +165,7 @@ def _selected_box(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
     return starts, sizes, steps, shape, arrays, advanced
 
 
-def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
+def _select(x: TracedArray, items: list[Any]) -> TracedArray:
     starts, sizes, steps, shape, arrays, advanced = _selected_box(x, items)
     result = window(x, starts, sizes, steps)
     if len(shape) != len(starts) or advanced:
@@ -173,11 +173,11 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
     if not arrays:
         return result
     numbers = [number for number, _ in advanced]
-    is_apart = numbers != [*range(numbers[0], numbers[0] + len(numbers))]
-    return _picked(result, arrays, 0 if is_apart else advanced[0][1])
+    are_separated = numbers != [*range(numbers[0], numbers[0] + len(numbers))]
+    return _pick_by_arrays(result, arrays, 0 if are_separated else advanced[0][1])
 
 
-def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
+def slice_bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
     """Resolve a slice of an axis to start, count and step; an empty slice may start anywhere.
 
     Raises:
@@ -187,18 +187,18 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
     first, last, by = item.start, item.stop, item.step
     if first is None and last is None and by is None:
         return 0, size, 1
-    first, last, by = [end.size if type(end) is Short else end for end in (first, last, by)]
+    first, last, by = [end.size if type(end) is ShortInteger else end for end in (first, last, by)]
     open_end: Any = size
     for end in (first, last, by):
-        open_end = open_end if type(open_end) is Size else end
-    if type(open_end) is not Size:
+        open_end = open_end if type(open_end) is OpenSize else end
+    if type(open_end) is not OpenSize:
         start, stop, step = item.indices(size)
         count = len(range(start, stop, step))
         return (start, count, step) if count else (0, 0, 1)
     step = 1 if by is None else whole_number(by)
     if not step:
         raise ValueError("slice step cannot be zero")
-    if type(step) is Size and first is None and last is None:
+    if type(step) is OpenSize and first is None and last is None:
         # The axis is read from its end if the step is negative.
         is_backwards = larger(0, smaller(1, -step))
         return is_backwards * (size - 1), (size - 1) // larger(step, -step) + 1, step
@@ -211,11 +211,11 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
         stop = smaller(stop, high)
     else:
         start = smaller(start, high)
-    reach: Any = stop - start if is_forwards else start - stop
-    count = reach if type(step) is int and step in (1, -1) else (reach - 1) // abs(step) + 1
-    if type(reach) is Size:
+    distance: Any = stop - start if is_forwards else start - stop
+    count = distance if type(step) is int and step in (1, -1) else (distance - 1) // abs(step) + 1
+    if type(distance) is OpenSize:
         return start, larger(0, count), step
-    return (start, count, step) if reach > 0 else (0, 0, 1)
+    return (start, count, step) if distance > 0 else (0, 0, 1)
 
 
 def _from_the_start(bound: Any, size: Any, low: Any) -> Any:
@@ -224,7 +224,7 @@ def _from_the_start(bound: Any, size: Any, low: Any) -> Any:
     return larger(index + size, low) if index < 0 else index
 
 
-def _picked(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> TracedArray:
+def _pick_by_arrays(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> TracedArray:
     """Select elements by one array per indexed axis; the arrays' axes go to `place`."""
     from anydml.tracing.picking import index_array, pick, pick_points
 

@@ -10,9 +10,9 @@ import numpy as np
 from anydml.arrays.receive import ElementsAlone
 from anydml.errors import AnydmlError
 from anydml.functions import join, stack
-from anydml.tracing.structure import rebuilt
+from anydml.tracing.structure import map_leaves
 
-JOINED_FROM = 4096
+MIN_JOINABLE_BYTES = 4096
 """Bytes of an array from which such views pay off: NumPy's functions are slower for subclasses."""
 
 
@@ -25,14 +25,18 @@ class Joinable(ElementsAlone):
     __slots__ = ()
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
-        joining = _OWN.get(function)
-        joined = None if joining is None or keywords.keys() - {"axis"} else _join(joining, *arguments, **keywords)
+        join_function = _JOIN_FUNCTIONS.get(function)
+        joined = (
+            None
+            if join_function is None or keywords.keys() - {"axis"}
+            else _join(join_function, *arguments, **keywords)
+        )
         if joined is not None:
             return joined.view(Joinable)
         return super().__array_function__(function, types, arguments, keywords)
 
 
-_OWN: dict[Any, Callable[..., Any]] = {np.stack: stack, np.concatenate: join}
+_JOIN_FUNCTIONS: dict[Any, Callable[..., Any]] = {np.stack: stack, np.concatenate: join}
 
 
 def _join(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others: Any) -> Any:
@@ -51,7 +55,7 @@ def _join(function: Callable[..., Any], arrays: Any = None, axis: Any = 0, *othe
         return None
 
 
-def joinable(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
+def joinable_views(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
     """Replace NumPy's arrays in a structure by views that this package joins, or that are read-only, or both."""
     if not is_joined and is_writeable:
         return tree
@@ -59,33 +63,33 @@ def joinable(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
     if kind is np.ndarray:
         return _view(tree, is_joined, is_writeable)
     if kind is list or kind is tuple:
-        min_bytes = JOINED_FROM if is_writeable else 0
+        min_bytes = MIN_JOINABLE_BYTES if is_writeable else 0
         items = [
             item
-            if type(item) in _NUMBERS or (type(item) is np.ndarray and item.nbytes < min_bytes)
-            else joinable(item, is_joined, is_writeable)
+            if type(item) in _NUMBER_TYPES or (type(item) is np.ndarray and item.nbytes < min_bytes)
+            else joinable_views(item, is_joined, is_writeable)
             for item in tree
         ]
         return items if kind is list else tuple(items)
     if isinstance(tree, (tuple, list, dict)):
-        return rebuilt(tree, lambda leaf, _: _view(leaf, is_joined, is_writeable), "")
+        return map_leaves(tree, lambda leaf, _: _view(leaf, is_joined, is_writeable), "")
     return tree
 
 
-_NUMBERS = frozenset((int, bool, float, type(None)))
+_NUMBER_TYPES = frozenset((int, bool, float, type(None)))
 
 
 def _view(leaf: Any, is_joined: bool, is_writeable: bool) -> Any:
     if type(leaf) is not np.ndarray:
         return leaf
-    view = leaf.view(Joinable) if is_joined and leaf.nbytes >= JOINED_FROM else leaf
+    view = leaf.view(Joinable) if is_joined and leaf.nbytes >= MIN_JOINABLE_BYTES else leaf
     if not is_writeable:
         view = view.view()
         view.flags.writeable = False
     return view
 
 
-def plain(array: Any) -> Any:
+def as_plain_array(array: Any) -> Any:
     """Return the array of which a result is the only view, or a view of NumPy's own class."""
     base = array.base
     if type(base) is np.ndarray and base.flags.owndata and base.shape == array.shape and base.strides == array.strides:

@@ -8,48 +8,48 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from anydml.tracing.categories import MAKERS
+from anydml.tracing.categories import GENERATOR_MAKERS
 
-_BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__", "__getattribute__",
+_TEXT_READERS = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__", "__getattribute__",
             "__getattr__", "getattr_static"}  # fmt: skip
 """Names of functions and attributes that read a variable or attribute whose name is a string."""
 
-_WHOLE = {"vars", "__dict__"}
+_READERS_OF_ALL = {"vars", "__dict__"}
 """Names of functions and attributes that return all attributes of an object."""
 
-ANY = "*"
+ANY_NAME = "*"
 """Stands for all names, in code that reads attributes whose names it does not contain."""
 
-_SEEDED = {*MAKERS, "seed"}
+_SEEDED_FUNCTIONS = {*GENERATOR_MAKERS, "seed"}
 """Names of functions that the system seeds if they are called without a seed."""
 
 
 def names_of(code: types.CodeType) -> frozenset[str]:
     """Return the names of global variables and attributes in code and in functions inside it."""
-    return _named(code)[0]
+    return _cached_names(code)[0]
 
 
 def modules_of(code: types.CodeType) -> list[types.ModuleType]:
     """Return the loaded modules among those that code imports when it runs."""
-    return [sys.modules[name] for name in _named(code)[1] if name in sys.modules]
+    return [sys.modules[name] for name in _cached_names(code)[1] if name in sys.modules]
 
 
 def unsteady_call(code: types.CodeType) -> str | None:
     """Return the name of a function that code calls and whose results differ each time; None if there is none."""
-    return _named(code)[2]
+    return _cached_names(code)[2]
 
 
-def asked_for(code: types.CodeType) -> frozenset[str]:
+def names_that_may_be_missing(code: types.CodeType) -> frozenset[str]:
     """Return the names in code that may be missing: in texts, assigned, or where errors are handled."""
-    return _named(code)[4]
+    return _cached_names(code)[4]
 
 
 def reads_by_text(names: Iterable[str]) -> bool:
     """Whether code with some names may read variables or attributes whose names are strings."""
-    return not _BY_TEXT.isdisjoint(names)
+    return not _TEXT_READERS.isdisjoint(names)
 
 
-def read_by(reader: Any) -> set[str]:
+def names_read_by(reader: Any) -> set[str]:
     """Return the names of attributes that an `operator.attrgetter` or `operator.methodcaller` reads."""
     maker, arguments = reader.__reduce__()[:2]
     # A getter that is called with keywords is made by a partial.
@@ -59,90 +59,98 @@ def read_by(reader: Any) -> set[str]:
 
 def makes_generators(function: Any) -> bool:
     """Whether a function makes generators of random numbers."""
-    return type(function) is types.FunctionType and not _SEEDED.isdisjoint(names_of(function.__code__))
+    return type(function) is types.FunctionType and not _SEEDED_FUNCTIONS.isdisjoint(names_of(function.__code__))
 
 
 def opcodes_of(code: types.CodeType) -> frozenset[int]:
     """Return the kinds of instructions in code and in functions inside it."""
-    return _named(code)[3]
+    return _cached_names(code)[3]
 
 
-_Read = tuple[frozenset[str], tuple[str, ...], str | None, frozenset[int], frozenset[str]]
+_CodeNames = tuple[frozenset[str], tuple[str, ...], str | None, frozenset[int], frozenset[str]]
 
-_SEEN: dict[int, tuple[types.CodeType, _Read]] = {}
-"""Results of `_named` by the identity of their code, since hashing code would take long."""
+_CACHE: dict[int, tuple[types.CodeType, _CodeNames]] = {}
+"""Results of `_cached_names` by the identity of their code, since hashing code would take long."""
 
 MAX_CODES_READ = 4096
 
 
-def _named(code: types.CodeType) -> _Read:
-    cached = _SEEN.get(id(code))
+def _cached_names(code: types.CodeType) -> _CodeNames:
+    cached = _CACHE.get(id(code))
     if cached is not None:
         return cached[1]
-    if len(_SEEN) >= MAX_CODES_READ:
-        _SEEN.clear()
+    if len(_CACHE) >= MAX_CODES_READ:
+        _CACHE.clear()
     names = _names_in(code)
     # The code is kept alive, so that no other object gets its identity.
-    _SEEN[id(code)] = code, names
+    _CACHE[id(code)] = code, names
     return names
 
 
-def _names_in(code: types.CodeType) -> _Read:
-    inner = [_named(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    names = {*code.co_names, *(name for read in inner for name in read[0])}
+def _names_in(code: types.CodeType) -> _CodeNames:
+    nested = [_cached_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    names = {*code.co_names, *(name for nested_names in nested for name in nested_names[0])}
     if reads_by_text(code.co_names):
         names |= {part for text in _texts(code) for part in (text, *text.split("."))}
-        if not _WHOLE.isdisjoint(code.co_names) or _computes_names(code):
-            names.add(ANY)
+        if not _READERS_OF_ALL.isdisjoint(code.co_names) or _computes_names(code):
+            names.add(ANY_NAME)
     # Every other byte is an instruction, or a cache's.
-    used = frozenset(code.co_code[::2])
-    if _MATCHING in used:
+    opcodes = frozenset(code.co_code[::2])
+    if _MATCH_CLASS in opcodes:
         # A pattern of a class reads attributes, some of which the class names.
-        names.add(ANY)
-    imported = {name for read in inner for name in read[1]}
-    if _IMPORTING in used:
-        imported |= {step.argval for step in dis.get_instructions(code) if step.opcode == _IMPORTING}
-    if not _IMPORTING_BY_TEXT.isdisjoint(code.co_names):
+        names.add(ANY_NAME)
+    imported = {name for nested_names in nested for name in nested_names[1]}
+    if _IMPORT_NAME in opcodes:
+        imported |= {step.argval for step in dis.get_instructions(code) if step.opcode == _IMPORT_NAME}
+    if not _TEXT_IMPORTERS.isdisjoint(code.co_names):
         imported.update(_texts(code))
-    unsteady = next((read[2] for read in inner if read[2]), None)
-    if not _SEEDED.isdisjoint(code.co_names):
+    unsteady = next((nested_names[2] for nested_names in nested if nested_names[2]), None)
+    if not _SEEDED_FUNCTIONS.isdisjoint(code.co_names):
         unsteady = next(_unseeded(code), unsteady)
-    if not _RUN.isdisjoint(code.co_names):
-        unsteady = next((step.argval for step in _steps(code) if _is_run(step)), unsteady)
+    if not _TEXT_RUNNERS.isdisjoint(code.co_names):
+        unsteady = next((step.argval for step in _steps(code) if _runs_text(step)), unsteady)
     if "datetime64" in code.co_names and not {"now", "today"}.isdisjoint(_texts(code)):
         unsteady = "numpy.datetime64"
-    asked_names = frozenset(_asked_in(code, used)).union(*[read[4] for read in inner])
-    return frozenset(names), tuple(imported), unsteady, used.union(*[read[3] for read in inner]), asked_names
+    missing_names = frozenset(_names_that_may_be_missing(code, opcodes)).union(
+        *[nested_names[4] for nested_names in nested]
+    )
+    return (
+        frozenset(names),
+        tuple(imported),
+        unsteady,
+        opcodes.union(*[nested_names[3] for nested_names in nested]),
+        missing_names,
+    )
 
 
-def _asked_in(code: types.CodeType, used: frozenset[int]) -> Iterator[str]:
+def _names_that_may_be_missing(code: types.CodeType, opcodes: frozenset[int]) -> Iterator[str]:
     if reads_by_text(code.co_names):
         yield from (text for text in _texts(code) if text.isidentifier())
-    is_handling = _HANDLING in used and _LEAVING not in used
-    if is_handling or not _MISSING.isdisjoint(code.co_names):
+    is_handling = _PUSH_EXC_INFO in opcodes and _WITH_EXCEPT_START not in opcodes
+    if is_handling or not _MISSING_NAME_ERRORS.isdisjoint(code.co_names):
         yield from code.co_names
-    elif _STORING in used:
-        yield from (step.argval for step in dis.get_instructions(code) if step.opcode == _STORING)
+    elif _STORE_ATTR in opcodes:
+        yield from (step.argval for step in dis.get_instructions(code) if step.opcode == _STORE_ATTR)
 
 
-_MISSING = {"AttributeError", "NameError", "Exception"}
+_MISSING_NAME_ERRORS = {"AttributeError", "NameError", "Exception"}
 """Errors that are raised for missing names."""
 
-_HANDLING, _LEAVING = dis.opmap["PUSH_EXC_INFO"], dis.opmap["WITH_EXCEPT_START"]
-_STORING = dis.opmap["STORE_ATTR"]
+_PUSH_EXC_INFO, _WITH_EXCEPT_START = dis.opmap["PUSH_EXC_INFO"], dis.opmap["WITH_EXCEPT_START"]
+_STORE_ATTR = dis.opmap["STORE_ATTR"]
 
 
-_RUN = {"eval", "exec"}
+_TEXT_RUNNERS = {"eval", "exec"}
 """Functions that run code from a text, which is not analysed here."""
 
 
-def _is_run(step: dis.Instruction) -> bool:
+def _runs_text(step: dis.Instruction) -> bool:
     """Whether an instruction loads such a function, not a method of that name."""
-    return step.argval in _RUN and step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    return step.argval in _TEXT_RUNNERS and step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
 
 
-_IMPORTING, _MATCHING = dis.opmap["IMPORT_NAME"], dis.opmap["MATCH_CLASS"]
-_IMPORTING_BY_TEXT = {"import_module", "__import__", "modules"}
+_IMPORT_NAME, _MATCH_CLASS = dis.opmap["IMPORT_NAME"], dis.opmap["MATCH_CLASS"]
+_TEXT_IMPORTERS = {"import_module", "__import__", "modules"}
 
 
 def _computes_names(code: types.CodeType) -> bool:
@@ -173,7 +181,7 @@ def _unseeded(code: types.CodeType) -> Iterator[str]:
         if step.argval == "seed":
             if is_call and not after[0].arg:
                 yield step.argval
-        elif step.argval in MAKERS and not step.opname.startswith(("STORE", "LOAD_CONST", "RETURN_CONST")):
+        elif step.argval in GENERATOR_MAKERS and not step.opname.startswith(("STORE", "LOAD_CONST", "RETURN_CONST")):
             is_check = is_call and after[0].arg == 2 and "isinstance" in code.co_names
             is_import = step.opname == "IMPORT_FROM" and after[0].argval == step.argval
             if not (is_check or is_import or _calls_with_a_constant(after)):

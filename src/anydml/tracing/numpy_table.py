@@ -9,20 +9,20 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from anydml.tracing import axes, parts, verbs
+from anydml.tracing import axes, join_split, verbs
 from anydml.tracing.trace import Trace, TracedArray
-from anydml.tracing.words import Later, Table, Undecided, Word, call_word, lines
+from anydml.tracing.words import ElementDependentWord, LazyModule, Table, Word, call_word, lines
 
-own_arrays = Later("own_arrays")
+assignable_arrays = LazyModule("assignable_arrays")
 if TYPE_CHECKING:
-    from anydml.tracing import making, padding, putting, replacing, selecting
+    from anydml.tracing import new_arrays, padding, putting, replacing, selecting
 else:
-    making, padding, putting, replacing, selecting = map(
-        Later, ("making", "padding", "putting", "replacing", "selecting")
+    new_arrays, padding, putting, replacing, selecting = map(
+        LazyModule, ("new_arrays", "padding", "putting", "replacing", "selecting")
     )
 
 
-def called(trace: Trace, function: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
+def call_numpy(trace: Trace, function: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
     """Call one of NumPy's functions on traced arrays.
 
     Raises:
@@ -48,29 +48,29 @@ NUMPY: Table = {
     **lines("rollaxis", axes.rollaxis, "@a axis start=0"),
     **lines("squeeze", axes.squeeze, "@a axis=None"),
     **lines("expand_dims", axes.expand_dims, "@a axis"),
-    **{f"atleast_{rank}d": Word(axes.atleast, "@*arys", rank=rank) for rank in (1, 2, 3)},
+    **{f"atleast_{rank}d": Word(axes.at_least_each, "@*arys", rank=rank) for rank in (1, 2, 3)},
     **lines("flip", axes.flip, "@m axis=None"),
-    **lines("fliplr", axes.flip_of, "@m", axis=1),
-    **lines("flipud", axes.flip_of, "@m", axis=0),
+    **lines("fliplr", axes.flip_axis, "@m", axis=1),
+    **lines("flipud", axes.flip_axis, "@m", axis=0),
     **lines("rot90", axes.rot90, "@m k=1 axes=(0,1)"),
     **lines("roll", axes.roll, "@a shift axis=None"),
-    **lines("fft.fftshift", axes.shift, "@x axes=None"),
-    **lines("fft.ifftshift", axes.shift, "@x axes=None", by=-1),
+    **lines("fft.fftshift", axes.shift_middle, "@x axes=None"),
+    **lines("fft.ifftshift", axes.shift_middle, "@x axes=None", by=-1),
     # Joining and splitting
-    **lines("concatenate", parts.concatenate, "@@arrays axis=0 -out dtype=None -casting"),
-    **lines("stack", parts.stack, "@@arrays axis=0 -out dtype=None -casting"),
-    **lines("hstack", parts.stack_along, "@@tup dtype=None -casting", rank=1, axis=1),
-    **lines("vstack", parts.stack_along, "@@tup dtype=None -casting", rank=2, axis=0),
-    **lines("dstack", parts.stack_along, "@@tup dtype=None -casting", rank=3, axis=2),
-    **lines("column_stack", parts.column_stack, "@@tup"),
-    **lines("append", parts.append, "arr values axis=None"),
-    **lines("block", parts.block, "arrays"),
-    **lines("array_split", parts.array_split, "@ary indices_or_sections axis=0"),
-    **lines("split", parts.split, "@ary indices_or_sections axis=0"),
-    **lines("hsplit", parts.split_along, "@ary indices_or_sections", axis=1),
-    **lines("vsplit", parts.split_along, "@ary indices_or_sections", axis=0),
-    **lines("dsplit", parts.split_along, "@ary indices_or_sections", axis=2),
-    **lines("unstack", parts.unstack, "@x axis=0"),
+    **lines("concatenate", join_split.concatenate, "@@arrays axis=0 -out dtype=None -casting"),
+    **lines("stack", join_split.stack, "@@arrays axis=0 -out dtype=None -casting"),
+    **lines("hstack", join_split.stack_named_axis, "@@tup dtype=None -casting", rank=1, axis=1),
+    **lines("vstack", join_split.stack_named_axis, "@@tup dtype=None -casting", rank=2, axis=0),
+    **lines("dstack", join_split.stack_named_axis, "@@tup dtype=None -casting", rank=3, axis=2),
+    **lines("column_stack", join_split.column_stack, "@@tup"),
+    **lines("append", join_split.append, "arr values axis=None"),
+    **lines("block", join_split.block, "arrays"),
+    **lines("array_split", join_split.array_split, "@ary indices_or_sections axis=0"),
+    **lines("split", join_split.split, "@ary indices_or_sections axis=0"),
+    **lines("hsplit", join_split.split_named_axis, "@ary indices_or_sections", axis=1),
+    **lines("vsplit", join_split.split_named_axis, "@ary indices_or_sections", axis=0),
+    **lines("dsplit", join_split.split_named_axis, "@ary indices_or_sections", axis=2),
+    **lines("unstack", join_split.unstack, "@x axis=0"),
     **lines(
         "pad",
         padding.pad,
@@ -79,12 +79,12 @@ NUMPY: Table = {
     **lines("insert", replacing.insert, "@arr obj values axis=None"),
     **lines("delete", selecting.delete, "@arr obj axis=None"),
     # Repetition
-    **lines("tile", parts.tile, "@A reps"),
-    **lines("repeat", parts.repeat, "@a repeats axis=None"),
+    **lines("tile", join_split.tile, "@A reps"),
+    **lines("repeat", join_split.repeat, "@a repeats axis=None"),
     **lines("resize", replacing.resize, "@a new_shape"),
     **lines("broadcast_to", verbs.broadcast, "@array shape -subok"),
     **lines("broadcast_arrays", verbs.broadcast_all, "@*args -subok"),
-    **lines("meshgrid", parts.meshgrid, "@*xi indexing='xy' sparse=False -copy"),
+    **lines("meshgrid", join_split.meshgrid, "@*xi indexing='xy' sparse=False -copy"),
     # Selection
     **lines("take", selecting.take, "@a indices axis=None -out mode='raise'"),
     **lines("take_along_axis", selecting.take_along_axis, "@arr indices axis=-1"),
@@ -106,16 +106,16 @@ NUMPY: Table = {
     **lines("tril", putting.triangle, "@m k=0"),
     **lines("triu", putting.triangle, "@m k=0", is_upper=True),
     # Constants. Nothing can be written into an empty array, so it may be zeros.
-    **lines("zeros_like", making.like, "@a dtype=None -order -subok shape=None -device"),
-    **lines("empty_like", making.like, "@prototype dtype=None -order -subok shape=None -device"),
-    **lines("ones_like", making.like, "@a dtype=None -order -subok shape=None -device", number=1),
-    **lines("full_like", making.full_like, "@a fill_value dtype=None -order -subok shape=None -device"),
+    **lines("zeros_like", new_arrays.like, "@a dtype=None -order -subok shape=None -device"),
+    **lines("empty_like", new_arrays.like, "@prototype dtype=None -order -subok shape=None -device"),
+    **lines("ones_like", new_arrays.like, "@a dtype=None -order -subok shape=None -device", number=1),
+    **lines("full_like", new_arrays.full_like, "@a fill_value dtype=None -order -subok shape=None -device"),
     **lines("copy", lambda x: x, "@a -order -subok"),
-    **lines("array", making.converted, "object dtype=None -copy -order -subok ndmin=0 ndmax=0"),
-    **lines("asarray asanyarray", making.converted, "a dtype=None -order -copy -device"),
-    **lines("ascontiguousarray asfortranarray", making.converted, "a dtype=None", ndmin=1),
-    **lines("require", making.converted, "a dtype=None -requirements"),
-    **lines("copyto", own_arrays.copied_to, "dst src -casting where=True"),
+    **lines("array", new_arrays.as_array, "object dtype=None -copy -order -subok ndmin=0 ndmax=0"),
+    **lines("asarray asanyarray", new_arrays.as_array, "a dtype=None -order -copy -device"),
+    **lines("ascontiguousarray asfortranarray", new_arrays.as_array, "a dtype=None", ndmin=1),
+    **lines("require", new_arrays.as_array, "a dtype=None -requirements"),
+    **lines("copyto", assignable_arrays.copy_into, "dst src -casting where=True"),
     **lines("real", axes.real, "@val"),
     **lines("astype", verbs.astype, "@x dtype -copy -device"),
     # Sizes
@@ -123,7 +123,7 @@ NUMPY: Table = {
     **lines("ndim", lambda x: x.ndim, "@a"),
     **lines("size", _size, "@a axis=None"),
     # Unsupported, with the reason
-    **{name: Undecided(name) for name in ("nonzero", "flatnonzero", "argwhere", "unique")},
+    **{name: ElementDependentWord(name) for name in ("nonzero", "flatnonzero", "argwhere", "unique")},
 }
 """NumPy's functions by name, including the submodule's."""
 
@@ -133,8 +133,8 @@ METHODS: Table = {
     **lines("reshape", axes.reshape, "@a *shape order='C' copy=None"),
     **lines("transpose", axes.transpose, "@a *axes=None"),
     **lines("flatten", axes.ravel, "@a order='C'"),
-    **lines("fill", own_arrays.copied_to, "@a value"),
-    **lines("view", making.retype, "@a dtype"),
+    **lines("fill", assignable_arrays.copy_into, "@a value"),
+    **lines("view", new_arrays.view_as_dtype, "@a dtype"),
     **lines("T", axes.transpose, "@a"),
     **lines("mT", axes.swapaxes, "@a", axis1=-1, axis2=-2),
 }

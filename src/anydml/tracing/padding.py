@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from anydml.tracing.constants import is_list, whole_numbers
-from anydml.tracing.parts import tile
-from anydml.tracing.refusing import broken, refused
-from anydml.tracing.sizes import is_open
+from anydml.tracing.join_split import tile
+from anydml.tracing.open_sizes import is_open
+from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import cut, fill, join, resized
+from anydml.tracing.verbs import cut, fill, join, shape_with
 
 MODES = ("edge", "reflect", "symmetric", "wrap")
 """Modes that copy elements of the array itself."""
@@ -35,20 +35,23 @@ def pad(
     Raises:
         FuseError: the mode computes, or arguments do not fit.
     """
-    counts = _pairs(pad_width, x.ndim)
+    counts = _count_pairs(pad_width, x.ndim)
     if mode not in ("constant", "empty", *MODES):
-        raise refused(f"numpy.pad in mode {mode!r}")
+        raise refusal(f"numpy.pad in mode {mode!r}")
     if reflect_type == "odd" and mode in ("reflect", "symmetric"):
-        raise refused("numpy.pad with an odd reflection")
-    of_reflections = None if mode in ("reflect", "symmetric") and reflect_type == "even" else reflect_type
-    of_constants = None if mode == "constant" else constant_values
-    _check_unused(mode, of_reflections, of_constants, end_values, stat_length)
+        raise refusal("numpy.pad with an odd reflection")
+    unused_reflect_type = None if mode in ("reflect", "symmetric") and reflect_type == "even" else reflect_type
+    unused_constants = None if mode == "constant" else constant_values
+    _check_unused(mode, unused_reflect_type, unused_constants, end_values, stat_length)
     values, are_same = [(0, 0)] * x.ndim, True
     if constant_values is not None:
         constants = np.asarray(constant_values)
-        spread = np.broadcast_to(constants, (x.ndim, 2))
+        value_pairs = np.broadcast_to(constants, (x.ndim, 2))
         # Like NumPy, which casts its own numbers, but not Python's.
-        values, are_same = spread.tolist() if constants.size > 2 else [*spread], bool((spread == spread[:1, :1]).all())
+        values, are_same = (
+            value_pairs.tolist() if constants.size > 2 else [*value_pairs],
+            bool((value_pairs == value_pairs[:1, :1]).all()),
+        )
     pairs = [*enumerate(counts)]
     if mode not in MODES and are_same:
         # From the last axis on, so that fills of outer axes are long runs; values that differ need NumPy's order.
@@ -57,15 +60,15 @@ def pad(
         if type(before) is int and type(after) is int and not before and not after:
             continue
         if mode not in MODES:
-            x = surround(x, axis, before, after, values[axis])
+            x = pad_with_numbers(x, axis, before, after, values[axis])
         elif not x.shape[axis]:
-            raise broken(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+            raise fuse_error(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         else:
-            x = extend(x, axis, before, after, mode)
+            x = pad_with_elements(x, axis, before, after, mode)
     return x
 
 
-def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+def _count_pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
     """Return one pair of counts, before and after, per axis."""
     if isinstance(pad_width, dict):
         pairs: list[Any] = [(0, 0)] * rank
@@ -83,10 +86,12 @@ def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
             break
         counts.append((numbers[0], numbers[-1]))
     if not len(counts) == len(pairs) == rank:
-        raise broken(f"pad_width is {pad_width}, but must have two counts for each of {rank} axes, or for all of them")
+        raise fuse_error(
+            f"pad_width is {pad_width}, but must have two counts for each of {rank} axes, or for all of them"
+        )
     for before, after in counts:
         if before < 0 or after < 0:
-            raise broken("index can't contain negative values")
+            raise fuse_error("index can't contain negative values")
     return counts
 
 
@@ -94,45 +99,47 @@ def _check_unused(mode: str, *arguments: Any) -> None:
     """Check that arguments of other modes are None."""
     for argument in arguments:
         if argument is not None:
-            raise broken(f"unsupported keyword arguments for mode {mode!r}")
+            raise fuse_error(f"unsupported keyword arguments for mode {mode!r}")
 
 
-def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: Any = None) -> TracedArray:
+def pad_like_torch(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: Any = None) -> TracedArray:
     """Pad by pairs of counts from the last dimension on, in PyTorch's modes; negative counts crop."""
     counts = whole_numbers(pad)
     if len(counts) % 2 or len(counts) > 2 * x.ndim:
-        raise broken(f"pad has {len(counts)} counts for {x!r}: it must have two per dimension, from the last one on")
+        raise fuse_error(
+            f"pad has {len(counts)} counts for {x!r}: it must have two per dimension, from the last one on"
+        )
     if mode not in ("constant", *_TORCH_MODES):
-        raise refused(f"pad in mode {mode!r}")
+        raise refusal(f"pad in mode {mode!r}")
     for k, (before, after) in enumerate(zip(counts[::2], counts[1::2], strict=True)):
         axis = x.ndim - 1 - k
         size = cut_size = x.shape[axis] + min(before, 0) + min(after, 0)
         if cut_size < 0:
-            raise broken(f"pad {counts} crops more than dimension {axis} of {x!r}")
+            raise fuse_error(f"pad {counts} crops more than dimension {axis} of {x!r}")
         if mode in ("constant", "circular"):
             x = cut(x, axis, max(-before, 0), cut_size)
             before, after = max(before, 0), max(after, 0)  # noqa: PLW2901
         if mode == "constant":
-            x = surround(x, axis, before, after, [value or 0] * 2)
+            x = pad_with_numbers(x, axis, before, after, [value or 0] * 2)
         elif before or after:
             size, width = x.shape[axis], max(before, after)
             if not size or width > {"replicate": width, "reflect": size - 1, "circular": size}[mode]:
-                raise broken(f"pad of {before} and {after} in mode {mode!r} around {size} elements")
-            x = extend(x, axis, before, after, _TORCH_MODES[mode])
+                raise fuse_error(f"pad of {before} and {after} in mode {mode!r} around {size} elements")
+            x = pad_with_elements(x, axis, before, after, _TORCH_MODES[mode])
     return x
 
 
-def surround(x: TracedArray, axis: int, before: int, after: int, numbers: Sequence[Any]) -> TracedArray:
+def pad_with_numbers(x: TracedArray, axis: int, before: int, after: int, numbers: Sequence[Any]) -> TracedArray:
     """Pad an axis with one number before, and one after it."""
     parts = [x]
     if is_open((before,)) or before:
-        parts.insert(0, fill(x, resized(x, axis, before), numbers[0]))
+        parts.insert(0, fill(x, shape_with(x, axis, before), numbers[0]))
     if is_open((after,)) or after:
-        parts.append(fill(x, resized(x, axis, after), numbers[1]))
+        parts.append(fill(x, shape_with(x, axis, after), numbers[1]))
     return join(parts, axis)
 
 
-def extend(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
+def pad_with_elements(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
     """Pad a non-empty axis with its own elements; negative counts crop.
 
     Args:
@@ -169,11 +176,11 @@ def wrapped_slice(x: TracedArray, axis: int, start: int, count: int) -> TracedAr
         return cut(x, axis, 0, 0)
     size = x.shape[axis]
     start %= size
-    first = min(count, size - start) if start else 0
-    times, tail = divmod(count - first, size)
-    parts = [cut(x, axis, start, first)] if first else []
-    if times:
-        parts.append(tile(x, [times if k == axis else 1 for k in range(x.ndim)]))
+    front_count = min(count, size - start) if start else 0
+    repeats, tail = divmod(count - front_count, size)
+    parts = [cut(x, axis, start, front_count)] if front_count else []
+    if repeats:
+        parts.append(tile(x, [repeats if k == axis else 1 for k in range(x.ndim)]))
     if tail:
         parts.append(cut(x, axis, 0, tail))
     return join(parts, axis)

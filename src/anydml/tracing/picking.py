@@ -15,10 +15,10 @@ from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
 from anydml.moves.value_maker import Lazy
 from anydml.operators.gather_elements import gather_elements_rule
-from anydml.tracing.constants import known_array, known_indices
-from anydml.tracing.refusing import CLAMPING, broken
-from anydml.tracing.trace import TracedArray, needing
-from anydml.tracing.verbs import by_rule, reshape, resized
+from anydml.tracing.constants import constant_array, constant_indices
+from anydml.tracing.refusing import CLAMPING_TAKE, fuse_error
+from anydml.tracing.trace import TracedArray, with_needed_argument
+from anydml.tracing.verbs import apply_rule, reshape, shape_with
 
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
@@ -40,22 +40,22 @@ def pick(x: TracedArray, indices: Any, axis: int, outside: Outside = "refuse") -
     """
     if isinstance(indices, TracedArray):
         return pick_points(x, [(axis, x.trace.array(indices))], outside)
-    by, size = known_array(indices), x.shape[axis]
-    if outside == "clamp" and by.size:
-        by = np.clip(by, -size, size - 1) if by.dtype.kind == "i" else np.minimum(by, np.uint64(size - 1))
-    by = known_indices(by, size)
-    return reshape(_by_runs(x, by.reshape(-1), axis), resized(x, axis, *by.shape))
+    given, size = constant_array(indices), x.shape[axis]
+    if outside == "clamp" and given.size:
+        given = np.clip(given, -size, size - 1) if given.dtype.kind == "i" else np.minimum(given, np.uint64(size - 1))
+    given = constant_indices(given, size)
+    return reshape(_pick_by_runs(x, given.reshape(-1), axis), shape_with(x, axis, *given.shape))
 
 
-def _by_runs(x: TracedArray, indices: Indices, axis: int) -> TracedArray:
+def _pick_by_runs(x: TracedArray, indices: Indices, axis: int) -> TracedArray:
     """Select elements by constant indices: joined slices if there are few runs, else a lookup."""
-    runs = runs_of(indices, FEW_RUNS if _is_whole(x, axis) else MAX_RUNS)
+    runs = runs_of(indices, FEW_RUNS if _supports_lookups(x, axis) else MAX_RUNS)
     if runs is None:
         return pick_points(x, [(axis, x.trace.array(indices))], "clamp")
     return x.new_array(select_runs(x.trace.composer, x.value, axis, runs))
 
 
-def _is_whole(x: TracedArray, axis: int) -> bool:
+def _supports_lookups(x: TracedArray, axis: int) -> bool:
     """Whether an axis supports lookups: every piece covers it by one factor."""
     covered = [(piece.start[axis], [f[1:] for f in piece.factors if f.axis == axis]) for piece in x.value.pieces]
     return all(not start and factors == [(x.shape[axis], 1)] for start, factors in covered)
@@ -69,14 +69,16 @@ def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outsid
     """
     for axis, indices in picks:
         _check(x, indices, axis, outside)
-    first, by = picks[0]
-    if not by.count:
+    first, given = picks[0]
+    if not given.count:
         others = {axis for axis, _ in picks[1:]}
-        sizes = [n for k, size in enumerate(x.shape) if k not in others for n in (by.shape if k == first else (size,))]
+        sizes = [
+            n for k, size in enumerate(x.shape) if k not in others for n in (given.shape if k == first else (size,))
+        ]
         return x.new_array(Value(tuple(sizes), x.itemsize, ()))
     values = [(axis, indices.value, indices.element.name) for axis, indices in picks]
     if len(values) == 1:
-        return x.new_array(x.trace.composer.pick(x.value, by.value, by.element.name, first, outside))
+        return x.new_array(x.trace.composer.pick(x.value, given.value, given.element.name, first, outside))
     return x.new_array(x.trace.composer.pick_points(x.value, values, outside))
 
 
@@ -85,13 +87,13 @@ def pick_along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside
     _check(x, indices, axis, outside)
     if not indices.count:
         return x.new_array(Value(indices.shape, x.itemsize, ()))
-    return by_rule(gather_elements_rule, x, Lazy(indices.value, indices.element.name), axis, outside)[0]
+    return apply_rule(gather_elements_rule, x, Lazy(indices.value, indices.element.name), axis, outside)[0]
 
 
 def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> None:
     check_dtype_of(indices)
     if not x.shape[axis] and indices.count:
-        raise broken(f"axis {axis} of {x!r} is empty, but there are indices", FuseIndexError)
+        raise fuse_error(f"axis {axis} of {x!r} is empty, but there are indices", FuseIndexError)
     if outside == "clamp":
         return
     for piece in indices.value.pieces:
@@ -99,8 +101,8 @@ def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) ->
         if isinstance(source, Fill) or is_counting(source):
             continue
         if any(operand >= SCRATCH for operand in (source.operand, *(e.operand for e in every_lookup(source.lookups)))):
-            hint = f"pass them as an argument, or to {CLAMPING}, which clamps"
-            raise broken(f"indices are checked before anything moves, but these would have to move first: {hint}")
+            hint = f"pass them as an argument, or to {CLAMPING_TAKE}, which clamps"
+            raise fuse_error(f"indices are checked before anything moves, but these would have to move first: {hint}")
 
 
 def check_dtype_of(indices: TracedArray) -> None:
@@ -112,11 +114,13 @@ def check_dtype_of(indices: TracedArray) -> None:
     dtype = indices.element
     if dtype not in INDEX_DTYPES or not dtype.isnative:
         names = "int32, int64, uint32 or uint64 in native byte order"
-        raise needing(broken(f"indices among the arguments must be {names}, not {dtype}", FuseIndexError), indices)
+        raise with_needed_argument(
+            fuse_error(f"indices among the arguments must be {names}, not {dtype}", FuseIndexError), indices
+        )
 
 
 def index_array(x: TracedArray, index: Any, size: int) -> tuple[TracedArray, bool]:
     """Return indices of an axis of a size as a traced array, and whether they are checked already, as constants are."""
     if isinstance(index, TracedArray):
         return x.trace.array(index), False
-    return x.trace.array(known_indices(index, size)), True
+    return x.trace.array(constant_indices(index, size)), True

@@ -19,9 +19,9 @@ from anydml.operators.element_wise_if import where_rule
 from anydml.operators.triangles import check_tril, check_triu
 from anydml.tracing.constants import whole_number
 from anydml.tracing.picking import check_dtype_of, index_array
-from anydml.tracing.refusing import broken, refused
+from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import broadcast, by_rule, common_shape, maker, native, reshape
+from anydml.tracing.verbs import apply_rule, broadcast, common_shape, maker, native, reshape
 
 _MASKS = frozenset(map(np.dtype, ("bool", "int8", "uint8")))
 
@@ -34,7 +34,7 @@ class Along(NamedTuple):
     step: int = 1
 
 
-class At(NamedTuple):
+class AtIndices(NamedTuple):
     """Coordinates given by indices of the part's shape."""
 
     indices: TracedArray
@@ -47,59 +47,61 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
     Args:
         x: the array.
         part: the new elements.
-        places: the new elements' coordinates along each axis of x, `Along` or `At`.
+        places: the new elements' coordinates along each axis of x, `Along` or `AtIndices`.
 
     Raises:
         FuseError: the indices' dtype is not supported, they would move before they are checked, or dtypes differ.
     """
-    check_same(x, part)
+    check_same_dtype(x, part)
     if not part.count:
         return x
     for axis, place in enumerate(places):
-        if isinstance(place, At):
+        if isinstance(place, AtIndices):
             _check(place, x.shape[axis])
 
     make = maker(x)
-    to, dims = make.updated(Lazy(x.value)), list[int]()
+    destination, part_dims = make.updated(Lazy(x.value)), list[int]()
     for place in places:
-        axis = len(dims)
+        axis = len(part_dims)
         if isinstance(place, Along):
-            to = make.cut(to, axis, place.start, part.shape[place.dim], place.step)
-            dims.append(place.dim)
+            destination = make.cut(destination, axis, place.start, part.shape[place.dim], place.step)
+            part_dims.append(place.dim)
         else:
-            to = make.pick(to, Lazy(place.indices.value, place.indices.element.name), axis, place.outside)
-            dims += range(part.ndim)
+            destination = make.pick(
+                destination, Lazy(place.indices.value, place.indices.element.name), axis, place.outside
+            )
+            part_dims += range(part.ndim)
     for dim in range(part.ndim):
-        while dims.count(dim) > 1:
-            axis = dims.index(dim)
-            second_axis = dims.index(dim, axis + 1)
-            to = make.diagonal(to, axis, second_axis)
-            del dims[second_axis]
-    make.copy(make.permute(to, Numbers([*map(dims.index, range(part.ndim))])), Lazy(part.value))
+        while part_dims.count(dim) > 1:
+            axis = part_dims.index(dim)
+            second_axis = part_dims.index(dim, axis + 1)
+            destination = make.diagonal(destination, axis, second_axis)
+            del part_dims[second_axis]
+    make.copy(make.permute(destination, Numbers([*map(part_dims.index, range(part.ndim))])), Lazy(part.value))
     return x.new_array(*make.values())
 
 
-def check_same(x: TracedArray, part: TracedArray) -> None:
+def check_same_dtype(x: TracedArray, part: TracedArray) -> None:
     """Check that elements can replace others.
 
     Raises:
         FuseError: their dtypes differ.
     """
     if part.element != x.element:
-        raise refused(f"{part!r} put into {x!r}", "convert them to one dtype first")
+        raise refusal(f"{part!r} put into {x!r}", "convert them to one dtype first")
 
 
-def _check(place: At, size: int) -> None:
+def _check(place: AtIndices, size: int) -> None:
     check_dtype_of(place.indices)
     if not size:
-        raise broken("an axis is empty, but there are indices", FuseIndexError)
-    destination = strided(place.indices.value)
-    if place.outside == "refuse" and (destination is None or destination[0].operand >= SCRATCH):
+        raise fuse_error("an axis is empty, but there are indices", FuseIndexError)
+    strided_indices = strided(place.indices.value)
+    if place.outside == "refuse" and (strided_indices is None or strided_indices[0].operand >= SCRATCH):
         hint = "pass them as an argument"
-        raise broken(f"indices are checked before anything moves, but these would have to move first: {hint}")
+        raise fuse_error(f"indices are checked before anything moves, but these would have to move first: {hint}")
 
 
-def put_at(x: TracedArray, indices: Mapping[int, Any], values: TracedArray) -> TracedArray:
+def put_at_indices(x: TracedArray, indices: Mapping[int, Any], values: TracedArray) -> TracedArray:
     """``x[:, indices, …] = values``, for indices along adjacent axes.
 
     Args:
@@ -114,23 +116,23 @@ def put_at(x: TracedArray, indices: Mapping[int, Any], values: TracedArray) -> T
     for axis, indices_at in indices.items():
         index, is_checked = index_array(x, indices_at, x.shape[axis])
         fitted = reshape(index, (*index.shape, *(1,) * behind))
-        places.append(At(broadcast(fitted, sizes), "skip" if is_checked else "refuse"))
+        places.append(AtIndices(broadcast(fitted, sizes), "skip" if is_checked else "refuse"))
     places += [Along(len(sizes) - behind + k) for k in range(behind)]
     return put(x, broadcast(values, sizes), places)
 
 
-def choose(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedArray:
+def choose_by_mask(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedArray:
     """Select elements of x where a mask is not 0, else of y; the three are broadcast.
 
     Raises:
         FuseError: the mask's elements are not bytes, or the dtypes of x and y differ.
     """
     if mask.element not in _MASKS:
-        raise refused(f"{mask!r} as a mask", "pass the result of comparing it with 0")
+        raise refusal(f"{mask!r} as a mask", "pass the result of comparing it with 0")
     if x.element != y.element:
-        raise refused(f"{x!r} and {y!r} in one array", "convert them to one dtype first")
+        raise refusal(f"{x!r} and {y!r} in one array", "convert them to one dtype first")
     sizes = common_shape([mask.shape, x.shape, y.shape])
-    return by_rule(where_rule, x, Lazy(y.value), Lazy(mask.value), Numbers(sizes))[0]
+    return apply_rule(where_rule, x, Lazy(y.value), Lazy(mask.value), Numbers(sizes))[0]
 
 
 def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
@@ -139,7 +141,7 @@ def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
     if x.ndim == 1:
         x = broadcast(x, (x.shape[0], x.shape[0]))
     if x.ndim < 2:
-        raise broken(f"a triangle of {x!r}: it must have at least two dimensions")
+        raise fuse_error(f"a triangle of {x!r}: it must have at least two dimensions")
     if not x.count:
         return x
     # Comparing an open diagonal adds a guard.
@@ -148,4 +150,4 @@ def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
     if x.element.hasobject:
         # Strings are moved as positions in a list, in which zero is the first entry.
         zero = Element(x.trace.pattern(np.zeros((), x.element)))
-    return by_rule(diagonal_matrix_rule, x, zero, begin, end)[0]
+    return apply_rule(diagonal_matrix_rule, x, zero, begin, end)[0]

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from anydml.tracing.categories import category_of, package_of
-from anydml.tracing.clocks import INSTEAD
-from anydml.tracing.refusing import broken
+from anydml.tracing.clocks import SAME_NUMBERS_LATER
+from anydml.tracing.refusing import fuse_error
 from anydml.tracing.surroundings import Surroundings
 
 
@@ -28,11 +28,11 @@ class _Source(NamedTuple):
 
     name: str
     state: Callable[[], Any]
-    is_its_own: bool = True
+    is_private: bool = True
 
 
 @contextmanager
-def none_drawn(name: str, surroundings: Surroundings) -> Iterator[None]:
+def no_random_draws(name: str, surroundings: Surroundings) -> Iterator[None]:
     """Check that no random numbers are drawn inside the context.
 
     The generators of `random`, NumPy and PyTorch are compared, and those that the function can reach. If another thread
@@ -46,35 +46,39 @@ def none_drawn(name: str, surroundings: Surroundings) -> Iterator[None]:
         FuseError: the state of a generator differs afterwards.
     """
     objects = surroundings.objects
-    before = [(source, source.state()) for source in (*_own(objects.values()), *_shared(objects))]
+    before = [
+        (source, source.state()) for source in (*_reachable_generators(objects.values()), *_global_generators(objects))
+    ]
     yield
     for source, state in before:
         if source.state() == state:
             continue
-        if source.is_its_own:
-            raise broken(f"{name} drew random numbers from {source.name} while it was traced, {INSTEAD}")
+        if source.is_private:
+            raise fuse_error(f"{name} drew random numbers from {source.name} while it was traced, {SAME_NUMBERS_LATER}")
         surroundings.doubt(f"random numbers of {source.name}, unless another thread does")
 
 
-def libraries_that_draw() -> list[str]:
+def loaded_random_libraries() -> list[str]:
     """The loaded libraries whose generators are compared; NumPy loads its generators on first use."""
     return [name for name in ("numpy.random", "torch") if name in sys.modules]
 
 
-def _own(objects: Iterable[Any]) -> Iterator[_Source]:
+def _reachable_generators(objects: Iterable[Any]) -> Iterator[_Source]:
     """Yield the generators among objects."""
     torch = sys.modules.get("torch")
     for generator in [generator for generator in objects if category_of(type(generator)) == "generator"]:
         if isinstance(generator, random.Random):
             if not isinstance(generator, random.SystemRandom):
-                yield _Source(_name(generator), generator.getstate)
+                yield _Source(_generator_name(generator), generator.getstate)
         elif torch is not None and isinstance(generator, torch.Generator):
-            yield _Source(_name(generator), partial(_torchs, generator))
+            yield _Source(_generator_name(generator), partial(_torch_state, generator))
         else:
-            yield _Source(_name(generator), partial(_numpys, getattr(generator, "bit_generator", generator)))
+            yield _Source(
+                _generator_name(generator), partial(_numpy_state, getattr(generator, "bit_generator", generator))
+            )
 
 
-def _shared(visited: Container[int]) -> Iterator[_Source]:
+def _global_generators(visited: Container[int]) -> Iterator[_Source]:
     """Yield the generators that all functions share, except those that were seen already.
 
     Another thread may draw from them at any time; a draw is the function's only if it reaches the generator by name.
@@ -83,27 +87,27 @@ def _shared(visited: Container[int]) -> Iterator[_Source]:
     # Tests may replace these functions.
     if id(getattr(random.getstate, "__self__", None)) not in visited:
         yield _Source("random", random.getstate, is_alone or id(random) in visited)
-    if (numpys := sys.modules.get("numpy.random")) is not None:
-        generator = getattr(numpys.get_state, "__self__", None)
-        if generator is not None and (id(numpys) in visited or id(generator) not in visited):
-            yield _Source("numpy.random", partial(_numpys, generator), is_alone or id(numpys) in visited)
+    if (numpy_random := sys.modules.get("numpy.random")) is not None:
+        generator = getattr(numpy_random.get_state, "__self__", None)
+        if generator is not None and (id(numpy_random) in visited or id(generator) not in visited):
+            yield _Source("numpy.random", partial(_numpy_state, generator), is_alone or id(numpy_random) in visited)
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "default_generator"):
-        is_its_own = is_alone or id(torch) in visited
-        yield _Source("torch", partial(_torchs, torch.default_generator), is_its_own)
+        is_private = is_alone or id(torch) in visited
+        yield _Source("torch", partial(_torch_state, torch.default_generator), is_private)
         for number, generator in enumerate(torch.cuda.default_generators if torch.cuda.is_initialized() else ()):
-            yield _Source(f"torch.cuda, device {number}", partial(_torchs, generator), is_its_own)
+            yield _Source(f"torch.cuda, device {number}", partial(_torch_state, generator), is_private)
 
 
-def _numpys(generator: Any) -> bytes:
+def _numpy_state(generator: Any) -> bytes:
     """Return the state of a BitGenerator or RandomState."""
     return pickle.dumps(generator.state if hasattr(generator, "state") else generator.get_state(legacy=False))
 
 
-def _torchs(generator: Any) -> bytes:
+def _torch_state(generator: Any) -> bytes:
     state: bytes = generator.get_state().numpy().tobytes()
     return state
 
 
-def _name(generator: Any) -> str:
+def _generator_name(generator: Any) -> str:
     return f"a {type(generator).__name__} of {package_of(type(generator))}"

@@ -17,53 +17,53 @@ from anydml.text import MOVES_ONLY
 
 RULE = MOVES_ONLY
 
-OUTSIDE = "compute outside the fused function, on its arguments or its results"
+COMPUTE_OUTSIDE = "compute outside the fused function, on its arguments or its results"
 """The remedy in errors of operations that compute."""
 
-CLAMPING = f'{EQUIVALENTS["take"]} with out_of_range="clamp"'
+CLAMPING_TAKE = f'{EQUIVALENTS["take"]} with out_of_range="clamp"'
 """The call that accepts all traced indices, because it clamps them."""
 
-_INSIDE = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(np.__file__), contextlib.__file__)
+_NOT_THE_CALLERS = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(np.__file__), contextlib.__file__)
 """Folders and files whose lines are not the caller's."""
 
 _LIBRARIES = ("torch", "einops")
 """Libraries that call this package, if installed."""
 
 
-def place() -> str:
+def caller_line() -> str:
     """Return the caller's file and line."""
     libraries = [sys.modules[name].__file__ for name in _LIBRARIES if name in sys.modules]
-    inside = (*_INSIDE, *(os.path.dirname(path) for path in libraries if path))
+    inside = (*_NOT_THE_CALLERS, *(os.path.dirname(path) for path in libraries if path))
     frame: Any = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def refused(subject: str, hint: str = OUTSIDE) -> FuseError:
+def refusal(subject: str, hint: str = COMPUTE_OUTSIDE) -> FuseError:
     """Return the error for an operation that computes, or depends on elements, with a reason or a remedy."""
-    return _error(FuseError, f"{subject}: {RULE}: {hint}", RULE)
+    return _located_error(FuseError, f"{subject}: {RULE}: {hint}", RULE)
 
 
-def broken(message: str, kind: type[FuseError] = FuseError, rule: str | None = None) -> FuseError:
+def fuse_error(message: str, kind: type[FuseError] = FuseError, rule: str | None = None) -> FuseError:
     """Return the error for arguments that do not fit, or for a function that is not supported."""
-    return _error(kind, message, rule)
+    return _located_error(kind, message, rule)
 
 
-def without_arrays(name: str, arguments: Iterable[Any]) -> FuseError:
+def no_arrays_error(name: str, arguments: Iterable[Any]) -> FuseError:
     """Return the error for a call of a fused function without arrays."""
-    shown = " ".join(", ".join(map(reprlib.repr, arguments)).split())
-    what = f"with {shown}, and without arrays" if shown else "without arrays"
-    return broken(f"{name} was called {what}: pass at least one, such as numpy.asarray of a list or store")
+    arguments_text = " ".join(", ".join(map(reprlib.repr, arguments)).split())
+    description = f"with {arguments_text}, and without arrays" if arguments_text else "without arrays"
+    return fuse_error(f"{name} was called {description}: pass at least one, such as numpy.asarray of a list or store")
 
 
-def _error(kind: type[FuseError], reason: str, rule: str | None = None) -> FuseError:
-    error = kind(f"{place()}: {reason}", "fuse", None, rule)
+def _located_error(kind: type[FuseError], reason: str, rule: str | None = None) -> FuseError:
+    error = kind(f"{caller_line()}: {reason}", "fuse", None, rule)
     error.reason = reason
     return error
 
 
-class named:  # noqa: N801  # used like a function
+class named_errors:  # noqa: N801  # used like a function
     """A context that converts errors of Python and NumPy to anydml's, and names the function in its own."""
 
     __slots__ = ("_name",)
@@ -80,13 +80,13 @@ class named:  # noqa: N801  # used like a function
         if error is None or isinstance(error, AnydmlError):
             return
         if isinstance(error, IndexError):
-            raise broken(f"{self._name}: {error}", FuseIndexError) from None
+            raise fuse_error(f"{self._name}: {error}", FuseIndexError) from None
         if isinstance(error, (TypeError, ValueError, OverflowError)):
-            raise broken(f"{self._name}: {error}") from None
+            raise fuse_error(f"{self._name}: {error}") from None
 
 
 def _with_name(error: FuseError, name: str) -> FuseError:
     """Return an error whose reason begins with the function's name."""
-    named_error = broken(f"{name}: {error.reason}", type(error))
+    named_error = fuse_error(f"{name}: {error.reason}", type(error))
     named_error.argument = error.argument
     return named_error

@@ -1,4 +1,4 @@
-from anydml.tracing.sizes cimport Size as OpenSize
+from anydml.tracing.open_sizes cimport OpenSize as OpenSizeType
 from anydml.tracing.tape cimport Tape as Steps
 
 cdef class Scope:
@@ -7,18 +7,18 @@ cdef class Scope:
     cdef dict _low, _high
     cpdef variable(self, number, value, min_value=*)
     cpdef register(self, size)
-    cpdef sum(self, OpenSize x, OpenSize y)
-    cpdef difference(self, OpenSize x, OpenSize y)
-    cdef _known_difference(self, OpenSize x, OpenSize y)
-    cpdef times(self, OpenSize size, factor)
+    cpdef sum(self, OpenSizeType x, OpenSizeType y)
+    cpdef difference(self, OpenSizeType x, OpenSizeType y)
+    cdef _known_difference(self, OpenSizeType x, OpenSizeType y)
+    cpdef scaled(self, OpenSizeType size, factor)
     cdef tuple _scaled(self, register)
     cpdef product(self, x, y)
     cpdef quotient(self, dividend, by)
-    cdef OpenSize _extreme(self, x, y, is_least)
+    cdef OpenSizeType _extreme(self, x, y, is_least)
     cdef _note_bounds(self, register, low, high)
     cdef tuple _bounds(self, size)
     cdef bint _is_at_least(self, x, y) except -1
-    cpdef is_zero(self, OpenSize size)
-    cpdef is_negative(self, OpenSize size)
-    cpdef is_known(self, OpenSize size)
-    cpdef pinned(self, OpenSize size, why=*)
+    cpdef is_zero(self, OpenSizeType size)
+    cpdef is_negative(self, OpenSizeType size)
+    cpdef is_known(self, OpenSizeType size)
+    cpdef pin(self, OpenSizeType size, why=*)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anydml.tracing.sizes import Size
+from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.tape import (
     ADD,
     AT_LEAST,
@@ -39,7 +39,7 @@ class Scope:
         self._low: dict[int, int] = {}
         self._high: dict[int, int] = {}
 
-    def variable(self, number: int, value: int, min_value: int | None = None) -> Size:
+    def variable(self, number: int, value: int, min_value: int | None = None) -> OpenSize:
         """Return a number that calls provide.
 
         Args:
@@ -49,91 +49,102 @@ class Scope:
         """
         if min_value is not None:
             self._low[number] = min_value
-        return Size(self, number, 0, value)
+        return OpenSize(self, number, 0, value)
 
-    def constant(self, number: int) -> Size:
+    def constant(self, number: int) -> OpenSize:
         """Return a number that is the same in all calls, as a size."""
-        return Size(self, self.tape.step(CONSTANT, number, 0), 0, number)
+        return OpenSize(self, self.tape.step(CONSTANT, number, 0), 0, number)
 
     def register(self, size: Any) -> int:
         """Return the register of a size, or of an integer; add its steps if necessary."""
-        if type(size) is not Size:
+        if type(size) is not OpenSize:
             return self.tape.step(CONSTANT, size, 0)
         return (
-            self.tape.step(ADD, size.register, self.tape.step(CONSTANT, size.plus, 0)) if size.plus else size.register
+            self.tape.step(ADD, size.register, self.tape.step(CONSTANT, size.addend, 0))
+            if size.addend
+            else size.register
         )
 
-    def sum(self, x: Size, y: Size) -> Any:
+    def sum(self, x: OpenSize, y: OpenSize) -> Any:
         """Add x and y."""
-        a, b, plus, value = x.register, y.register, x.plus + y.plus, x.value + y.value
-        for first, second in ((a, b), (b, a)):
-            kind, minuend, subtrahend = self.tape.of(first)
+        first_register, second_register, addend, value = x.register, y.register, x.addend + y.addend, x.value + y.value
+        for first, second in ((first_register, second_register), (second_register, first_register)):
+            kind, minuend, subtrahend = self.tape.step_of(first)
             if kind == SUBTRACT and subtrahend == second:
-                return Size(self, minuend, plus, value)
-        return Size(self, self.tape.step(ADD, min(a, b), max(a, b)), plus, value)
+                return OpenSize(self, minuend, addend, value)
+        return OpenSize(
+            self,
+            self.tape.step(ADD, min(first_register, second_register), max(first_register, second_register)),
+            addend,
+            value,
+        )
 
-    def difference(self, x: Size, y: Size) -> Any:
+    def difference(self, x: OpenSize, y: OpenSize) -> Any:
         """Subtract y from x."""
         if (difference := self._known_difference(x, y)) is not None:
             return difference
         if (difference := self._known_difference(y, x)) is not None:
             return -difference
-        return Size(self, self.tape.step(SUBTRACT, x.register, y.register), x.plus - y.plus, x.value - y.value)
+        return OpenSize(self, self.tape.step(SUBTRACT, x.register, y.register), x.addend - y.addend, x.value - y.value)
 
-    def _known_difference(self, x: Size, y: Size) -> Any:
+    def _known_difference(self, x: OpenSize, y: OpenSize) -> Any:
         """Subtract y from x if that takes no further step; else return None."""
-        a, b, plus, value = x.register, y.register, x.plus - y.plus, x.value - y.value
-        if a == b:
-            return plus
-        kind, first, second = self.tape.of(a)
-        if kind == ADD and b in (first, second):
-            return Size(self, second if b == first else first, plus, value)
-        kind, first, second = self.tape.of(b)
-        if kind == SUBTRACT and a == first:
-            return Size(self, second, plus, value)
-        return Size(self, self.tape.step(SUBTRACT, a, b), plus, value) if self.tape.has(SUBTRACT, a, b) else None
+        first_register, second_register, addend, value = x.register, y.register, x.addend - y.addend, x.value - y.value
+        if first_register == second_register:
+            return addend
+        kind, first, second = self.tape.step_of(first_register)
+        if kind == ADD and second_register in (first, second):
+            return OpenSize(self, second if second_register == first else first, addend, value)
+        kind, first, second = self.tape.step_of(second_register)
+        if kind == SUBTRACT and first_register == first:
+            return OpenSize(self, second, addend, value)
+        return (
+            OpenSize(self, self.tape.step(SUBTRACT, first_register, second_register), addend, value)
+            if self.tape.has_step(SUBTRACT, first_register, second_register)
+            else None
+        )
 
-    def times(self, size: Size, factor: int) -> Any:
+    def scaled(self, size: OpenSize, factor: int) -> Any:
         """Multiply a size by an integer."""
         if factor == 1:
             return size
         if not factor:
             return 0
         register, by = self._scaled(size.register)
-        plus, value, by = size.plus * factor, size.value * factor, by * factor
+        addend, value, by = size.addend * factor, size.value * factor, by * factor
         if by == 1:
-            return Size(self, register, plus, value)
-        return Size(self, self.tape.step(MULTIPLY, register, self.tape.step(CONSTANT, by, 0)), plus, value)
+            return OpenSize(self, register, addend, value)
+        return OpenSize(self, self.tape.step(MULTIPLY, register, self.tape.step(CONSTANT, by, 0)), addend, value)
 
     def _scaled(self, register: int) -> tuple[int, int]:
         """Return a register and an integer whose product is the value of the given register."""
-        kind, first, second = self.tape.of(register)
-        if kind == MULTIPLY and self.tape.of(second)[0] == CONSTANT:
-            return first, self.tape.of(second)[1]
+        kind, first, second = self.tape.step_of(register)
+        if kind == MULTIPLY and self.tape.step_of(second)[0] == CONSTANT:
+            return first, self.tape.step_of(second)[1]
         return register, 1
 
-    def product(self, x: Size, y: Size) -> Any:
+    def product(self, x: OpenSize, y: OpenSize) -> Any:
         """Multiply two sizes."""
-        a, b = self.register(x), self.register(y)
-        if a > b:
-            a, b = b, a
-        return Size(self, self.tape.step(MULTIPLY, a, b), 0, x.value * y.value)
+        first_register, second_register = self.register(x), self.register(y)
+        if first_register > second_register:
+            first_register, second_register = second_register, first_register
+        return OpenSize(self, self.tape.step(MULTIPLY, first_register, second_register), 0, x.value * y.value)
 
     def quotient(self, dividend: Any, by: Any) -> Any:
         """Divide with rounding down."""
-        divisor = by.value if type(by) is Size else by
+        divisor = by.value if type(by) is OpenSize else by
         if not divisor:
             raise ZeroDivisionError("integer division or modulo by zero")
-        value = (dividend.value if type(dividend) is Size else dividend) // divisor
-        if type(dividend) is Size and type(by) is int and by > 0:
+        value = (dividend.value if type(dividend) is OpenSize else dividend) // divisor
+        if type(dividend) is OpenSize and type(by) is int and by > 0:
             register, factor = self._scaled(dividend.register)
             if factor % by == 0:
-                inner = Size(self, register, 0, (dividend.value - dividend.plus) // factor)
-                return self.times(inner, factor // by) + dividend.plus // by
-            carried, plus = divmod(dividend.plus, by)
-            register = self.register(Size(self, dividend.register, plus, dividend.value - carried * by))
-            return Size(self, self.tape.step(FLOOR, register, self.register(by)), carried, value)
-        return Size(self, self.tape.step(FLOOR, self.register(dividend), self.register(by)), 0, value)
+                inner = OpenSize(self, register, 0, (dividend.value - dividend.addend) // factor)
+                return self.scaled(inner, factor // by) + dividend.addend // by
+            carried, addend = divmod(dividend.addend, by)
+            register = self.register(OpenSize(self, dividend.register, addend, dividend.value - carried * by))
+            return OpenSize(self, self.tape.step(FLOOR, register, self.register(by)), carried, value)
+        return OpenSize(self, self.tape.step(FLOOR, self.register(dividend), self.register(by)), 0, value)
 
     def extreme(self, sizes: Sequence[Any], is_least: bool = False) -> Any:
         """Return the maximum, or minimum, of sizes and integers, without a guard on which one it is."""
@@ -143,23 +154,23 @@ class Scope:
                 return y if is_least else x
             if self._is_at_least(y, x):
                 return x if is_least else y
-        each_once = sorted({self._place(size): size for size in sizes}.items(), key=lambda item: item[0])
+        each_once = sorted({self._sort_key(size): size for size in sizes}.items(), key=lambda item: item[0])
         extreme, *others = [size for _, size in each_once]
         for size in others:
             # A constant that the result has need not be added before.
-            plus = extreme.plus if type(extreme) is Size else size.plus
-            extreme = self._extreme(extreme - plus, size - plus, is_least) + plus
+            addend = extreme.addend if type(extreme) is OpenSize else size.addend
+            extreme = self._extreme(extreme - addend, size - addend, is_least) + addend
         return extreme
 
-    def _extreme(self, x: Any, y: Any, is_least: bool) -> Size:
+    def _extreme(self, x: Any, y: Any, is_least: bool) -> OpenSize:
         register = self.tape.step(SMALLER if is_least else LARGER, self.register(x), self.register(y))
         (low, high), (other_low, other_high) = self._bounds(x), self._bounds(y)
         values = _value(x), _value(y)
         if is_least:
-            self._note_bounds(register, _of_both(min, low, other_low), _of_either(min, high, other_high))
-            return Size(self, register, 0, min(values))
-        self._note_bounds(register, _of_either(max, low, other_low), _of_both(max, high, other_high))
-        return Size(self, register, 0, max(values))
+            self._note_bounds(register, _bound_of_both(min, low, other_low), _bound_of_either(min, high, other_high))
+            return OpenSize(self, register, 0, min(values))
+        self._note_bounds(register, _bound_of_either(max, low, other_low), _bound_of_both(max, high, other_high))
+        return OpenSize(self, register, 0, max(values))
 
     def _note_bounds(self, register: int, low: int | None, high: int | None) -> None:
         if low is not None:
@@ -169,52 +180,52 @@ class Scope:
 
     def _bounds(self, size: Any) -> tuple[int | None, int | None]:
         """Return the minimum and the maximum of a number in all calls, as far as they are known."""
-        if type(size) is not Size:
+        if type(size) is not OpenSize:
             return size, size
         low, high = self._low.get(size.register), self._high.get(size.register)
-        return None if low is None else low + size.plus, None if high is None else high + size.plus
+        return None if low is None else low + size.addend, None if high is None else high + size.addend
 
     def _is_at_least(self, x: Any, y: Any) -> bool:
         """Whether x is known to be y or larger."""
         low, high = self._bounds(x)[0], self._bounds(y)[1]
         if low is not None and high is not None:
             return low >= high
-        if type(x) is not Size or type(y) is not Size or (difference := self._known_difference(x, y)) is None:
+        if type(x) is not OpenSize or type(y) is not OpenSize or (difference := self._known_difference(x, y)) is None:
             return False
         low = self._bounds(difference)[0]
         return low is not None and low >= 0
 
     @staticmethod
-    def _place(size: Any) -> tuple[int, int]:
-        return (size.register, size.plus) if type(size) is Size else (-1, size)
+    def _sort_key(size: Any) -> tuple[int, int]:
+        return (size.register, size.addend) if type(size) is OpenSize else (-1, size)
 
-    def is_zero(self, size: Size) -> bool:
+    def is_zero(self, size: OpenSize) -> bool:
         """Whether a size is 0; adds a guard if this does not hold for all calls."""
-        register, place = size.register, -size.plus
+        register, bound = size.register, -size.addend
         low, high = self._low.get(register), self._high.get(register)
-        if (low is not None and place < low) or (high is not None and place > high):
+        if (low is not None and bound < low) or (high is not None and bound > high):
             return False
         if low is not None and low == high:
             return True
         tape = self.tape
         if not size.value:
-            tape.step(AT_LEAST, register, place)
-            tape.step(AT_MOST, register, place)
-            self._low[register] = self._high[register] = place
+            tape.step(AT_LEAST, register, bound)
+            tape.step(AT_MOST, register, bound)
+            self._low[register] = self._high[register] = bound
             return True
-        if place == low:
-            tape.step(AT_LEAST, register, place + 1)
-            self._low[register] = place + 1
-        elif place == high:
-            tape.step(AT_MOST, register, place - 1)
-            self._high[register] = place - 1
+        if bound == low:
+            tape.step(AT_LEAST, register, bound + 1)
+            self._low[register] = bound + 1
+        elif bound == high:
+            tape.step(AT_MOST, register, bound - 1)
+            self._high[register] = bound - 1
         else:
-            tape.step(DIFFERS, register, place)
+            tape.step(DIFFERS, register, bound)
         return False
 
-    def is_negative(self, size: Size) -> bool:
+    def is_negative(self, size: OpenSize) -> bool:
         """Whether a size is negative; adds a guard if this does not hold for all calls."""
-        register, negative_up_to = size.register, -size.plus - 1
+        register, negative_up_to = size.register, -size.addend - 1
         low, high = self._low.get(register), self._high.get(register)
         if high is not None and high <= negative_up_to:
             return True
@@ -228,12 +239,12 @@ class Scope:
         self._low[register] = negative_up_to + 1
         return False
 
-    def is_known(self, size: Size) -> bool:
+    def is_known(self, size: OpenSize) -> bool:
         """Whether all calls have the same value."""
         low = self._low.get(size.register)
         return low is not None and low == self._high.get(size.register)
 
-    def pinned(self, size: Size, why: str = "") -> int:
+    def pin(self, size: OpenSize, why: str = "") -> int:
         """Pin a size to its value in this call, by a guard. `why` is the reason, by default a line of the caller."""
         if not self.is_known(size):
             self.pins.setdefault(
@@ -244,14 +255,14 @@ class Scope:
 
 
 def _value(size: Any) -> int:
-    return size.value if type(size) is Size else size
+    return size.value if type(size) is OpenSize else size
 
 
-def _of_both(extreme: Callable[[int, int], int], bound: int | None, other: int | None) -> int | None:
+def _bound_of_both(extreme: Callable[[int, int], int], bound: int | None, other: int | None) -> int | None:
     return None if bound is None or other is None else extreme(bound, other)
 
 
-def _of_either(extreme: Callable[[int, int], int], bound: int | None, other: int | None) -> int | None:
+def _bound_of_either(extreme: Callable[[int, int], int], bound: int | None, other: int | None) -> int | None:
     return other if bound is None else bound if other is None else extreme(bound, other)
 
 

@@ -14,30 +14,40 @@ from anydml.tracing import verbs
 from anydml.tracing.axes import at_least, expand_dims, moveaxis, ravel
 from anydml.tracing.constants import (
     arrays_of,
-    from_zero,
+    refuse_negative,
+    require_untraced,
     torch_indices,
     trace_of,
-    traced_or_known,
-    untraced,
+    traced_or_constant,
     whole_number,
     whole_numbers,
 )
 from anydml.tracing.indexing import at
-from anydml.tracing.parts import stack
+from anydml.tracing.join_split import stack
 from anydml.tracing.picking import index_array, pick, pick_along
-from anydml.tracing.putting import choose
-from anydml.tracing.refusing import CLAMPING, broken, refused
+from anydml.tracing.putting import choose_by_mask
+from anydml.tracing.refusing import CLAMPING_TAKE, fuse_error, refusal
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import axes_of, axis_of, broadcast, broadcast_all, common_shape, cut, fill, reshape, resized
+from anydml.tracing.verbs import (
+    axes_of,
+    axis_of,
+    broadcast,
+    broadcast_all,
+    common_shape,
+    cut,
+    fill,
+    reshape,
+    shape_with,
+)
 
 
 def take(x: TracedArray, indices: Any, axis: Any = None, mode: str = "raise") -> TracedArray:
     """Select elements along an axis, by default of the flattened array."""
     x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, x.ndim))
     if isinstance(indices, TracedArray) and mode != "raise":
-        hint = f"{CLAMPING} clamps, and counts back from the end"
-        raise broken(f"traced indices in mode {mode!r}: {hint}")
-    by = traced_or_known(indices)
+        hint = f"{CLAMPING_TAKE} clamps, and counts back from the end"
+        raise fuse_error(f"traced indices in mode {mode!r}: {hint}")
+    by = traced_or_constant(indices)
     by = _bounded(by, x.shape[axis], mode)
     return pick(x, by if isinstance(by, TracedArray) or by.size else by.astype(np.int64), axis)
 
@@ -45,11 +55,11 @@ def take(x: TracedArray, indices: Any, axis: Any = None, mode: str = "raise") ->
 def _bounded(indices: Any, size: int, mode: str) -> Any:
     """Bring constant indices into the range of an axis, in one of NumPy's modes."""
     if mode not in ("raise", "wrap", "clip"):
-        raise broken(f"mode is {mode!r}, but must be 'raise', 'wrap' or 'clip'")
+        raise fuse_error(f"mode is {mode!r}, but must be 'raise', 'wrap' or 'clip'")
     if mode == "raise":
         return indices
     if indices.dtype.kind not in "iub" and indices.size:
-        raise broken(f"indices are {indices.dtype}, not integers", FuseIndexError)
+        raise fuse_error(f"indices are {indices.dtype}, not integers", FuseIndexError)
     return indices % size if mode == "wrap" else np.clip(indices, 0, size - 1)
 
 
@@ -58,10 +68,10 @@ def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray
     x, axis = (ravel(x), 0) if axis is None else (x, axis_of(x, axis))
     index, is_checked = index_array(x, indices, x.shape[axis])
     if index.ndim != x.ndim:
-        raise broken(
+        raise fuse_error(
             f"indices of {count_noun(index.ndim, 'dimension')} for an array of {x.ndim}: they must have as many"
         )
-    sizes = common_shape([resized(array, axis, 1) for array in (x, index)])
+    sizes = common_shape([shape_with(array, axis, 1) for array in (x, index)])
     x, index = (broadcast(array, (*sizes[:axis], array.shape[axis], *sizes[axis + 1 :])) for array in (x, index))
     return pick_along(x, index, axis, "clamp" if is_checked else "refuse")
 
@@ -78,14 +88,14 @@ def select_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
     As in PyTorch, the dtype of empty indices is ignored.
     """
     axis = axis_of(x, dim)
-    shape = tuple(traced_or_known(index).shape)
+    shape = tuple(traced_or_constant(index).shape)
     if 0 in shape:
         return fill(x, shape)
     by = torch_indices(index)
     if max(x.ndim, 1) != max(by.ndim, 1):
-        raise broken(f"indices of {count_noun(by.ndim, 'dimension')} pick from {x.ndim}")
+        raise fuse_error(f"indices of {count_noun(by.ndim, 'dimension')} pick from {x.ndim}")
     by, x = by.reshape(shape or (1,)), within(at_least(x, 1), shape or (1,), axis)
-    indices, is_checked = index_array(x, from_zero(by), x.shape[axis])
+    indices, is_checked = index_array(x, refuse_negative(by), x.shape[axis])
     return reshape(pick_along(x, indices, axis, "clamp" if is_checked else "refuse"), shape)
 
 
@@ -98,16 +108,16 @@ def within(x: TracedArray, sizes: Sequence[int], axis: int) -> TracedArray:
     for k, size in enumerate(sizes):
         if k != axis:
             if size > x.shape[k]:
-                raise broken(f"indices of shape {tuple(sizes)} exceed {x.shape} in a dimension other than {axis}")
+                raise fuse_error(f"indices of shape {tuple(sizes)} exceed {x.shape} in a dimension other than {axis}")
             x = cut(x, k, 0, size)
     return x
 
 
 def index_select(x: TracedArray, dim: int, index: Any) -> TracedArray:
     """Select along a dimension by a list of indices of 0 or more, or by one."""
-    by = from_zero(torch_indices(index))
+    by = refuse_negative(torch_indices(index))
     if by.ndim > 1:
-        raise broken("index must have one dimension")
+        raise fuse_error("index must have one dimension")
     picked = pick(at_least(x, 1), by.reshape(-1), axis_of(x, dim))
     return picked if x.ndim else reshape(picked, ())
 
@@ -115,10 +125,10 @@ def index_select(x: TracedArray, dim: int, index: Any) -> TracedArray:
 def embedding(input: Any, weight: TracedArray, padding_idx: Any = None, max_norm: Any = None) -> TracedArray:
     """Select rows by indices of 0 or more."""
     if max_norm is not None:
-        raise refused("embedding with max_norm")
+        raise refusal("embedding with max_norm")
     if weight.ndim != 2:
-        raise broken(f"weight has {count_noun(weight.ndim, 'dimension')}, but must have 2")
-    return pick(weight, from_zero(torch_indices(input)), 0)
+        raise fuse_error(f"weight has {count_noun(weight.ndim, 'dimension')}, but must have 2")
+    return pick(weight, refuse_negative(torch_indices(input)), 0)
 
 
 def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
@@ -128,19 +138,19 @@ def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
     if isinstance(start, TracedArray):
         # A traced start indexes the windows of this length.
         if not 0 <= size <= total:
-            raise broken(f"length {size} exceeds a dimension of size {total}")
+            raise fuse_error(f"length {size} exceeds a dimension of size {total}")
         if start.ndim or start.element.kind == "b":
-            raise broken(f"start is {start!r}, but must be a tensor of integers without dimensions")
-        narrowed = at(verbs.windows(x, axis, size, 1), axis, from_zero(start))
+            raise fuse_error(f"start is {start!r}, but must be a tensor of integers without dimensions")
+        narrowed = at(verbs.windows(x, axis, size, 1), axis, refuse_negative(start))
         return moveaxis(narrowed, -1, axis)
     if getattr(start, "ndim", 0):
-        raise broken("start must be an integer, or a tensor without dimensions")
+        raise fuse_error("start must be an integer, or a tensor without dimensions")
     first = whole_number(start)
     if not -total <= first <= total:
-        raise broken(f"start {first} is out of range for a dimension of size {total}", FuseIndexError)
+        raise fuse_error(f"start {first} is out of range for a dimension of size {total}", FuseIndexError)
     first = first + total if first < 0 else first
     if size < 0 or first + size > total:
-        raise broken(f"start {first} and length {size} exceed a dimension of size {total}")
+        raise fuse_error(f"start {first} and length {size} exceed a dimension of size {total}")
     return cut(x, axis, first, size)
 
 
@@ -158,7 +168,7 @@ def sliding_window_view(x: TracedArray, window_shape: Any, axis: Any = None) -> 
     """Return the windows along axes."""
     lengths, along = whole_numbers(window_shape), axes_of(x, axis, are_distinct=False)
     if len(lengths) != len(along):
-        raise broken("Must provide matching length window_shape and axis")
+        raise fuse_error("Must provide matching length window_shape and axis")
     for place, length in zip(along, lengths, strict=True):
         x = verbs.windows(x, place, length, 1)
     return x
@@ -168,7 +178,7 @@ def diagonal(x: TracedArray, offset: int = 0, axis1: int = 0, axis2: int = 1) ->
     """Return the elements whose coordinates along two axes differ by `offset`, along a new last axis."""
     first, second = (normalize_axis_index(axis, x.ndim) for axis in (axis1, axis2))
     if first == second:
-        raise broken("axis1 and axis2 cannot be the same")
+        raise fuse_error("axis1 and axis2 cannot be the same")
     row, column, size = diagonal_at(x.shape[first], x.shape[second], offset)
     square = moveaxis(cut(cut(x, first, row, size), second, column, size), (first, second), (-2, -1))
     return square.new_array(x.trace.composer.diagonal(square.value, x.ndim - 2, x.ndim - 1))
@@ -184,30 +194,30 @@ def diagonal_at(rows: int, columns: int, offset: int) -> tuple[int, int, int]:
 def delete(x: TracedArray, obj: Any, axis: Any = None) -> TracedArray:
     """Leave out constant positions of an axis, by default of the flattened array."""
     x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, x.ndim))
-    return pick(x, np.delete(np.arange(x.shape[axis]), untraced(obj)), axis)
+    return pick(x, np.delete(np.arange(x.shape[axis]), require_untraced(obj)), axis)
 
 
 def compress(condition: Any, x: TracedArray, axis: Any = None) -> TracedArray:
     """Select along an axis where a constant condition holds; by default, elements of the flattened array."""
-    if np.ndim(untraced(condition)) != 1:
-        raise broken("condition must be a 1-d array")
+    if np.ndim(require_untraced(condition)) != 1:
+        raise fuse_error("condition must be a 1-d array")
     return take(x, np.flatnonzero(condition), axis)
 
 
 def extract(condition: Any, x: TracedArray) -> TracedArray:
     """Select elements of the flattened array where a constant condition holds."""
-    return take(x, np.flatnonzero(untraced(condition)))
+    return take(x, np.flatnonzero(require_untraced(condition)))
 
 
 def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
     """Choose between two arrays of one dtype, or an array and a number that its dtype holds."""
     if x is None or y is None:
-        raise refused("where of a condition alone", "shapes would depend on elements")
+        raise refusal("where of a condition alone", "shapes would depend on elements")
     chosen = arrays_of(mask.trace, (x, y), is_weak=True)
     if mask.trace.device is not None:
         for number, array in zip((x, y), chosen, strict=True):
             _check_held(number, array.element)
-    return choose(mask, *map(verbs.native, chosen))
+    return choose_by_mask(mask, *map(verbs.native, chosen))
 
 
 def _check_held(number: Any, dtype: np.dtype[Any]) -> None:
@@ -220,21 +230,21 @@ def _check_held(number: Any, dtype: np.dtype[Any]) -> None:
         greatest = int(np.iinfo(dtype).max)
         least = -greatest if dtype.kind == "u" else -greatest - 1
         if not least <= number <= greatest:
-            raise broken(f"{number} in an array of {dtype}: it must be {least} to {greatest}")
+            raise fuse_error(f"{number} in an array of {dtype}: it must be {least} to {greatest}")
 
 
 def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> TracedArray:
     """Choose by the first condition that holds."""
     if len(condlist) != len(choicelist) or not condlist:
-        raise broken("list of cases must be same length as list of conditions, and not empty")
+        raise fuse_error("list of cases must be same length as list of conditions, and not empty")
     trace = trace_of([*condlist, *choicelist, default])
     conditions = [trace.array(condition) for condition in condlist]
     if any(condition.element.kind != "b" for condition in conditions):
-        raise broken("conditions must be arrays of bools")
+        raise fuse_error("conditions must be arrays of bools")
     *choices, chosen = map(verbs.native, arrays_of(trace, (*choicelist, default), is_weak=True))
     shape = common_shape([array.shape for array in (*conditions, *choices, chosen)])
     for condition, choice in [*zip(conditions, choices, strict=True)][::-1]:
-        chosen = choose(condition, choice, chosen)
+        chosen = choose_by_mask(condition, choice, chosen)
     return broadcast(chosen, shape)
 
 
@@ -243,8 +253,8 @@ def choose_from(a: Any, choices: Any, mode: str = "raise") -> TracedArray:
     trace = trace_of([a, *choices])
     arrays = [trace.array(choice) for choice in choices]
     if isinstance(a, TracedArray) and mode != "raise":
-        raise broken(f"traced choices in mode {mode!r}: only 'raise' is supported")
-    by = from_zero(_bounded(traced_or_known(a), len(arrays), mode))
+        raise fuse_error(f"traced choices in mode {mode!r}: only 'raise' is supported")
+    by = refuse_negative(_bounded(traced_or_constant(a), len(arrays), mode))
     index, is_checked = index_array(arrays[0], by, len(arrays))
     index, *arrays = broadcast_all([index, *arrays])
     return at(pick_along(stack(arrays), expand_dims(index, 0), 0, "clamp" if is_checked else "refuse"), 0, 0)

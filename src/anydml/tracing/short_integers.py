@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from anydml.fields import SHORT_INTEGERS
-from anydml.tracing.sizes import OPEN, Size
+from anydml.tracing.open_sizes import OPEN_UFUNCS, OpenSize
 
-KINDS = {name: np.dtype(name) for name in SHORT_INTEGERS}
+SHORT_DTYPES = {name: np.dtype(name) for name in SHORT_INTEGERS}
 """Dtypes of such integers by NumPy's types."""
 
 
@@ -28,10 +28,10 @@ def kind_of(number: Any) -> Any:
         return int
     if isinstance(number, np.signedinteger) and number.itemsize == 8 and not isinstance(number, np.timedelta64):
         return int
-    return type(number) if type(number) in KINDS else None
+    return type(number) if type(number) in SHORT_DTYPES else None
 
 
-class Short:
+class ShortInteger:
     """An open integer of fewer than 64 bits, used like NumPy's.
 
     Args:
@@ -41,7 +41,7 @@ class Short:
 
     __slots__ = ("kind", "size")
 
-    def __init__(self, size: Size, kind: Any) -> None:
+    def __init__(self, size: OpenSize, kind: Any) -> None:
         self.size, self.kind = size, kind
 
     @property  # type: ignore[misc]
@@ -53,14 +53,14 @@ class Short:
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's dtype."""
-        return KINDS[self.kind]
+        return SHORT_DTYPES[self.kind]
 
-    def item(self) -> Size:
+    def item(self) -> OpenSize:
         """Return this number as a Python integer, like NumPy's integers."""
         return self.size
 
     def __neg__(self) -> Any:
-        return combined(operator.mul, self, -1)
+        return apply_operator(operator.mul, self, -1)
 
     def __pos__(self) -> Any:
         return self
@@ -87,31 +87,31 @@ class Short:
         return float(self.size.__index__())
 
     def __hash__(self) -> int:
-        return hash(exact(self))
+        return hash(pinned_number(self))
 
     def __repr__(self) -> str:
-        return repr(exact(self))
+        return repr(pinned_number(self))
 
     def __format__(self, spec: str) -> str:
-        return format(exact(self), spec)
+        return format(pinned_number(self), spec)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.asarray(exact(self), dtype)
+        return np.asarray(pinned_number(self), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         """Apply a ufunc; arithmetic with two numbers stays open."""
-        if ufunc in OPEN and method == "__call__" and not named:
-            return combined(OPEN[ufunc], *inputs)
-        return getattr(ufunc, method)(*map(exact, inputs), **named)
+        if ufunc in OPEN_UFUNCS and method == "__call__" and not named:
+            return apply_operator(OPEN_UFUNCS[ufunc], *inputs)
+        return getattr(ufunc, method)(*map(pinned_number, inputs), **named)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the pinned value."""
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(exact(self), name)
+        return getattr(pinned_number(self), name)
 
 
-def combined(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+def apply_operator(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     """Apply an operator with NumPy's result to two numbers, one of them open, and one a short integer.
 
     Raises:
@@ -119,70 +119,72 @@ def combined(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     """
     numbers = x, y
     if not all(map(_is_number, numbers)):
-        return function(exact(x), exact(y))
-    kind = np.result_type(*[number.dtype for number in numbers if type(number) not in (int, bool, Size)])
+        return function(pinned_number(x), pinned_number(y))
+    kind = np.result_type(*[number.dtype for number in numbers if type(number) not in (int, bool, OpenSize)])
     for number in numbers:
-        if type(number) in (int, Size):
+        if type(number) in (int, OpenSize):
             _check(number, kind)
-    result = function(plain(x), plain(y))
-    if kind.type not in KINDS:
+    result = function(as_open(x), as_open(y))
+    if kind.type not in SHORT_DTYPES:
         if kind != np.int64:
             raise OverflowError(f"a result of {kind}")
         return result
     _check(result, kind)
-    if type(result) is not Size:
-        open_one = next(plain(number) for number in numbers if type(number) in (Size, Short))
-        result = open_one.scope.constant(result)
-    return Short(result, kind.type)
+    if type(result) is not OpenSize:
+        open_number = next(as_open(number) for number in numbers if type(number) in (OpenSize, ShortInteger))
+        result = open_number.scope.constant(result)
+    return ShortInteger(result, kind.type)
 
 
-def _binary(function: Callable[[Any, Any], Any], is_open: bool) -> tuple[Any, Any]:
+def _binary_methods(function: Callable[[Any, Any], Any], is_open: bool) -> tuple[Any, Any]:
     """Return the methods of an operator; if results cannot be open, they are computed with pinned numbers."""
     if not is_open:
-        return lambda self, other: function(exact(self), other), lambda self, other: function(other, exact(self))
+        return lambda self, other: function(pinned_number(self), other), lambda self, other: function(
+            other, pinned_number(self)
+        )
     return (
-        lambda self, other: combined(function, self, other),
-        lambda self, other: combined(function, other, self),
+        lambda self, other: apply_operator(function, self, other),
+        lambda self, other: apply_operator(function, other, self),
     )
 
 
-def _comparing(function: Callable[[Any, Any], Any]) -> Any:
-    def compare(self: Short, other: Any) -> Any:
+def _comparison(function: Callable[[Any, Any], Any]) -> Any:
+    def compare(self: ShortInteger, other: Any) -> Any:
         if _is_number(other):
-            return function(self.size, plain(other))
-        return function(exact(self), other)
+            return function(self.size, as_open(other))
+        return function(pinned_number(self), other)
 
     return compare
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow", "lshift", "rshift", "and", "or", "xor"):
     _function = getattr(operator, f"{_name}_" if _name in ("and", "or") else _name)
-    _own, _swapped = _binary(_function, _name in ("add", "sub", "mul", "floordiv", "mod"))
-    setattr(Short, f"__{_name}__", _own)
-    setattr(Short, f"__r{_name}__", _swapped)
+    _method, _reflected = _binary_methods(_function, _name in ("add", "sub", "mul", "floordiv", "mod"))
+    setattr(ShortInteger, f"__{_name}__", _method)
+    setattr(ShortInteger, f"__r{_name}__", _reflected)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(Short, f"__{_name}__", _comparing(getattr(operator, _name)))
+    setattr(ShortInteger, f"__{_name}__", _comparison(getattr(operator, _name)))
 
 
-def as_kind(size: Size, kind: Any) -> Any:
+def as_kind(size: OpenSize, kind: Any) -> Any:
     """Return an open number as an object of the kind that `kind_of` returned."""
-    return size if kind is int else Short(size, kind)
+    return size if kind is int else ShortInteger(size, kind)
 
 
-def plain(number: Any) -> Any:
+def as_open(number: Any) -> Any:
     """Return a number as an integer or an open size."""
-    return number.size if type(number) is Short else number if type(number) is Size else int(number)
+    return number.size if type(number) is ShortInteger else number if type(number) is OpenSize else int(number)
 
 
-def exact(number: Any) -> Any:
+def pinned_number(number: Any) -> Any:
     """Pin an open number; a short integer becomes one of NumPy's."""
-    if type(number) is Short:
+    if type(number) is ShortInteger:
         return number.kind(number.size.__index__())
-    return number.__index__() if type(number) is Size else number
+    return number.__index__() if type(number) is OpenSize else number
 
 
 def _is_number(number: Any) -> bool:
-    return type(number) in (int, bool, Size, Short) or isinstance(number, np.integer)
+    return type(number) in (int, bool, OpenSize, ShortInteger) or isinstance(number, np.integer)
 
 
 def _check(number: Any, kind: np.dtype[Any]) -> None:

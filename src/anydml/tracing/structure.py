@@ -12,11 +12,11 @@ import numpy as np
 from anydml.fields import with_items
 from anydml.tracing.categories import is_of_a_library
 
-PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, type)
+PLAIN_TYPES = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, type)
 """Types that results may contain besides arrays."""
 
 
-def rebuilt(tree: Any, change: Callable[[Any, str], Any], path: str) -> Any:
+def map_leaves(tree: Any, change: Callable[[Any, str], Any], path: str) -> Any:
     """Replace the leaves of a structure.
 
     Args:
@@ -25,24 +25,24 @@ def rebuilt(tree: Any, change: Callable[[Any, str], Any], path: str) -> Any:
         path: the structure's name in errors.
     """
     if isinstance(tree, (list, tuple)):
-        items = [rebuilt(item, change, f"{path}[{k}]") for k, item in enumerate(tree)]
+        items = [map_leaves(item, change, f"{path}[{k}]") for k, item in enumerate(tree)]
         if isinstance(tree, list):
             return items
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, dict):
-        by_name = {key: rebuilt(item, change, f"{path}[{key!r}]") for key, item in tree.items()}
+        by_name = {key: map_leaves(item, change, f"{path}[{key!r}]") for key, item in tree.items()}
         return by_name if type(tree) is dict else with_items(tree, by_name)
     return change(tree, path)
 
 
 def leaves(tree: Any) -> list[Any]:
-    """Return the leaves of a structure, in the order of `rebuilt`."""
+    """Return the leaves of a structure, in the order of `map_leaves`."""
     if isinstance(tree, (list, tuple, dict)):
         return [leaf for item in (tree.values() if isinstance(tree, dict) else tree) for leaf in leaves(item)]
     return [tree]
 
 
-def paired(tree: Any, second_tree: Any, kind: type, path: str) -> Iterator[tuple[Any, str, Any]]:
+def pair_leaves(tree: Any, second_tree: Any, kind: type, path: str) -> Iterator[tuple[Any, str, Any]]:
     """Yield the leaves of one type in a structure, their paths, and the corresponding leaves of another structure.
 
     Lists and tuples are interchangeable. Leaves of other types are not compared.
@@ -54,40 +54,40 @@ def paired(tree: Any, second_tree: Any, kind: type, path: str) -> Iterator[tuple
         if isinstance(second_tree, (list, tuple, dict)):
             raise ValueError(path)
         yield tree, path, second_tree
-    elif not any(isinstance(leaf, kind) for leaf in leaves(tree)):
+    elif not any(isinstance(argument, kind) for argument in leaves(tree)):
         return
     elif isinstance(tree, dict):
         if not isinstance(second_tree, dict) or set(tree) != set(second_tree):
             raise ValueError(path)
         for key, item in tree.items():
-            yield from paired(item, second_tree[key], kind, f"{path}[{key!r}]")
+            yield from pair_leaves(item, second_tree[key], kind, f"{path}[{key!r}]")
     else:
         if not isinstance(second_tree, (list, tuple)) or len(tree) != len(second_tree):
             raise ValueError(path)
         for k, (item, partner) in enumerate(zip(tree, second_tree, strict=True)):
-            yield from paired(item, partner, kind, f"{path}[{k}]")
+            yield from pair_leaves(item, partner, kind, f"{path}[{k}]")
 
 
-DEEPEST = 8
+MAX_DEPTH = 8
 """Maximum depth to which nested objects are compared by their attributes."""
 
 
-class _Same:
+class _Identity:
     """An object that equals only itself."""
 
-    __slots__ = ("each",)
+    __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.each = value
+        self.value = value
 
     def __eq__(self, other: Any) -> bool:
-        return type(other) is _Same and self.each is other.each
+        return type(other) is _Identity and self.value is other.value
 
     def __hash__(self) -> int:
-        return id(self.each)
+        return id(self.value)
 
 
-def static_key(leaf: Any, depth: int = 0) -> Hashable:
+def static_key(argument: Any, depth: int = 0) -> Hashable:
     """Return the key of an argument that is not an array: equal numbers of different types differ.
 
     Objects that are equal by a definition of their own must also hold the same, as it may leave something out.
@@ -95,37 +95,41 @@ def static_key(leaf: Any, depth: int = 0) -> Hashable:
     Raises:
         TypeError: the argument is not hashable.
     """
-    if type(leaf) in (float, complex) or isinstance(leaf, np.generic):
+    if type(argument) in (float, complex) or isinstance(argument, np.generic):
         # repr distinguishes 0.0 from −0.0, and NaN equals itself.
-        return type(leaf), repr(leaf)
-    if type(leaf) is slice:
-        return slice, static_key(leaf.start), static_key(leaf.stop), static_key(leaf.step)
-    if type(leaf) in (tuple, frozenset):
-        return type(leaf), type(leaf)([static_key(entry, depth) for entry in leaf])
-    kind = type(leaf)
-    hash(leaf)
-    if kind in _KNOWN or kind.__eq__ is _BY_IDENTITY:
-        return kind, leaf
-    return kind, leaf, repr(leaf) if is_of_a_library(kind) else _held(object.__getstate__(leaf), depth + 1)
+        return type(argument), repr(argument)
+    if type(argument) is slice:
+        return slice, static_key(argument.start), static_key(argument.stop), static_key(argument.step)
+    if type(argument) in (tuple, frozenset):
+        return type(argument), type(argument)([static_key(entry, depth) for entry in argument])
+    kind = type(argument)
+    hash(argument)
+    if kind in _VALUE_TYPES or kind.__eq__ is _BY_IDENTITY:
+        return kind, argument
+    return (
+        kind,
+        argument,
+        repr(argument) if is_of_a_library(kind) else _state_key(object.__getstate__(argument), depth + 1),
+    )
 
 
 _BY_IDENTITY: Any = object.__eq__
-_KNOWN = (bool, int, str, bytes, type(None), type)
+_VALUE_TYPES = (bool, int, str, bytes, type(None), type)
 
 
-def _held(state: Any, depth: int) -> Hashable:
+def _state_key(state: Any, depth: int) -> Hashable:
     """Return the key of what an object holds: its attributes by their names."""
-    if isinstance(state, dict) and depth <= DEEPEST:
-        return tuple([(name, _held(entry, depth)) for name, entry in state.items()])
-    if type(state) in (list, tuple) and depth <= DEEPEST:
-        return type(state), tuple([_held(entry, depth + 1) for entry in state])
+    if isinstance(state, dict) and depth <= MAX_DEPTH:
+        return tuple([(name, _state_key(entry, depth)) for name, entry in state.items()])
+    if type(state) in (list, tuple) and depth <= MAX_DEPTH:
+        return type(state), tuple([_state_key(entry, depth + 1) for entry in state])
     try:
-        return static_key(state, depth) if depth <= DEEPEST else _Same(state)
+        return static_key(state, depth) if depth <= MAX_DEPTH else _Identity(state)
     except TypeError:
-        return _Same(state)
+        return _Identity(state)
 
 
-def _positional(function: Callable[..., Any]) -> list[str]:
+def _positional_names(function: Callable[..., Any]) -> list[str]:
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):
@@ -139,5 +143,5 @@ def argument_names(function: Callable[..., Any], count: int) -> list[str]:
     if type(function) is FunctionType and not function.__dict__:
         names: Sequence[str] = function.__code__.co_varnames[: function.__code__.co_argcount]
     else:
-        names = _positional(function)
+        names = _positional_names(function)
     return [names[k] if k < len(names) else f"arguments[{k}]" for k in range(count)]

@@ -20,27 +20,27 @@ import numpy as np
 
 from anydml.tracing.attributes import MAX_ITEMS, Attributes
 from anydml.tracing.categories import (
-    called_by_syntax,
     category_of,
     classes_of,
     is_array_like,
-    is_maker,
     is_of_a_library,
+    is_renamed_generator_maker,
     package_of,
-    parts_of,
+    split_axis,
+    syntax_methods,
 )
-from anydml.tracing.clocks import differs_by_process, differs_by_time, watched
+from anydml.tracing.clocks import clock_replacement, differs_by_process, differs_by_time
 from anydml.tracing.names_in_code import (
-    asked_for,
     makes_generators,
     modules_of,
     names_of,
-    read_by,
+    names_read_by,
+    names_that_may_be_missing,
     reads_by_text,
     unsteady_call,
 )
-from anydml.tracing.remembered import Remembered
-from anydml.tracing.writing import is_only_written
+from anydml.tracing.surrounding_values import SurroundingValues
+from anydml.tracing.write_only_names import is_only_written
 
 MAX_VISITED = 2000
 """Maximum number of objects that are visited."""
@@ -49,10 +49,10 @@ MAX_BYTES = 1024
 """Maximum number of bytes of an array that are compared."""
 
 
-_OF_DEFAULT_DTYPE = ("zeros", "ones", "empty", "full", "tensor")
+_DEFAULT_DTYPE_FUNCTIONS = ("zeros", "ones", "empty", "full", "tensor")
 """Functions of PyTorch whose results may have the default dtype."""
 
-_SKIPPED = frozenset((int, float, bool, str, type(None), slice, np.ndarray))
+_SKIPPED_TYPES = frozenset((int, float, bool, str, type(None), slice, np.ndarray))
 
 
 class Surroundings:
@@ -73,17 +73,17 @@ class Surroundings:
         self.objects: dict[int, Any] = {}
         self.unsteady: str | None = None
         self.is_doubted = False
-        self.remembered = Remembered()
-        self._note = self.remembered.note
+        self.surrounding_values = SurroundingValues()
+        self._note = self.surrounding_values.note
         self._names: set[str] = set()
-        self._asked: set[str] = set()
+        self._queried: set[str] = set()
         self._codes: list[types.CodeType] = []
         self._functions: list[types.FunctionType] = []
         # Names of containers by identity, and of those that have other names, too.
         self._containers: dict[int, str] = {}
-        self._again: set[str] = set()
+        self._aliases: set[str] = set()
         self._waiting: list[tuple[Any, str]] = []
-        self._attributes = Attributes(self.remembered, self._waiting)
+        self._attributes = Attributes(self.surrounding_values, self._waiting)
         self._visit_function(function)
         self._visit_arguments(arguments)
         self._visit_all()
@@ -101,10 +101,10 @@ class Surroundings:
 
         Variables that the function only writes, such as counters, are left out, and no longer watched.
         """
-        while changed := self.remembered.change():
-            if changed in self._again or not is_only_written(changed.rpartition(".")[2], self._codes):
+        while changed := self.surrounding_values.change():
+            if changed in self._aliases or not is_only_written(changed.rpartition(".")[2], self._codes):
                 return changed
-            self.remembered.forget(changed)
+            self.surrounding_values.forget(changed)
         return self.unsteady
 
     def _visit_function(self, function: Any) -> None:
@@ -116,7 +116,7 @@ class Surroundings:
             self._visit_object(function.__self__, "self")
             function = function.__func__
         if type(function) is types.FunctionType:
-            self._search(function, is_opened=True)
+            self._search_function(function, is_copied=True)
         else:
             self._waiting.append((function, "self"))
 
@@ -125,14 +125,14 @@ class Surroundings:
         while waiting:
             argument = waiting.pop()
             kind = type(argument)
-            if kind in _SKIPPED:
+            if kind in _SKIPPED_TYPES:
                 continue
             if kind is tuple or kind is list:
                 waiting += argument
             elif isinstance(argument, (tuple, list, dict)):
                 waiting += argument.values() if isinstance(argument, dict) else argument
                 if kind is not dict:
-                    self._hold(argument, f"a {kind.__name__} among the arguments", classes_of(kind))
+                    self._add_object(argument, f"a {kind.__name__} among the arguments", classes_of(kind))
             elif category_of(kind) not in ("plain", "array", "tensor", "library") and not is_array_like(kind):
                 self._waiting.append((argument, f"a {kind.__name__} among the arguments"))
 
@@ -147,12 +147,12 @@ class Surroundings:
                 value, label = self._waiting.pop()
                 category = category_of(type(value))
                 if id(value) in self.objects:
-                    self._again.add(self._containers.get(id(value), ""))
+                    self._aliases.add(self._containers.get(id(value), ""))
                 elif category != "plain":
                     self.objects[id(value)] = value
                     self._visit(value, label, category)
             if not self._attributes.scan(self._names):
-                self._attributes.note_absent(self._asked, self._names)
+                self._attributes.note_absent(self._queried, self._names)
                 if reads_by_text(self._names):
                     # Any attribute of these, such as what makes a generator from chance.
                     modules = [name for name in ("random", "numpy.random") if id(sys.modules.get(name)) in self.objects]
@@ -162,15 +162,19 @@ class Surroundings:
                     makers = [value for value in self.objects.values() if category_of(type(value)) == "generator"]
                     self.unsteady = f"the class of a {type(makers[0]).__name__}" if makers else self.unsteady
                 torch = sys.modules.get("torch")
-                if torch is not None and id(torch) in self.objects and not self._names.isdisjoint(_OF_DEFAULT_DTYPE):
-                    self._note(partial(_result, torch.get_default_dtype), "PyTorch's default dtype")
+                if (
+                    torch is not None
+                    and id(torch) in self.objects
+                    and not self._names.isdisjoint(_DEFAULT_DTYPE_FUNCTIONS)
+                ):
+                    self._note(partial(_result_of, torch.get_default_dtype), "PyTorch's default dtype")
                 return
 
     def _visit(self, value: Any, label: str, category: str) -> None:
-        if category == "unsteady" or differs_by_time(value) or is_maker(value, label):
+        if category == "unsteady" or differs_by_time(value) or is_renamed_generator_maker(value, label):
             self.unsteady = label
         elif differs_by_process(value):
-            self._note(partial(_result, value), label)
+            self._note(partial(_result_of, value), label)
         elif value is os.environ or value is os.getenv:
             self._visit_container(vars(os.environ)["_data"], "os.environ")
         elif (visit := _VISITS.get(category)) is not None:
@@ -178,15 +182,15 @@ class Surroundings:
 
     def _visit_array(self, array: Any, label: str) -> None:
         if array.nbytes <= MAX_BYTES:
-            self.remembered.note_content(array.tobytes, label)
+            self.surrounding_values.note_content(array.tobytes, label)
         if type(array) is not np.ndarray:
             self._visit_object(array, label)
 
     def _visit_buffer(self, buffer: Any, label: str) -> None:
-        self.remembered.note_content(memoryview(buffer).tobytes, label)
+        self.surrounding_values.note_content(memoryview(buffer).tobytes, label)
 
     def _visit_tensor(self, tensor: Any, label: str) -> None:
-        self.remembered.note_content(partial(_version, tensor), label)
+        self.surrounding_values.note_content(partial(_version, tensor), label)
         if not is_of_a_library(type(tensor)):
             self._visit_object(tensor, label)
 
@@ -195,13 +199,13 @@ class Surroundings:
         if not file.closed and file.readable():
             self.unsteady = label
 
-    def _visit_other_function(self, function: Any, label: str) -> None:
+    def _visit_reached_function(self, function: Any, label: str) -> None:
         if type(function) is not types.FunctionType:
             # That of a function which is no method is a module.
             if type(function.__self__) is not types.ModuleType:
                 self._waiting.append((function.__self__, label))
         elif not is_of_a_library(function):
-            self._search(function, is_opened=False)
+            self._search_function(function, is_copied=False)
 
     def _visit_module(self, module: Any, label: str) -> None:
         is_noted = not is_of_a_library(module)
@@ -212,74 +216,80 @@ class Surroundings:
     def _visit_wrapper(self, wrapper: Any, label: str) -> None:
         if isinstance(wrapper, functools._lru_cache_wrapper) and makes_generators(wrapper.__wrapped__):
             self.unsteady = label
-        self._waiting += [(part, label) for part in parts_of(wrapper)]
-        self._hold_attributes(wrapper, label)
+        self._waiting += [(part, label) for part in split_axis(wrapper)]
+        self._add_user_attributes(wrapper, label)
 
-    def _visit_librarys(self, value: Any, label: str) -> None:
+    def _visit_library_object(self, value: Any, label: str) -> None:
         # For another fused function, its original function.
         wrapped = getattr(value, "__dict__", {}).get("__wrapped__")
         if wrapped is not None and not is_of_a_library(wrapped):
             self._waiting.append((wrapped, label))
-            self._hold_attributes(value, label)
+            self._add_user_attributes(value, label)
 
-    def _hold_attributes(self, value: Any, label: str) -> None:
+    def _add_user_attributes(self, value: Any, label: str) -> None:
         """Note the attributes that users set on a function or on its wrapper."""
         mapping = getattr(value, "__dict__", None)
-        if mapping or (mapping is not None and not self._asked.isdisjoint(self._names)):
+        if mapping or (mapping is not None and not self._queried.isdisjoint(self._names)):
             self._attributes.add(value, mapping, (), label)
 
     def _visit_object(self, value: Any, label: str) -> None:
         kind = type(value)
-        self._hold(
+        self._add_object(
             value, label, [*classes_of(value), *classes_of(kind)] if isinstance(value, type) else classes_of(kind)
         )
         if isinstance(value, (operator.attrgetter, operator.methodcaller)):
-            self._names |= read_by(value)
+            self._names |= names_read_by(value)
         elif isinstance(value, (collections.UserDict, collections.UserList, collections.ChainMap)):
             self._waiting.append((value.maps if isinstance(value, collections.ChainMap) else value.data, label))
 
-    def _hold(self, value: Any, label: str, classes: Sequence[type]) -> None:
+    def _add_object(self, value: Any, label: str, classes: Sequence[type]) -> None:
         self.objects[id(value)] = value
         is_class = isinstance(value, type)
         mapping = {} if is_class else getattr(value, "__dict__", {})
         self._attributes.add(value, mapping, classes, label)
-        self._waiting += [(method, label) for kind in classes for method in called_by_syntax(kind, is_class)]
+        self._waiting += [(method, label) for kind in classes for method in syntax_methods(kind, is_class)]
         # PyTorch's modules have attributes that are items of these.
         self._waiting += [(mapping[name], label) for name in ("_modules", "_buffers") if name in mapping]
 
-    def _search(self, function: types.FunctionType, is_opened: bool) -> None:
+    def _search_function(self, function: types.FunctionType, is_copied: bool) -> None:
         """Note the values that a function reads by its names, and visit them.
 
         Args:
             function: a Python function.
-            is_opened: whether clocks among its variables are replaced while it is traced, and refuse themselves.
+            is_copied: whether the trace runs a copy of it, in which clocks are replaced.
         """
         self.objects[id(function)] = function
         code, variables = function.__code__, function.__globals__
         self._functions.append(function)
         names = names_of(code)
         self._names |= names
-        self._asked |= asked_for(code)
+        self._queried |= names_that_may_be_missing(code)
         self._codes.append(code)
         self.unsteady = unsteady_call(code) or self.unsteady
         if "open" in names and "open" not in variables:
             self.unsteady = "open"
         reached = {name: variables[name] for name in names if name in variables}
-        self.remembered.note_names(variables, [name for name, value in reached.items() if not _is_fixed(value)], "")
-        self.remembered.note_names(variables, sorted((names & asked_for(code)) - variables.keys()), "")
+        self.surrounding_values.note_names(
+            variables, [name for name, value in reached.items() if not _is_fixed(value)], ""
+        )
+        self.surrounding_values.note_names(
+            variables, sorted((names & names_that_may_be_missing(code)) - variables.keys()), ""
+        )
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            self._note(partial(_contents, cell), name)
-            reached.update(zip([name], _contents(cell), strict=False))
+            self._note(partial(_cell_content, cell), name)
+            reached.update(zip([name], _cell_content(cell), strict=False))
         for name, value in reached.items():
             is_alike = not is_of_a_library(value) or package_of(value) == package_of(function)
-            if is_opened and type(value) is types.FunctionType and is_alike:
+            if is_copied and type(value) is types.FunctionType and is_alike:
                 if id(value) not in self.objects:
-                    self._search(value, is_opened=True)
-            elif not is_opened or watched(value) is value:
+                    self._search_function(value, is_copied=True)
+            elif not is_copied or clock_replacement(value) is value:
                 self._waiting.append((value, name))
             elif isinstance(value, types.ModuleType):
-                inner = {key: vars(value)[key] for key in names if key in vars(value)}
-                self._waiting += [(item, f"{name}.{key}") for key, item in inner.items() if watched(item) is item]
+                attributes = {key: vars(value)[key] for key in names if key in vars(value)}
+                self._waiting += [
+                    (item, f"{name}.{key}") for key, item in attributes.items() if clock_replacement(item) is item
+                ]
         defaults = function.__defaults__ or ()
         self._waiting += zip(
             defaults, code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], strict=True
@@ -287,7 +297,7 @@ class Surroundings:
         if function.__kwdefaults__:
             self._visit_container(function.__kwdefaults__, f"the defaults of {function.__name__}")
         self._waiting += [(value, value.__name__) for value in modules_of(code)]
-        self._hold_attributes(function, function.__name__)
+        self._add_user_attributes(function, function.__name__)
         if type(registry := function.__dict__.get("registry")) is types.MappingProxyType:
             # The implementations that `singledispatch` chooses from.
             self._visit_container(registry, function.__name__)
@@ -304,7 +314,7 @@ class Surroundings:
         if isinstance(container, collections.defaultdict):
             self._waiting.append((container.default_factory, label))
         if getattr(container, "__dict__", None) or classes_of(type(container)):
-            self._hold(container, label, classes_of(type(container)))
+            self._add_object(container, label, classes_of(type(container)))
 
 
 _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
@@ -313,8 +323,8 @@ _VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
     "class": Surroundings._visit_object,
     "container": Surroundings._visit_container,
     "file": Surroundings._visit_file,
-    "function": Surroundings._visit_other_function,
-    "library": Surroundings._visit_librarys,
+    "function": Surroundings._visit_reached_function,
+    "library": Surroundings._visit_library_object,
     "module": Surroundings._visit_module,
     "object": Surroundings._visit_object,
     "tensor": Surroundings._visit_tensor,
@@ -327,14 +337,14 @@ def _is_fixed(value: Any) -> bool:
     return isinstance(value, types.ModuleType) or (callable(value) and is_of_a_library(value))
 
 
-def _contents(cell: types.CellType) -> tuple[Any, ...]:
+def _cell_content(cell: types.CellType) -> tuple[Any, ...]:
     try:
         return (cell.cell_contents,)
     except ValueError:  # a variable that has no value yet
         return ()
 
 
-def _result(function: Callable[[], Any]) -> tuple[Any, ...]:
+def _result_of(function: Callable[[], Any]) -> tuple[Any, ...]:
     return (function(),)
 
 

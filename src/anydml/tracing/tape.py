@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-CONSTANT, ADD, SUBTRACT, MULTIPLY, FLOOR, LARGER, SMALLER, GIVEN, AT_LEAST, AT_MOST, DIFFERS = range(11)
-"""Kinds of steps. `GIVEN` is a number that a call provides later; the last three are guards, without a result."""
+CONSTANT, ADD, SUBTRACT, MULTIPLY, FLOOR, LARGER, SMALLER, PROVIDED, AT_LEAST, AT_MOST, DIFFERS = range(11)
+"""Kinds of steps. `PROVIDED` is a number that a call provides later; the last three are guards, without a result."""
 
 Step = tuple[int, int, int]
 
@@ -27,29 +27,29 @@ class Tape:
     def __init__(self, input_count: int) -> None:
         self.input_count = input_count
         self.steps: list[Step] = []
-        self._found: dict[Step, int] = {}
+        self._registers: dict[Step, int] = {}
 
     def step(self, kind: int, a: int, b: int) -> int:
         """Return the register of a step; equal steps share one."""
         key = kind, a, b
-        register = self._found.get(key)
+        register = self._registers.get(key)
         if register is None:
-            register = self._found[key] = self.input_count + len(self.steps)
+            register = self._registers[key] = self.input_count + len(self.steps)
             self.steps.append(key)
         return register
 
-    def has(self, kind: int, a: int, b: int) -> bool:
+    def has_step(self, kind: int, a: int, b: int) -> bool:
         """Whether there is such a step."""
-        return (kind, a, b) in self._found
+        return (kind, a, b) in self._registers
 
-    def of(self, register: int) -> Step:
-        """Return the step of a register, which is `GIVEN` for the numbers of a call."""
-        return self.steps[register - self.input_count] if register >= self.input_count else (GIVEN, 0, 0)
+    def step_of(self, register: int) -> Step:
+        """Return the step of a register, which is `PROVIDED` for the numbers of a call."""
+        return self.steps[register - self.input_count] if register >= self.input_count else (PROVIDED, 0, 0)
 
-    def later(self, count: int) -> list[int]:
+    def add_provided(self, count: int) -> list[int]:
         """Add registers for numbers that a call provides later, such as its results' strides."""
         first = self.input_count + len(self.steps)
-        self.steps += [(GIVEN, 0, 0)] * count
+        self.steps += [(PROVIDED, 0, 0)] * count
         return [*range(first, first + count)]
 
     def run(self, registers: list[int], steps: Sequence[Step]) -> bool:

@@ -17,7 +17,7 @@ from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.strides import each_once
 from anydml.text import escape_controls, operator_text
-from anydml.tracing.refusing import CLAMPING, OUTSIDE, RULE, broken, refused
+from anydml.tracing.refusing import CLAMPING_TAKE, COMPUTE_OUTSIDE, RULE, fuse_error, refusal
 from anydml.tracing.scope import Scope
 from anydml.tracing.traced_fields import TracedFields
 
@@ -35,9 +35,9 @@ class Trace:
         input_count: number of the integers that a call provides, which are open.
 
     Attributes:
-        own_arrays: the module of this name if the function may assign into arrays of its own; else None.
+        assignable_arrays: the module of this name if the function may assign into arrays of its own; else None.
         is_naming: whether a function on arrays got a text, a dtype or the like.
-        numbers: positions or keywords of the arguments with integers as arrays without dimensions, by their operands.
+        number_arguments: positions or keywords of arguments that are integer arrays without dimensions, by operand.
     """
 
     def __init__(
@@ -53,17 +53,17 @@ class Trace:
         self.device = device
         self.composer = composer or Composer(name)
         self.is_over = False
-        self.own_arrays: Any = None
+        self.assignable_arrays: Any = None
         self.is_naming = False
         self.unsigned: dict[str, int] = {}
-        self.numbers: dict[int, int | str] = {}
+        self.number_arguments: dict[int, int | str] = {}
         self._constants = 0
         self._input_count = input_count
 
     @property
     def is_assigning(self) -> bool:
         """Whether the function may assign into arrays of its own."""
-        return self.own_arrays is not None
+        return self.assignable_arrays is not None
 
     @cached_property
     def scope(self) -> Scope:
@@ -74,7 +74,7 @@ class Trace:
         """Convert to a traced array: anything that NumPy accepts becomes a constant."""
         if isinstance(array, TracedArray):
             if array.trace is not self or self.is_over:
-                raise broken(f"{array!r} belongs to another call, which is finished")
+                raise fuse_error(f"{array!r} belongs to another call, which is finished")
             return array
         return self._constant(array)
 
@@ -95,7 +95,7 @@ class Trace:
     def _constant(self, array: Any) -> TracedArray:
         view, _ = read_argument(self.name, array, "a constant")
         if isinstance(view, DeviceArray):
-            raise broken("a constant array on a GPU: pass it as an argument")
+            raise fuse_error("a constant array on a GPU: pass it as an argument")
         check_dtype(view.dtype, "a constant")
         packed = np.array(each_once(view), order="C", copy=True)
         if view.size > 1:
@@ -114,19 +114,19 @@ def check_dtype(dtype: np.dtype[Any], field: str) -> None:
         FuseError: the elements are references.
     """
     if not is_movable(dtype):
-        raise broken(f"{field} is of dtype {dtype}, whose elements are references, not plain bytes")
+        raise fuse_error(f"{field} is of dtype {dtype}, whose elements are references, not plain bytes")
 
 
-READING = frozenset(("item", "tolist"))
+NUMBER_METHODS = frozenset(("item", "tolist"))
 """Methods that return the number of an array without dimensions."""
 
 
-def needing(error: FuseError, x: Any) -> FuseError:
+def with_needed_argument(error: FuseError, x: Any) -> FuseError:
     """Let an error say that the number of x is needed, if x is an argument without dimensions."""
     if isinstance(x, TracedArray) and not x.ndim and x.value.pieces:
         source = x.value.pieces[0].source
         if isinstance(source, Access) and not source.lookups:
-            error.argument = x.trace.numbers.get(source.operand)
+            error.argument = x.trace.number_arguments.get(source.operand)
     return error
 
 
@@ -137,18 +137,18 @@ UNKNOWN_ELEMENTS = (
 """Why a traced array has no number for Python, and the remedy."""
 
 
-def _computing(name: str) -> Any:
+def _refusing_operator(name: str) -> Any:
     def method(self: TracedArray, *arguments: Any, **named: Any) -> NoReturn:
-        raise needing(refused(f"{operator_text(name)} of {self!r}"), self)
+        raise with_needed_argument(refusal(f"{operator_text(name)} of {self!r}"), self)
 
     return method
 
 
-def _deciding(name: str) -> Any:
+def _refusing_conversion(name: str) -> Any:
     text = "in" if name == "contains" else f"{name}()"
 
     def method(self: TracedArray, *arguments: Any) -> NoReturn:
-        raise needing(refused(f"{text} of {self!r}", UNKNOWN_ELEMENTS), self)
+        raise with_needed_argument(refusal(f"{text} of {self!r}", UNKNOWN_ELEMENTS), self)
 
     return method
 
@@ -160,7 +160,7 @@ class TracedArray(TracedFields):
     trace: Trace
     MIN_RANK = 0
     """1 if arrays without dimensions have an axis 0, too, as in PyTorch."""
-    HAS_KEYS_OF_TORCH = False
+    INDEXES_LIKE_TORCH = False
     """Whether bytes as an index are a mask, and lists with parts may be tuples, as in PyTorch."""
 
     __hash__ = None  # type: ignore[assignment]  # as NumPy's arrays
@@ -196,22 +196,22 @@ class TracedArray(TracedFields):
         return self.shape[0]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise refused(f"an assignment into {self!r}", "assign into a copy of it, or into an array made by numpy.zeros")
+        raise refusal(f"an assignment into {self!r}", "assign into a copy of it, or into an array made by numpy.zeros")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
-        error = refused(f"numpy.{ufunc.__name__} of {self!r}")
+        error = refusal(f"numpy.{ufunc.__name__} of {self!r}")
         for operand in inputs:
             if error.argument is None:
-                needing(error, operand)
+                with_needed_argument(error, operand)
         raise error
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        hint = f"numpy.copy takes it; an array that is no argument is indexed by {CLAMPING}"
-        raise needing(refused(f"{self!r} as an array", hint), self)
+        hint = f"numpy.copy takes it; an array that is no argument is indexed by {CLAMPING_TAKE}"
+        raise with_needed_argument(refusal(f"{self!r} as an array", hint), self)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), named: Any = None) -> NoReturn:
-        raise broken(
+        raise fuse_error(
             f"{getattr(function, '__name__', function)} of PyTorch takes no traced array: NumPy's functions do"
         )
 
@@ -219,9 +219,9 @@ class TracedArray(TracedFields):
         if name.startswith("__"):
             raise AttributeError(name)
         if not hasattr(self.library_class(), name):
-            raise broken(f"arrays have no attribute {escape_controls(name)}", FuseAttributeError)
-        error = broken(f".{name} of {self!r} is not supported: {RULE}: {OUTSIDE}", FuseAttributeError, RULE)
-        raise needing(error, self) if name in READING else error
+            raise fuse_error(f"arrays have no attribute {escape_controls(name)}", FuseAttributeError)
+        error = fuse_error(f".{name} of {self!r} is not supported: {RULE}: {COMPUTE_OUTSIDE}", FuseAttributeError, RULE)
+        raise with_needed_argument(error, self) if name in NUMBER_METHODS else error
 
     def __setattr__(self, name: str, value: Any) -> None:
         try:
@@ -229,7 +229,7 @@ class TracedArray(TracedFields):
         except AttributeError:
             advice = ": call reshape" if name == "shape" else ""
             message = f"attributes of arrays cannot be set in a fused function{advice}"
-            raise broken(message, FuseAttributeError) from None
+            raise fuse_error(message, FuseAttributeError) from None
 
     @staticmethod
     def library_class() -> type:
@@ -243,8 +243,8 @@ class TracedArray(TracedFields):
 _OPERATORS = "add sub mul truediv floordiv mod divmod pow matmul lshift rshift and or xor"
 for _name in _OPERATORS.split():
     for _prefix in ("", "r", "i") if _name != "divmod" else ("", "r"):
-        setattr(TracedArray, f"__{_prefix}{_name}__", _computing(f"__{_prefix}{_name}__"))
+        setattr(TracedArray, f"__{_prefix}{_name}__", _refusing_operator(f"__{_prefix}{_name}__"))
 for _name in ["neg", "pos", "abs", "invert", "round", "eq", "ne", "lt", "le", "gt", "ge"]:
-    setattr(TracedArray, f"__{_name}__", _computing(f"__{_name}__"))
+    setattr(TracedArray, f"__{_name}__", _refusing_operator(f"__{_name}__"))
 for _name in ["bool", "int", "float", "complex", "index", "contains"]:
-    setattr(TracedArray, f"__{_name}__", _deciding(_name))
+    setattr(TracedArray, f"__{_name}__", _refusing_conversion(_name))

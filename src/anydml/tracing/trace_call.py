@@ -14,24 +14,24 @@ import numpy as np
 from anydml.arrays.receive import adapter_of, check_place
 from anydml.engines import array_engine
 from anydml.moves.compose import INPUT
-from anydml.tracing.as_numbers import number_of
+from anydml.tracing.arrays_as_numbers import number_of
 from anydml.tracing.call_arguments import MAX_OPEN, CallArguments, strides_of
-from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.open_builtins import Opening, attempting
-from anydml.tracing.random_draws import none_drawn
-from anydml.tracing.refusing import without_arrays
-from anydml.tracing.results import TracedFunction, results_of
+from anydml.tracing.open_builtins import FunctionCopier, traced_twice
+from anydml.tracing.random_draws import no_random_draws
+from anydml.tracing.refusing import no_arrays_error
 from anydml.tracing.short_integers import as_kind, kind_of
-from anydml.tracing.structure import argument_names, rebuilt
+from anydml.tracing.structure import argument_names, map_leaves
 from anydml.tracing.surroundings import Surroundings
-from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, check_dtype
+from anydml.tracing.traced_ndarray import TracedNdarray
 from anydml.tracing.traced_program import Path, TracedProgram
+from anydml.tracing.traced_results import TracedFunction, results_of
+from anydml.tracing.traced_tensor import TracedTensor
 
 
-@attempting(is_kept=True)
+@traced_twice(is_kept=True)
 def trace_call(
-    opening: Opening,
+    copier: FunctionCopier,
     function: Callable[..., Any],
     name: str,
     arguments: tuple[Any, ...],
@@ -44,7 +44,7 @@ def trace_call(
     """Trace a call.
 
     Args:
-        opening: lets the function run on traced arrays.
+        copier: makes the copy of the function that runs on traced arrays.
         function: the function.
         name: its name in errors.
         arguments: positional arguments.
@@ -58,10 +58,10 @@ def trace_call(
         FuseError: there is no array, or the function does something that a trace does not support.
         BindingError: the arrays are of several libraries or devices.
     """
-    opening.may_repeat = lambda: not surroundings.change()
+    copier.may_repeat = lambda: not surroundings.change()
     inputs, adapters = call.inputs, call.adapters
     if not inputs:
-        raise without_arrays(name, (*arguments, *keywords.values()))
+        raise no_arrays_error(name, (*arguments, *keywords.values()))
     first = adapters[0]
     kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
     trace = Trace(name, kind, None if first is None else first.device, input_count=len(call.numbers))
@@ -71,7 +71,7 @@ def trace_call(
 
     count = 0
 
-    def numbers(values: Sequence[int], path: str, rank: int) -> list[Any]:
+    def open_numbers(values: Sequence[int], path: str, rank: int) -> list[Any]:
         nonlocal count
         if len(inputs) > MAX_OPEN:
             return [*values]
@@ -81,11 +81,11 @@ def trace_call(
         count += len(sizes)
         if is_open:
             return sizes
-        return [trace.scope.pinned(size, "a called function does not support open sizes") for size in sizes]
+        return [trace.scope.pin(size, "a called function does not support open sizes") for size in sizes]
 
-    def traced(leaf: Any, path: str) -> Any:
+    def traced_leaf(leaf: Any, path: str) -> Any:
         if (number := kind_of(leaf)) is not None:
-            (size,) = numbers([int(leaf)], path, -1)
+            (size,) = open_numbers([int(leaf)], path, -1)
             return as_kind(size, number) if is_open and len(inputs) <= MAX_OPEN else leaf
         if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
             return leaf
@@ -96,30 +96,30 @@ def trace_call(
         names.append(path)
         check_dtype(array.dtype, path)
         rank = array.ndim
-        extents = numbers(call.numbers[count : count + 2 * rank] or (*array.shape, *strides_of(array)), path, rank)
+        extents = open_numbers(call.numbers[count : count + 2 * rank] or (*array.shape, *strides_of(array)), path, rank)
         value = trace.composer.input(path, extents[:rank], extents[rank:], array.itemsize)
         if not array.ndim and number_of(leaf) is not None:
-            trace.numbers[INPUT + place] = argument
+            trace.number_arguments[INPUT + place] = argument
         return trace.new_array(value, array.dtype, place)
 
     fields = argument_names(function, len(arguments))
     positional, named = [], {}
-    for argument, (tree, path) in enumerate(zip(arguments, fields, strict=True)):  # noqa: B007  # `traced` reads it
-        positional.append(rebuilt(tree, traced, path))
+    for argument, (tree, path) in enumerate(zip(arguments, fields, strict=True)):  # noqa: B007  # `traced_leaf` reads it
+        positional.append(map_leaves(tree, traced_leaf, path))
     for argument, tree in keywords.items():
-        named[argument] = rebuilt(tree, traced, argument)
+        named[argument] = map_leaves(tree, traced_leaf, argument)
     engine = array_engine(name, inputs)
     _offer_to_einops()
     try:
-        with none_drawn(name, surroundings):
-            opened = opening.opened(function, trace)
+        with no_random_draws(name, surroundings):
+            traced_function_copy = copier.copy_for_trace(function, trace)
             with watched():
-                returned = opened(*positional, **named)
+                returned = traced_function_copy(*positional, **named)
         tree, results = results_of(trace, returned, adapters, inputs)
     finally:
         trace.is_over = True
     traced_function = TracedFunction(name, tree, results, engine, names, trace.unsigned)
-    return TracedProgram(trace, traced_function, surroundings.remembered, paths)
+    return TracedProgram(trace, traced_function, surroundings.surrounding_values, paths)
 
 
 def _offer_to_einops() -> None:

@@ -11,16 +11,16 @@ from anydml.core import forms, fusing, slots, tapes
 from anydml.moves import Computed, Fill, Move, Program, simplify
 from anydml.moves.numbers import numbers_of, with_numbers
 from anydml.tensor import Layout
-from anydml.tracing.remembered import Remembered
-from anydml.tracing.results import HostNumbers, Result, TracedFunction
 from anydml.tracing.results_in_arguments import Pairs, in_place
 from anydml.tracing.scope import Scope
-from anydml.tracing.specialized import Guests, SpecializedProgram
-from anydml.tracing.structure import leaves, rebuilt
-from anydml.tracing.tape import AT_LEAST, AT_MOST, CONSTANT, FLOOR, GIVEN, Step
+from anydml.tracing.specialized_program import Guests, SpecializedProgram
+from anydml.tracing.structure import leaves, map_leaves
+from anydml.tracing.surrounding_values import SurroundingValues
+from anydml.tracing.tape import AT_LEAST, AT_MOST, CONSTANT, FLOOR, PROVIDED, Step
 from anydml.tracing.trace import Sizes, Trace
+from anydml.tracing.traced_results import HostNumbers, Result, TracedFunction
 
-WORD = 1 << 63
+INT64_END = 1 << 63
 
 WEIGHT = 4096
 """Approximate bytes of a traced program: fixed, and per move."""
@@ -50,10 +50,10 @@ class TracedProgram:
     """
 
     def __init__(
-        self, trace: Trace, traced: TracedFunction, remembered: Remembered, paths: Sequence[Path] = ()
+        self, trace: Trace, traced: TracedFunction, surrounding_values: SurroundingValues, paths: Sequence[Path] = ()
     ) -> None:
         self.traced = traced
-        self.remembered = remembered
+        self.surrounding_values = surrounding_values
         self.pins = [*trace.scope.pins]
         self.is_assigning = trace.is_assigning
         self.is_naming = trace.is_naming or trace.is_assigning
@@ -62,8 +62,8 @@ class TracedProgram:
         self._register = scope.register
         self._tape = tape = scope.tape
         self._shapes = [tuple(map(scope.register, result.array.shape)) for result in traced.results]
-        self._first = len(tape.steps)
-        self._strides = [tape.later(len(shape)) for shape in self._shapes]
+        self._call_steps = len(tape.steps)
+        self._strides = [tape.add_provided(len(shape)) for shape in self._shapes]
         for result, registers in zip(traced.results, self._strides, strict=True):
             strides: list[Any] = [scope.variable(register, 0) for register in registers]
             trace.composer.output(f"result {result.number}", result.array.value, strides)
@@ -80,37 +80,39 @@ class TracedProgram:
     def registers(self, numbers: Sequence[int]) -> list[int] | None:
         """Run the tape on the numbers of a call's arguments; return the registers, or None if a guard fails."""
         registers = [*numbers]
-        return registers if self._tape.run(registers, self._tape.steps[: self._first]) else None
+        return registers if self._tape.run(registers, self._tape.steps[: self._call_steps]) else None
 
     def refusal(self, numbers: Sequence[int]) -> str | None:
         """Return the description of the first guard that a call fails; None if none fails."""
-        if changed := self.remembered.change():
+        if changed := self.surrounding_values.change():
             return f"{changed} has changed"
         registers = [*numbers]
-        for step in self._tape.steps[: self._first]:
+        for step in self._tape.steps[: self._call_steps]:
             if not self._tape.run(registers, [step]):
-                kind, register, by = step
+                kind, register, operand_or_number = step
                 # A division fails if its divisor is 0.
-                number = self._behind(by if kind == FLOOR else register)
-                return None if number is None or not self._paths else f"{self._path(number)} is {numbers[number]}"
+                number = self._source_number(operand_or_number if kind == FLOOR else register)
+                return (
+                    None if number is None or not self._paths else f"{self._number_text(number)} is {numbers[number]}"
+                )
         return None
 
-    def _behind(self, register: int) -> int | None:
+    def _source_number(self, register: int) -> int | None:
         """Return a number of the arguments that a register depends on; None if there is none."""
         if register < self._tape.input_count:
             return register
-        kind, x, y = self._tape.of(register)
-        if kind in (CONSTANT, GIVEN):
+        kind, x, y = self._tape.step_of(register)
+        if kind in (CONSTANT, PROVIDED):
             return None
-        number = self._behind(x)
-        return self._behind(y) if number is None else number
+        number = self._source_number(x)
+        return self._source_number(y) if number is None else number
 
-    def _path(self, number: int) -> str:
+    def _number_text(self, number: int) -> str:
         first, path, rank = next(entry for entry in reversed(self._paths) if entry[0] <= number)
         place = number - first
         return path if rank < 0 else f"{path}.{'shape' if place < rank else 'strides'}[{place % rank}]"
 
-    def specialized(
+    def specialize(
         self, registers: Sequence[int], strides: Sequence[Sizes] | None = None, donations: Pairs = ()
     ) -> SpecializedProgram:
         """Specialize to one call.
@@ -144,7 +146,7 @@ class TracedProgram:
             program = in_place(program, donations, [*self.traced.names, *outputs])
         return SpecializedProgram(self.traced, shapes, program)
 
-    def in_core(self, adapters: Guests) -> Any:
+    def compiled_call(self, adapters: Guests) -> Any:
         """Return the compiled core's form of this program; None if the core does not support it.
 
         Args:
@@ -171,28 +173,37 @@ class TracedProgram:
         def place(leaf: Any, _: str) -> Any:
             return slots.Slot(leaf.number) if isinstance(leaf, Result) else leaf
 
-        tree = rebuilt(traced.tree, place, "")
+        tree = map_leaves(traced.tree, place, "")
         try:
             steps = [
-                _in_words(step) if step[0] == AT_LEAST or step[0] == AT_MOST else step for step in self._tape.steps
+                _within_64_bits(step) if step[0] == AT_LEAST or step[0] == AT_MOST else step
+                for step in self._tape.steps
             ]
-            tape = tapes.Tape(self._tape.input_count, steps, self._first)
+            tape = tapes.Tape(self._tape.input_count, steps, self._call_steps)
         except OverflowError:
             return None
         constants, scratch = tuple(self.program.constants), tuple(self._scratch)
-        change = None if self.remembered.is_empty else self.remembered.change
+        change = None if self.surrounding_values.is_empty else self.surrounding_values.change
         return fusing.Call(
-            tape, self._first, self._form, constants, scratch, self._lent(), tuple(results), tree, change
+            tape,
+            self._call_steps,
+            self._form,
+            constants,
+            scratch,
+            self._results_for_scratch(),
+            tuple(results),
+            tree,
+            change,
         )
 
-    def _lent(self) -> tuple[int, ...]:
+    def _results_for_scratch(self) -> tuple[int, ...]:
         """Return for each scratch the result that it is only copied to, with the same layout; −1 if there is none."""
         if not self._scratch:
             return ()
         readers, writers = defaultdict(list), defaultdict(list)
         for place, move in enumerate(self.program.moves):
             writers[move.destination.operand].append(place)
-            for operand in _read(move):
+            for operand in _operands_read(move):
                 readers[operand].append(place)
         operands = self.program.operands
         outputs = [number for number, operand in enumerate(operands) if operand.role == "output"]
@@ -229,14 +240,14 @@ def _form_of(program: Program, scope: Scope) -> Any:
     return None
 
 
-def _in_words(step: Step) -> Step:
+def _within_64_bits(step: Step) -> Step:
     """Replace a guard that holds for all numbers of 64 bits, which compiled code is limited to."""
     kind, _, number = step
-    is_no_guard = (kind == AT_MOST and number >= WORD) or (kind == AT_LEAST and number < -WORD)
+    is_no_guard = (kind == AT_MOST and number >= INT64_END) or (kind == AT_LEAST and number < -INT64_END)
     return (CONSTANT, 0, 0) if is_no_guard else step
 
 
-def _read(move: Move) -> set[int]:
+def _operands_read(move: Move) -> set[int]:
     """Return the operands that a move reads."""
     sources = [] if isinstance(move.source, Fill) else [move.source.operand]
     return {*sources, *[lookup.operand for lookup in move.every_lookup()]}

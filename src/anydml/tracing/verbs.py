@@ -21,11 +21,11 @@ from anydml.moves.value import Value
 from anydml.moves.value_maker import Lazy, ValueMaker
 from anydml.operators.split import split_rule
 from anydml.tracing.constants import dtype_of, is_list, whole_number, whole_numbers
-from anydml.tracing.refusing import broken, refused
-from anydml.tracing.short_integers import exact
-from anydml.tracing.trace import TracedArray, needing
+from anydml.tracing.refusing import fuse_error, refusal
+from anydml.tracing.short_integers import pinned_number
+from anydml.tracing.trace import TracedArray, with_needed_argument
 
-REASON = "elements are written over others"
+OVERWRITE_REASON = "elements are written over others"
 
 
 def axis_of(x: TracedArray, axis: Any) -> int:
@@ -59,9 +59,9 @@ def distinct_axes(axes: Any, rank: int, field: str = "axes") -> tuple[int, ...]:
         FuseError: an axis is named twice.
     """
     normalized = normalize_axis_tuple(axes, rank, field, allow_duplicate=True)
-    twice = next((axis for k, axis in enumerate(normalized) if axis in normalized[:k]), None)
-    if twice is not None:
-        raise broken(f"{field} {tuple(axes)} name axis {twice} twice")
+    repeated = next((axis for k, axis in enumerate(normalized) if axis in normalized[:k]), None)
+    if repeated is not None:
+        raise fuse_error(f"{field} {tuple(axes)} name axis {repeated} twice")
     return normalized
 
 
@@ -73,11 +73,11 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     """
     sizes = tuple(whole_numbers(shape))
     if any(size < 0 for size in sizes):
-        raise broken(f"the shape is {sizes}, but sizes must be 0 or more")
+        raise fuse_error(f"the shape is {sizes}, but sizes must be 0 or more")
     return sizes
 
 
-def resized(x: TracedArray, axis: int, *sizes: int) -> list[int]:
+def shape_with(x: TracedArray, axis: int, *sizes: int) -> list[int]:
     """Return the shape of x with other sizes in place of an axis."""
     return [*x.shape[:axis], *sizes, *x.shape[axis + 1 :]]
 
@@ -105,25 +105,25 @@ def cut(x: TracedArray, axis: int, start: int, size: int, step: int = 1) -> Trac
         start, step = 0, 1
     starts, steps = [0] * x.ndim, [1] * x.ndim
     starts[axis], steps[axis] = start, step
-    return window(x, starts, resized(x, axis, size), steps)
+    return window(x, starts, shape_with(x, axis, size), steps)
 
 
 def maker(x: TracedArray) -> ValueMaker:
     """Return the maker that composes values of x's elements by operators' rules."""
     composer, name, dtype = x.trace.composer, x.trace.name, x.element
-    return ValueMaker(composer, x.itemsize, lambda sizes: check_size(name, sizes, dtype), REASON)
+    return ValueMaker(composer, x.itemsize, lambda sizes: check_size(name, sizes, dtype), OVERWRITE_REASON)
 
 
-def by_rule(rule: Callable[..., None], x: TracedArray, *arguments: Any) -> list[TracedArray]:
+def apply_rule(rule: Callable[..., None], x: TracedArray, *arguments: Any) -> list[TracedArray]:
     """Return the results of an operator's rule on an array."""
     make = maker(x)
     rule(make, Lazy(x.value), *arguments)
     return [x.new_array(value) for value in make.values()]
 
 
-def parts_of(x: TracedArray, axis: int, sizes: Sequence[int]) -> list[TracedArray]:
+def split_axis(x: TracedArray, axis: int, sizes: Sequence[int]) -> list[TracedArray]:
     """Cut an axis into parts of these sizes."""
-    return by_rule(split_rule, x, Numbers(sizes), axis)
+    return apply_rule(split_rule, x, Numbers(sizes), axis)
 
 
 def broadcast(x: TracedArray, shape: Any) -> TracedArray:
@@ -134,24 +134,24 @@ def broadcast(x: TracedArray, shape: Any) -> TracedArray:
         DescError: the result exceeds the address space.
     """
     sizes = sizes_of(shape)
-    spread_array = spread(x, sizes)
+    spread_array = broadcast_part(x, sizes)
     check_size(x.trace.name, sizes, x.element)
     return spread_array
 
 
-def spread(x: TracedArray, sizes: tuple[int, ...]) -> TracedArray:
+def broadcast_part(x: TracedArray, sizes: tuple[int, ...]) -> TracedArray:
     """Broadcast to the shape of another array, or of a part of one.
 
     Raises:
         FuseError: x does not broadcast to this shape.
     """
-    new = len(sizes) - x.ndim
-    if new < 0 or not all(_is_wide(size, n) for size, n in zip(x.shape, sizes[new:], strict=True)):
-        raise broken(f"{x!r} does not broadcast to {sizes}: from the last axis on, sizes must be equal, or 1")
+    new_axes = len(sizes) - x.ndim
+    if new_axes < 0 or not all(_is_broadcastable(size, n) for size, n in zip(x.shape, sizes[new_axes:], strict=True)):
+        raise fuse_error(f"{x!r} does not broadcast to {sizes}: from the last axis on, sizes must be equal, or 1")
     return x.new_array(x.trace.composer.broadcast(x.value, sizes))
 
 
-def _is_wide(size: int, new_size: int) -> bool:
+def _is_broadcastable(size: int, new_size: int) -> bool:
     """Whether a size broadcasts to another one."""
     return is_one(size) or are_same(size, new_size) or size in (new_size, 1)
 
@@ -172,10 +172,10 @@ def common_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     for shape in shapes:
         shape_so_far[:0] = [1] * (len(shape) - len(shape_so_far))
         for k, size in enumerate(reversed(shape), 1):
-            if _is_wide(size, shape_so_far[-k]):
+            if _is_broadcastable(size, shape_so_far[-k]):
                 continue
-            if not _is_wide(shape_so_far[-k], size):
-                raise broken(f"shapes {', '.join(map(str, shapes))} do not broadcast to each other")
+            if not _is_broadcastable(shape_so_far[-k], size):
+                raise fuse_error(f"shapes {', '.join(map(str, shapes))} do not broadcast to each other")
             shape_so_far[-k] = size
     return tuple(shape_so_far)
 
@@ -187,15 +187,15 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
         FuseError: there are none, or their shapes or dtypes are incompatible.
     """
     if not arrays:
-        raise broken("no arrays to join")
+        raise fuse_error("no arrays to join")
     first, *others = arrays
     axis = normalize_axis_index(axis, first.ndim)
-    expected = resized(first, axis)
+    expected = shape_with(first, axis)
     for k, array in enumerate(others, 1):
         if array.element is not first.element and array.element != first.element:
-            raise refused(f"arrays of {first.element} and {array.element} in one", "convert them to one dtype first")
-        if array.ndim != first.ndim or resized(array, axis) != expected:
-            raise broken(
+            raise refusal(f"arrays of {first.element} and {array.element} in one", "convert them to one dtype first")
+        if array.ndim != first.ndim or shape_with(array, axis) != expected:
+            raise fuse_error(
                 f"array {k} has shape {array.shape}, but array 0 has {first.shape}: "
                 f"sizes must be equal except along axis {axis}"
             )
@@ -219,7 +219,7 @@ def native(x: TracedArray) -> TracedArray:
     if x.element.fields and dtype.fields:
         places = [(*x.element.fields[name][:2], dtype.fields[name][0]) for name in dtype.names or ()]
         if any(field != packed for field, _, packed in places):
-            raise refused(f"{x!r} in the machine's byte order", f"pass it as {dtype}")
+            raise refusal(f"{x!r} in the machine's byte order", f"pass it as {dtype}")
         elements = in_parts(x.value, 1)
         packed = composer.join([composer.cut(elements, rank, at, field.itemsize, 1) for field, at, _ in places], rank)
         number, strides = composer.begun(packed, "the gaps of records are left out")
@@ -249,21 +249,21 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
     sizes, element = x.shape if shape is None else sizes_of(shape), dtype_of(x, dtype)
     if isinstance(number, TracedArray):
         if number.element != element:
-            raise refused(f"{number!r} as {element}")
+            raise refusal(f"{number!r} as {element}")
         return broadcast(number, sizes)
     # NumPy's zero of strings is the empty string, not "0".
-    pattern = np.zeros((), element) if number is None else _element(x, number, element)
+    pattern = np.zeros((), element) if number is None else _fill_element(x, number, element)
     if element.type is np.void and not element.names and pattern.any() and np.asarray(number).dtype != element:
-        raise broken(f"{number} as {element}, of which NumPy knows only the size: pad with 0, or join an array")
+        raise fuse_error(f"{number} as {element}, of which NumPy knows only the size: pad with 0, or join an array")
     if pattern.size != 1:
-        raise broken(f"the fill value must be one number, not {pattern.size}")
+        raise fuse_error(f"the fill value must be one number, not {pattern.size}")
     value = Value.filled(sizes, x.trace.pattern(pattern))
     return x.trace.new_array(value, element, x.like if element == x.element else None)
 
 
-def _element(x: TracedArray, number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _fill_element(x: TracedArray, number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Convert a number as NumPy's assignment does, which refuses some that do not fit."""
-    number = exact(number)
+    number = pinned_number(number)
     if np.ndim(number):
         return np.asarray(number).astype(dtype, casting="unsafe")
     if dtype.kind == "u" and type(number) is int and number < 0 and x.trace.device is not None:
@@ -291,7 +291,7 @@ def cast(x: TracedArray, value: Any) -> TracedArray:
 def astype(x: TracedArray, dtype: Any) -> TracedArray:
     """Return x, which must have this dtype, if one is given."""
     if dtype_of(x, dtype) != x.element:
-        raise needing(refused(f"{x!r} as {np.dtype(dtype)}"), x)
+        raise with_needed_argument(refusal(f"{x!r} as {np.dtype(dtype)}"), x)
     return x
 
 
@@ -303,6 +303,6 @@ def windows(x: TracedArray, axis: int, size: Any, step: int) -> TracedArray:
         return reshape(rows, rows.shape[1:])
     axis, length = axis_of(x, axis), whole_number(size)
     if not 0 <= length <= x.shape[axis] or step < 1:
-        raise broken(f"windows of {size} by {step} along axis {axis} of {x!r}")
+        raise fuse_error(f"windows of {size} by {step} along axis {axis} of {x!r}")
     count = (x.shape[axis] - length) // step + 1
     return x.new_array(x.trace.composer.windows(x.value, axis, count, length, step))

@@ -23,17 +23,17 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from anydml.tracing.constants import arrays_of
-from anydml.tracing.executed import unwatched
-from anydml.tracing.refusing import RULE, broken, named, refused
-from anydml.tracing.trace import READING, Trace, TracedArray, needing
+from anydml.tracing.executed_instructions import unwatched
+from anydml.tracing.refusing import RULE, fuse_error, named_errors, refusal
+from anydml.tracing.trace import NUMBER_METHODS, Trace, TracedArray, with_needed_argument
 
 PROPERTIES = frozenset(("T", "mT", "H", "mH", "real"))
 """Attributes of arrays that are not called."""
 
-_ABSENT: Any = object()
+_REQUIRED: Any = object()
 
 
-class Later:
+class LazyModule:
     """A module of operations, imported when one of them is first called: most functions need few modules.
 
     Args:
@@ -81,7 +81,7 @@ class Word:
         for text in self.parameters.split():
             name, equals, default = text.partition("=")
             kind = name[: len(name) - len(name.lstrip("@*-"))]
-            default_value = ast.literal_eval(default) if equals else None if kind == "-" else _ABSENT
+            default_value = ast.literal_eval(default) if equals else None if kind == "-" else _REQUIRED
             parsed.append(_Parameter(name[len(kind) :].split("|"), kind, default_value))
         return parsed
 
@@ -107,23 +107,23 @@ class Word:
             elif positional:
                 value = positional.pop(0)
             else:
-                value = _taken(by_name, names, default) if by_name else default
-            if value is _ABSENT:
+                value = _pop_named(by_name, names, default) if by_name else default
+            if value is _REQUIRED:
                 raise TypeError(f"missing argument {names[0]!r}")
             if kind == "-":
-                _check_unwritten(names[0], value)
+                _check_no_out(names[0], value)
                 continue
-            values.append(_converted(trace, kind, value))
-            if not self.takes_flags and "@" not in kind and names[0] not in _WITH_FLAGS:
+            values.append(_convert(trace, kind, value))
+            if not self.takes_flags and "@" not in kind and names[0] not in _MAY_BE_FLAGS:
                 _check_no_flag(names[0], value)
         if by_name:
-            _check_unwritten("out", by_name.pop("out", None))
+            _check_no_out("out", by_name.pop("out", None))
         if positional or by_name:
             raise TypeError(f"unexpected argument {next(iter(by_name), None) or positional[0]!r}")
         return self.operation(*values, **self.fixed)
 
 
-class Undecided(Word):
+class ElementDependentWord(Word):
     """A word that is not supported, since its result or shape depends on elements.
 
     Args:
@@ -139,8 +139,8 @@ class Undecided(Word):
         Raises:
             FuseError: always.
         """
-        error = refused(self.name, "its result or shape would depend on elements: call it outside the fused function")
-        raise needing(error, arguments[0]) if self.name in READING and arguments else error
+        error = refusal(self.name, "its result or shape would depend on elements: call it outside the fused function")
+        raise with_needed_argument(error, arguments[0]) if self.name in NUMBER_METHODS and arguments else error
 
 
 UNSUPPORTED = f"is none of the supported functions, and {RULE}: call it outside the fused function"
@@ -172,17 +172,17 @@ def call_word(
     """
     word = table.get(key)
     if word is None:
-        raise broken(f"{name} {UNSUPPORTED}", rule=RULE)
+        raise fuse_error(f"{name} {UNSUPPORTED}", rule=RULE)
     if not trace.is_naming:
         for value in (*arguments, *keywords.values()):
             trace.is_naming = trace.is_naming or _is_name(value)
-    with named(name):
-        if trace.own_arrays is None:
+    with named_errors(name):
+        if trace.assignable_arrays is None:
             return unwatched(word.call, trace, arguments, keywords)
-        return unwatched(trace.own_arrays.call, word, key, trace, arguments, keywords)
+        return unwatched(trace.assignable_arrays.call, word, key, trace, arguments, keywords)
 
 
-def _converted(trace: Trace, kind: str, value: Any) -> Any:
+def _convert(trace: Trace, kind: str, value: Any) -> Any:
     """Return an argument as an operation gets it."""
     if kind == "@":
         return trace.array(value)
@@ -194,7 +194,7 @@ def _converted(trace: Trace, kind: str, value: Any) -> Any:
     return value
 
 
-def _taken(by_name: dict[str, Any], names: Sequence[str], default: Any) -> Any:
+def _pop_named(by_name: dict[str, Any], names: Sequence[str], default: Any) -> Any:
     """Remove and return the argument that has one of several names."""
     for name in names:
         if name in by_name:
@@ -226,8 +226,10 @@ def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:
     return method() if name in PROPERTIES else method
 
 
-_FLAGS = "accumulate fill_value given input key mask other recompute_scale_factor src tensors value with_replacement"
-_WITH_FLAGS = frozenset(_FLAGS.split())
+_FLAG_PARAMETERS = (
+    "accumulate fill_value given input key mask other recompute_scale_factor src tensors value with_replacement"
+)
+_MAY_BE_FLAGS = frozenset(_FLAG_PARAMETERS.split())
 """Parameters of PyTorch's functions that may be bools, or elements; the others are integers."""
 
 
@@ -241,6 +243,6 @@ def _check_no_flag(name: str, value: Any) -> None:
         raise TypeError(f"{name!r} must be an integer, not a bool")
 
 
-def _check_unwritten(name: str, value: Any) -> None:
+def _check_no_out(name: str, value: Any) -> None:
     if name == "out" and value is not None:
-        raise refused("an assignment into out", "use the result instead")
+        raise refusal("an assignment into out", "use the result instead")

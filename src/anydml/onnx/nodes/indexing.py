@@ -12,7 +12,7 @@ from anydml.onnx.nodes.arguments import INDEX_BYTES, check_range, out_of_range_t
 from anydml.text import count_noun
 from anydml.tracing import picking
 from anydml.tracing.axes import ravel
-from anydml.tracing.parts import unstack
+from anydml.tracing.join_split import unstack
 from anydml.tracing.selecting import within
 from anydml.tracing.verbs import broadcast
 

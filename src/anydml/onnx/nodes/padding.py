@@ -16,9 +16,9 @@ from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
 from anydml.operators.element import Element
 from anydml.operators.padding import pad_rule
 from anydml.text import count_noun
-from anydml.tracing.padding import extend
+from anydml.tracing.padding import pad_with_elements
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import by_rule, window
+from anydml.tracing.verbs import apply_rule, window
 
 MODES = ("constant", "reflect", "edge", "wrap")
 
@@ -48,7 +48,7 @@ def pad(
         if first > 0 or last > 0:
             if not array.shape[axis]:
                 raise node.error(f"axis {axis} is empty", "mode", f"mode {mode} repeats elements that are there")
-            array = extend(array, axis, max(0, first), max(0, last), mode)
+            array = pad_with_elements(array, axis, max(0, first), max(0, last), mode)
     return ctx.result(node, array)
 
 
@@ -112,7 +112,7 @@ def pad_array(
         return array.new_array(Value(sizes, array.itemsize, ()))
     array = _crop(array, before, after)
     first, last = ([max(0, n) for n in sizes] for sizes in (before, after))
-    return by_rule(pad_rule, array, Numbers(first), Numbers(last), "constant", Element(ctx.pattern(element)))[0]
+    return apply_rule(pad_rule, array, Numbers(first), Numbers(last), "constant", Element(ctx.pattern(element)))[0]
 
 
 def _crop(array: TracedArray, before: Sequence[int], after: Sequence[int]) -> TracedArray:

@@ -15,7 +15,7 @@ from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import INDEX_BYTES, axes_of, elements_of, sizes_of
 from anydml.onnx.nodes.padding import pad_array
 from anydml.text import count_noun
-from anydml.tracing.parts import repeat_each
+from anydml.tracing.join_split import repeat_elements
 from anydml.tracing.picking import pick
 
 WHOLE = (Fraction(0), Fraction(1))
@@ -61,7 +61,7 @@ def resize(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
         if axis.is_copied:
             continue
         if times is not None:
-            array = repeat_each(array, times[k], k)
+            array = repeat_elements(array, times[k], k)
             continue
         indices, first, last = nearest_indices(node, axis, size)
         array = pick(array, indices, k)
@@ -200,8 +200,8 @@ def _regions(node: Node, ctx: LoweringContext, roi: Tensor | None, count: int) -
     places = [float(place) for place in ctx.known_elements(node, roi, "roi").tolist()]
     if not all(map(math.isfinite, places)):
         raise node.error(f"roi is {places}", "roi", "starts and ends must be finite")
-    exact = [*map(Fraction, places)]
-    return [*zip(exact[:count], exact[count:], strict=True)]
+    pinned_number = [*map(Fraction, places)]
+    return [*zip(pinned_number[:count], pinned_number[count:], strict=True)]
 
 
 def _fill_element(node: Node, x: Tensor) -> Array:

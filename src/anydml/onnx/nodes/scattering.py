@@ -15,8 +15,8 @@ from anydml.onnx.nodes.indexing import check_elements, check_tuples
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensor_protos import numpy_type
 from anydml.tracing.indexing import indexed
-from anydml.tracing.parts import unstack
-from anydml.tracing.putting import Along, At, choose, put, triangle
+from anydml.tracing.join_split import unstack
+from anydml.tracing.putting import Along, AtIndices, choose_by_mask, put, triangle
 from anydml.tracing.selecting import diagonal_at
 from anydml.tracing.verbs import broadcast, reshape
 
@@ -45,8 +45,8 @@ def scatter_elements(node: Node, ctx: LoweringContext, x: Tensor, indices: Tenso
         raise node.error(message, "updates", "both must have one shape")
     check_range(node, ctx, indices, x.shape[axis], axis)
     array, index, new = ctx.arrays(x, indices, updates)
-    places: list[Along | At] = [*map(Along, range(len(x.shape)))]
-    places[axis] = At(index, out_of_range_treatment(indices, "skip"))
+    places: list[Along | AtIndices] = [*map(Along, range(len(x.shape)))]
+    places[axis] = AtIndices(index, out_of_range_treatment(indices, "skip"))
     return ctx.result(node, put(array, new, places))
 
 
@@ -67,8 +67,8 @@ def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, upd
         return ctx.result(node, array)
     trailing_rank, last = len(x.shape) - count, len(indices.shape) - 1
     columns = [reshape(column, (*column.shape, *(1,) * trailing_rank)) for column in unstack(index, last)]
-    places: list[Along | At] = [
-        At(broadcast(column, shape), out_of_range_treatment(indices, "skip")) for column in columns
+    places: list[Along | AtIndices] = [
+        AtIndices(broadcast(column, shape), out_of_range_treatment(indices, "skip")) for column in columns
     ]
     places += [Along(last + k) for k in range(trailing_rank)]
     return ctx.result(node, put(array, new, places))
@@ -112,8 +112,8 @@ def tensor_scatter(
     array, new = ctx.arrays(x, update)
     index = ctx.constant((first[:, None] + np.arange(count)) % axis_size)
     index = reshape(index, [size if k in (0, axis) else 1 for k, size in enumerate(update.shape)])
-    places: list[Along | At] = [*map(Along, range(rank))]
-    places[axis] = At(broadcast(index, update.shape), "skip")
+    places: list[Along | AtIndices] = [*map(Along, range(rank))]
+    places[axis] = AtIndices(broadcast(index, update.shape), "skip")
     return ctx.result(node, put(array, new, places))
 
 
@@ -139,8 +139,8 @@ def one_hot(node: Node, ctx: LoweringContext, indices: Tensor, depth: Tensor, va
             elements = elements.astype(np.int64)
     if 0 in shape:
         return ctx.result(node, array)
-    places: list[Along | At] = [*map(Along, range(len(indices.shape)))]
-    places.insert(axis, At(ctx.constant(elements), "skip"))
+    places: list[Along | AtIndices] = [*map(Along, range(len(indices.shape)))]
+    places.insert(axis, AtIndices(ctx.constant(elements), "skip"))
     return ctx.result(node, put(array, ctx.filled(indices.shape, values.array[1:]), places))
 
 
@@ -149,7 +149,7 @@ def where(node: Node, ctx: LoweringContext, condition: Tensor, x: Tensor, y: Ten
     shape = broadcast_sizes(node, condition.shape, x.shape, y.shape)
     check_bytes(node, shape, x.dtype.itemsize)
     mask, first, unmasked = ctx.arrays(condition, x, y)
-    return ctx.result(node, choose(mask, first, unmasked))
+    return ctx.result(node, choose_by_mask(mask, first, unmasked))
 
 
 def trilu(node: Node, ctx: LoweringContext, x: Tensor, diagonal: Tensor | None = None) -> Tensor:

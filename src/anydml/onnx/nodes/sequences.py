@@ -10,7 +10,7 @@ from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import elements_of, scalar
 from anydml.onnx.nodes.split_slice_concat import joined_axis
 from anydml.onnx.tensor_protos import numpy_type
-from anydml.tracing.verbs import join, parts_of, reshape, resized
+from anydml.tracing.verbs import join, reshape, shape_with, split_axis
 
 MAX_PARTS = 1 << 16
 """Largest number of tensors that a node splits a tensor into."""
@@ -32,9 +32,9 @@ def split_to_sequence(node: Node, ctx: LoweringContext, x: Tensor, split: Tensor
             raise node.error(message, "split", "sizes must be 0 or more and add up to the axis")
     ctx.require_memory(node, PART * len(sizes))
     array = ctx.array(x, times=len(sizes))
-    parts = parts_of(array, axis, sizes)
+    parts = split_axis(array, axis, sizes)
     if split is None and not node.get("keepdims"):
-        parts = [reshape(part, resized(array, axis)) for part in parts]
+        parts = [reshape(part, shape_with(array, axis)) for part in parts]
     return TensorSequence(ctx.result(node, part) for part in parts).typed(x.dtype)
 
 

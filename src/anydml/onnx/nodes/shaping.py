@@ -17,7 +17,7 @@ from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import axes_of, elements_of, scalar, sizes_of
 from anydml.onnx.tensor_protos import bits_of, check_rank, numpy_type, type_name
 from anydml.text import count_noun
-from anydml.tracing import parts, verbs
+from anydml.tracing import join_split, verbs
 from anydml.tracing.verbs import broadcast, permute
 
 
@@ -140,7 +140,7 @@ def tile(node: Node, ctx: LoweringContext, x: Tensor, repeats: Tensor) -> Tensor
         message = f"repeats has {count_noun(len(times), 'entry')}, but the rank is {len(x.shape)}"
         raise node.error(message, "repeats", "repeats must have one entry per axis")
     check_bytes(node, tuple(map(operator.mul, x.shape, times)), x.dtype.itemsize)
-    return ctx.result(node, parts.tile(ctx.array(x), times))
+    return ctx.result(node, join_split.tile(ctx.array(x), times))
 
 
 def identity(node: Node, ctx: LoweringContext, value: GraphValue) -> GraphValue:

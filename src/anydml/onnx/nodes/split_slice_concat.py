@@ -19,14 +19,14 @@ from anydml.operators.join import joined_axis as operators_axis
 from anydml.operators.split_training import known_sizes
 from anydml.text import count_noun
 from anydml.tracing import verbs
-from anydml.tracing.verbs import parts_of
+from anydml.tracing.verbs import split_axis
 
 
 def split(node: Node, ctx: LoweringContext, x: Tensor, split_sizes: Tensor | None = None) -> list[Tensor]:
     """Split and SplitTraining."""
     axis, sizes = _split_parts(node, x.shape, elements_of(node, ctx, split_sizes, "split"))
     array = ctx.array(x, times=len(sizes))
-    return [ctx.result(node, part) for part in parts_of(array, axis, sizes)]
+    return [ctx.result(node, part) for part in split_axis(array, axis, sizes)]
 
 
 def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple[int, Sizes]:

@@ -14,8 +14,8 @@ from anydml.stores.checkpoints.axis import Axis
 from anydml.stores.checkpoints.composed import ComposedTensors, apart, together
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.formats.block_types import is_of_blocks
-from anydml.tracing.results import Result, results_of
 from anydml.tracing.trace import Trace
+from anydml.tracing.traced_results import Result, results_of
 
 LayoutFunction = Callable[[dict[str, Any]], Any]
 

@@ -24,8 +24,8 @@ from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart, together
 from anydml.stores.checkpoints.missing_members import missing_members, refused_for
-from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace
+from anydml.tracing.traced_tensor import TracedTensor
 
 Shape = tuple[int, ...]
 

@@ -9,17 +9,17 @@ from itertools import accumulate
 
 from anydml.tracing.names_in_code import reads_by_text
 
-_ADDING = frozenset(("append", "appendleft", "add", "extend", "update", "insert"))
+_ADDING_METHODS = frozenset(("append", "appendleft", "add", "extend", "update", "insert"))
 """Methods of containers that add to them."""
 
 
 def is_only_written(name: str, codes: Iterable[types.CodeType]) -> bool:
     """Whether code, and functions inside it, read a variable or attribute only to assign it or to add to it."""
-    nested = [*codes]
-    for code in nested:
-        nested += [step for step in code.co_consts if isinstance(step, types.CodeType)]
+    all_codes = [*codes]
+    for code in all_codes:
+        all_codes += [step for step in code.co_consts if isinstance(step, types.CodeType)]
     is_mentioned = False
-    for code in nested:
+    for code in all_codes:
         steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "EXTENDED_ARG")]
         places = [k for k, step in enumerate(steps) if _mentions(step, name)]
         if reads_by_text(code.co_names) and name in code.co_consts:
@@ -30,14 +30,14 @@ def is_only_written(name: str, codes: Iterable[types.CodeType]) -> bool:
     return is_mentioned
 
 
-_NAMING = frozenset(("LOAD_CLOSURE", "MAKE_CELL", "IMPORT_NAME"))
+_NAMING_INSTRUCTIONS = frozenset(("LOAD_CLOSURE", "MAKE_CELL", "IMPORT_NAME"))
 """Instructions that name a variable, but do not read it."""
 
 
 def _mentions(step: dis.Instruction, name: str) -> bool:
     # Some load two variables.
     is_there = name in step.argval if isinstance(step.argval, tuple) else step.argval == name
-    return is_there and step.opname not in _NAMING
+    return is_there and step.opname not in _NAMING_INSTRUCTIONS
 
 
 def _writes(steps: Sequence[dis.Instruction], start: int) -> bool:
@@ -48,11 +48,11 @@ def _writes(steps: Sequence[dis.Instruction], start: int) -> bool:
     after = next((k for k, step in enumerate(following) if step.argval == name), None)
     if after is not None and following[after].opname.startswith("STORE_"):
         before = [step for step in following[:after] if step.opname != "SWAP"]
-        depths = [*accumulate(map(_effect, before), initial=1)]
+        depths = [*accumulate(map(_stack_effect, before), initial=1)]
         return len(before) > 1 and before[-1].opname == "BINARY_OP" and min(depths) == 1
-    depth, is_adding = 1, following[0].argval in _ADDING and following[0].opname in ("LOAD_METHOD", "LOAD_ATTR")
+    depth, is_adding = 1, following[0].argval in _ADDING_METHODS and following[0].opname in ("LOAD_METHOD", "LOAD_ATTR")
     for k, step in enumerate(following):
-        depth += _effect(step)
+        depth += _stack_effect(step)
         if is_adding and step.opname == "CALL" and depth <= 1:
             return following[k + 1].opname == "POP_TOP"
         if depth < 1:
@@ -60,7 +60,7 @@ def _writes(steps: Sequence[dis.Instruction], start: int) -> bool:
     return False
 
 
-def _effect(step: dis.Instruction) -> int:
+def _stack_effect(step: dis.Instruction) -> int:
     """Return by how many values an instruction grows the stack; a branch or an end empties it."""
     if "JUMP" in step.opname or step.opname.startswith("RETURN"):
         return -1_000_000

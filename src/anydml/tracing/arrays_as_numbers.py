@@ -39,36 +39,38 @@ def number_of(leaf: Any) -> Any:
     return number_of(array) if type(array) is np.ndarray else None
 
 
-def with_numbers(arguments: tuple[Any, ...], keywords: dict[str, Any], places: Iterable[Place]) -> Arguments | None:
+def with_arrays_as_numbers(
+    arguments: tuple[Any, ...], keywords: dict[str, Any], places: Iterable[Place]
+) -> Arguments | None:
     """Replace arrays in some arguments by their numbers; return None if these arguments contain none."""
-    positional, named, is_other = [*arguments], {**keywords}, False
+    positional, named, is_changed = [*arguments], {**keywords}, False
     for place in places:
         if isinstance(place, int):
             if place < len(positional):
-                positional[place] = _numbers(before := positional[place])
-                is_other = is_other or positional[place] is not before
+                positional[place] = _numbers_in(argument := positional[place])
+                is_changed = is_changed or positional[place] is not argument
         elif place in named:
-            named[place] = _numbers(before := named[place])
-            is_other = is_other or named[place] is not before
-    return (tuple(positional), named) if is_other else None
+            named[place] = _numbers_in(argument := named[place])
+            is_changed = is_changed or named[place] is not argument
+    return (tuple(positional), named) if is_changed else None
 
 
-def _numbers(tree: Any) -> Any:
+def _numbers_in(tree: Any) -> Any:
     """Replace the arrays in a structure by numbers; without arrays, return the structure itself."""
     if isinstance(tree, (list, tuple)):
-        items = [*map(_numbers, tree)]
+        items = [*map(_numbers_in, tree)]
         if all(map(operator.is_, items, tree)):
             return tree
         if isinstance(tree, list):
             return items
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, dict):
-        by_name = {name: _numbers(item) for name, item in tree.items()}
+        by_name = {name: _numbers_in(item) for name, item in tree.items()}
         return tree if all(map(operator.is_, by_name.values(), tree.values())) else by_name
     number = number_of(tree)
     return tree if number is None else number
 
 
-def has_others(arguments: Arguments) -> bool:
+def contains_arrays(arguments: Arguments) -> bool:
     """Whether arguments contain an array."""
     return any(isinstance(leaf, np.ndarray) or adapter_of(leaf) is not None for leaf in leaves(arguments))

@@ -1,6 +1,7 @@
 """Calls of fused functions without a trace: the function itself runs, where tracing would not pay back.
 
-Its results are those of a trace: new, contiguous arrays. It executes only what traces have executed (see `executed`):
+Its results are those of a trace: new, contiguous arrays. It executes only what traces have executed (see
+`executed_instructions`):
 anything else may have to be refused. If it raises an error, a trace does the call, and raises its own.
 """
 
@@ -15,21 +16,21 @@ from typing import Any
 import numpy as np
 
 from anydml.functions import copy
-from anydml.tracing.executed import Executed, NotTracedError
-from anydml.tracing.joinable import Joinable, joinable, plain
-from anydml.tracing.refusing import broken
-from anydml.tracing.structure import PLAIN, leaves
+from anydml.tracing.executed_instructions import ExecutedInstructions, NotTracedError
+from anydml.tracing.joinable import Joinable, as_plain_array, joinable_views
+from anydml.tracing.refusing import fuse_error
+from anydml.tracing.structure import PLAIN_TYPES, leaves
 
-MISSED: Any = object()
+MUST_TRACE: Any = object()
 """Returned if a call must be traced."""
 
-PATIENCE = 8
+MAX_TRACE_TIMES = 8
 """Calls of one form are traced again once they have taken this many times as long as tracing."""
 
 MAX_FORMS = 4096
 
 
-class Unfused:
+class UnfusedCalls:
     """The calls of one fused function that are not fused.
 
     Args:
@@ -43,18 +44,18 @@ class Unfused:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.executed = Executed(function)
+        self.instructions = ExecutedInstructions(function)
         self.calls = 0
         self.is_assigning = self.is_naming = False
         self._function = function
         self._trace_seconds = 0.0
         self._seconds: dict[bytes, float] = {}
-        self._patience: float = PATIENCE
+        self._max_trace_times: float = MAX_TRACE_TIMES
 
     def run(
         self, form: bytes | None, arguments: tuple[Any, ...], keywords: dict[str, Any], is_unsteady: bool = False
     ) -> Any:
-        """Run the function, or return `MISSED`.
+        """Run the function, or return `MUST_TRACE`.
 
         Args:
             form: the form of the call; a call of the same form must have been traced.
@@ -62,23 +63,25 @@ class Unfused:
             keywords: keyword arguments.
             is_unsteady: whether a second run would give something else, so that no trace may follow an error.
         """
-        if is_unsteady and not self.executed.is_complete:
-            return MISSED
-        spent = None if form is None or not self.executed.is_known else self._seconds.get(form)
-        if form is None or spent is None or spent > self._patience * self._trace_seconds:
-            return MISSED
+        if is_unsteady and not self.instructions.is_complete:
+            return MUST_TRACE
+        seconds_before = None if form is None or not self.instructions.has_watched else self._seconds.get(form)
+        if form is None or seconds_before is None or seconds_before > self._max_trace_times * self._trace_seconds:
+            return MUST_TRACE
         start = perf_counter()
         # Code that asks for classes must see NumPy's.
-        views = partial(joinable, is_joined=not self.executed.asks_classes, is_writeable=not self.is_assigning)
+        views_of = partial(
+            joinable_views, is_joined=not self.instructions.asks_classes, is_writeable=not self.is_assigning
+        )
         try:
-            returned = [self.executed.call(self._function, views(arguments), views(keywords))]
-            result = _own(returned, (arguments, keywords))
+            returned = [self.instructions.call(self._function, views_of(arguments), views_of(keywords))]
+            result = _with_new_arrays(returned, (arguments, keywords))
         except (Exception, NotTracedError):
             if is_unsteady:
                 raise
             # A trace raises the error.
-            return MISSED
-        self._seconds[form] = spent + perf_counter() - start
+            return MUST_TRACE
+        self._seconds[form] = seconds_before + perf_counter() - start
         self.calls += 1
         return result
 
@@ -98,7 +101,7 @@ class Unfused:
             has_paid: whether calls have used the traces before this one.
         """
         self._trace_seconds = seconds
-        self._patience = PATIENCE if has_paid else 2 * self._patience
+        self._max_trace_times = MAX_TRACE_TIMES if has_paid else 2 * self._max_trace_times
         if len(self._seconds) >= MAX_FORMS:
             self._seconds.clear()
         self._seconds.update({form: 0.0 for form in forms if form is not None})
@@ -109,7 +112,7 @@ def _is_tensor(leaf: Any) -> bool:
     return torch is not None and type(leaf) is torch.Tensor
 
 
-def _own(returned: list[Any], arguments: Any) -> Any:
+def _with_new_arrays(returned: list[Any], arguments: Any) -> Any:
     """Return the only item of a list, a function's result, with new, contiguous arrays.
 
     Raises:
@@ -119,38 +122,42 @@ def _own(returned: list[Any], arguments: Any) -> Any:
     if torch is not None and not _is_tensor(_first_array(arguments)):
         torch = None
     # Results for NumPy's arrays seldom need the arguments.
-    arrays_given = partial(leaves, arguments)
-    used = (
-        {leaf.untyped_storage().data_ptr() for leaf in arrays_given() if _is_tensor(leaf)}
+    argument_leaves = partial(leaves, arguments)
+    argument_storages = (
+        {leaf.untyped_storage().data_ptr() for leaf in argument_leaves() if _is_tensor(leaf)}
         if torch is not None
         else set()
     )
 
-    def with_own_arrays(place: Any, key: Any) -> Any:
-        item = place[key]
+    def with_new_arrays(container: Any, key: Any) -> Any:
+        item = container[key]
         kind = type(item)
         if kind is list or isinstance(item, tuple):
-            items = [with_own_arrays(item, k) for k in range(len(item))]
+            items = [with_new_arrays(item, k) for k in range(len(item))]
             return items if kind is list else kind(*items) if hasattr(item, "_fields") else tuple(items)
         if kind is dict:
-            return {name: with_own_arrays(item, name) for name in item}
+            return {name: with_new_arrays(item, name) for name in item}
         if torch is not None and kind is torch.Tensor:
-            is_new = not item._is_view() and item.is_contiguous() and sys.getrefcount(item) <= _NAMED
+            is_new = (
+                not item._is_view() and item.is_contiguous() and sys.getrefcount(item) <= _REFERENCES_OF_A_NAMED_ITEM
+            )
             if item.requires_grad:
-                raise broken("a function returned a tensor that requires gradients")
-            is_new = is_new and item.untyped_storage().data_ptr() not in used
+                raise fuse_error("a function returned a tensor that requires gradients")
+            is_new = is_new and item.untyped_storage().data_ptr() not in argument_storages
             return item if is_new else item.clone(memory_format=torch.contiguous_format)
         if torch is None and kind in (np.ndarray, Joinable):
-            is_new = item.flags.c_contiguous and sys.getrefcount(item) <= _NAMED and _is_owned(item)
-            array = plain(item) if kind is Joinable else item
+            is_new = (
+                item.flags.c_contiguous and sys.getrefcount(item) <= _REFERENCES_OF_A_NAMED_ITEM and _is_owned(item)
+            )
+            array = as_plain_array(item) if kind is Joinable else item
             return array if is_new else copy(array)
-        if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in arrays_given()):
+        if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in argument_leaves()):
             return np.array(item)
-        if isinstance(item, PLAIN):
+        if isinstance(item, PLAIN_TYPES):
             return item
-        raise broken(f"a function returned a {kind.__name__}: return arrays in tuples, lists or dicts")
+        raise fuse_error(f"a function returned a {kind.__name__}: return arrays in tuples, lists or dicts")
 
-    return with_own_arrays(returned, 0)
+    return with_new_arrays(returned, 0)
 
 
 def _first_array(tree: Any) -> Any:
@@ -173,15 +180,15 @@ def _is_owned(array: Any) -> bool:
         type(base) is np.ndarray
         and base.flags.owndata
         and base.nbytes == array.nbytes
-        and sys.getrefcount(base) <= _NAMED
+        and sys.getrefcount(base) <= _REFERENCES_OF_A_NAMED_ITEM
     )
 
 
-def _count_of_a_named_item() -> int:
-    place = [object()]
-    item = place[0]
+def _references_of_a_named_item() -> int:
+    container = [object()]
+    item = container[0]
     return sys.getrefcount(item)
 
 
-_NAMED = _count_of_a_named_item()
+_REFERENCES_OF_A_NAMED_ITEM = _references_of_a_named_item()
 """The result of `sys.getrefcount` for an object that one container and one variable refer to."""

@@ -10,7 +10,7 @@ import numpy as np
 from anydml.tracing.assigning import array_of
 from anydml.tracing.axes import at_least, reshape
 from anydml.tracing.constants import dtype_of, trace_of
-from anydml.tracing.refusing import broken, refused
+from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
 from anydml.tracing.verbs import astype, broadcast, fill
@@ -25,7 +25,7 @@ def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = N
     """Return an array filled with a value, which may be an array that broadcasts."""
     element = dtype_of(x, dtype)
     if fill_value is None:
-        raise broken("fill_value is missing")
+        raise fuse_error("fill_value is missing")
     if isinstance(fill_value, TracedArray):
         return fill(x, shape, fill_value, element)
     if np.ndim(fill_value):
@@ -33,15 +33,15 @@ def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = N
     return fill(x, shape, np.full((), fill_value, element), element)
 
 
-def converted(a: Any, dtype: Any = None, ndmin: int = 0, ndmax: int = 0) -> TracedArray:
+def as_array(a: Any, dtype: Any = None, ndmin: int = 0, ndmax: int = 0) -> TracedArray:
     """Convert a traced array, or stack nested lists that contain traced arrays."""
     if ndmax:
-        raise broken(f"ndmax={ndmax}, which makes an array of objects")
+        raise fuse_error(f"ndmax={ndmax}, which makes an array of objects")
     array = astype(array_of(trace_of(leaves(a)), a), dtype)
     return at_least(array, ndmin)
 
 
-def retype(x: TracedArray, dtype: Any) -> TracedArray:
+def view_as_dtype(x: TracedArray, dtype: Any) -> TracedArray:
     """View an array as another dtype of the same size.
 
     Raises:
@@ -50,14 +50,14 @@ def retype(x: TracedArray, dtype: Any) -> TracedArray:
     new_dtype = dtype_of(x, dtype)
     if new_dtype.itemsize != x.itemsize:
         message = "a fused function cannot change the size of elements: pass a view of the argument"
-        raise broken(f"{x!r} viewed as {new_dtype}: {message}")
+        raise fuse_error(f"{x!r} viewed as {new_dtype}: {message}")
     return x.trace.new_array(x.value, new_dtype, x.like if new_dtype == x.element else None)
 
 
 def view(x: TracedArray, shape: Sequence[Any]) -> TracedArray:
     """View a tensor in another shape, or as another dtype of the same size."""
     is_dtype = len(shape) == 1 and type(shape[0]).__name__ == "dtype"
-    return retype(x, shape[0]) if is_dtype else reshape(x, shape)
+    return view_as_dtype(x, shape[0]) if is_dtype else reshape(x, shape)
 
 
 def to(
@@ -68,9 +68,9 @@ def to(
         target = getattr(argument, "dtype", argument)
         kind = type(target).__name__
         if kind == "dtype" and target != x.dtype:
-            raise refused(f"{x!r} as {target}")
+            raise refusal(f"{x!r} as {target}")
         if (kind == "device" or isinstance(target, str)) and str(target) != str(x.trace.device):
-            raise refused(f"{x!r} on {target}", "call the function with tensors on that device")
+            raise refusal(f"{x!r} on {target}", "call the function with tensors on that device")
     return x
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from anydml.tracing.assignable_arrays import new_assignable_array
 from anydml.tracing.constants import dtype_of, is_list
-from anydml.tracing.numpy_table import called
-from anydml.tracing.own_arrays import created
-from anydml.tracing.refusing import named, refused
-from anydml.tracing.short_integers import exact
+from anydml.tracing.numpy_table import call_numpy
+from anydml.tracing.refusing import named_errors, refusal
+from anydml.tracing.short_integers import pinned_number
 from anydml.tracing.structure import leaves
-from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, TracedArray
+from anydml.tracing.traced_tensor import TracedTensor
 
-CONVERTING = frozenset((np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require))
+CONVERTERS = frozenset((np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require))
 """Functions that accept traced arrays, and lists of them, but do not call their `__array_function__`."""
 
 
@@ -29,16 +29,16 @@ def _convert(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords: A
     if not traced or isinstance(traced[0], TracedTensor):
         return function(a, *arguments, **keywords)
     keywords.pop("like", None)
-    return called(trace, function, (a, *arguments), keywords)
+    return call_numpy(trace, function, (a, *arguments), keywords)
 
 
-def _fill(
+def _constant_array(
     trace: Trace, number: Any, shape: Any, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None
 ) -> Any:
-    return created(trace, shape, dtype, number)
+    return new_assignable_array(trace, shape, dtype, number)
 
 
-def _full(
+def _full_array(
     trace: Trace,
     shape: Any,
     fill_value: Any,
@@ -48,20 +48,22 @@ def _full(
     device: Any = None,
     like: Any = None,
 ) -> Any:
-    number_dtype = fill_value.element if isinstance(fill_value, TracedArray) else np.asarray(exact(fill_value)).dtype
-    return created(trace, shape, number_dtype if dtype is None else dtype, fill_value)
+    number_dtype = (
+        fill_value.element if isinstance(fill_value, TracedArray) else np.asarray(pinned_number(fill_value)).dtype
+    )
+    return new_assignable_array(trace, shape, number_dtype if dtype is None else dtype, fill_value)
 
 
-CREATING: dict[Any, Callable[..., Any]] = {
-    np.zeros: lambda trace, *arguments, **keywords: _fill(trace, None, *arguments, **keywords),
-    np.empty: lambda trace, *arguments, **keywords: _fill(trace, None, *arguments, **keywords),
-    np.ones: lambda trace, *arguments, **keywords: _fill(trace, 1, *arguments, **keywords),
-    np.full: _full,
+CREATORS: dict[Any, Callable[..., Any]] = {
+    np.zeros: lambda trace, *arguments, **keywords: _constant_array(trace, None, *arguments, **keywords),
+    np.empty: lambda trace, *arguments, **keywords: _constant_array(trace, None, *arguments, **keywords),
+    np.ones: lambda trace, *arguments, **keywords: _constant_array(trace, 1, *arguments, **keywords),
+    np.full: _full_array,
 }
 """Functions that create arrays of a shape, which a traced function may assign into."""
 
 
-def _of_torch(trace: Trace, name: str) -> Any:
+def _torch_creator(trace: Trace, name: str) -> Any:
     import torch
 
     def make(*size: Any, dtype: Any = None, device: Any = None, **keywords: Any) -> Any:
@@ -69,24 +71,26 @@ def _of_torch(trace: Trace, name: str) -> Any:
         if name == "full":
             number = keywords.pop("fill_value") if "fill_value" in keywords else sizes[1]
             sizes = sizes[0] if sizes is size else sizes
-            dtype = torch.tensor(exact(number)).dtype if dtype is None else dtype
+            dtype = torch.tensor(pinned_number(number)).dtype if dtype is None else dtype
         elif sizes and is_list(sizes[0]):
             sizes = sizes[0]
         if any(keywords.values()):
-            raise refused(f"torch.{name} with {', '.join(keywords)}", "leave these arguments out")
+            raise refusal(f"torch.{name} with {', '.join(keywords)}", "leave these arguments out")
         if device is not None and str(torch.device(device)) != str(trace.device):
-            raise refused(f"torch.{name} on {device}", f"the arguments are on {trace.device}")
-        with named(f"torch.{name}"):
-            return created(trace, sizes, dtype_of(None, torch.get_default_dtype() if dtype is None else dtype), number)
+            raise refusal(f"torch.{name} on {device}", f"the arguments are on {trace.device}")
+        with named_errors(f"torch.{name}"):
+            return new_assignable_array(
+                trace, sizes, dtype_of(None, torch.get_default_dtype() if dtype is None else dtype), number
+            )
 
     return make
 
 
-CREATED = frozenset(function.__name__ for function in CREATING)
-NAMES = frozenset(function.__name__ for function in CONVERTING) | CREATED
+CREATOR_NAMES = frozenset(function.__name__ for function in CREATORS)
+REPLACED_FUNCTIONS = frozenset(function.__name__ for function in CONVERTERS) | CREATOR_NAMES
 
 
-def creating(trace: Trace, value: Any, is_creating: bool) -> Any:
+def creator_replacement(trace: Trace, value: Any, is_creating: bool) -> Any:
     """Return the replacement of NumPy, PyTorch or one of their functions; other values are returned unchanged.
 
     Args:
@@ -98,20 +102,20 @@ def creating(trace: Trace, value: Any, is_creating: bool) -> Any:
         return _Numpy(trace, is_creating)
     if value is sys.modules.get("torch") and trace.kind is TracedTensor and is_creating:
         return _Torch(trace)
-    if type(value) not in _FUNCTIONS:
+    if type(value) not in _FUNCTION_TYPES:
         return value
-    if value in CONVERTING:
+    if value in CONVERTERS:
         return partial(_convert, trace, value)
-    if is_creating and value in CREATING and trace.kind is not TracedTensor:
-        return partial(_named, CREATING[value], value.__name__, trace)
+    if is_creating and value in CREATORS and trace.kind is not TracedTensor:
+        return partial(_with_named_errors, CREATORS[value], value.__name__, trace)
     return value
 
 
-_FUNCTIONS = (types.BuiltinFunctionType, types.FunctionType, type(np.asfortranarray))
+_FUNCTION_TYPES = (types.BuiltinFunctionType, types.FunctionType, type(np.asfortranarray))
 
 
-def _named(function: Callable[..., Any], name: str, trace: Trace, *arguments: Any, **keywords: Any) -> Any:
-    with named(f"numpy.{name}"):
+def _with_named_errors(function: Callable[..., Any], name: str, trace: Trace, *arguments: Any, **keywords: Any) -> Any:
+    with named_errors(f"numpy.{name}"):
         return function(trace, *arguments, **keywords)
 
 
@@ -120,12 +124,12 @@ class _Numpy(types.ModuleType):
 
     def __init__(self, trace: Trace, is_creating: bool) -> None:
         super().__init__("numpy")
-        self._given = trace, is_creating
+        self._settings = trace, is_creating
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(np, name)
-        trace, is_creating = self._given
-        return creating(trace, attribute, is_creating) if name in NAMES else attribute
+        trace, is_creating = self._settings
+        return creator_replacement(trace, attribute, is_creating) if name in REPLACED_FUNCTIONS else attribute
 
 
 class _Torch(types.ModuleType):
@@ -136,4 +140,4 @@ class _Torch(types.ModuleType):
         self._trace = trace
 
     def __getattr__(self, name: str) -> Any:
-        return _of_torch(self._trace, name) if name in CREATED else getattr(sys.modules["torch"], name)
+        return _torch_creator(self._trace, name) if name in CREATOR_NAMES else getattr(sys.modules["torch"], name)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.tracing.constants import trace_of
-from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
+from anydml.tracing.traced_ndarray import TracedNdarray
 
 
 class TracedTensor(TracedNdarray):
@@ -17,7 +17,7 @@ class TracedTensor(TracedNdarray):
 
     __slots__ = ()
     MIN_RANK = 1
-    HAS_KEYS_OF_TORCH = True
+    INDEXES_LIKE_TORCH = True
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -44,9 +44,9 @@ class TracedTensor(TracedNdarray):
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Sequence[Any] = (), named: Any = None) -> Any:
-        from anydml.tracing.torch_table import called, name_of
+        from anydml.tracing.torch_table import call_torch, name_of
 
-        return called(trace_of(leaves((arguments, named))), name_of(function), arguments, named or {})
+        return call_torch(trace_of(leaves((arguments, named))), name_of(function), arguments, named or {})
 
     def __getattr__(self, name: str) -> Any:
         import torch

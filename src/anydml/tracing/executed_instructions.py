@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from anydml.core import instruction_watch
 
 _LIBRARIES = ("numpy", "torch", "jax", "einops")
-_GENERATING = frozenset(("anydml", *_LIBRARIES))
+_CODE_GENERATORS = frozenset(("anydml", *_LIBRARIES))
 
 
 class NotTracedError(BaseException):
@@ -32,7 +32,7 @@ class NotTracedError(BaseException):
     """
 
 
-class Executed:
+class ExecutedInstructions:
     """The instructions that traces of one function have executed, in all code outside this package and libraries.
 
     Args:
@@ -46,9 +46,9 @@ class Executed:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.codes: dict[int, types.CodeType] = {}
-        self.seen: dict[int, bytearray] = {}
-        self.is_known = False
-        self._own = getattr(function, "__code__", None)
+        self.marks: dict[int, bytearray] = {}
+        self.has_watched = False
+        self._function_code = getattr(function, "__code__", None)
         self._is_complete: bool | None = None
         self._asks_classes: bool | None = None
 
@@ -67,7 +67,7 @@ class Executed:
         return self._asks_classes
 
     def _is_executed(self, code: types.CodeType) -> bool:
-        required, marks = _needed(code), self.seen[id(code)]
+        required, marks = _required_offsets(code), self.marks[id(code)]
         return required is not None and all(marks[offset // 2] for offset in required)
 
     @contextmanager
@@ -78,7 +78,7 @@ class Executed:
             return
         with self._watching(None):
             yield
-        self.is_known, self._is_complete, self._asks_classes = True, None, None
+        self.has_watched, self._is_complete, self._asks_classes = True, None, None
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Call a function, but raise NotTracedError before an instruction that no trace has executed.
@@ -107,16 +107,16 @@ class Executed:
     def _watching(self, refuse: Callable[[], NoReturn] | None) -> Iterator[None]:
         def enter(frame: types.FrameType) -> bool | None:
             code = frame.f_code
-            if not _is_users(code.co_filename, str(frame.f_globals.get("__name__", ""))):
+            if not _is_user_code(code.co_filename, str(frame.f_globals.get("__name__", ""))):
                 return None
-            if code is not self._own and _is_interrupting(frame):
+            if code is not self._function_code and _is_interrupting(frame):
                 return False
             if refuse is not None:
                 refuse()
-            self.seen[id(code)], self.codes[id(code)] = bytearray(len(code.co_code) // 2), code
+            self.marks[id(code)], self.codes[id(code)] = bytearray(len(code.co_code) // 2), code
             return True
 
-        watch = instruction_watch.Watch(self.seen, enter, refuse)
+        watch = instruction_watch.Watch(self.marks, enter, refuse)
         watch.begin()
         try:
             yield
@@ -134,11 +134,11 @@ def _in_frame_of_its_own(
     yield function(*arguments, **keywords)
 
 
-def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-unwatched: Callable[..., Any] = _called if instruction_watch is None else instruction_watch.unwatched
+unwatched: Callable[..., Any] = _call if instruction_watch is None else instruction_watch.unwatched
 """Calls a function of this package from watched code, without watching the function, which would slow it down."""
 
 
@@ -167,9 +167,9 @@ _CALLING_NOTHING = ("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "DELETE_FAST", 
 
 
 @lru_cache(maxsize=4096)
-def _is_users(path: str, module: str) -> bool:
+def _is_user_code(path: str, module: str) -> bool:
     """Whether code of a file and module belongs neither to this package nor to a library nor to a named tuple."""
-    if path == "<string>" and (module.partition(".")[0] in _GENERATING or module.startswith("namedtuple_")):
+    if path == "<string>" and (module.partition(".")[0] in _CODE_GENERATORS or module.startswith("namedtuple_")):
         return False
     folders = [os.path.dirname(os.path.dirname(__file__))]
     folders += [
@@ -181,7 +181,7 @@ def _is_users(path: str, module: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _needed(code: types.CodeType) -> frozenset[int] | None:
+def _required_offsets(code: types.CodeType) -> frozenset[int] | None:
     """Return the offsets of the instructions that a run without errors can reach; None if the code handles errors."""
     if code.co_exceptiontable and not code.co_flags & inspect.CO_GENERATOR:
         return None
@@ -189,50 +189,54 @@ def _needed(code: types.CodeType) -> frozenset[int] | None:
     places = {step.offset: k for k, step in enumerate(steps)}
     after: list[list[int]] = []
     for k, step in enumerate(steps):
-        following = [] if step.opname in _ENDS or step.opname in _JUMPS or k + 1 == len(steps) else [k + 1]
-        if step.opcode in _JUMPING:
-            following.append(_place(places, step.argval))
+        following = (
+            []
+            if step.opname in _LAST_INSTRUCTIONS or step.opname in _UNCONDITIONAL_JUMPS or k + 1 == len(steps)
+            else [k + 1]
+        )
+        if step.opcode in _JUMP_OPCODES:
+            following.append(_instruction_at(places, step.argval))
         after.append(following)
     before: list[list[int]] = [[] for _ in steps]
     for k, following in enumerate(after):
         for successor in following:
             before[successor].append(k)
-    reached = _closure([0], after)
-    returning = _closure([k for k, step in enumerate(steps) if step.opname.startswith("RETURN_")], before)
-    return frozenset(steps[k].offset for k in reached & returning if steps[k].opname not in _SILENT)
+    reached = _reachable_from([0], after)
+    returning = _reachable_from([k for k, step in enumerate(steps) if step.opname.startswith("RETURN_")], before)
+    return frozenset(steps[k].offset for k in reached & returning if steps[k].opname not in _WITHOUT_EFFECT)
 
 
 @lru_cache(maxsize=4096)
 def _asks_classes(code: types.CodeType) -> bool:
     """Whether code names functions that tell classes or objects apart, or compares by `is` with anything but None."""
-    if not _ASKING.isdisjoint(code.co_names) or any(
-        type(constant) is str and constant in _ASKING for constant in code.co_consts
+    if not _CLASS_QUERIES.isdisjoint(code.co_names) or any(
+        type(constant) is str and constant in _CLASS_QUERIES for constant in code.co_consts
     ):
         return True
     steps = [*dis.get_instructions(code)]
-    nothing = [step.opname == "LOAD_CONST" and step.argval is None for step in steps]
-    return any(step.opname == "IS_OP" and not before for step, before in zip(steps[1:], nothing, strict=False))
+    loads_none = [step.opname == "LOAD_CONST" and step.argval is None for step in steps]
+    return any(step.opname == "IS_OP" and not before for step, before in zip(steps[1:], loads_none, strict=False))
 
 
-_ASKING = frozenset(("type", "__class__", "id", "is_", "is_not"))
+_CLASS_QUERIES = frozenset(("type", "__class__", "id", "is_", "is_not"))
 
-_ENDS = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"))
-_JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))
-_JUMPING = frozenset((*dis.hasjrel, *dis.hasjabs))
-_SILENT = frozenset(
+_LAST_INSTRUCTIONS = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"))
+_UNCONDITIONAL_JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))
+_JUMP_OPCODES = frozenset((*dis.hasjrel, *dis.hasjabs))
+_WITHOUT_EFFECT = frozenset(
     ("RESUME", "COPY_FREE_VARS", "MAKE_CELL", "NOP", "RETURN_GENERATOR", "POP_TOP", "NOT_TAKEN", "END_FOR")
 )
 """Instructions without an effect on elements; some of these are never reported."""
 
 
-def _place(places: dict[int, int], offset: int) -> int:
+def _instruction_at(places: dict[int, int], offset: int) -> int:
     """Return the number of the instruction at an offset, or of the next one behind it."""
     while offset not in places:
         offset += 2
     return places[offset]
 
 
-def _closure(roots: list[int], following: list[list[int]]) -> set[int]:
+def _reachable_from(roots: list[int], following: list[list[int]]) -> set[int]:
     reached, waiting = set(roots), [*roots]
     while waiting:
         for successor in following[waiting.pop()]:

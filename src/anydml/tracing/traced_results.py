@@ -11,10 +11,10 @@ import numpy as np
 from anydml.arrays import ArrayAdapter
 from anydml.arrays.receive import adapter_of
 from anydml.engines.protocol import ArrayEngine
-from anydml.tracing.refusing import broken
-from anydml.tracing.short_integers import Short, exact
-from anydml.tracing.sizes import Size
-from anydml.tracing.structure import PLAIN, rebuilt
+from anydml.tracing.open_sizes import OpenSize
+from anydml.tracing.refusing import fuse_error
+from anydml.tracing.short_integers import ShortInteger, pinned_number
+from anydml.tracing.structure import PLAIN_TYPES, map_leaves
 from anydml.tracing.trace import Trace, TracedArray, check_dtype
 
 Array = np.ndarray[Any, Any]
@@ -79,12 +79,12 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
     results: list[Result] = []
 
     def result(leaf: Any, path: str) -> Any:
-        if type(leaf) in (Size, Short):
-            return exact(leaf)
-        if isinstance(leaf, PLAIN) and not isinstance(leaf, np.ndarray):
+        if type(leaf) in (OpenSize, ShortInteger):
+            return pinned_number(leaf)
+        if isinstance(leaf, PLAIN_TYPES) and not isinstance(leaf, np.ndarray):
             return leaf
         if not isinstance(leaf, (TracedArray, np.ndarray)) and adapter_of(leaf) is None:
-            raise broken(f"{trace.name} returned a {type(leaf).__name__}: return arrays in tuples, lists or dicts")
+            raise fuse_error(f"{trace.name} returned a {type(leaf).__name__}: return arrays in tuples, lists or dicts")
         is_known = isinstance(leaf, np.ndarray) and not isinstance(leaf, TracedArray)
         if adapters[0] is not None and is_known and leaf.dtype == np.int64:
             return HostNumbers(leaf.copy())
@@ -94,10 +94,10 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
         if like is None:
             like = next((k for k, x in enumerate(inputs) if x.dtype == array.element), None)
         if like is None and adapters[0] is not None and not adapters[0].supports(array.element):
-            raise broken(
+            raise fuse_error(
                 f"{path} is {array.element}, but no argument has this dtype, so its library's array cannot be created"
             )
         results.append(Result(array, like, len(results)))
         return results[-1]
 
-    return rebuilt(tree, result, f"the result of {trace.name}"), results
+    return map_leaves(tree, result, f"the result of {trace.name}"), results

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from anydml.tracing.categories import category_of
 
 
-class Remembered:
+class SurroundingValues:
     """Values read from a function's surroundings, compared in later calls."""
 
     def __init__(self) -> None:
@@ -33,10 +33,10 @@ class Remembered:
         """Forget the changed values of this name."""
         remaining = [entry for entry in self._entries if entry.changed() != changed]
         for entry in self._entries:
-            others = [k for k, name in enumerate(entry.names) if entry.label + name != changed]
-            if others and len(others) < len(entry.names):
-                names = [entry.names[k] for k in others]
-                read, expected = partial(map, entry.read.args[0], names), [entry.expected[k] for k in others]
+            new_names = [k for k, name in enumerate(entry.names) if entry.label + name != changed]
+            if new_names and len(new_names) < len(entry.names):
+                names = [entry.names[k] for k in new_names]
+                read, expected = partial(map, entry.read.args[0], names), [entry.expected[k] for k in new_names]
                 remaining.append(entry._replace(read=read, expected=expected, names=names))
         self._entries = remaining
 
@@ -62,10 +62,10 @@ class Remembered:
             names: their names.
             label: whose attributes they are; an empty text for variables.
         """
-        others = [name for name in names if (id(mapping), name) not in self._noted]
-        self._noted.update([(id(mapping), name) for name in others])
-        if others:
-            self.note(partial(map, mapping.get, others), f"{label}." if label else "", others)
+        new_names = [name for name in names if (id(mapping), name) not in self._noted]
+        self._noted.update([(id(mapping), name) for name in new_names])
+        if new_names:
+            self.note(partial(map, mapping.get, new_names), f"{label}." if label else "", new_names)
 
     def note_content(self, read: Callable[[], Any], label: str) -> None:
         """Note the content of an array, a buffer or the like, which is compared by ``==``.
@@ -87,19 +87,19 @@ class _Entry(NamedTuple):
     length: int
     label: str
     names: Sequence[str]
-    is_alike: Callable[[Any, Any], bool]
+    is_equal: Callable[[Any, Any], bool]
 
     def changed(self) -> str:
         """Return the name of the first value that differs; an empty text if none does."""
-        read, expected, container, length, label, names, is_alike = self
+        read, expected, container, length, label, names, is_equal = self
         try:
             if container is None or len(container) == length:
-                if expected and all(map(is_alike, read(), expected)):
+                if expected and all(map(is_equal, read(), expected)):
                     return ""
-                differ = [not _is_same(*pair) for pair in zip(read(), expected, strict=True)]
-                if True not in differ:
+                differs = [not _is_same(*pair) for pair in zip(read(), expected, strict=True)]
+                if True not in differs:
                     return ""
-                return label + names[differ.index(True)] if names else label
+                return label + names[differs.index(True)] if names else label
         except (ValueError, RuntimeError):  # a variable without a value, or another thread's change
             pass
         return label

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 
-class Size:
+class OpenSize:
     """An open size, used like an integer: the number in a register of the trace's tape, and a constant.
 
     Args:
@@ -30,15 +30,15 @@ class Size:
         value: their sum in the traced call.
     """
 
-    __slots__ = ("plus", "register", "scope", "value")
+    __slots__ = ("addend", "register", "scope", "value")
 
-    def __init__(self, scope: Any, register: int, plus: int, value: int) -> None:
-        self.scope, self.register, self.plus, self.value = scope, register, plus, value
+    def __init__(self, scope: Any, register: int, addend: int, value: int) -> None:
+        self.scope, self.register, self.addend, self.value = scope, register, addend, value
 
     @property
     def place(self) -> tuple[int, int]:
         """The register and the constant; they are equal for equal sizes."""
-        return self.register, self.plus
+        return self.register, self.addend
 
     def larger(self, other: Any) -> Any:
         """Return the larger of two numbers, without a guard on which one it is."""
@@ -56,14 +56,14 @@ class Size:
     def __add__(self, other: Any) -> Any:
         kind = type(other)
         if kind is int:
-            return Size(self.scope, self.register, self.plus + other, self.value + other) if other else self
-        return self.scope.sum(self, other) if kind is Size else self._with(operator.add, other)
+            return OpenSize(self.scope, self.register, self.addend + other, self.value + other) if other else self
+        return self.scope.sum(self, other) if kind is OpenSize else self._apply_pinned(operator.add, other)
 
     def __mul__(self, other: Any) -> Any:
         kind = type(other)
         if kind is int:
-            return self.scope.times(self, other)
-        return self.scope.product(self, other) if kind is Size else self._with(operator.mul, other)
+            return self.scope.scaled(self, other)
+        return self.scope.product(self, other) if kind is OpenSize else self._apply_pinned(operator.mul, other)
 
     def __radd__(self, other: Any) -> Any:
         return self + other
@@ -84,28 +84,28 @@ class Size:
         kind = type(other)
         if kind is int:
             return self + -other
-        return self.scope.difference(self, other) if kind is Size else self._with(operator.sub, other)
+        return self.scope.difference(self, other) if kind is OpenSize else self._apply_pinned(operator.sub, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return -self + other if type(other) is int else self._with(_swapped(operator.sub), other)
+        return -self + other if type(other) is int else self._apply_pinned(_swapped(operator.sub), other)
 
     def __floordiv__(self, other: Any) -> Any:
-        if type(other) in (int, Size):
+        if type(other) in (int, OpenSize):
             return self.scope.quotient(self, other)
-        return self._with(operator.floordiv, other)
+        return self._apply_pinned(operator.floordiv, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
         if type(other) is int:
             return self.scope.quotient(other, self)
-        return self._with(_swapped(operator.floordiv), other)
+        return self._apply_pinned(_swapped(operator.floordiv), other)
 
     def __mod__(self, other: Any) -> Any:
-        if type(other) in (int, Size):
+        if type(other) in (int, OpenSize):
             return self - self // other * other
-        return self._with(operator.mod, other)
+        return self._apply_pinned(operator.mod, other)
 
     def __rmod__(self, other: Any) -> Any:
-        return other - other // self * self if type(other) is int else self._with(_swapped(operator.mod), other)
+        return other - other // self * self if type(other) is int else self._apply_pinned(_swapped(operator.mod), other)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -114,47 +114,51 @@ class Size:
         return other // self, other % self
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is int or type(other) is Size:
+        if type(other) is int or type(other) is OpenSize:
             size: Any = self - other
-            return bool(self.scope.is_zero(size) if type(size) is Size else size == 0)
+            return bool(self.scope.is_zero(size) if type(size) is OpenSize else size == 0)
         if _is_short(other):
             return NotImplemented
-        return bool(self._with(operator.eq, other)) if isinstance(other, (int, float, complex, np.generic)) else False
+        return (
+            bool(self._apply_pinned(operator.eq, other))
+            if isinstance(other, (int, float, complex, np.generic))
+            else False
+        )
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __lt__(self, other: Any) -> bool:
-        if type(other) is int or type(other) is Size:
+        if type(other) is int or type(other) is OpenSize:
             size = self - other
-            return bool(self.scope.is_negative(size) if type(size) is Size else size < 0)
-        return NotImplemented if _is_short(other) else bool(self._with(operator.lt, other))
+            return bool(self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
+        return NotImplemented if _is_short(other) else bool(self._apply_pinned(operator.lt, other))
 
     def __ge__(self, other: Any) -> bool:
         return not self < other
 
     def __gt__(self, other: Any) -> bool:
-        if type(other) is int or type(other) is Size:
+        if type(other) is int or type(other) is OpenSize:
             size = other - self
-            return bool(self.scope.is_negative(size) if type(size) is Size else size < 0)
-        return NotImplemented if _is_short(other) else bool(self._with(operator.gt, other))
+            return bool(self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
+        return NotImplemented if _is_short(other) else bool(self._apply_pinned(operator.gt, other))
 
     def __le__(self, other: Any) -> bool:
         return not self > other
 
-    def _with(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
+    def _apply_pinned(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
         """Apply an operator to this size's pinned value and an operand that is neither a size nor an `int`."""
         if _is_short(other):
             return NotImplemented
         if isinstance(other, bool) or (isinstance(other, np.signedinteger) and other.itemsize == 8):
             return function(self, int(other))
-        return function(self.scope.pinned(self), other)
+        return function(self.scope.pin(self), other)
 
     def __bool__(self) -> bool:
         return self != 0
 
     def __index__(self) -> int:
-        number: int = self.scope.pinned(self)
+        number: int = self.scope.pin(self)
         return number
 
     def __int__(self) -> int:
@@ -164,44 +168,44 @@ class Size:
         return hash(self.__index__())
 
     def __truediv__(self, other: Any) -> Any:
-        return self.scope.pinned(self) / other
+        return self.scope.pin(self) / other
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / self.scope.pinned(self)
+        return other / self.scope.pin(self)
 
     def __lshift__(self, other: Any) -> Any:
-        return self.scope.pinned(self) << other
+        return self.scope.pin(self) << other
 
     def __rlshift__(self, other: Any) -> Any:
-        return other << self.scope.pinned(self)
+        return other << self.scope.pin(self)
 
     def __rshift__(self, other: Any) -> Any:
-        return self.scope.pinned(self) >> other
+        return self.scope.pin(self) >> other
 
     def __rrshift__(self, other: Any) -> Any:
-        return other >> self.scope.pinned(self)
+        return other >> self.scope.pin(self)
 
     def __and__(self, other: Any) -> Any:
-        return self.scope.pinned(self) & other
+        return self.scope.pin(self) & other
 
     def __rand__(self, other: Any) -> Any:
-        return other & self.scope.pinned(self)
+        return other & self.scope.pin(self)
 
     def __or__(self, other: Any) -> Any:
-        return self.scope.pinned(self) | other
+        return self.scope.pin(self) | other
 
     def __ror__(self, other: Any) -> Any:
-        return other | self.scope.pinned(self)
+        return other | self.scope.pin(self)
 
     def __xor__(self, other: Any) -> Any:
-        return self.scope.pinned(self) ^ other
+        return self.scope.pin(self) ^ other
 
     def __rxor__(self, other: Any) -> Any:
-        return other ^ self.scope.pinned(self)
+        return other ^ self.scope.pin(self)
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
         # Python also calls the method of the modulus, and compiled code does so with a base of any type.
-        if type(self) is Size and type(other) is int and 0 <= other <= 8 and modulus is None:
+        if type(self) is OpenSize and type(other) is int and 0 <= other <= 8 and modulus is None:
             return math.prod([self] * other)
         return pow(int(self), other, None if modulus is None else operator.index(modulus))
 
@@ -210,39 +214,39 @@ class Size:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         """Apply a ufunc; arithmetic with NumPy scalars stays open."""
-        if ufunc in OPEN and method == "__call__" and not named and all(map(np.isscalar, inputs)):
+        if ufunc in OPEN_UFUNCS and method == "__call__" and not named and all(map(np.isscalar, inputs)):
             if any(map(_is_short, inputs)):
                 return NotImplemented
             # NumPy wraps others.
             if all(x.dtype == np.int64 for x in inputs if isinstance(x, np.integer)):
-                return OPEN[ufunc](*(x.item() if isinstance(x, np.integer) else x for x in inputs))
-        return getattr(ufunc, method)(*(int(x) if type(x) is Size else x for x in inputs), **named)
+                return OPEN_UFUNCS[ufunc](*(x.item() if isinstance(x, np.integer) else x for x in inputs))
+        return getattr(ufunc, method)(*(int(x) if type(x) is OpenSize else x for x in inputs), **named)
 
-    def item(self) -> Size:
+    def item(self) -> OpenSize:
         """Return this number, like NumPy's integers."""
         return self
 
     def __float__(self) -> float:
-        return float(self.scope.pinned(self))
+        return float(self.scope.pin(self))
 
     def __repr__(self) -> str:
-        return repr(self.scope.pinned(self))
+        return repr(self.scope.pin(self))
 
     def __format__(self, spec: str) -> str:
-        return format(self.scope.pinned(self), spec)
+        return format(self.scope.pin(self), spec)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the pinned value."""
         if not hasattr(0, name):
             raise AttributeError(name)
-        return getattr(self.scope.pinned(self), name)
+        return getattr(self.scope.pin(self), name)
 
 
 def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda first, second: function(second, first)
 
 
-OPEN: dict[Any, Callable[..., Any]] = {
+OPEN_UFUNCS: dict[Any, Callable[..., Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
     np.multiply: operator.mul,
@@ -261,4 +265,4 @@ def _is_short(number: Any) -> bool:
 
 def is_open(values: Any) -> bool:
     """Whether a number is open, or a sequence contains an open one."""
-    return any(type(value) is Size for value in values)
+    return any(type(value) is OpenSize for value in values)

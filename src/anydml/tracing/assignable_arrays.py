@@ -18,32 +18,32 @@ import numpy as np
 from anydml.moves.pieces import Piece
 from anydml.moves.value import MAX_PIECES, Value
 from anydml.tracing.assigning import replaced
-from anydml.tracing.executed import unwatched
+from anydml.tracing.executed_instructions import unwatched
 from anydml.tracing.indexing import indexed, is_basic
-from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.refusing import broken, named, refused
-from anydml.tracing.sizes import is_open
+from anydml.tracing.open_sizes import is_open
+from anydml.tracing.refusing import fuse_error, named_errors, refusal
 from anydml.tracing.structure import leaves
-from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import TracedArray, check_dtype
+from anydml.tracing.traced_ndarray import TracedNdarray
+from anydml.tracing.traced_tensor import TracedTensor
 from anydml.tracing.verbs import cut, fill, join
 
-_MADE = "empty_like full_like hstack ones_like repeat roll stack take tile tril triu vstack where zeros_like"
-_NUMPYS = (
-    f"{_MADE} append block choose column_stack compress concatenate copy delete diagflat dstack extract fft.fftshift "
-    "fft.ifftshift flatten insert pad resize select take_along_axis"
+_COPYING_IN_BOTH = "empty_like full_like hstack ones_like repeat roll stack take tile tril triu vstack where zeros_like"
+_COPYING_IN_NUMPY = (
+    f"{_COPYING_IN_BOTH} append block choose column_stack compress concatenate copy delete diagflat dstack extract "
+    "fft.fftshift fft.ifftshift flatten insert pad resize select take_along_axis"
 )
-_TORCHS = f"{_MADE} cat clone index_select new_empty new_full new_ones new_zeros repeat_interleave"
-COPYING = frozenset(_NUMPYS.split()), frozenset(_TORCHS.split())
+_COPYING_IN_TORCH = f"{_COPYING_IN_BOTH} cat clone index_select new_empty new_full new_ones new_zeros repeat_interleave"
+COPYING_WORDS = frozenset(_COPYING_IN_NUMPY.split()), frozenset(_COPYING_IN_TORCH.split())
 """Words of NumPy and of PyTorch whose results never share memory with their arguments."""
 
-_SAME = frozenset(("asarray", "asanyarray", "astype", "array"))
+_CONVERTING_WORDS = frozenset(("asarray", "asanyarray", "astype", "array"))
 """Words that return their argument, if they do not copy it."""
 
-_POSITION_OF_COPY = 6
+_MAX_ASTYPE_ARGUMENTS = 6
 """Number of arguments of `astype` of which the last one is `copy`."""
 
-_COPIES = frozenset(("asfortranarray", "require"))
+_WORDS_THAT_MAY_COPY = frozenset(("asfortranarray", "require"))
 """Words that may copy a whole array."""
 
 
@@ -55,7 +55,7 @@ class _Slab(NamedTuple):
     pieces: tuple[Piece, ...]
 
 
-class _Own:
+class _Assignable:
     """Additional fields of own arrays.
 
     Attributes:
@@ -65,7 +65,7 @@ class _Own:
     """
 
     __slots__ = ()
-    shared: list[tuple[weakref.ref[Any], str]]
+    sharing_results: list[tuple[weakref.ref[Any], str]]
     parts: list[weakref.ref[Any]]
     slabs: list[_Slab]
 
@@ -73,16 +73,16 @@ class _Own:
         result: TracedArray = unwatched(indexed, self, key)
         if not _is_view(result, key):
             return result
-        part = kinds(self.trace)[1](self.trace, result.value, result.element, result.like)
+        part = assignable_classes(self.trace)[1](self.trace, result.value, result.element, result.like)
         part.base, part.key = self, key
-        root(self).parts.append(weakref.ref(part))
+        root_of(self).parts.append(weakref.ref(part))
         return part  # type: ignore[no-any-return]
 
     def __setitem__(self: Any, key: Any, value: Any) -> None:
         unwatched(assign, self, key, value)
 
 
-class _Shared:
+class _Sharing:
     """Additional fields of results that may share memory.
 
     Attributes:
@@ -94,37 +94,37 @@ class _Shared:
 
     def __getitem__(self: Any, key: Any) -> TracedArray:
         result: TracedArray = unwatched(indexed, self, key)
-        return tracked(self.trace, "indexing", (self,), {}, result) if _is_view(result, key) else result
+        return note_sharing(self.trace, "indexing", (self,), {}, result) if _is_view(result, key) else result
 
 
-def _kinds_of(base: Any) -> tuple[Any, Any, Any]:
+def _classes_for(base: Any) -> tuple[Any, Any, Any]:
     """Return one library's classes of own arrays, of their parts, and of results that may share their memory."""
 
-    class Own(_Own, base):  # type: ignore[misc]
+    class Assignable(_Assignable, base):  # type: ignore[misc]
         """An array that a traced function created."""
 
-        __slots__ = ("__weakref__", "parts", "shared", "slabs")
+        __slots__ = ("__weakref__", "parts", "sharing_results", "slabs")
 
-    class Part(_Own, base):  # type: ignore[misc]
+    class Part(_Assignable, base):  # type: ignore[misc]
         """A part of an own array, by a key."""
 
         __slots__ = ("__weakref__", "base", "key")
 
-    class Shared(_Shared, base):  # type: ignore[misc]
+    class Sharing(_Sharing, base):  # type: ignore[misc]
         """A result that may share the memory of own arrays."""
 
         __slots__ = ("__weakref__", "roots")
 
-    return Own, Part, Shared
+    return Assignable, Part, Sharing
 
 
-_NDARRAYS, _TENSORS = map(_kinds_of, (TracedNdarray, TracedTensor))
+_NDARRAYS, _TENSORS = map(_classes_for, (TracedNdarray, TracedTensor))
 
-KINDS = (*_NDARRAYS, *_TENSORS)
+ASSIGNABLE_CLASSES = (*_NDARRAYS, *_TENSORS)
 """All classes of arrays that can be assigned into, or that may share memory with one."""
 
 
-def kinds(trace: Any) -> tuple[Any, ...]:
+def assignable_classes(trace: Any) -> tuple[Any, ...]:
     """Return the classes of own arrays, of their parts, and of results that may share their memory."""
     return _TENSORS if issubclass(trace.kind, TracedTensor) else _NDARRAYS
 
@@ -136,14 +136,14 @@ def _is_view(result: TracedArray, key: Any) -> bool:
     return any(index is ... for index in (key if isinstance(key, tuple) else (key,)))
 
 
-def as_own_array(x: TracedArray) -> TracedArray:
+def as_assignable(x: TracedArray) -> TracedArray:
     """Return a new array of the same elements, which can be assigned into."""
-    array = kinds(x.trace)[0](x.trace, x.value, x.element, x.like)
-    array.shared, array.parts, array.slabs = [], [], []
+    array = assignable_classes(x.trace)[0](x.trace, x.value, x.element, x.like)
+    array.sharing_results, array.parts, array.slabs = [], [], []
     return array  # type: ignore[no-any-return]
 
 
-def root(x: Any) -> Any:
+def root_of(x: Any) -> Any:
     """Return the own array that a part belongs to."""
     while hasattr(type(x), "base"):
         x = x.base
@@ -154,15 +154,15 @@ def roots_of(values: Any) -> list[Any]:
     """Return the own arrays whose memory arguments may share."""
     roots: dict[int, Any] = {}
     for leaf in leaves(values):
-        if isinstance(leaf, _Own):
-            base = root(leaf)
+        if isinstance(leaf, _Assignable):
+            base = root_of(leaf)
             roots[id(base)] = base
-        elif isinstance(leaf, _Shared):
+        elif isinstance(leaf, _Sharing):
             roots |= {id(base): base for base in leaf.roots}
     return [*roots.values()]
 
 
-def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
+def note_sharing(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
     """Return the result of a word, with a note in its arrays on which own arrays' memory they may share.
 
     Args:
@@ -172,42 +172,44 @@ def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[s
         keywords: its keyword arguments.
         result: the word's result.
     """
-    if name in COPYING[issubclass(trace.kind, TracedTensor)] or (
-        name in ("astype", "array") and keywords.get("copy", len(arguments) < _POSITION_OF_COPY or arguments[-1])
+    if name in COPYING_WORDS[issubclass(trace.kind, TracedTensor)] or (
+        name in ("astype", "array") and keywords.get("copy", len(arguments) < _MAX_ASTYPE_ARGUMENTS or arguments[-1])
     ):
-        return as_own_array(result) if isinstance(result, TracedArray) else result
+        return as_assignable(result) if isinstance(result, TracedArray) else result
     inputs = [*arguments, *keywords.values()]
     roots = roots_of(inputs)
     if not roots:
         return result
     # A view of a whole array counts as the array itself; of a part, NumPy may make a copy.
-    same = (
-        {id(leaf) for leaf in leaves(inputs) if name in _SAME or leaf is root(leaf)} if name not in _COPIES else set()
+    identical = (
+        {id(leaf) for leaf in leaves(inputs) if name in _CONVERTING_WORDS or leaf is root_of(leaf)}
+        if name not in _WORDS_THAT_MAY_COPY
+        else set()
     )
 
-    def sharing(value: Any) -> Any:
+    def with_note(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
-            items = map(sharing, value)
+            items = map(with_note, value)
             return [*items] if isinstance(value, list) else tuple(items)
-        if not isinstance(value, TracedArray) or id(value) in same:
+        if not isinstance(value, TracedArray) or id(value) in identical:
             return value
-        array = kinds(value.trace)[2](value.trace, value.value, value.element, value.like)
+        array = assignable_classes(value.trace)[2](value.trace, value.value, value.element, value.like)
         array.roots = roots
         for base in roots:
-            base.shared.append((weakref.ref(array), name))
+            base.sharing_results.append((weakref.ref(array), name))
         return array
 
-    return sharing(result)
+    return with_note(result)
 
 
-def copied_to(dst: TracedArray, src: Any, where: Any = True) -> None:
+def copy_into(dst: TracedArray, src: Any, where: Any = True) -> None:
     """Assign elements as `copyto` does, in all places or where a mask holds.
 
     Raises:
         FuseError: `dst` cannot be assigned into, or something does not fit.
     """
-    if not isinstance(dst, _Own):
-        raise refused(f"an assignment into {dst!r}", "assign into a copy of it, or into an array made by numpy.zeros")
+    if not isinstance(dst, _Assignable):
+        raise refusal(f"an assignment into {dst!r}", "assign into a copy of it, or into an array made by numpy.zeros")
     assign(dst, ... if where is True else where, src)
 
 
@@ -217,8 +219,8 @@ def assign(x: Any, key: Any, value: Any) -> None:
     Raises:
         FuseError: the key or the elements do not fit, or another result may share the array's memory.
     """
-    with named("an assignment"):
-        base = root(x)
+    with named_errors("an assignment"):
+        base = root_of(x)
         check_unshared(base)
         while x is not base:
             key, value, x = x.key, replaced(x, key, value), x.base
@@ -229,8 +231,8 @@ def assign(x: Any, key: Any, value: Any) -> None:
 def call(word: Any, name: str, trace: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Call a word in a function that may assign into arrays: `out` may be one."""
     out = keywords.get("out")
-    if not isinstance(out, _Own):
-        return tracked(trace, name, arguments, keywords, word.call(trace, arguments, keywords))
+    if not isinstance(out, _Assignable):
+        return note_sharing(trace, name, arguments, keywords, word.call(trace, arguments, keywords))
     assign(out, ..., word.call(trace, arguments, {key: value for key, value in keywords.items() if key != "out"}))
     return out
 
@@ -241,17 +243,17 @@ def check_unshared(base: Any) -> None:
     Raises:
         FuseError: one may.
     """
-    base.shared = [(reference, name) for reference, name in base.shared if reference() is not None]
-    for _, name in base.shared:
+    base.sharing_results = [(reference, name) for reference, name in base.sharing_results if reference() is not None]
+    for _, name in base.sharing_results:
         hint = f"assign before {name}, or take {name} of a copy"
-        raise broken(f"an assignment into {base!r} after {name} of it, which may share its memory: {hint}")
+        raise fuse_error(f"an assignment into {base!r} after {name} of it, which may share its memory: {hint}")
 
 
 def _refresh(base: Any) -> None:
     """Update the parts of an own array to its current elements."""
-    alive = [(reference, part) for reference in base.parts if (part := reference()) is not None]
-    base.parts = [reference for reference, _ in alive]
-    for _, part in alive:
+    live_parts = [(reference, part) for reference in base.parts if (part := reference()) is not None]
+    base.parts = [reference for reference, _ in live_parts]
+    for _, part in live_parts:
         part.value = indexed(part.base, part.key).value
 
 
@@ -310,8 +312,8 @@ def _split(slabs: list[_Slab], place: int) -> None:
         slabs[at : at + 1] = [_slab(start, front), _slab(place, back)]
 
 
-def created(trace: Any, shape: Any, dtype: Any, number: Any = None) -> TracedArray:
+def new_assignable_array(trace: Any, shape: Any, dtype: Any, number: Any = None) -> TracedArray:
     """Return a new array of a trace, filled with a number, which can be assigned into."""
     check_dtype(np.dtype(dtype), "an array that the function creates")
     like = trace.new_array(Value.filled((), bytes(np.dtype(dtype).itemsize)), np.dtype(dtype))
-    return as_own_array(fill(like, shape, number))
+    return as_assignable(fill(like, shape, number))

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing.executed import unwatched
+from anydml.tracing.executed_instructions import unwatched
 from anydml.tracing.indexing import indexed
-from anydml.tracing.numpy_table import METHODS, called
-from anydml.tracing.refusing import broken
+from anydml.tracing.numpy_table import METHODS, call_numpy
+from anydml.tracing.refusing import fuse_error
 from anydml.tracing.trace import TracedArray
 from anydml.tracing.words import attribute
 
@@ -34,7 +34,7 @@ class TracedNdarray(TracedArray):
 
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.ndim:
-            raise broken("iteration over a 0-d array")
+            raise fuse_error("iteration over a 0-d array")
         return (self[k] for k in range(self.shape[0]))
 
     def __getitem__(self, key: Any) -> TracedArray:
@@ -42,7 +42,7 @@ class TracedNdarray(TracedArray):
         return indexed_array
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
-        return called(self.trace, function, arguments, named)
+        return call_numpy(self.trace, function, arguments, named)
 
     def __getattr__(self, name: str) -> Any:
         return attribute(METHODS, name, f"numpy.{name}", self) if name in METHODS else super().__getattr__(name)

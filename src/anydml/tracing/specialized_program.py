@@ -17,10 +17,10 @@ from anydml.errors import BindingError
 from anydml.functions.call_plans import check_size
 from anydml.moves import Program
 from anydml.moves.wrapped_indices import as_signed
-from anydml.tracing.results import HostNumbers, Result, TracedFunction
 from anydml.tracing.results_in_arguments import Pairs, donated
-from anydml.tracing.structure import paired, rebuilt
+from anydml.tracing.structure import map_leaves, pair_leaves
 from anydml.tracing.trace import Sizes
+from anydml.tracing.traced_results import HostNumbers, Result, TracedFunction
 
 Array = np.ndarray[Any, Any]
 Guests = Sequence[ArrayAdapter | None]
@@ -67,9 +67,9 @@ class SpecializedProgram:
         new_arrays, operands = [], []
         for result, (shape, dtype) in zip(self._traced.results, self.shapes, strict=True):
             source, adapter = inputs[result.like or 0], adapters[result.like or 0]
-            (new,), places = self._engine.results(self.name, source, [shape], dtype, adapter)
+            (new,), new_operands = self._engine.results(self.name, source, [shape], dtype, adapter)
             new_arrays.append((adapter, new))
-            operands += places
+            operands += new_operands
         self._dispatch((*inputs, *operands))
         results = [new if adapter is None else adapter.to_library(new) for adapter, new in new_arrays]
         return self._structured(results, adapters[0])
@@ -79,7 +79,7 @@ class SpecializedProgram:
         out: Any,
         inputs: Sequence[Array],
         adapters: Guests,
-        strided: Callable[[Sequence[Sizes], Pairs], SpecializedProgram],
+        specialize: Callable[[Sequence[Sizes], Pairs], SpecializedProgram],
     ) -> Any:
         """Run the program; write the results to the caller's arrays.
 
@@ -87,13 +87,13 @@ class SpecializedProgram:
             out: arrays in the structure of the results.
             inputs: the arguments' arrays, as engines take them.
             adapters: the arrays' libraries; None for NumPy.
-            strided: returns a specialization for other strides (in bytes) of the results, some in an argument's memory.
+            specialize: returns the program for results of other strides, in bytes, some in an argument's memory.
 
         Raises:
             BindingError: `out` does not fit, cannot be written, or overlaps.
         """
         try:
-            pairs = [*paired(self._traced.tree, out, Result, "out")]
+            pairs = [*pair_leaves(self._traced.tree, out, Result, "out")]
         except ValueError as error:
             message = f"{self.name}: {error} does not have the structure of the results: {self._shape_text()}"
             raise BindingError(
@@ -114,14 +114,17 @@ class SpecializedProgram:
             written.append((adapter, target))
             targets.append(operand)
         donations = donated(inputs, targets)
-        given_away = {number for number, _ in donations}
-        apart = [number for number in range(len(inputs)) if number not in given_away]
-        names, arrays = [*(self._traced.names[k] for k in apart), *fields], [*(inputs[k] for k in apart), *targets]
-        check_overlap(self.name, names, arrays, first_output=len(apart))
-        fixed = self
+        donated_inputs = {number for number, _ in donations}
+        other_inputs = [number for number in range(len(inputs)) if number not in donated_inputs]
+        names, arrays = (
+            [*(self._traced.names[k] for k in other_inputs), *fields],
+            [*(inputs[k] for k in other_inputs), *targets],
+        )
+        check_overlap(self.name, names, arrays, first_output=len(other_inputs))
+        specialized = self
         if donations or not all(target.flags.c_contiguous for target in targets):
-            fixed = strided([target.strides for target in targets], donations)
-        fixed._dispatch((*inputs, *targets))
+            specialized = specialize([target.strides for target in targets], donations)
+        specialized._dispatch((*inputs, *targets))
         for adapter, target in written:
             if adapter is not None:
                 type(adapter)(target).mark_written()
@@ -136,17 +139,17 @@ class SpecializedProgram:
             raise as_signed(error, self._traced.unsigned) from None
 
     def _structured(self, arrays: Sequence[Any], adapter: ArrayAdapter | None = None) -> Any:
-        def put(leaf: Any, path: str) -> Any:
+        def in_library(leaf: Any, path: str) -> Any:
             if isinstance(leaf, HostNumbers):
                 return adapter.from_lengths(leaf.array.copy()) if adapter is not None else leaf.array.copy()
             return arrays[leaf.number] if isinstance(leaf, Result) else leaf
 
-        return rebuilt(self._traced.tree, put, "")
+        return map_leaves(self._traced.tree, in_library, "")
 
     def _shape_text(self) -> str:
         shapes = [shape for shape, _ in self.shapes]
         return str(
-            rebuilt(self._traced.tree, lambda leaf, _: shapes[leaf.number] if isinstance(leaf, Result) else leaf, "")
+            map_leaves(self._traced.tree, lambda leaf, _: shapes[leaf.number] if isinstance(leaf, Result) else leaf, "")
         )
 
     def __str__(self) -> str:

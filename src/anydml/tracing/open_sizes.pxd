@@ -1,0 +1,2 @@
+cdef class OpenSize:
+    cdef readonly object scope, register, addend, value

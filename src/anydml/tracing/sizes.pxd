@@ -1,2 +1,0 @@
-cdef class Size:
-    cdef readonly object scope, register, plus, value
