@@ -59,7 +59,7 @@ class _Assignable:
     """Additional fields of own arrays.
 
     Attributes:
-        shared: the results that may share its memory, and the words that returned them.
+        sharing_results: the results that may share its memory, and the words that returned them.
         parts: its parts, in the order in which they were made.
         slabs: its rows in groups, if single rows were assigned.
     """

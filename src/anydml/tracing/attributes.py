@@ -18,7 +18,7 @@ class Attributes:
     """The objects and modules with attributes, and the names that were looked for in them.
 
     Args:
-        remembered: gets the attributes' values, for comparison in later calls.
+        surrounding_values: gets the attributes' values, for comparison in later calls.
         waiting: gets the attributes, with their names in messages, to be visited.
     """
 

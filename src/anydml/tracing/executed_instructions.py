@@ -40,8 +40,8 @@ class ExecutedInstructions:
 
     Attributes:
         codes: the code by its identity, since hashing it would take long.
-        seen: by the same keys, a byte per two bytes of instructions, which is 1 if they were executed.
-        is_known: whether any trace was watched; debuggers and measurements of coverage prevent it.
+        marks: by the same keys, a byte per two bytes of instructions, which is 1 if they were executed.
+        has_watched: whether any trace was watched; debuggers and measurements of coverage prevent it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

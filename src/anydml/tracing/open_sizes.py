@@ -26,7 +26,7 @@ class OpenSize:
     Args:
         scope: the trace's `Scope`.
         register: the number of the register.
-        plus: the constant.
+        addend: the constant.
         value: their sum in the traced call.
     """
 

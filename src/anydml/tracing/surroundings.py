@@ -66,7 +66,7 @@ class Surroundings:
         objects: what was visited, by identity.
         unsteady: the name of a value that may differ whenever it is read; None if there is none.
         is_doubted: whether `unsteady` is only suspected, so that another trace may find none.
-        remembered: all other values that were visited.
+        surrounding_values: all other values that were visited.
     """
 
     def __init__(self, function: Callable[..., Any], arguments: Any) -> None:

@@ -38,12 +38,12 @@ class TracedProgram:
     Args:
         trace: the finished trace.
         traced: the traced function.
-        remembered: what the function could read besides its arguments.
+        surrounding_values: what the function could read besides its arguments.
         paths: the meaning of a call's numbers, in ascending order.
 
     Attributes:
         program: a program with open sizes that writes results of any strides.
-        remembered: as given.
+        surrounding_values: as given.
         is_assigning: whether the function may assign into arrays.
         is_naming: whether it passes texts or dtypes to functions on arrays.
         pins: descriptions of the pinned sizes, for which other calls need another trace.

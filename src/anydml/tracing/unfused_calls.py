@@ -37,7 +37,7 @@ class UnfusedCalls:
         function: the function.
 
     Attributes:
-        executed: what its traces have executed.
+        instructions: those that its traces have executed.
         calls: how many calls ran without a trace.
         is_assigning: whether it may assign into arrays, and must be kept from the arguments.
         is_naming: whether it passes texts or dtypes to functions on arrays, some of which may make these compute.
