@@ -27,6 +27,9 @@ MAX_ITEMS = 1 << 24
 def with_items(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
     """Return a dict of the same class, such as an OrderedDict, and with the same attributes, with other items."""
     copied = copy.copy(tree)
+    if [*map(id, copied)] != [*map(id, items)]:
+        # A dict keeps its own key where an equal one is assigned.
+        copied.clear()
     for name, item in items.items():
         copied[name] = item
     return copied

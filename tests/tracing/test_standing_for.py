@@ -1,6 +1,7 @@
 """What a traced function sees of its arguments: their classes, what objects among them hold, and their structures."""
 
 import copy
+import enum
 import functools
 import types
 from collections import OrderedDict, defaultdict
@@ -75,6 +76,64 @@ def test_integers_are_of_their_types(kind):
         return x[k:] if type(k) is kind else x
 
     same(dml.fuse(function)(np.arange(5), kind(2)), np.arange(2, 5))
+
+
+NAMES = sorted({name for kind in (np.ndarray, np.int16, int, torch.Tensor, dict, list, str) for name in dir(kind)})
+NAMES += ["value", "name", "kind", *vars(enum.Enum)]
+"""Attributes by which code tells objects apart."""
+
+
+@pytest.mark.parametrize("kind", [int, np.int8, np.uint16, np.int32])
+def test_integers_have_the_attributes_of_their_types(kind):
+    def function(x, k):
+        numbers = {name: getattr(k, name, "none") for name in NAMES if not name.startswith("__") and name != "item"}
+        return x, {
+            name: None if callable(number) else str(number).partition(" at ")[0] for name, number in numbers.items()
+        }
+
+    fused = dml.fuse(function)
+    for number in (2, 5, 3):
+        assert fused(np.arange(9), kind(number))[1] == function(np.arange(9), kind(number))[1]
+
+
+@pytest.mark.parametrize("make", [np.zeros, torch.zeros])
+def test_hasattr_does_not_deny_what_arrays_have(make):
+    x = make((2, 3))
+    for name in [name for name in dir(type(x)) if not name.startswith("_")]:
+        try:
+            has = dml.fuse(lambda x, name=name: (x, hasattr(x, name)))(x)[1]
+        except dml.FuseError as error:
+            has = name in str(error)
+        assert has, name
+
+
+@pytest.mark.parametrize("kind", [int, np.int8, np.uint16, np.int32, np.int64])
+def test_integers_are_written_as_texts(kind):
+    def function(x, k):
+        return x, str(k), f"{k:>3}", "%d of %s" % (k, k), format(k)  # noqa: UP031
+
+    fused = dml.fuse(function)
+    for number in (2, 5, 3):
+        assert fused(np.arange(9), kind(number))[1:] == function(np.arange(9), kind(number))[1:]
+
+
+@pytest.mark.parametrize("key", [len, np.shape, lambda row: (len(row), "rows")])
+@pytest.mark.parametrize("kind", [dict, OrderedDict, functools.partial(defaultdict, list)])
+def test_sizes_as_keys_are_integers(kind, key):
+    def function(rows):
+        rows_by_size = kind()
+        for row in rows:
+            rows_by_size.setdefault(key(row), []).append(row)
+        return rows_by_size
+
+    fused = dml.fuse(function)
+    for sizes in ((3, 1, 3), (3, 1, 3), (1, 2, 5)):
+        rows = [np.arange(size) for size in sizes]
+        found, expected = fused(rows), function(rows)
+        assert type(found) is type(expected)
+        assert [*map(repr, found.items())] == [*map(repr, expected.items())]
+        leaves = [part for each in found for part in (each if isinstance(each, tuple) else (each,))]
+        assert {type(leaf) for leaf in leaves} <= {int, str}
 
 
 @dataclass(frozen=True)

@@ -293,6 +293,18 @@ def test_results_are_new_and_contiguous():
     assert fused.counts.unfused > 0
 
 
+@pytest.mark.filterwarnings("ignore:labelled runs without a trace")
+def test_numbers_are_of_the_same_types_as_by_a_trace():
+    def labelled(x, label, flags):
+        return x, label + 1, label > 2, label * 0.5, {"next": -label}, flags
+
+    fused, rng = dml.fuse(labelled), np.random.default_rng(4)
+    for _ in range(12):
+        label, flags = np.int32(rng.integers(5)), chosen(12, rng)
+        found, expected = fused(X, label, flags), labelled(X, label, flags)
+        assert repr(found[1:]) == repr(expected[1:])
+
+
 JOINS = {
     "stack": np.stack,
     "stack last": lambda parts: np.stack(parts, axis=-1),

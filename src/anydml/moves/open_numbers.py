@@ -39,7 +39,7 @@ def are_none(sizes: Iterable[Any]) -> bool:
 
 def value_of(number: Any) -> Any:
     """Return the value in the traced call."""
-    return number if type(number) is int else getattr(number, "value", number)
+    return number if type(number) is int else getattr(number, "traced_value", number)
 
 
 def pinned(number: Any) -> Any:

@@ -33,7 +33,7 @@ def whole_number(number: Any) -> Any:
         return number
     if type(number) is not int and str(getattr(number, "dtype", "")).endswith("bool"):
         raise TypeError("an integer is required, not a bool")
-    return number.size if type(number) is ShortInteger else operator.index(number)
+    return number.open_size if type(number) is ShortInteger else operator.index(number)
 
 
 def whole_numbers(numbers: Any) -> list[Any]:

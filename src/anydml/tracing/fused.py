@@ -308,7 +308,7 @@ class Fused(Calls, Generic[P, R]):
             if loaded_random_libraries() != watched:
                 # Draws from a library that the function itself loaded were not noticed.
                 traced, surroundings = self._trace(arguments, keywords, call)
-            self._unfused_calls.note(traced.is_assigning, traced.is_naming)
+            self._unfused_calls.note(traced.is_assigning, traced.is_naming, traced.has_elements)
             self._unsteady = surroundings.change()
             self._doubts += surroundings.is_doubted
             is_tried_again = surroundings.is_doubted and self._doubts < MAX_DOUBTED_TRACES

@@ -41,7 +41,7 @@ def _key_items(x: TracedArray, key: Any) -> list[Any]:
     consumed, ellipsis_place = 0, -1
     for item in key if isinstance(key, tuple) else (key,):
         if type(item) is ShortInteger:
-            item = item.size  # noqa: PLW2901
+            item = item.open_size  # noqa: PLW2901
         kind = type(item)
         if item is Ellipsis:
             if ellipsis_place >= 0:
@@ -187,7 +187,7 @@ def slice_bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
     first, last, by = item.start, item.stop, item.step
     if first is None and last is None and by is None:
         return 0, size, 1
-    first, last, by = [end.size if type(end) is ShortInteger else end for end in (first, last, by)]
+    first, last, by = [end.open_size if type(end) is ShortInteger else end for end in (first, last, by)]
     open_end: Any = size
     for end in (first, last, by):
         open_end = open_end if type(open_end) is OpenSize else end

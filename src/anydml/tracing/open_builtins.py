@@ -46,11 +46,11 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
     if (
         len(values) > 1
         and all(type(value) is ShortInteger for value in values)
-        and len({short.kind for short in values}) == 1
+        and len({short.number_type for short in values}) == 1
     ):
         first: ShortInteger = values[0]
-        extreme = first.size.scope.extreme([short.size for short in values], is_least=function is min)
-        return ShortInteger(extreme, first.kind) if type(extreme) is OpenSize else first
+        extreme = first.open_size.scope.extreme([short.open_size for short in values], is_least=function is min)
+        return ShortInteger(extreme, first.number_type) if type(extreme) is OpenSize else first
     if len(values) > 1 and all(type(value) in (int, OpenSize) for value in values):
         size = next((value for value in values if type(value) is OpenSize), None)
         if size is not None:

@@ -1,2 +1,2 @@
 cdef class OpenSize:
-    cdef readonly object scope, register, addend, value
+    cdef readonly object scope, register, addend, traced_value

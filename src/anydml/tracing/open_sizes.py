@@ -27,13 +27,13 @@ class OpenSize:
         scope: the trace's `Scope`.
         register: the number of the register.
         addend: the constant.
-        value: their sum in the traced call.
+        traced_value: their sum in the traced call.
     """
 
-    __slots__ = ("addend", "register", "scope", "value")
+    __slots__ = ("addend", "register", "scope", "traced_value")
 
-    def __init__(self, scope: Any, register: int, addend: int, value: int) -> None:
-        self.scope, self.register, self.addend, self.value = scope, register, addend, value
+    def __init__(self, scope: Any, register: int, addend: int, traced_value: int) -> None:
+        self.scope, self.register, self.addend, self.traced_value = scope, register, addend, traced_value
 
     @property
     def place(self) -> tuple[int, int]:
@@ -56,7 +56,9 @@ class OpenSize:
     def __add__(self, other: Any) -> Any:
         kind = type(other)
         if kind is int:
-            return OpenSize(self.scope, self.register, self.addend + other, self.value + other) if other else self
+            return (
+                OpenSize(self.scope, self.register, self.addend + other, self.traced_value + other) if other else self
+            )
         return self.scope.sum(self, other) if kind is OpenSize else self._apply_pinned(operator.add, other)
 
     def __mul__(self, other: Any) -> Any:

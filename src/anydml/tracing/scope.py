@@ -67,7 +67,12 @@ class Scope:
 
     def sum(self, x: OpenSize, y: OpenSize) -> Any:
         """Add x and y."""
-        first_register, second_register, addend, value = x.register, y.register, x.addend + y.addend, x.value + y.value
+        first_register, second_register, addend, value = (
+            x.register,
+            y.register,
+            x.addend + y.addend,
+            x.traced_value + y.traced_value,
+        )
         for first, second in ((first_register, second_register), (second_register, first_register)):
             kind, minuend, subtrahend = self.tape.step_of(first)
             if kind == SUBTRACT and subtrahend == second:
@@ -85,11 +90,18 @@ class Scope:
             return difference
         if (difference := self._known_difference(y, x)) is not None:
             return -difference
-        return OpenSize(self, self.tape.step(SUBTRACT, x.register, y.register), x.addend - y.addend, x.value - y.value)
+        return OpenSize(
+            self, self.tape.step(SUBTRACT, x.register, y.register), x.addend - y.addend, x.traced_value - y.traced_value
+        )
 
     def _known_difference(self, x: OpenSize, y: OpenSize) -> Any:
         """Subtract y from x if that takes no further step; else return None."""
-        first_register, second_register, addend, value = x.register, y.register, x.addend - y.addend, x.value - y.value
+        first_register, second_register, addend, value = (
+            x.register,
+            y.register,
+            x.addend - y.addend,
+            x.traced_value - y.traced_value,
+        )
         if first_register == second_register:
             return addend
         kind, first, second = self.tape.step_of(first_register)
@@ -111,7 +123,7 @@ class Scope:
         if not factor:
             return 0
         register, by = self._scaled(size.register)
-        addend, value, by = size.addend * factor, size.value * factor, by * factor
+        addend, value, by = size.addend * factor, size.traced_value * factor, by * factor
         if by == 1:
             return OpenSize(self, register, addend, value)
         return OpenSize(self, self.tape.step(MULTIPLY, register, self.tape.step(CONSTANT, by, 0)), addend, value)
@@ -128,21 +140,23 @@ class Scope:
         first_register, second_register = self.register(x), self.register(y)
         if first_register > second_register:
             first_register, second_register = second_register, first_register
-        return OpenSize(self, self.tape.step(MULTIPLY, first_register, second_register), 0, x.value * y.value)
+        return OpenSize(
+            self, self.tape.step(MULTIPLY, first_register, second_register), 0, x.traced_value * y.traced_value
+        )
 
     def quotient(self, dividend: Any, by: Any) -> Any:
         """Divide with rounding down."""
-        divisor = by.value if type(by) is OpenSize else by
+        divisor = by.traced_value if type(by) is OpenSize else by
         if not divisor:
             raise ZeroDivisionError("integer division or modulo by zero")
-        value = (dividend.value if type(dividend) is OpenSize else dividend) // divisor
+        value = (dividend.traced_value if type(dividend) is OpenSize else dividend) // divisor
         if type(dividend) is OpenSize and type(by) is int and by > 0:
             register, factor = self._scaled(dividend.register)
             if factor % by == 0:
-                inner = OpenSize(self, register, 0, (dividend.value - dividend.addend) // factor)
+                inner = OpenSize(self, register, 0, (dividend.traced_value - dividend.addend) // factor)
                 return self.scaled(inner, factor // by) + dividend.addend // by
             carried, addend = divmod(dividend.addend, by)
-            register = self.register(OpenSize(self, dividend.register, addend, dividend.value - carried * by))
+            register = self.register(OpenSize(self, dividend.register, addend, dividend.traced_value - carried * by))
             return OpenSize(self, self.tape.step(FLOOR, register, self.register(by)), carried, value)
         return OpenSize(self, self.tape.step(FLOOR, self.register(dividend), self.register(by)), 0, value)
 
@@ -208,7 +222,7 @@ class Scope:
         if low is not None and low == high:
             return True
         tape = self.tape
-        if not size.value:
+        if not size.traced_value:
             tape.step(AT_LEAST, register, bound)
             tape.step(AT_MOST, register, bound)
             self._low[register] = self._high[register] = bound
@@ -231,7 +245,7 @@ class Scope:
             return True
         if low is not None and low > negative_up_to:
             return False
-        if size.value < 0:
+        if size.traced_value < 0:
             self.tape.step(AT_MOST, register, negative_up_to)
             self._high[register] = negative_up_to
             return True
@@ -248,14 +262,14 @@ class Scope:
         """Pin a size to its value in this call, by a guard. `why` is the reason, by default a line of the caller."""
         if not self.is_known(size):
             self.pins.setdefault(
-                f"traced anew for other sizes, since {why or f'{_caller()} needs the number {size.value}'}"
+                f"traced anew for other sizes, since {why or f'{_caller()} needs the number {size.traced_value}'}"
             )
-            self.is_zero(size - size.value)
-        return size.value
+            self.is_zero(size - size.traced_value)
+        return size.traced_value
 
 
 def _value(size: Any) -> int:
-    return size.value if type(size) is OpenSize else size
+    return size.traced_value if type(size) is OpenSize else size
 
 
 def _bound_of_both(extreme: Callable[[int, int], int], bound: int | None, other: int | None) -> int | None:

@@ -35,29 +35,29 @@ class ShortInteger:
     """An open integer of fewer than 64 bits, used like NumPy's.
 
     Args:
-        size: its value.
-        kind: NumPy's type.
+        open_size: its value.
+        number_type: NumPy's type.
     """
 
-    __slots__ = ("kind", "size")
+    __slots__ = ("number_type", "open_size")
 
-    def __init__(self, size: OpenSize, kind: Any) -> None:
-        self.size, self.kind = size, kind
+    def __init__(self, open_size: OpenSize, number_type: Any) -> None:
+        self.open_size, self.number_type = open_size, number_type
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """NumPy's type, so that users' `isinstance` checks pass."""
-        kind: type = self.kind
+        kind: type = self.number_type
         return kind
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's dtype."""
-        return SHORT_DTYPES[self.kind]
+        return SHORT_DTYPES[self.number_type]
 
     def item(self) -> OpenSize:
         """Return this number as a Python integer, like NumPy's integers."""
-        return self.size
+        return self.open_size
 
     def __neg__(self) -> Any:
         return apply_operator(operator.mul, self, -1)
@@ -66,7 +66,7 @@ class ShortInteger:
         return self
 
     def __abs__(self) -> Any:
-        return -self if self.size < 0 else self
+        return -self if self.open_size < 0 else self
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -75,22 +75,25 @@ class ShortInteger:
         return other // self, other % self
 
     def __bool__(self) -> bool:
-        return bool(self.size)
+        return bool(self.open_size)
 
     def __index__(self) -> int:
-        return self.size.__index__()
+        return self.open_size.__index__()
 
     def __int__(self) -> int:
-        return self.size.__index__()
+        return self.open_size.__index__()
 
     def __float__(self) -> float:
-        return float(self.size.__index__())
+        return float(self.open_size.__index__())
 
     def __hash__(self) -> int:
         return hash(pinned_number(self))
 
     def __repr__(self) -> str:
         return repr(pinned_number(self))
+
+    def __str__(self) -> str:
+        return str(pinned_number(self))
 
     def __format__(self, spec: str) -> str:
         return format(pinned_number(self), spec)
@@ -151,7 +154,7 @@ def _binary_methods(function: Callable[[Any, Any], Any], is_open: bool) -> tuple
 def _comparison(function: Callable[[Any, Any], Any]) -> Any:
     def compare(self: ShortInteger, other: Any) -> Any:
         if _is_number(other):
-            return function(self.size, as_open(other))
+            return np.bool_(function(self.open_size, as_open(other)))
         return function(pinned_number(self), other)
 
     return compare
@@ -173,13 +176,13 @@ def as_kind(size: OpenSize, kind: Any) -> Any:
 
 def as_open(number: Any) -> Any:
     """Return a number as an integer or an open size."""
-    return number.size if type(number) is ShortInteger else number if type(number) is OpenSize else int(number)
+    return number.open_size if type(number) is ShortInteger else number if type(number) is OpenSize else int(number)
 
 
 def pinned_number(number: Any) -> Any:
     """Pin an open number; a short integer becomes one of NumPy's."""
     if type(number) is ShortInteger:
-        return number.kind(number.size.__index__())
+        return number.number_type(number.open_size.__index__())
     return number.__index__() if type(number) is OpenSize else number
 
 

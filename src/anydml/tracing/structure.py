@@ -11,6 +11,7 @@ import numpy as np
 
 from anydml.fields import with_items
 from anydml.tracing.categories import is_of_a_library
+from anydml.tracing.short_integers import pinned_number
 
 PLAIN_TYPES = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, type)
 """Types that results may contain besides arrays."""
@@ -30,9 +31,14 @@ def map_leaves(tree: Any, change: Callable[[Any, str], Any], path: str) -> Any:
             return items
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, dict):
-        by_name = {key: map_leaves(item, change, f"{path}[{key!r}]") for key, item in tree.items()}
+        by_name = {_pinned_key(key): map_leaves(item, change, f"{path}[{key!r}]") for key, item in tree.items()}
         return by_name if type(tree) is dict else with_items(tree, by_name)
     return change(tree, path)
+
+
+def _pinned_key(key: Any) -> Any:
+    """Return a key of a dict with integers in place of open ones, which hashing has pinned."""
+    return key if type(key) is str else map_leaves(key, lambda leaf, _: pinned_number(leaf), "")
 
 
 def leaves(tree: Any) -> list[Any]:

@@ -220,7 +220,8 @@ class TracedArray(TracedFields):
             raise AttributeError(name)
         if not hasattr(self.library_class(), name):
             raise fuse_error(f"arrays have no attribute {escape_controls(name)}", FuseAttributeError)
-        error = fuse_error(f".{name} of {self!r} is not supported: {RULE}: {COMPUTE_OUTSIDE}", FuseAttributeError, RULE)
+        # No AttributeError, for which `hasattr` would say that arrays have none.
+        error = fuse_error(f".{name} of {self!r} is not supported: {RULE}: {COMPUTE_OUTSIDE}", rule=RULE)
         raise with_needed_argument(error, self) if name in NUMBER_METHODS else error
 
     def __setattr__(self, name: str, value: Any) -> None:

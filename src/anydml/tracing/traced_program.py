@@ -46,6 +46,7 @@ class TracedProgram:
         surrounding_values: as given.
         is_assigning: whether the function may assign into arrays.
         is_naming: whether it passes texts or dtypes to functions on arrays.
+        has_elements: whether it returns NumPy's arrays without dimensions.
         pins: descriptions of the pinned sizes, for which other calls need another trace.
     """
 
@@ -57,6 +58,7 @@ class TracedProgram:
         self.pins = [*trace.scope.pins]
         self.is_assigning = trace.is_assigning
         self.is_naming = trace.is_naming or trace.is_assigning
+        self.has_elements = trace.device is None and not all(result.array.ndim for result in traced.results)
         self._paths = paths
         scope = trace.scope
         self._register = scope.register

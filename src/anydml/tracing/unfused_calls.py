@@ -41,12 +41,13 @@ class UnfusedCalls:
         calls: how many calls ran without a trace.
         is_assigning: whether it may assign into arrays, and must be kept from the arguments.
         is_naming: whether it passes texts or dtypes to functions on arrays, some of which may make these compute.
+        has_elements: whether it returns single elements, which traces return as arrays without dimensions.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.instructions = ExecutedInstructions(function)
         self.calls = 0
-        self.is_assigning = self.is_naming = False
+        self.is_assigning = self.is_naming = self.has_elements = False
         self._function = function
         self._trace_seconds = 0.0
         self._seconds: dict[bytes, float] = {}
@@ -75,7 +76,7 @@ class UnfusedCalls:
         )
         try:
             returned = [self.instructions.call(self._function, views_of(arguments), views_of(keywords))]
-            result = _with_new_arrays(returned, (arguments, keywords))
+            result = _with_new_arrays(returned, (arguments, keywords), self.has_elements)
         except (Exception, NotTracedError):
             if is_unsteady:
                 raise
@@ -85,12 +86,13 @@ class UnfusedCalls:
         self.calls += 1
         return result
 
-    def note(self, is_assigning: bool, is_naming: bool) -> None:
+    def note(self, is_assigning: bool, is_naming: bool, has_elements: bool) -> None:
         """Note what a trace did; from the first one with names on, forms without names are not used."""
         if is_naming and not self.is_naming:
             self._seconds.clear()
         self.is_assigning |= is_assigning
         self.is_naming |= is_naming
+        self.has_elements |= has_elements
 
     def traced(self, forms: Sequence[bytes | None], seconds: float, has_paid: bool) -> None:
         """Note that a call was traced.
@@ -112,7 +114,7 @@ def _is_tensor(leaf: Any) -> bool:
     return torch is not None and type(leaf) is torch.Tensor
 
 
-def _with_new_arrays(returned: list[Any], arguments: Any) -> Any:
+def _with_new_arrays(returned: list[Any], arguments: Any, has_elements: bool) -> Any:
     """Return the only item of a list, a function's result, with new, contiguous arrays.
 
     Raises:
@@ -151,7 +153,7 @@ def _with_new_arrays(returned: list[Any], arguments: Any) -> Any:
             )
             array = as_plain_array(item) if kind is Joinable else item
             return array if is_new else copy(array)
-        if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in argument_leaves()):
+        if has_elements and isinstance(item, np.generic) and not any(item is leaf for leaf in argument_leaves()):
             return np.array(item)
         if isinstance(item, PLAIN_TYPES):
             return item
