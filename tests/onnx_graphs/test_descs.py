@@ -166,8 +166,8 @@ def test_types_that_directml_does_not_have(kind):
         ("g (float[4] x, int64[2] s) => (float[A] y, float[B] z) { y, z = Split (x, s) }", "split is known only when"),
         ("g (float[4] x) => (float[A] y) { y = Relu (x) }", "not supported: anydml has"),
         ("g (float[4] x, float[2, 2] w) => (float[A] y) { y = Concat <axis = 0> (x, w) }", r"arrays\[1\] has shape"),
-        ("g (float[4] x, double[4] w) => (float[A] y) { y = Concat <axis = 0> (x, w) }", r"inputs\[1\] is float64"),
-        ("g (float[4] x, float[4] i) => (float[A] y) { y = Gather (x, i) }", "indices are float32"),
+        ("g (float[4] x, double[4] w) => (float[A] y) { y = Concat <axis = 0> (x, w) }", "inconsistent type"),
+        ("g (float[4] x, float[4] i) => (float[A] y) { y = Gather (x, i) }", "does not take the types of its inputs"),
         ("g (float[5] x) => (float[A] y, float[B] z) { y, z = com.microsoft.SplitTraining (x) }", "does not divide"),
     ],
 )  # fmt: skip

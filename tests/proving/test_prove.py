@@ -205,7 +205,7 @@ def test_what_may_refuse_inputs_is_not_proved(text, body):
 @pytest.mark.parametrize(
     ("text", "old", "new", "reason"),
     [
-        ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "float[N] x", "double[N] x", "is FLOAT in A and "
+        ("g (float[N] x) => (float[N] y) { y = Cast <to = 1> (x) }", "float[N] x", "double[N] x", "is FLOAT in A and "
          "DOUBLE in B"),
         ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "float[N] x", "float[2] x", "is [N] in A and [2] in B"),
         ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "float[N] x", "float[N,M] x", "has 1 dimension in "

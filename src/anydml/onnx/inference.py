@@ -91,16 +91,27 @@ def infer_outputs(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue |
         yield inferred_values.get(name)
 
 
-def is_inferred_wrongly(operator: str, version: int, shapes: Sequence[Sequence[object] | None]) -> bool:
-    """Whether onnx may infer another shape than runtimes make, which broadcast a slope of PRelu both ways.
+def is_inferred_wrongly(node: NodeProto, version: int, shapes: Sequence[Sequence[object] | None]) -> bool:
+    """Whether onnx may infer another shape than runtimes make.
+
+    Runtimes broadcast a slope of PRelu both ways, take kernels with gaps for shorter ones where `auto_pad` keeps the
+    size of an image, and return half of an STFT unless all of it is asked for; for Attention, onnx takes sizes with
+    names for 0.
 
     Args:
-        operator: an operator of ONNX.
-        version: its version.
+        node: a node of ONNX's domain.
+        version: the version of its operator.
         shapes: of its inputs; None where one is not known or left out.
     """
-    if operator != "PRelu" or version < 7:
-        return False
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    if node.op_type == "Attention":
+        return any(shape is not None and not all(isinstance(size, int) for size in shape) for shape in shapes)
+    if "auto_pad" in attributes and attributes["auto_pad"].s.startswith(b"SAME"):
+        return any(gap != 1 for gap in attributes["dilations"].ints) if "dilations" in attributes else False
+    if node.op_type == "ConvTranspose" and "output_shape" in attributes:
+        return shapes[0] is None or len(attributes["output_shape"].ints) != len(shapes[0]) - 2
+    if node.op_type != "PRelu" or version < 7:
+        return node.op_type == "STFT"
     image, slope = shapes
     if image is None or slope is None or len(slope) > len(image):
         return True
@@ -127,7 +138,7 @@ def _types(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None])
         elif name:
             return {}
     shapes = [value.shape if isinstance(value, Tensor) else None for value in inputs]
-    if is_inferred_wrongly(node.op_type, schema.since_version, shapes):
+    if not domain and is_inferred_wrongly(node, schema.since_version, shapes):
         return {}
     imports = [helper.make_opsetid(key, version) for key, version in opsets.items()]
     output_types: Mapping[str, TypeProto] = onnx.shape_inference.infer_node_outputs(

@@ -17,6 +17,7 @@ from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, check_is_model, inline_functions
 from anydml.onnx.control import unroll
+from anydml.onnx.declared_types import check_types
 from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.index_descs import INDEXED, MAX_INDICES, indices_of, outside_index_error
 from anydml.onnx.folding import fold
@@ -113,6 +114,7 @@ class _Descriptions:
 
     def __init__(self, model: ModelProto, dimensions: int, sizes: Mapping[str, int], *, skips_empty: bool) -> None:
         check(model)
+        check_types(model)
         self._model = unroll(inline_functions(model))
         self._opsets: Opsets = opsets_of(model.opset_import)
         self._dimensions = dimensions

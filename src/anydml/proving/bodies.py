@@ -44,15 +44,19 @@ class Rounds:
         state = k - self._first
         if not 0 <= state < self._count:
             return True
-        result = results[0][self._made + state]
+        result = self._result(results[0], state)
         return result is not None and result.shape == shape
+
+    def _result(self, results: Results, k: int) -> Term | None:
+        """Return the result of a body for output k of the node; None if the body has too few, which runtimes refuse."""
+        return results[self._made + k] if self._made + k < len(results) else None
 
     def types(self, results: Results, shapes: Mapping[int, Sizes]) -> list[Type]:
         """Return the types of the node's outputs."""
         types = list[Type]()
         for k in range(len(self._call.proto.output)):
-            terms = results[self._made + k]
-            dtype = None if terms is None else terms.dtype
+            term = self._result(results, k)
+            dtype = None if term is None else term.dtype
             types.append((dtype, shapes.get(self._first + k) if k < self._count else None))
         return types
 

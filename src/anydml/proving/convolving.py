@@ -121,5 +121,7 @@ def _windows(call: OperatorCall) -> list[tuple[Size, int, int, int, int]] | None
     steps, gaps, pads = call.get("strides", ones), call.get("dilations", ones), call.get("pads", [0] * 2 * rank)
     if kernel is None or [len(values) for values in (kernel, steps, gaps, pads)] != [rank] * 3 + [2 * rank]:
         return None
+    if min(*steps, *gaps, 1) < 1:
+        return None
     reaches = [gap * (size - 1) + 1 for size, gap in zip(kernel, gaps, strict=True)]
     return [*zip(image.shape[2:], reaches, steps, pads[:rank], pads[rank:], strict=True)]

@@ -17,6 +17,8 @@ from anydml.onnx.read import read_node
 from anydml.onnx.run_node import run_node
 from anydml.onnx.table import NODES
 from anydml.onnx.walk import plain_domain
+from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.rows import SOFTMAX_OF_ONE_AXIS
 from anydml.proving.terms import Term, Terms
 
 MAX_CONSTANT_ELEMENTS = 1 << 24
@@ -35,6 +37,17 @@ _EXACT = """
 
 EXACT = frozenset(_EXACT.split())
 """Operators whose results are the same in every runtime, bit for bit."""
+
+_OTHERS = """
+    ArgMax ArgMin CumSum Einsum Gemm MatMul ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean
+    ReduceMin ReduceProd ReduceSum ReduceSumSquare
+"""
+
+_SINCE = {
+    **dict.fromkeys(EXACT | ELEMENTWISE | {*_OTHERS.split()}, 1),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), SOFTMAX_OF_ONE_AXIS),
+}
+"""Operators that onnx's evaluator computes as runtimes do, and the first version; it takes older ones for that, too."""
 
 
 class Evaluator:
@@ -147,6 +160,9 @@ def _moved(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | 
 
 
 def _run(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
+    is_plain = not plain_domain(node.domain) and node.op_type in _SINCE
+    if not is_plain or opsets.get("", 0) < _SINCE[node.op_type]:
+        return None
     graph = GraphProto(name="constants")
     copy = graph.node.add()
     copy.CopyFrom(node)

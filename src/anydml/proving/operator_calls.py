@@ -24,8 +24,13 @@ Type = tuple[np.dtype[Any] | None, tuple[Size | None, ...] | None]
 UNKNOWN: Type = None, None
 
 FLAGS = frozenset(
-    ("allowzero", "exclusive", "keepdims", "noop_with_empty_axes", "reverse", "select_last_index", "transA", "transB")
-)
+    (
+        "allowzero", "antialias", "ceil_mode", "count_include_pad", "detect_negative", "detect_positive",
+        "exclude_outside", "exclusive", "fmod", "interleaved", "inverse", "is_causal", "keepdims", "largest",
+        "noop_with_empty_axes", "onesided", "reverse", "select_last_index", "sorted", "storage_order", "training_mode",
+        "transA", "transB", "upper",
+    )
+)  # fmt: skip
 """Attributes that are 0 or 1."""
 
 LISTS: Mapping[str, Sequence[int]] = {
@@ -179,7 +184,7 @@ class OperatorCall:
         ):
             return [UNKNOWN] * len(self.proto.output)
         shapes = [None if term is None else term.shape for term in self.inputs]
-        if not self.domain and is_inferred_wrongly(self.operator, self.version, shapes):
+        if not self.domain and is_inferred_wrongly(self.proto, self.version, shapes):
             return [UNKNOWN] * len(self.proto.output)
         node, types, data, sizes = NodeProto(), dict[str, TypeProto](), dict[str, TensorProto](), dict[str, Size]()
         node.CopyFrom(self.proto)
@@ -221,7 +226,10 @@ def _type(inferred: TypeProto, sizes: Mapping[str, Size]) -> Type:
     if not tensor.HasField("shape"):
         return dtype, None
     return dtype, tuple(
-        dimension.dim_value if dimension.HasField("dim_value") else sizes.get(dimension.dim_param)
+        # For inputs that a runtime refuses, onnx may infer negative sizes.
+        (dimension.dim_value if dimension.dim_value >= 0 else None)
+        if dimension.HasField("dim_value")
+        else sizes.get(dimension.dim_param)
         for dimension in tensor.shape.dim
     )
 

@@ -145,17 +145,21 @@ def _flatten(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if term is None or term.shape is None:
         return None
     axis = call.get("axis", 1)
-    axis = axis + len(term.shape) if axis < 0 else axis
+    axis = axis + len(term.shape) if axis < 0 and call.version >= _AXES_FROM_THE_END else axis
     if not 0 <= axis <= len(term.shape):
         return None
     return _reshaped(mover, term, [product(term.shape[:axis]), product(term.shape[axis:])])
+
+
+_AXES_FROM_THE_END = 11
+"""First opset in which Flatten takes negative axes."""
 
 
 def _transpose(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term = call.term(0)
     if term is None or term.shape is None:
         return None
-    perm = call.get("perm") or range(len(term.shape))[::-1]
+    perm = call.get("perm", range(len(term.shape))[::-1])
     return [mover.transpose(term, perm)] if sorted(perm) == [*range(len(term.shape))] else None
 
 

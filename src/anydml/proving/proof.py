@@ -10,7 +10,8 @@ import numpy as np
 from onnx import ModelProto
 
 from anydml.files.folder import Folder
-from anydml.onnx.checks import check, check_is_model
+from anydml.onnx.checks import check, check_is_model, inline_functions
+from anydml.onnx.declared_types import check_types
 from anydml.proving.batches import Batch
 from anydml.proving.constants import Constants
 from anydml.proving.counterexample import RunComparison, compare_runs
@@ -103,6 +104,7 @@ def prove(
     models = in_own_domains(first), in_own_domains(second)
     for model in models:
         check(model)
+        check_types(inline_functions(model))
     fixed_sizes = dict(sizes or {})
     proof = Proof("undecided", fixed_sizes, [name for name in size_names(first) if name not in fixed_sizes])
     proof.reasons = [*differences(first, second, fixed_sizes)]

@@ -71,7 +71,11 @@ def error_of(first: Any, second: Any) -> float:
     if not np.array_equal(first[~is_finite], second[~is_finite], equal_nan=True):
         return np.inf
     scale = float(np.abs(wide_first[is_finite]).max(initial=0)) * float(np.finfo(first.dtype).eps)
-    return float(np.abs(wide_first[is_finite] - wide_second[is_finite]).max(initial=0)) / scale if scale else np.inf
+    difference = float(np.abs(wide_first[is_finite] - wide_second[is_finite]).max(initial=0))
+    if not difference:
+        # Only zeros differ, in their signs.
+        return 0
+    return difference / scale if scale else np.inf
 
 
 def random_inputs(model: ModelProto, sizes: Mapping[str, int] | None = None, seed: int = 0) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from onnx import ModelProto
 
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check, check_is_model
+from anydml.onnx.declared_types import check_types
 from anydml.onnx.graph import opsets_of
 from anydml.proving.names import show_size, size_names
 from anydml.slim.analyses import Analyses
@@ -164,6 +165,7 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False, k
     """
     check_is_model("slim", model)
     check(model)
+    check_types(model)
     return _slim(model, folder, exact, keeps_signs or exact)
 
 

@@ -1,0 +1,85 @@
+"""Types that a model declares: nodes must take those of their inputs, and make those of their outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx.shape_inference
+from onnx import GraphProto, ModelProto, TensorProto, TypeProto, helper
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.onnx.checks import MAX_BYTES, reason
+from anydml.onnx.tensor_protos import tensor_shape, type_name
+from anydml.onnx.walk import bodies
+
+MAX_CONSTANT_BYTES = 4096
+"""Largest constant whose elements are used, such as a shape."""
+
+
+def check_types(model: ModelProto) -> None:
+    """Check the types of a model's values, as runtimes do before they run it. Sizes are not compared: runtimes do not.
+
+    Args:
+        model: a model that onnx's checker accepts; what its functions compute is not checked.
+
+    Raises:
+        ModelError: a node does not take the type of an input, or makes another type than the model declares.
+    """
+    undeclared = _without_declarations(model)
+    if undeclared.ByteSize() > MAX_BYTES:
+        return
+    try:
+        inferred = onnx.shape_inference.infer_shapes(undeclared, check_type=True)
+    except Exception as error:  # onnx raises errors of several types
+        raise ModelError(f"a node does not take the types of its inputs: {reason(error)}") from None
+    made = _types(inferred.graph)
+    for name, declared in _types(model.graph).items():
+        kinds = [_kind(kind) for kind in (declared, made.get(name, declared))]
+        if kinds[0] != kinds[1]:
+            advice = f"declare {kinds[1]}, or leave the declaration out"
+            message = f"{show(name)} is declared as {kinds[0]}, but the model makes {kinds[1]} of it: {advice}"
+            raise ModelError(message, field=name, rule="values must have the types that are declared")
+
+
+def _without_declarations(model: ModelProto) -> ModelProto:
+    """Return a model without large constants, and without the types of what its nodes make."""
+    copy = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    copy.graph.name = model.graph.name
+    copy.graph.node.extend(model.graph.node)
+    copy.graph.input.extend(model.graph.input)
+    copy.graph.sparse_initializer.extend(model.graph.sparse_initializer)
+    copy.graph.output.extend(model.graph.output)
+    for body in bodies([copy.graph]):
+        assert isinstance(body, GraphProto), "functions are left out"
+        del body.value_info[:]
+        for value in body.output:
+            value.ClearField("type")
+    inputs = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.data_location != TensorProto.EXTERNAL and tensor.ByteSize() <= MAX_CONSTANT_BYTES:
+            copy.graph.initializer.append(tensor)
+        elif tensor.name not in inputs:
+            shape = tensor_shape(tensor)
+            copy.graph.value_info.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, shape))
+    return copy
+
+
+def _types(graph: GraphProto) -> dict[str, TypeProto]:
+    """Return the types of values in a graph and its bodies, as far as they are known."""
+    return {name: kind for name, kind in _every_type(graph) if kind.WhichOneof("value") is not None}
+
+
+def _every_type(graph: GraphProto) -> Iterator[tuple[str, TypeProto]]:
+    for body in bodies([graph]):
+        assert isinstance(body, GraphProto), "it is no function"
+        for value in (*body.output, *body.value_info):
+            yield value.name, value.type
+
+
+def _kind(kind: TypeProto) -> str:
+    """Return the name of a type without sizes."""
+    value = kind.WhichOneof("value")
+    if value in ("tensor_type", "sparse_tensor_type"):
+        return type_name(getattr(kind, value).elem_type)
+    return (value or "").removesuffix("_type")
