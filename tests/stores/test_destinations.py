@@ -58,15 +58,15 @@ def test_an_empty_folder_is_filled(tmp_path, capsys, kind):
 
 def interrupted(monkeypatch, after):
     """Ctrl-C after some blocks."""
-    parts, done = grid_blocks.GridBlocks._parts, []
+    begin, begun = grid_blocks.GridBlocks._begin, []
 
-    def once(self, number, *read):
-        if len(done) == after:
+    def once(self, number, room):
+        if len(begun) == after:
             raise KeyboardInterrupt
-        done.append(number)
-        parts(self, number, *read)
+        begun.append(number)
+        return begin(self, number, room)
 
-    monkeypatch.setattr(grid_blocks.GridBlocks, "_parts", once)
+    monkeypatch.setattr(grid_blocks.GridBlocks, "_begin", once)
 
 
 @pytest.mark.parametrize("exists", [False, True])

@@ -31,8 +31,11 @@ SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
 """Estimated seconds per block, per decoded chunk and per decoded byte; only ratios to `block_shapes.Cost` matter."""
 
-MEMORY_DIVISIONS = ((2, 3), (1, 3), (1, 12))
+MEMORY_DIVISIONS = ((3, 3), (2, 3), (1, 3), (1, 12))
 """Ways to divide the memory: the number of blocks held at once, and the n of the nth part that threads get at most."""
+
+WORTH_HOLDING = 1.1
+"""Factor of the seconds up to which more blocks are held: while the last requests of one wait, others go on."""
 
 MAX_KEPT = 4
 """Maximum disk space of an input's kept chunks, as a multiple of the input's size, per output."""
@@ -91,19 +94,41 @@ class GridBlocking(Blocking):
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
-        self._divide(free, MEMORY_DIVISIONS[1:] if are_near([*inputs, *outputs]) else MEMORY_DIVISIONS)
+        is_near = are_near([*inputs, *outputs])
+        self._divide(free, [(held, part) for held, part in MEMORY_DIVISIONS if held == 1 or not is_near])
 
     def _divide(self, free: int, divisions: Sequence[tuple[int, int]]) -> None:
         """Choose the shapes of blocks, in the first way to divide the memory that leaves enough for a block."""
-        constant_bytes = self._program.constant_bytes
+        first, *others = divisions
         try:
-            self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, *divisions[0])
-            self.threads = self.shares.threads
-            self._choose()
+            self._share(free, *first)
+            if others and others[0][0] > 1 and self._seconds_of(free, *others[0]) * WORTH_HOLDING < self._seconds():
+                self._divide(free, others)
+                return
+            self._list()
         except BindingError:
-            if len(divisions) == 1:
+            if not others:
                 raise
-            self._divide(free, divisions[1:])
+            self._divide(free, others)
+
+    def _share(self, free: int, held: int, part: int) -> None:
+        """Divide the memory, and choose the shapes of blocks."""
+        constant_bytes = self._program.constant_bytes
+        self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, held, part)
+        self.threads = self.shares.threads
+        self._choose()
+
+    def _seconds_of(self, free: int, held: int, part: int) -> float:
+        """Return the estimated seconds of another way to divide the memory."""
+        other = copy.copy(self)
+        try:
+            other._share(free, held, part)
+        except BindingError:
+            return math.inf
+        return other._seconds()
+
+    def _seconds(self) -> float:
+        return sum(choice.seconds * target.nbytes for choice, target in zip(self.choices, self.outputs, strict=True))
 
     @property
     def waiting_bytes(self) -> int:
@@ -112,11 +137,14 @@ class GridBlocking(Blocking):
         return self.shares.waiting_bytes(block_bytes) if self.kept else 0
 
     def _choose(self) -> None:
-        """Choose the shapes of blocks, and list them."""
+        """Choose the shapes of blocks."""
         numbers = range(len(self.outputs))
         self.choices = [self._best_shape(number) for number in numbers]
         if self._kept_count() > MAX_BLOCKS:
             self.choices = [self._best_shape(number, (False,)) for number in numbers]
+
+    def _list(self) -> None:
+        """List the blocks, after a check of their number."""
         self._check_counts()
         self._list_blocks(MAX_COUNTED_BLOCKS)
 
@@ -128,6 +156,7 @@ class GridBlocking(Blocking):
             smaller.shares = replace(smaller.shares, boxes=smaller.shares.boxes // 2)
             try:
                 smaller._choose()
+                smaller._list()
             except BindingError:
                 break
             if len(smaller.blocks) > len(finest.blocks):
@@ -152,7 +181,7 @@ class GridBlocking(Blocking):
             for are_kept in kept_options:
                 if held_regions > self.shares.room(are_kept):
                     continue
-                cost = self._seconds(target, box, regions, are_kept)
+                cost = self._block_seconds(target, box, regions, are_kept)
                 if cost is not None and (best is None or cost < best.seconds):
                     best = BlockShape(block, are_kept, cost)
         if best is None:
@@ -171,7 +200,7 @@ class GridBlocking(Blocking):
         """Return the bytes of boxes of inputs."""
         return sum(size_of(box) * self.inputs[operand].dtype.itemsize for operand, box in regions)
 
-    def _seconds(
+    def _block_seconds(
         self, target: Target | ZarrTarget, box: Box, regions: Sequence[InputBox], are_kept: bool
     ) -> float | None:
         """Return the estimated seconds per byte with or without kept chunks; None if no chunks can be kept."""
@@ -309,7 +338,7 @@ class GridBlocking(Blocking):
         )
         sizes, threads = self.totals.block_bytes, count_noun(self.threads, "thread")
         block_copies = min(self.shares.held, self.count)
-        per_block = " for each of 2 blocks" if block_copies > 1 else ""
+        per_block = f" for each of {block_copies} blocks" if block_copies > 1 else ""
         waiting = f"{bytes_text(self.waiting_bytes)} of chunks that are kept, " if self.waiting_bytes else ""
         texts = f"; texts may take {bytes_text(self.shares.texts)}" if self.shares.texts else ""
         return Summary(

@@ -93,7 +93,7 @@ class Shares:
             span, request = _of_requests(inputs, written, free)
         decoded = [2 * store.layout.chunk_bytes for store in inputs if not store.layout.is_plain]
         need = max(written, request, *decoded)
-        threads = max(1, min(THREADS if is_near else held * MAX_REQUESTS, free // part // need))
+        threads = max(1, min(THREADS if is_near else min(2, held) * MAX_REQUESTS, free // part // need))
         boxes = (free - threads * need) // held
         if boxes < need // 2:
             raise BindingError(

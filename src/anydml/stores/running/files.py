@@ -298,12 +298,11 @@ class Opened:
         for file in self._written:
             os.fsync(file.descriptor)
 
-    def together(self, tasks: Iterator[Task], most: int | None = None) -> None:
+    def together(self, tasks: Iterator[Task]) -> None:
         """Run tasks in all threads, one per free thread; after an error, no further task begins.
 
         Args:
             tasks: the tasks.
-            most: maximum number of threads; None for all.
 
         Raises:
             MemoryError: no thread can be started.
@@ -324,7 +323,7 @@ class Opened:
 
         futures = list[Future[None]]()
         try:
-            while len(futures) < min(most or self._threads, self._threads):
+            while len(futures) < self._threads:
                 futures.append(self._pool.submit(work))
         except RuntimeError as error:
             # Memory or processes are limited; fewer threads take longer.

@@ -1,12 +1,10 @@
-"""Blocks of chunked arrays: all threads read the boxes of a block, then move and write its chunks."""
+"""Blocks of chunked arrays: the boxes of a block are read, then its chunks are moved and written."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -15,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from anydml.files.located import MAX_REQUESTS
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
@@ -29,16 +26,14 @@ from anydml.stores.planning.intervals import Cast
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import InputBox
 from anydml.stores.planning.transfers import LINE
+from anydml.stores.running.block_flow import BlockFlow
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.chunk_reader import ChunkReader
 from anydml.stores.running.chunk_writer import ChunkWriter
-from anydml.stores.running.files import CastFile
+from anydml.stores.running.files import CastFile, Task
 from anydml.stores.running.kept_chunks import KeptChunks
 from anydml.stores.running.plain_arrays import PlainWriter
 from anydml.tensor import Layout
-
-_Boxes = tuple[Sequence[InputBox], Sequence[Array]]
-"""Boxes of inputs that a block needs, and their elements."""
 
 UNIT = 8 << 20
 """Bytes of a part of a block that one thread moves and writes to a plain file."""
@@ -61,7 +56,7 @@ class BoxWriter(Protocol):
 
 
 class GridBlocks(BlocksWriter):
-    """Writes blocks of chunked arrays in order, each with all threads.
+    """Writes blocks of chunked arrays, in order, with all threads.
 
     Args:
         plan: the plan, whose outputs are in staging.
@@ -115,50 +110,35 @@ class GridBlocks(BlocksWriter):
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """See `BlocksWriter.write`."""
-        for number, read in self._reads(numbers):
-            self._parts(number, *read)
-            finished(number, self._blocking.block_bytes(number))
+        flow = BlockFlow(
+            numbers,
+            self._rooms,
+            self._begin,
+            lambda number: finished(number, self._blocking.block_bytes(number)),
+            # Chunks are kept for the blocks after the one that reads them.
+            in_turn=bool(self._blocking.kept),
+        )
+        self._opened.together(flow.tasks())
 
-    def _reads(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Boxes]]:
-        """Yield blocks and their boxes; if two blocks may be held, the next one is read while one is written."""
-        if self._blocking.shares.held == 1:
-            yield from ((number, self._read(number, self._rooms[0], MAX_REQUESTS)) for number in numbers)
-            return
-        with ThreadPoolExecutor(1, "anydml-ahead") as ahead:
-            before: tuple[int, Future[_Boxes]] | None = None
-            for room, number in zip(itertools.cycle(self._rooms), numbers):  # as many as exist
-                # The other half of the threads writes meanwhile.
-                max_tasks = MAX_REQUESTS if before is None else max(1, self.plan.threads // 2)
-                reading = ahead.submit(self._read, number, room, max_tasks)
-                if before is not None:
-                    yield before[0], before[1].result()
-                before = number, reading
-            if before is not None:
-                yield before[0], before[1].result()
-
-    def _read(self, number: int, room: Array, max_tasks: int) -> _Boxes:
-        """Read the boxes of a block, by at most so many threads."""
+    def _begin(self, number: int, room: Array) -> tuple[Iterator[Task], Iterator[Task]]:
+        """Return the tasks that read a block, and those that write it once it was read."""
         output, _, box = self._blocking.blocks[number]
         regions = self._blocking.regions(output, box)
         arrays = self._held(regions, room)
-        counts = Counter[int]()
-        before = [counts.update([region.operand]) or counts[region.operand] - 1 for region in regions]
-        tasks = (
-            task
-            for region, out, count in zip(regions, arrays, before, strict=True)
-            for task in self._readers[region.operand].reads(region.box, out, number, count)
-        )
-        self._opened.together(tasks, max_tasks)
-        for operand in counts:
-            self._readers[operand].release(number)
-        return regions, arrays
+        return self._reads(number, regions, arrays), self._writes(number, regions, arrays)
 
-    def _parts(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> None:
-        """Move and write the parts of a block from its boxes."""
+    def _reads(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
+        counts = Counter[int]()
+        for region, out in zip(regions, arrays, strict=True):
+            yield from self._readers[region.operand].reads(region.box, out, number, counts[region.operand])
+            counts[region.operand] += 1
+
+    def _writes(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
+        for operand in {region.operand for region in regions}:
+            self._readers[operand].release(number)
         output, _, box = self._blocking.blocks[number]
-        parts = self._writers[output].parts(box)
-        tasks = (partial(self._part, output, part, box, shape, regions, arrays) for part, box, shape in parts)
-        self._opened.together(tasks, MAX_REQUESTS)
+        for part, part_box, shape in self._writers[output].parts(box):
+            yield partial(self._part, output, part, part_box, shape, regions, arrays)
 
     def _held(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
         """Return arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""

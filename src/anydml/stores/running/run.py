@@ -78,8 +78,7 @@ def run(
     staging = staging_of(plan)
     place = JsonPath(str(staging.top[0]))
     try:
-        staging.prepare()
-        check_unchanged(plan.name, plan.identities)
+        staging.prepare(partial(check_unchanged, plan.name, plan.identities))
         with waiting(f"{plan.name}: listing {count_noun(plan.blocking.count, 'block')}", progress is True):
             digest = digest or plan.digest()
         if not staging.is_begun():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from itertools import chain
@@ -135,9 +135,10 @@ class Staging:
         """A folder for the plan's temporary files."""
         return self.journal.parent
 
-    def prepare(self) -> None:
-        """Create the folder of the outputs."""
+    def prepare(self, check: Callable[[], object]) -> None:
+        """Create the folder of the outputs, and check the inputs."""
         self.journal.parent.mkdir(parents=True, exist_ok=True)
+        check()
 
     def is_begun(self) -> bool:
         """Whether there is a journal."""

@@ -7,10 +7,11 @@ metadata.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
@@ -59,10 +60,12 @@ class StagingElsewhere:
         self.journal = addresses[0].parent / f".{addresses[0].name}{JOURNAL}"
         self.scratch = Path(tempfile.gettempdir())
         self._arrays, self._is_own = [*map(_address, (array.path for array in arrays))], False
-        self._filled = self.top
+        self._filled, self._prepared = self.top, list[Any]()
 
-    def prepare(self) -> None:
-        """Do nothing: objects need no folders."""
+    def prepare(self, check: Callable[[], object]) -> None:
+        """Check the inputs, and ask at once for the journal and for objects at the outputs."""
+        asks: list[Callable[[], Any]] = [check, lambda: self._left, *(partial(_is_filled, final) for final in self.top)]
+        _, _, *self._prepared = at_once(lambda ask: ask(), asks)
 
     def is_begun(self) -> bool:
         """Whether a journal was there before this plan."""
@@ -90,7 +93,8 @@ class StagingElsewhere:
         Raises:
             ModelError: an output exists and may not be replaced.
         """
-        self._filled = [final for final in self.top if next(final.inside(), None) is not None]
+        are_filled, self._prepared = self._prepared or map(_is_filled, self.top), []
+        self._filled = [final for final, is_filled in zip(self.top, are_filled, strict=True) if is_filled]
         for final in self._filled:
             place = JsonPath(str(final))
             # A run that was interrupted leaves chunks without metadata.
@@ -170,6 +174,10 @@ def _address(path: Path) -> Address:
     if not isinstance(path, Address):
         raise AssertionError(f"{path} is not an address")
     return path
+
+
+def _is_filled(folder: Address) -> bool:
+    return next(folder.inside(), None) is not None
 
 
 def _size(content: Content) -> int:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from anydml.errors import BindingError
@@ -29,8 +30,7 @@ def begin(plan: Planned, digest: str) -> None:
         OSError: a file cannot be written.
     """
     staging = staging_of(plan)
-    staging.prepare()
-    check_unchanged(plan.name, plan.identities)
+    staging.prepare(partial(check_unchanged, plan.name, plan.identities))
     is_begun = is_under_way(staging.journal, digest)
     staging.check_free()
     journal = staging.open_journal(digest)

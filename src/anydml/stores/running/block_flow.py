@@ -1,0 +1,137 @@
+"""The flow of blocks through memory: while the last tasks of one are under way, threads read or write others."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from anydml.files.located import MAX_REQUESTS
+from anydml.stores.formats.store import Array
+from anydml.stores.running.files import Task
+
+Begin = Callable[[int, Array], tuple[Iterator[Task], Iterator[Task]]]
+"""Returns the tasks that read a block into a room, and those that write it from there."""
+
+
+class BlockFlow:
+    """The tasks of blocks.
+
+    Args:
+        numbers: the numbers of the blocks.
+        rooms: memory, each for one block.
+        begin: begins a block, by its number and its room.
+        finished: called with the number of each block that was written.
+        in_turn: whether a block is read only when the one before it has been.
+    """
+
+    def __init__(
+        self,
+        numbers: Iterable[int],
+        rooms: Iterable[Array],
+        begin: Begin,
+        finished: Callable[[int], None],
+        in_turn: bool,
+    ) -> None:
+        self._numbers, self._rooms, self._begin, self._finished = iter(numbers), [*rooms], begin, finished
+        self._next = next(self._numbers, None)
+        self._in_turn, self._is_broken = in_turn, False
+        self._changed = threading.Condition()
+        # Below by whether tasks write; tasks of a block are taken by one thread at a time.
+        self._taking = threading.Lock(), threading.Lock()
+        self._under_way = [0, 0]
+        self._blocks: tuple[deque[_Block], deque[_Block]] = deque(), deque()
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield tasks until all blocks are written; each does what is to be done next of reading or of writing."""
+        while (writes := self._kind()) is not None:
+            yield partial(self._run, writes)
+
+    def _kind(self) -> bool | None:
+        """Wait until there is something to do, and return whether that is to write; None at the end."""
+        with self._changed:
+            while not self._is_broken:
+                has_some = self._has_reads(), bool(self._blocks[True])
+                kinds = [k for k in (False, True) if has_some[k] and self._under_way[k] < MAX_REQUESTS]
+                if kinds:
+                    writes = min(kinds, key=self._under_way.__getitem__)
+                    self._under_way[writes] += 1
+                    return writes
+                if not any(self._under_way):
+                    return None
+                self._changed.wait()
+        return None
+
+    def _has_reads(self) -> bool:
+        """Whether there is a block to read, or room for another one."""
+        waits = self._in_turn and self._under_way[False]
+        return bool(self._blocks[False] or (self._rooms and self._next is not None and not waits))
+
+    def _run(self, writes: bool) -> None:
+        try:
+            with self._taking[writes]:
+                block, task = self._take(writes)
+            if task is not None:
+                task()
+            if block is not None:
+                self._end(block, writes)
+        except BaseException:
+            self._is_broken = True
+            raise
+        finally:
+            with self._changed:
+                self._under_way[writes] -= 1
+                self._changed.notify_all()
+
+    def _take(self, writes: bool) -> tuple[_Block | None, Task | None]:
+        """Take a task of the first block; None if it has no more, or if another thread took the last one."""
+        blocks = self._blocks[writes]
+        if not blocks and not writes:
+            with self._changed:
+                number, room = self._next, self._rooms.pop() if self._rooms else None
+                if number is None or room is None:
+                    return None, None
+                self._next = next(self._numbers, None)
+            blocks.append(_Block(number, room, self._begin(number, room)))
+        if not blocks:
+            return None, None
+        block = blocks[0]
+        with self._changed:
+            # An error of the next line leaves it, so that the block does not end.
+            block.under_way += 1
+        if (task := next(block.tasks[writes], None)) is None:
+            block.is_all = True
+            blocks.popleft()
+        return block, task
+
+    def _end(self, block: _Block, writes: bool) -> None:
+        """End a task of a block."""
+        with self._changed:
+            block.under_way -= 1
+            if block.under_way or not block.is_all:
+                return
+            block.is_all = False
+        if writes:
+            self._finished(block.number)
+        with self._changed:
+            if writes:
+                self._rooms.append(block.room)
+            else:
+                self._blocks[True].append(block)
+
+
+class _Block:
+    """A block that is held.
+
+    Attributes:
+        number: its number.
+        room: its memory.
+        tasks: those that read it, and those that write it.
+        under_way: tasks that were taken and have not ended.
+        is_all: whether all tasks that read, or all that write, were taken.
+    """
+
+    def __init__(self, number: int, room: Array, tasks: tuple[Iterator[Task], Iterator[Task]]) -> None:
+        self.number, self.room, self.tasks = number, room, tasks
+        self.under_way, self.is_all = 0, False
