@@ -10,7 +10,7 @@ from stores.test_opening import packed
 
 from anydml import stores
 from anydml.errors import BindingError, ModelError
-from anydml.stores.formats.block_types import BLOCKS, in_elements, name_of
+from anydml.stores.formats.block_types import BLOCKS, name_of, shape_in_elements
 
 RNG = np.random.default_rng(8)
 BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
@@ -219,7 +219,7 @@ def test_all_quantised_types_of_gguf(tmp_path, capsys):
     assert not found.refused
     for name, (count, _) in sizes.items():
         store = found[f"blk.{name}"]
-        assert (name_of(store.dtype), in_elements(store.shape, store.dtype)) == (name, (6, 3 * count))
+        assert (name_of(store.dtype), shape_in_elements(store.shape, store.dtype)) == (name, (6, 3 * count))
         assert store.read().tobytes() == expected[f"blk.{name}"].tobytes()
     assert "Q4_K" in anydml(capsys, "stores", tmp_path / "x.gguf")[1]
     (tmp_path / "rows.toml").write_text('[[rules]]\nmatch = "*"\nslice = 0\nstart = 1\nstep = 2\n')

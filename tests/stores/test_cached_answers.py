@@ -13,8 +13,8 @@ from anydml.moves.compose import Composer
 from anydml.stores.checkpoints import cached_answers
 from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
 from anydml.stores.checkpoints.axis import Axis
-from anydml.stores.checkpoints.cached_answers import cached, keep, name_of
-from anydml.stores.checkpoints.composed import apart
+from anydml.stores.checkpoints.cached_answers import name_of, read_cached, write_cached
+from anydml.stores.checkpoints.composed import without_unread_sources
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.patterns import Pattern
 
@@ -22,7 +22,7 @@ ANSWER = text_of(Answer({}, Composer("convert"), ["seven"], Axes()))
 
 
 def is_kept(name):
-    return cached(name) is not None and cached(name).remarks == ["seven"]
+    return read_cached(name) is not None and read_cached(name).remarks == ["seven"]
 
 
 @pytest.fixture(autouse=True)
@@ -77,58 +77,58 @@ def test_without_transformers_there_is_no_name(model):
 
 
 def test_what_was_kept_is_found(caches):
-    assert cached("name") is None
-    keep("name", ANSWER)
+    assert read_cached("name") is None
+    write_cached("name", ANSWER)
     assert is_kept("name")
     assert os.listdir(caches) == ["name"]
 
 
 def test_what_is_broken_is_not_taken(caches):
-    keep("name", ANSWER)
+    write_cached("name", ANSWER)
     content = (caches / "name").read_bytes()
     for broken in (b"", content[:-1], content[:-2] + b"\x08.", content[32:]):
         (caches / "name").write_bytes(broken)
-        assert cached("name") is None
-    keep("name", b"no JSON")
-    assert cached("name") is None
-    keep("name", ANSWER)
+        assert read_cached("name") is None
+    write_cached("name", b"no JSON")
+    assert read_cached("name") is None
+    write_cached("name", ANSWER)
     assert is_kept("name")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
 def test_what_others_can_write_is_not_taken(caches, tmp_path):
-    keep("name", ANSWER)
+    write_cached("name", ANSWER)
     for path in (caches, caches / "name"):
         mode = path.stat().st_mode
         path.chmod(mode | 0o020)
-        assert cached("name") is None
+        assert read_cached("name") is None
         path.chmod(mode)
         assert is_kept("name")
     (caches / "name").rename(tmp_path / "elsewhere")
     (caches / "name").symlink_to(tmp_path / "elsewhere")
-    assert cached("name") is None
+    assert read_cached("name") is None
     caches.chmod(0o777)
-    keep("other", ANSWER)
+    write_cached("other", ANSWER)
     assert not (caches / "other").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(caches):
     caches.parent.parent.mkdir(parents=True, exist_ok=True)
     caches.parent.write_text("a file")
-    keep("name", ANSWER)
-    assert cached("name") is None
+    write_cached("name", ANSWER)
+    assert read_cached("name") is None
 
 
 def test_what_was_not_used_for_longest_is_removed(caches, monkeypatch):
     monkeypatch.setattr(cached_answers, "MAX_FILES", 3)
     for number in range(3):
-        keep(f"{number}", ANSWER)
+        write_cached(f"{number}", ANSWER)
         os.utime(caches / f"{number}", (number, number))
     assert is_kept("0")
-    keep("3", ANSWER)
+    write_cached("3", ANSWER)
     assert sorted(os.listdir(caches)) == ["0", "2", "3"]
     monkeypatch.setattr(cached_answers, "MAX_BYTES", 2 * (caches / "3").stat().st_size)
-    keep("4", ANSWER)
+    write_cached("4", ANSWER)
     assert len(os.listdir(caches)) == 2
     assert is_kept("4")
 
@@ -136,13 +136,13 @@ def test_what_was_not_used_for_longest_is_removed(caches, monkeypatch):
 def test_a_variable_names_another_folder_or_none(model, caches, tmp_path, monkeypatch):
     monkeypatch.setenv("ANYDML_CACHE", str(tmp_path / "own"))
     assert name_of(model, b"question") is not None
-    keep("name", ANSWER)
+    write_cached("name", ANSWER)
     assert is_kept("name")
     assert (tmp_path / "own" / "layouts" / "name").exists()
     monkeypatch.setenv("ANYDML_CACHE", "")
     assert name_of(model, b"question") is None
-    keep("name", ANSWER)
-    assert cached("name") is None
+    write_cached("name", ANSWER)
+    assert read_cached("name") is None
     assert not caches.exists()
 
 
@@ -164,7 +164,10 @@ def composed(composer, inputs):
 def test_an_answer_is_what_its_text_says():
     inputs = [np.arange(12, dtype=np.float32).reshape(3, 4), np.arange(8, dtype=np.float32).reshape(2, 4) + 100]
     composer = Composer("convert")
-    tensors = {name: apart(value, np.dtype(np.float32), range(2)) for name, value in composed(composer, inputs).items()}
+    tensors = {
+        name: without_unread_sources(value, np.dtype(np.float32), range(2))
+        for name, value in composed(composer, inputs).items()
+    }
     tensors["same"] = tensors["whole"]
     axes = Axes([(Pattern("a.{n}.*"), Axis(0, (4, 1, 1))), (Pattern("b"), Axis(None)), (Pattern("c"), Axis(1, 2, 2))])
     answer = Answer(tensors, composer, ["said"], axes)

@@ -105,7 +105,7 @@ def test_a_layout_of_many_rows_neither(tmp_path):
         values = dml.stores.open(source)["w"].read()
         plan.run()
         np.testing.assert_array_equal(stores.open(target)["w"].read(), values[order])
-        found.append(calls(lambda: picking.picked(*described(count), order.tolist())))  # noqa: B023
+        found.append(calls(lambda: picking.pick_indices(*described(count), order.tolist())))  # noqa: B023
     assert found[1] < found[0] + 100
 
 

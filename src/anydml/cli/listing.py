@@ -12,7 +12,7 @@ from anydml.files.addresses import Address
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.remarks import about
 from anydml.stores.checkpoints.sources import is_in_pieces, read_sources
-from anydml.stores.formats.block_types import in_elements, name_of
+from anydml.stores.formats.block_types import name_of, shape_in_elements
 from anydml.stores.formats.inside_files import locate_inside
 from anydml.stores.formats.joined_metadata import last_values
 from anydml.stores.formats.zarr_array import open_zarr
@@ -40,7 +40,7 @@ def list_arrays(model: str, follow: bool) -> dict[str, Any]:
     if not isinstance(path, Address) and is_in_pieces(path, follow):
         tensors, _, report["remarks"] = read_sources([path], Axes(), follow)
         for name, tensor in tensors.items():
-            shape = [*in_elements(tensor.shape, tensor.dtype)]
+            shape = [*shape_in_elements(tensor.shape, tensor.dtype)]
             described = {"dtype": name_of(tensor.dtype), "shape": shape, "bytes": tensor.nbytes}
             report["arrays"].append({"name": name, **described, "pieces": len(tensor.pieces)})
         return report

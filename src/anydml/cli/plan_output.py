@@ -35,9 +35,9 @@ def values_as_json(values: Any) -> Any:
 
 def array_as_json(array: Any) -> dict[str, Any]:
     """The name, dtype, shape and bytes of an array."""
-    from anydml.stores.formats.block_types import in_elements, name_of
+    from anydml.stores.formats.block_types import name_of, shape_in_elements
 
-    dtype, shape = name_of(array.dtype), [*in_elements(array.shape, array.dtype)]
+    dtype, shape = name_of(array.dtype), [*shape_in_elements(array.shape, array.dtype)]
     return {"name": array.name, "dtype": dtype, "shape": shape, "bytes": array.nbytes}
 
 

@@ -16,7 +16,7 @@ from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.cutting import part_of, with_elements_of
 from anydml.stores.planning.picks import Pick, PickedBox, places_of, reach
-from anydml.stores.planning.regions import box_of, located
+from anydml.stores.planning.regions import box_of, to_coordinates
 from anydml.tensor import Layout
 
 ChunkIndex = tuple[int, ...]
@@ -103,7 +103,7 @@ class Cells(NamedTuple):
         several = [k for k, (a, b) in enumerate(zip(cell_part.low, cell_part.high, strict=True)) if a != b]
         if not several:
             return True
-        first, ways = located(move.reads, move.sizes, self.layout)
+        first, ways = to_coordinates(move.reads, move.sizes, self.layout)
         at = cell_part.picked.at if cell_part.picked else [*map(np.asarray, first)]
         below, above = reach(move.sizes, ways, len(first))
         ends = zip(at, below, above, self.layout.sizes, strict=True)
@@ -157,7 +157,7 @@ class Cells(NamedTuple):
         if not numbers.size:
             return []
         places, byte_offsets = places_of(pick.offsets[numbers], self.layout)
-        ways = located(pick.move.reads, pick.move.sizes, self.layout)[1]
+        ways = to_coordinates(pick.move.reads, pick.move.sizes, self.layout)[1]
         low, high = self._ends(places, *reach(pick.move.sizes, ways, len(places)))
         bounds = (*self.bounds, *self.bounds)
         cells = [np.searchsorted(axis, at, "right") - 1 for axis, at in zip(bounds, (*low, *high), strict=True)]
@@ -193,7 +193,7 @@ class Cells(NamedTuple):
     def _halves(self, cell_part: CellPart) -> Iterator[Move | Pick]:
         """Cut what reads several chunks where one begins, as far as that can be known."""
         part, move = cell_part.part, cell_part.move
-        first, ways = located(move.reads, move.sizes, self.layout)
+        first, ways = to_coordinates(move.reads, move.sizes, self.layout)
         axis = next(k for k, (a, b) in enumerate(zip(cell_part.low, cell_part.high, strict=True)) if a != b)
         by, strides = part.by if isinstance(part, Pick) else (), move.reads.strides
         free = [k for k, size in enumerate(move.sizes) if size > 1 and strides[k] and k not in by]

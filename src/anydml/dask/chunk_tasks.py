@@ -18,7 +18,7 @@ from anydml.moves.simplify import simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.planning.block_shapes import sizes_of
 from anydml.stores.planning.picks import Pick
-from anydml.stores.planning.regions import RegionMap, in_box, run_moves
+from anydml.stores.planning.regions import RegionMap, access_in_box, run_moves
 from anydml.tensor import Layout
 from anydml.text import a
 
@@ -147,7 +147,7 @@ class ChunkBuilder:
                     if source.operand not in constants:
                         constants[source.operand] = added(np.asarray(self.constants[source.operand]))
                     source = source._replace(operand=constants[source.operand])
-                to = in_box(part.destination, part.sizes, self.mapping.output, box, strides, count)
+                to = access_in_box(part.destination, part.sizes, self.mapping.output, box, strides, count)
                 moves.append(part._replace(destination=to, source=source))
         return moves, constant_arrays
 
@@ -165,8 +165,8 @@ class ChunkBuilder:
         cells, move, picked = self.cells[operand], cell_part.move, cell_part.picked
         chunk = cells.box(cell_part.low)
         pitches = Layout.packed(sizes_of(chunk), cells.layout.element_size).strides
-        to = in_box(move.destination, move.sizes, self.mapping.output, box, strides, count)
-        source = in_box(move.reads, move.sizes, cells.layout, chunk, pitches, place)
+        to = access_in_box(move.destination, move.sizes, self.mapping.output, box, strides, count)
+        source = access_in_box(move.reads, move.sizes, cells.layout, chunk, pitches, place)
         if isinstance(cell_part.part, Pick) and picked:
             return cell_part.part.moved(picked, to, chunk, pitches, source._replace(offset=0), added)
         return move._replace(destination=to, source=source)

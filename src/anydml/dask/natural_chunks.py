@@ -13,7 +13,7 @@ from anydml.dask.chunk_bounds import MAX_GROWTH, AxisBounds, Bounds, Section, bo
 from anydml.moves import Access, Move
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.picks import Pick, distances, reach
-from anydml.stores.planning.regions import RegionMap, located
+from anydml.stores.planning.regions import RegionMap, to_coordinates
 from anydml.tensor import Layout
 
 SMALL_CHUNK = 1 << 20
@@ -59,13 +59,13 @@ class CoordinateMove(NamedTuple):
     def of(cls, mapping: RegionMap, move: Move) -> CoordinateMove:
         """The coordinates of a move."""
         source, sizes = move.source, move.sizes
-        start, steps = located(move.destination, sizes, mapping.output)
+        start, steps = to_coordinates(move.destination, sizes, mapping.output)
         axes = [next((axis for axis, step in enumerate(along) if step), 0) for along in steps]
         runs = [(k, axes[k], size, steps[k][axes[k]]) for k, size in enumerate(sizes) if size > 1]
         if not isinstance(source, Access) or source.operand >= len(mapping.inputs):
             return cls(start, [Dimension(*run, ()) for run in runs], -1, ())
         layout = mapping.inputs[source.operand]
-        first, ways = located(source, sizes, layout)
+        first, ways = to_coordinates(source, sizes, layout)
         below, above = reach(sizes, ways, len(first))
         ends = zip(first, below, above, layout.sizes, strict=True)
         is_within_rows = all(at + low >= 0 and at + high < size for at, low, high, size in ends)
@@ -211,7 +211,7 @@ def _pick_widths(move: Move, coordinates: CoordinateMove, chunks: InputChunks) -
     source, count = move.reads, len(move.sizes)
     steps = (*source.strides, *(lookup.stride for lookup in source.lookups))
     sizes = (*move.sizes, *(lookup.size for lookup in source.lookups))
-    _, ways = located(source._replace(strides=steps), sizes, chunks.layout)
+    _, ways = to_coordinates(source._replace(strides=steps), sizes, chunks.layout)
     shares, room = chunks.shares([*zip(sizes, ways, strict=True)])
     # The input is walked along some dimensions, along which there are indices, too, or not.
     widths = {k: share for k, share in enumerate(shares[:count]) if share}

@@ -15,16 +15,16 @@ import numpy as np
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import names, show
 from anydml.moves import Move
-from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
+from anydml.stores.formats.block_types import is_of_blocks, name_of, shape_in_elements
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Numbers, Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.alike import AlikeProgram
-from anydml.stores.planning.covered import united
+from anydml.stores.planning.covered import merge_intervals
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import box_of
-from anydml.stores.planning.transfers import contiguous, listed
+from anydml.stores.planning.transfers import contiguous, coordinate_offsets
 from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
 from anydml.tensor import Layout
 from anydml.text import count_noun
@@ -88,8 +88,8 @@ class LoadPlan:
         self._check_unchanged_elements()
         for name, move, store in self._moves():
             _check_few(math.prod(move.sizes), f"parts of {name}", "to_json has them as boxes")
-            offsets = listed(move.reads.offset + store.offset, move.sizes, move.reads.strides).tolist()
-            starts = listed(move.destination.offset, move.sizes, move.destination.strides).tolist()
+            offsets = coordinate_offsets(move.reads.offset + store.offset, move.sizes, move.reads.strides).tolist()
+            starts = coordinate_offsets(move.destination.offset, move.sizes, move.destination.strides).tolist()
             for offset, start in zip(offsets, starts, strict=True):
                 yield ByteRun(store.path, offset, name, start, move.element_size)
 
@@ -113,7 +113,7 @@ class LoadPlan:
         file_numbers = np.array([numbers.setdefault(id(store.path), len(numbers)) for store in self._inputs])
         offset = np.array([store.offset for store in self._inputs], np.int64)
         for sets, move, low, length, outer in runs:
-            along = listed(low, [move.sizes[k] for k in outer], [abs(move.reads.strides[k]) for k in outer])
+            along = coordinate_offsets(low, [move.sizes[k] for k in outer], [abs(move.reads.strides[k]) for k in outer])
             stores = sets[:, move.reads.operand]
             for which in np.flatnonzero(np.bincount(file_numbers[stores])):
                 of_file = stores[file_numbers[stores] == which]
@@ -122,7 +122,9 @@ class LoadPlan:
                 ends.setdefault(self._inputs[of_file[0]].path, []).append(first + length)
         ranges = dict[Path, Numbers]()
         for path, first_offsets in starts.items():
-            ranges[path] = np.stack(united(np.concatenate(first_offsets), np.concatenate(ends[path]), gap)[:2], 1)
+            ranges[path] = np.stack(
+                merge_intervals(np.concatenate(first_offsets), np.concatenate(ends[path]), gap)[:2], 1
+            )
         return ranges
 
     def load(self, out: Mapping[str, Any] | None = None, memory: int | str = "256MB") -> dict[str, Any]:
@@ -186,7 +188,7 @@ class LoadPlan:
               [0:2, 0:2] = whole.safetensors: lm_head.weight[2:4, 0:2]
         """
         lines: dict[str, list[str]] = {
-            name: [f"{name}: {name_of(dtype)} {[*in_elements(shape, dtype)]}"]
+            name: [f"{name}: {name_of(dtype)} {[*shape_in_elements(shape, dtype)]}"]
             for name, (shape, dtype) in self.tensors.items()
             if fnmatchcase(name, pattern)
         }
@@ -214,7 +216,7 @@ class LoadPlan:
         content = {
             "files": [{"path": str(path), "ranges": of_file.tolist()} for path, of_file in ranges.items()],
             "tensors": [
-                {"name": name, "shape": [*in_elements(shape, dtype)],
+                {"name": name, "shape": [*shape_in_elements(shape, dtype)],
                  "dtype": name_of(dtype) if is_of_blocks(dtype) else dtype.name}
                 for name, (shape, dtype) in self.tensors.items()
             ],

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from anydml.errors import ModelError
 from anydml.moves import Fill
 from anydml.stores.arguments import PATHS, Kind, checked
-from anydml.stores.checkpoints.composed import WholeTensors, described, program_of
+from anydml.stores.checkpoints.composed import WholeTensors, compose_stored, program_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.checkpoints.placements import Placed, Placement
@@ -81,7 +81,7 @@ def plan_load(
         if not paths:
             raise ModelError("plan_load: name a checkpoint")
         where, (tensors, _, remarks) = str(paths[0]), read_sources(paths, axes, follow)
-    composed = described(tensors) if change is None else change(described(tensors))
+    composed = compose_stored(tensors) if change is None else change(compose_stored(tensors))
     if placement.ranks > 1:
         placed_tensors = Placed(composed, axes, placement, where, config_beside(where))
         parts, _ = placed_tensors.parts(composer, rank)

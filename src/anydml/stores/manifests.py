@@ -24,9 +24,9 @@ from anydml.progress import progress_bar
 from anydml.stores.arguments import checked
 from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Texts
-from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, in_elements, is_of_blocks, name_of
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, is_of_blocks, name_of, shape_in_elements
 from anydml.stores.formats.model_files import BIN_INDEX, INDEX
-from anydml.stores.formats.safetensors import DTYPES, MAX_HEADER, is_own_dtype, parse_json
+from anydml.stores.formats.safetensors import DTYPES, MAX_HEADER, is_numpy_dtype, parse_json
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.ordered_tensors import ReadTensors, read_tensors
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
@@ -155,7 +155,7 @@ def _dtype(text: Any) -> np.dtype[Any] | None:
         numpy_dtype: np.dtype[Any] = np.dtype(text)
     except (TypeError, ValueError, SyntaxError):
         return None
-    return numpy_dtype if is_own_dtype(numpy_dtype) and str(numpy_dtype) == text else None
+    return numpy_dtype if is_numpy_dtype(numpy_dtype) and str(numpy_dtype) == text else None
 
 
 @checked()
@@ -216,7 +216,7 @@ def manifest(
         hashes = hashes_of(read, described, memory_of("manifest", memory), advance)
     if out is not None:
         tensors = {
-            name: {"dtype": name_of(dtype), "shape": [*in_elements(shape, dtype)], "sha256": hashes[name]}
+            name: {"dtype": name_of(dtype), "shape": [*shape_in_elements(shape, dtype)], "sha256": hashes[name]}
             for name, (shape, dtype) in described.items()
         }
         files = sums_beside(model)

@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
-from anydml.stores.checkpoints.composed import ComposedTensors, described
+from anydml.stores.checkpoints.composed import ComposedTensors, compose_stored
 from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.checkpoints.selecting import Selection
 from anydml.stores.checkpoints.sources import read_sources
@@ -76,5 +76,5 @@ def read_tensors(
     tensors, metadata, remarks = read_sources([path], axes, follow, selection, name)
     tensors, casts = changed_dtypes(name, tensors, None if dtype is None else dtype_of(name, dtype), True)
     remarks += casts
-    composed = described(tensors)
+    composed = compose_stored(tensors)
     return ReadTensors(composer, composed if change is None else change(composed), metadata, remarks)

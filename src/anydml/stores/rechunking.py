@@ -14,7 +14,7 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import locate
 from anydml.stores.arguments import SIZES, checked
 from anydml.stores.checkpoints.casting import array_as
-from anydml.stores.formats.inside_files import Inside, locate_inside, remarks_on_reading
+from anydml.stores.formats.inside_files import PathInFile, locate_inside, remarks_on_reading
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.packing import check_packed
 from anydml.stores.formats.store import Checkpoint, Store
@@ -106,7 +106,7 @@ def rechunk(
                 "OUT, and take arrays one by one for permute and flip"
             )
         check_packed(output, zarr_format or (3 if (path / "zarr.json").is_file() else 2), JsonPath(str(output)))
-        named = None if slices is None else _named(slices, place)
+        named = None if slices is None else _slices_by_name(slices, place)
         return rechunk_group(path, output, chunks, shards, codec, memory, overwrite, zarr_format, named)
     store = open_store(path)
     if isinstance(chunks, Mapping):
@@ -175,7 +175,7 @@ def _is_whole(entry: Any, size: int) -> bool:
 
 def _check_target(output: Path, source: Path) -> None:
     """Refuse addresses that cannot have a Zarr array, and names inside files and repositories that are read-only."""
-    if isinstance(source, Inside) and source.key:
+    if isinstance(source, PathInFile) and source.key:
         raise JsonPath(str(output)).error(f"would be in {source.file}, which is only read: name a folder beside it")
     if isinstance(output, Address):
         check_written(output)
@@ -206,7 +206,7 @@ def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> s
     """Slices of the axes of an array in their order, where they are given by names."""
     if slices is None or "=" not in slices:
         return slices
-    named = _named(slices, place)
+    named = _slices_by_name(slices, place)
     axes = axes_of(store.metadata) if isinstance(store, ZarrStore) else []
     if unknown := [name for name in named if axes.count(name) != 1]:
         has = f"its axes are {names(map(str, axes))}" if any(axes) else "its axes have no names; write a slice per axis"
@@ -218,7 +218,7 @@ def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> s
     return ",".join(texts.get(axis, ":") for axis in axes)
 
 
-def _named(slices: str, place: JsonPath) -> dict[str, slice]:
+def _slices_by_name(slices: str, place: JsonPath) -> dict[str, slice]:
     """Slices by the names of axes."""
     index_slices: dict[str, slice] = {}
     for text in slices.split(","):

@@ -13,7 +13,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import at_once, real_path, size_at
-from anydml.stores.formats.inside_files import Inside, remarks_on_reading
+from anydml.stores.formats.inside_files import PathInFile, remarks_on_reading
 from anydml.stores.formats.n5 import as_plain
 from anydml.stores.formats.packing import is_packed
 from anydml.stores.formats.target import remarks_on_folder
@@ -59,7 +59,7 @@ def rechunk_group(
     place, group = JsonPath(str(source)), ZarrGroup(source)
     sliced = _slice(group, slices or {}, place)
     # What is no folder becomes one, or a folder a file, with nothing else asked for.
-    is_moved = (isinstance(source, Inside) or is_packed(target)) and not sliced
+    is_moved = (isinstance(source, PathInFile) or is_packed(target)) and not sliced
     is_moved &= chunks is None and shards is None and codec is None
     is_other = version not in (None, group.version) or is_rewritten(source) or is_moved
     if (is_other or sliced) and chunks is None and shards is None and codec is None:
@@ -111,7 +111,7 @@ def rechunk_group(
 
 def is_rewritten(path: Path) -> bool:
     """Whether arrays are stored in another way than anydml writes them."""
-    return isinstance(path, Inside) and bool(path.references.remark)
+    return isinstance(path, PathInFile) and bool(path.references.remark)
 
 
 def like(store: ZarrStore) -> ZarrStore:

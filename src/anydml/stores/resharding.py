@@ -15,7 +15,7 @@ from anydml.moves.compose import Composer
 from anydml.paths import path_text
 from anydml.stores.arguments import COUNT, checked
 from anydml.stores.checkpoints.apply_rules import apply_rule
-from anydml.stores.checkpoints.composed import ComposedTensors, WholeTensors, described, program_of
+from anydml.stores.checkpoints.composed import ComposedTensors, WholeTensors, compose_stored, program_of
 from anydml.stores.checkpoints.layout_rules import read_layout
 from anydml.stores.checkpoints.output_files import Change, outputs_of, plan_checkpoint
 from anydml.stores.checkpoints.parallel_axes import Axes
@@ -169,7 +169,7 @@ def consolidate(
     if not numbers:
         raise JsonPath(str(output)).error("would have no tensor")
     count, out = max(numbers.values()), Path(output)
-    wholes = WholeTensors([*described({name: tensors[name] for name in numbers}).items()]).as_parts
+    wholes = WholeTensors([*compose_stored({name: tensors[name] for name in numbers}).items()]).as_parts
     file, files = np.array([*numbers.values()]), list[OutputFile]()
     for number in np.unique(file).tolist():
         file_numbers = np.flatnonzero(file == number).astype(np.int32)

@@ -160,7 +160,7 @@ class Streamed:
                     if key not in sliced:
                         sliced[key] = self._composer.slice(value, part.start, part.shape, [1] * len(part.shape))
                     value = sliced[key]
-                composed.append((part.name, tensor.changed(value)))
+                composed.append((part.name, tensor.with_value(value)))
                 targets.append(Target(files[-1], part.name, part.shape, tensor.dtype, at))
         if not composed:
             yield from ((parts, [np.empty(0, np.uint8)] * len(parts)) for parts in batches)

@@ -19,7 +19,7 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.paths import path_text
 from anydml.stores.arguments import checked
-from anydml.stores.formats.inside_files import Inside, absolute_path, locate_inside
+from anydml.stores.formats.inside_files import PathInFile, absolute_path, locate_inside
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.zarr_texts import is_text
 from anydml.stores.planning.block_shapes import size_of
@@ -126,7 +126,7 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
         >>> stores.finish_tasks("plan.json").resumed == len(plan.blocks)
         True
     """
-    plan, document, place = _read("run_task", file)
+    plan, document, place = _read_plan("run_task", file)
     tasks = document["tasks"]
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
         raise BindingError(
@@ -159,14 +159,14 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
         >>> stores.finish_tasks("plan.json").resumed
         0
     """
-    plan, document, _ = _read("finish_tasks", file)
+    plan, document, _ = _read_plan("finish_tasks", file)
     blocks = [range(*task["blocks"]) for task in document["tasks"]]
     done = finished_tasks(plan, str(document["digest"]), len(blocks))
     finish(plan, str(document["digest"]), [number for task in done for number in blocks[task]], len(blocks), progress)
     return plan
 
 
-def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, Any], JsonPath]:
+def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, Any], JsonPath]:
     """The plan of a file, made anew, and what the file says.
 
     Raises:
@@ -203,7 +203,7 @@ def _text_bytes(plan: Plan) -> int:
 
 
 def _bytes_inside(folder: Path) -> int:
-    if isinstance(folder, Inside):
+    if isinstance(folder, PathInFile):
         objects, start = folder.references.objects, f"{folder.key}/" if folder.key else ""
         sizes = (len(content) if isinstance(content, bytes) else content.length()
                  for name, content in objects.items() if name.startswith(start))  # fmt: skip

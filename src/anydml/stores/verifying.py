@@ -19,7 +19,7 @@ from anydml.stores.checkpoints.beside import differences_beside
 from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Texts
 from anydml.stores.differences import Comparison, Difference
-from anydml.stores.formats.block_types import elements_of, in_elements, is_of_blocks, name_of
+from anydml.stores.formats.block_types import elements_of, is_of_blocks, name_of, shape_in_elements
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
 from anydml.stores.ordered_tensors import ReadTensors, read_tensors
@@ -180,9 +180,9 @@ def _compare(
         if isinstance(first_side, Manifest) or isinstance(second_side, Manifest):
             sums = [side.hashes if isinstance(side, Manifest) else hashes_of(side, alike, size, advance)
                     for side in (first_side, second_side)]  # fmt: skip
-            differences += _by_checksums(alike, *sums)
+            differences += _compare_checksums(alike, *sums)
         else:
-            differences += _by_elements(first_side, second_side, alike, size, advance, is_whole)
+            differences += _compare_elements(first_side, second_side, alike, size, advance, is_whole)
     return Comparison(differences, len(alike), remarks)
 
 
@@ -212,7 +212,7 @@ def _describe(first: Shapes, second: Shapes) -> Iterator[Difference]:
     for name, (shape, dtype) in first.items():
         if name in second and second[name] != (shape, dtype):
             kinds_text = (
-                f"{name_of(kind)} {[*in_elements(sizes, kind)]}" for sizes, kind in ((shape, dtype), second[name])
+                f"{name_of(kind)} {[*shape_in_elements(sizes, kind)]}" for sizes, kind in ((shape, dtype), second[name])
             )
             yield Difference(name, "kind", f"{show(name)} differs: {' and '.join(kinds_text)}")
 
@@ -227,7 +227,7 @@ def _metadata(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[D
             yield Difference(key, "metadata", f"metadata {show(key)} differ: {texts}")
 
 
-def _by_checksums(alike: Shapes, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
+def _compare_checksums(alike: Shapes, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
     """Differences of checksums."""
     for name in alike:
         if first[name] != second[name]:
@@ -238,7 +238,7 @@ MAX_PART = 16 << 20
 """Maximum bytes of each side that are compared at once; more make no fewer requests of 8 MiB."""
 
 
-def _by_elements(
+def _compare_elements(
     first: ReadTensors,
     second: ReadTensors,
     alike: Shapes,
@@ -260,7 +260,7 @@ def _by_elements(
                 advance(our_bytes.size)
                 if _is_equal(our_bytes, their_bytes):
                     continue
-                where, count = _where(part, alike[part.name], our_bytes, their_bytes)
+                where, count = _describe_first(part, alike[part.name], our_bytes, their_bytes)
                 difference = differences.get(part.name, Difference(part.name, "elements", where))
                 differences[part.name] = difference._replace(elements=difference.elements + count)
                 if not is_whole:
@@ -276,7 +276,9 @@ def _is_equal(x: Array, y: Array) -> bool:
     return np.array_equal(x[:end].view(np.uint64), y[:end].view(np.uint64)) and np.array_equal(x[end:], y[end:])
 
 
-def _where(part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], ours: Array, theirs: Array) -> tuple[str, int]:
+def _describe_first(
+    part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], ours: Array, theirs: Array
+) -> tuple[str, int]:
     """Text on the first element that differs, and the number of those that do."""
     shape, dtype = kind
     differing = (ours != theirs).reshape(-1, dtype.itemsize).any(1)

@@ -20,7 +20,7 @@ from anydml.progress import progress_bar
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.columns import content_bytes
-from anydml.stores.formats.inside_files import Inside, locate_inside, lost_of
+from anydml.stores.formats.inside_files import PathInFile, locate_inside, lost_of
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
@@ -39,7 +39,7 @@ MAX_ATTRIBUTE_TEXT = 200
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a Zarr array or group, or a .npy file."""
     place = locate_inside("verify", path)
-    return isinstance(place, Inside) or is_zarr(place) or (place.suffix.lower() == ".npy" and place.is_file())
+    return isinstance(place, PathInFile) or is_zarr(place) or (place.suffix.lower() == ".npy" and place.is_file())
 
 
 def compare_arrays(
@@ -80,7 +80,7 @@ def compare_arrays(
     )
     differences = [
         *_describe({**arrays, **closed}, {**other_arrays, **other_closed}),
-        *_by_files(sides, closed, other_closed),
+        *_unreadable_arrays(sides, closed, other_closed),
     ]
     differences += [*_metadata(attributes, others), *_kept_with(arrays, other_arrays)]
     in_both = [
@@ -127,7 +127,7 @@ def _open(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]
     return arrays, {name: group.attributes(name) for name in group.groups}, remarks, closed
 
 
-def _by_files(sides: Sequence[Path], closed: Mapping[str, str], also: Mapping[str, str]) -> list[Difference]:
+def _unreadable_arrays(sides: Sequence[Path], closed: Mapping[str, str], also: Mapping[str, str]) -> list[Difference]:
     """Differences of arrays that both groups have, and one at least of which cannot be read."""
     differences = list[Difference]()
     for name in {**closed, **also}:
@@ -205,7 +205,7 @@ def _kept_with(first: Arrays, second: Arrays) -> list[Difference]:
     return differences
 
 
-def _both(first: str, second: str) -> str:
+def _show_both(first: str, second: str) -> str:
     """Two texts as a part of a message, from shortly before the first place where they differ."""
     if max(len(first), len(second)) <= MAX_ATTRIBUTE_TEXT:
         return f": {first} and {second}"
@@ -231,7 +231,7 @@ def _metadata(first: Mapping[str, Any], second: Mapping[str, Any], is_array: boo
                 for document in (first, second)
             ]
             if texts[0] != texts[1]:
-                text = f"attribute {show(key)} of {of} differs{_both(*texts)}"
+                text = f"attribute {show(key)} of {of} differs{_show_both(*texts)}"
                 differences.append(Difference(name, "metadata", text))
     return differences
 
@@ -263,7 +263,7 @@ COMPARED_METADATA = (
 
 
 def _is_icechunk(path: Path) -> bool:
-    return isinstance(path, Inside) and bool(path.references.version)
+    return isinstance(path, PathInFile) and bool(path.references.version)
 
 
 def _is_same_node(first: bytes, second: bytes) -> bool:

@@ -11,7 +11,14 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, picked, put, sliced, together
+from anydml.stores.checkpoints.composed import (
+    ComposedTensor,
+    ComposedTensors,
+    add_tensor,
+    pick_indices,
+    slice_value,
+    together,
+)
 from anydml.stores.checkpoints.layout_rules import Action, Rule
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.formats.block_types import elements_of
@@ -29,14 +36,14 @@ def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Comp
     try:
         if rule.action in (Action.JOIN, Action.STACK):
             return (_join if rule.action is Action.JOIN else _stack)(composer, tensors, rule)
-        return _each(composer, tensors, rule)
+        return _change_each(composer, tensors, rule)
     except ModelError as error:
         if error.field is not None:
             raise
         raise rule.place.error(str(error)) from None
 
 
-def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
+def _change_each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
     """Return the tensors after a rule that changes each tensor by itself."""
     composed: ComposedTensors = {}
     alike: dict[int, list[Value]] = {}
@@ -46,18 +53,18 @@ def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
     for name, tensor in tensors.items():
         parts = match(name)
         if parts is None:
-            put(composed, name, tensor, rule.place)
+            add_tensor(composed, name, tensor, rule.place)
             continue
         values = alike.get(id(tensor.value))
         if values is None:
             values = alike[id(tensor.value)] = _change(composer, name, tensor, rule)
         if rule.action is Action.UNSTACK:
-            counted = _counted(rule, rule.match.names, names[0].names)
+            counted = _number_name(rule, rule.match.names, names[0].names)
             new = [names[0].filled({**parts, counted: str(k)}) for k in range(len(values))]
         else:
             new = [pattern.filled(parts) for pattern in names] or [name] * len(values)
         for new_name, value in zip(new, values, strict=True):
-            put(composed, new_name, tensor.changed(value), rule.place)
+            add_tensor(composed, new_name, tensor.with_value(value), rule.place)
     if not alike:
         raise _for_none(rule, tensors)
     return composed
@@ -92,10 +99,10 @@ def _change(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -
         if len(sizes) != count or min(sizes) < 0 or sum(sizes) != tensor.shape[axis]:
             raise place.error(f"cuts {show(name)} of shape {list(tensor.shape)} along {axis} into sizes {sizes[:8]}, "
                               "which do not add up")  # fmt: skip
-        return [sliced(composer, value, axis, sum(sizes[:k]), sizes[k]) for k in range(count)]
+        return [slice_value(composer, value, axis, sum(sizes[:k]), sizes[k]) for k in range(count)]
     if rule.action is Action.UNSTACK:
         _axis(0, tensor, name, place)
-        parts = (sliced(composer, value, 0, k, 1) for k in range(tensor.shape[0]))
+        parts = (slice_value(composer, value, 0, k, 1) for k in range(tensor.shape[0]))
         return [composer.reshape(part, tensor.shape[1:]) for part in parts]
     return [] if rule.action is Action.DROP else [value]
 
@@ -130,7 +137,7 @@ def _slice_of(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule)
         raise (rule.place / "slice").error(
             f"takes nothing of axis {axis} of {show(name)}, which has elements 0 to {tensor.shape[axis] - 1}"
         )
-    return sliced(
+    return slice_value(
         composer, tensor.value, axis, covered[0] if covered else 0, len(covered), covered.step if covered else 1
     )
 
@@ -174,8 +181,10 @@ def _pick(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> 
         if not -size <= index < size:
             raise (rule.place / "indices").error(f"have {index}, but axis {axis} of {show(name)} has size {size}")
     if not indices:
-        return sliced(composer, tensor.value, axis, 0, 0)
-    return picked(composer, f"the indices of {show(name)}", tensor.value, axis, [index % size for index in indices])
+        return slice_value(composer, tensor.value, axis, 0, 0)
+    return pick_indices(
+        composer, f"the indices of {show(name)}", tensor.value, axis, [index % size for index in indices]
+    )
 
 
 CHANGES: Mapping[Action, Callable[[Composer, str, ComposedTensor, Rule], Value]] = {
@@ -206,7 +215,7 @@ def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
 def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
     """Stack tensors whose names differ in a number, in the numbers' order, along a new first axis."""
     to = Pattern(rule.fields["to"])
-    counted = _counted(rule, to.names, rule.match.names)
+    counted = _number_name(rule, to.names, rule.match.names)
     groups: dict[str, list[str]] = {}
     order: dict[str, int] = {}
     for name in tensors:
@@ -233,7 +242,7 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
     return _merge(composer, tensors, rule, groups, stacked)
 
 
-def _counted(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
+def _number_name(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
     """Return the number in a name that stacking removes and unstacking adds."""
     left = [name for name in more if name not in fewer]
     if len(left) != 1:
@@ -269,9 +278,9 @@ def _merge(
     merged_tensors: ComposedTensors = {}
     for name, tensor in tensors.items():
         if name in first:
-            put(merged_tensors, *first[name], rule.place)
+            add_tensor(merged_tensors, *first[name], rule.place)
         elif name not in gone:
-            put(merged_tensors, name, tensor, rule.place)
+            add_tensor(merged_tensors, name, tensor, rule.place)
     return merged_tensors
 
 

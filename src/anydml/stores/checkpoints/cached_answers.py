@@ -79,11 +79,11 @@ def _files_of(spec: ModuleSpec, is_whole: bool) -> Iterator[str]:
                         yield f"{entry.name} {status.st_size} {status.st_mtime_ns}\n"
 
 
-def cached(name: str) -> Answer | None:
+def read_cached(name: str) -> Answer | None:
     """Return the cached result of a name; None if there is none."""
     place = folder()
     try:
-        if place is None or not (_is_own(place) and _is_own(path := place / name)):
+        if place is None or not (_is_users(place) and _is_users(path := place / name)):
             return None
         content = path.read_bytes()
         if hashlib.sha256(content[DIGEST:]).digest() != content[:DIGEST]:
@@ -94,13 +94,13 @@ def cached(name: str) -> Answer | None:
         return None
 
 
-def keep(name: str, text: bytes) -> None:
+def write_cached(name: str, text: bytes) -> None:
     """Cache the text of a result, if the user's folder is writable."""
     with suppress(OSError, RuntimeError):
         if (place := folder()) is None:
             return
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_own(place):
+        if not _is_users(place):
             return
         part = place / f"{name}.{os.getpid()}.part"
         try:
@@ -114,7 +114,7 @@ def keep(name: str, text: bytes) -> None:
         _remove_old(place)
 
 
-def _is_own(path: Path) -> bool:
+def _is_users(path: Path) -> bool:
     """Whether a file or folder belongs to the user, and nobody else can write to it."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):

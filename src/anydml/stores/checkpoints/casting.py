@@ -20,7 +20,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.files.json_path import names as names_of
 from anydml.stores.checkpoints.composed import StoredTensors
-from anydml.stores.formats.safetensors import DTYPES, NAMES, is_own_dtype, parse_json, unique
+from anydml.stores.formats.safetensors import DTYPES, NAMES, is_numpy_dtype, parse_json, unique
 from anydml.stores.formats.store import Store
 from anydml.text import count_noun
 
@@ -174,7 +174,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         elif type_name in FROM:
             counts[id(tensor.dtype)] += 1
             kinds[key] = dtype
-    by = "NumPy" if is_own_dtype(dtype) else "ml_dtypes"
+    by = "NumPy" if is_numpy_dtype(dtype) else "ml_dtypes"
     texts = Counter[np.dtype[Any]]()
     for number, count in counts.items():
         texts[old_dtypes[number].newbyteorder("=")] += count
@@ -231,7 +231,7 @@ class _Quantised(NamedTuple):
             if "" in module_parts and module and "scal" in last:
                 parts.add((module, ""))
             elif (module_parts or module in weights) and (match := _BESIDE.fullmatch(last)) and match["scale"]:
-                parts |= {(module, part) for part in _parts(match["of"]) if part in module_parts}
+                parts |= {(module, part) for part in _weights_of_scale(match["of"]) if part in module_parts}
                 if module in weights:
                     parts.add(weights[module])
         # A name without dots belongs to no module, so that it says nothing about other tensors.
@@ -250,7 +250,7 @@ class _Quantised(NamedTuple):
         if module in self.modules or module in self.wholes or name in self.wholes or _owner(module) in self.modules:
             return True
         match = _BESIDE.fullmatch(last)
-        return match is not None and any((module, part) in self.parts for part in _parts(match["of"]))
+        return match is not None and any((module, part) in self.parts for part in _weights_of_scale(match["of"]))
 
 
 def _owner(module: str) -> str | None:
@@ -259,7 +259,7 @@ def _owner(module: str) -> str | None:
     return owner if _TABLE.fullmatch(last) else None
 
 
-def _parts(of: str) -> Iterator[str]:
+def _weights_of_scale(of: str) -> Iterator[str]:
     """Return the weights that a scale may belong to: for ``w13_weight_scale``, ``w13_weight`` or ``w13``."""
     yield of
     while match := _OF_SCALE.search(of):
@@ -280,7 +280,7 @@ def _lost(before: np.dtype[Any], after: np.dtype[Any]) -> str:
 
 def _largest(dtype: np.dtype[Any]) -> float:
     """Return the largest finite number of a floating-point dtype, of NumPy or of ml_dtypes."""
-    if is_own_dtype(dtype):
+    if is_numpy_dtype(dtype):
         return float(np.finfo(dtype).max)
     import ml_dtypes
 

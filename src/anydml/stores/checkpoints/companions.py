@@ -46,7 +46,7 @@ class Companion(NamedTuple):
 
 def companion(name: str, model: Model) -> Companion | None:
     """Return how ranks share one of several tensors that replace a weight; None for other tensors."""
-    for pattern, look in ((_PACKED, _of_packed), (_FACTOR, _of_factors), (_INTEGERS, _of_integers)):
+    for pattern, look in ((_PACKED, _packed_companion), (_FACTOR, _factor_companion), (_INTEGERS, _integer_companion)):
         if match := pattern.fullmatch(name):
             return look(match, model)
     return None
@@ -95,7 +95,7 @@ def depends_on(name: str, model: Model) -> tuple[Any, ...]:
     )
 
 
-def _shared(module: str, sizes: tuple[int, int], model: Model) -> Axis | Unknown:
+def _weight_axis(module: str, sizes: tuple[int, int], model: Model) -> Axis | Unknown:
     """Return how ranks would share the weight of a module, by rows and columns."""
     weight = f"{module}.weight"
     weight_axis = known_axis(weight, model._replace(tensors={weight: _Weight(sizes)}))
@@ -109,7 +109,7 @@ def _shared(module: str, sizes: tuple[int, int], model: Model) -> Axis | Unknown
     return weight_axis
 
 
-def _of_packed(match: re.Match[str], model: Model) -> Companion | None:
+def _packed_companion(match: re.Match[str], model: Model) -> Companion | None:
     """GPTQ, which packs several inputs into a word, and AWQ, which packs several outputs."""
     module, part = match[1], match[2]
     words, zeros, scales = (model.tensors.get(f"{module}.{part}") for part in ("qweight", "qzeros", "scales"))
@@ -128,7 +128,7 @@ def _of_packed(match: re.Match[str], model: Model) -> Companion | None:
     ):
         return Companion(weight, Unknown("which packs another number of elements into a word than GPTQ or AWQ do"))
     inputs = words.shape[0] * (per_integer if is_by_inputs else 1)
-    shared = _shared(module, (outputs, inputs), model)
+    shared = _weight_axis(module, (outputs, inputs), model)
     if isinstance(shared, Unknown) or shared.axis is None:
         return Companion(weight, shared)
     ranks = 1 if model.are_parts else model.ranks
@@ -152,7 +152,7 @@ def _divide(block: str, size: int, ranks: int) -> Unknown:
     return Unknown(f"of which each is for {block}, of {size} that {count_noun(ranks, 'rank')} would divide")
 
 
-def _of_factors(match: re.Match[str], model: Model) -> Companion | None:
+def _factor_companion(match: re.Match[str], model: Model) -> Companion | None:
     """LoRA, whose factor A reads the inputs, and whose factor B computes the outputs."""
     module, which, adapter = match.groups()
     first, second = (model.tensors.get(f"{module}.lora_{letter}{adapter}.weight") for letter in "AB")
@@ -161,13 +161,13 @@ def _of_factors(match: re.Match[str], model: Model) -> Companion | None:
     weight = f"{module}.weight"
     if len(first.shape) != 2 or len(second.shape) != 2 or first.shape[0] != second.shape[1]:
         return Companion(weight, Unknown("whose factors A and B do not fit each other"))
-    shared = _shared(module, (second.shape[0], first.shape[1]), model)
+    shared = _weight_axis(module, (second.shape[0], first.shape[1]), model)
     if isinstance(shared, Unknown) or shared.axis is None:
         return Companion(weight, shared)
     return Companion(weight, shared if which == ("B" if shared.axis == 0 else "A") else ALL)
 
 
-def _of_integers(match: re.Match[str], model: Model) -> Companion | None:
+def _integer_companion(match: re.Match[str], model: Model) -> Companion | None:
     """LLM.int8 of bitsandbytes, with one scale per row."""
     module, part = match[1], match[2]
     weight, scales = model.tensors.get(f"{module}.weight"), model.tensors.get(f"{module}.SCB")
@@ -178,7 +178,7 @@ def _of_integers(match: re.Match[str], model: Model) -> Companion | None:
     order = model.tensors.get(f"{module}.weight_format")
     if order is not None and _number(order) != 0:
         return Companion(f"{module}.weight", Unknown("whose weight lies in tiles, as its weight_format says"))
-    shared = _shared(module, weight.shape, model)
+    shared = _weight_axis(module, weight.shape, model)
     if isinstance(shared, Unknown) or shared.axis is None or part == "weight":
         return Companion(f"{module}.weight", shared)
     is_shared = part == "SCB" and shared.axis == 0

@@ -46,7 +46,7 @@ class ComposedTensor:
         """Sizes, by dimension."""
         return self.value.sizes
 
-    def changed(self, value: Value) -> ComposedTensor:
+    def with_value(self, value: Value) -> ComposedTensor:
         """Return a tensor with another value over the same sources."""
         return self if value is self.value else ComposedTensor(value, self.dtype, self.sources)
 
@@ -67,7 +67,7 @@ StoredTensors = Mapping[str, ShardedTensor | Store]
 """Tensors by name; a store is a tensor of one piece."""
 
 
-def described(tensors: StoredTensors) -> ComposedTensors:
+def compose_stored(tensors: StoredTensors) -> ComposedTensors:
     """Return the tensors of a checkpoint; those of one kind share a value."""
     composed: ComposedTensors = {}
     values: dict[Hashable, Value] = {}
@@ -109,7 +109,7 @@ def together(tensors: Sequence[ComposedTensor]) -> tuple[list[Value], tuple[Any,
     return values, tuple(sources)
 
 
-def apart(value: Value, dtype: np.dtype[Any], sources: Sequence[Any]) -> ComposedTensor:
+def without_unread_sources(value: Value, dtype: np.dtype[Any], sources: Sequence[Any]) -> ComposedTensor:
     """Return a tensor without the sources that its value does not read."""
     used = list[int]()
 
@@ -240,7 +240,7 @@ def _moves(value: Value, sources: int) -> tuple[Any, ...]:
     return simplify(renumbered(move, Numbers()) for move in value.moves(sources, 0, strides))
 
 
-def put(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: JsonPath) -> None:
+def add_tensor(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: JsonPath) -> None:
     """Add a tensor.
 
     Raises:
@@ -251,7 +251,7 @@ def put(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: Json
     tensors[name] = tensor
 
 
-def sliced(composer: Composer, value: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
+def slice_value(composer: Composer, value: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
     """Return the elements from `start` on along an axis."""
     rank = len(value.sizes)
     starts, sizes, steps = [0] * rank, [*value.sizes], [1] * rank
@@ -259,7 +259,7 @@ def sliced(composer: Composer, value: Value, axis: int, start: int, size: int, s
     return composer.slice(value, starts, sizes, steps)
 
 
-def picked(composer: Composer, name: str, value: Value, axis: int, indices: Sequence[int]) -> Value:
+def pick_indices(composer: Composer, name: str, value: Value, axis: int, indices: Sequence[int]) -> Value:
     """Return the elements of a value at indices of an axis, by joined slices, or by a lookup if runs are many.
 
     Args:
@@ -275,7 +275,7 @@ def picked(composer: Composer, name: str, value: Value, axis: int, indices: Sequ
         return composer.pick(value, composer.constant(name, numbers), "int64", axis)
     parts, start = [], 0
     for end in ends.tolist():
-        parts.append(sliced(composer, value, axis, int(numbers[start]), end - start))
+        parts.append(slice_value(composer, value, axis, int(numbers[start]), end - start))
         start = end
     return composer.join(parts, axis)
 

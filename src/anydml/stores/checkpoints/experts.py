@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.moves.compose import Composer
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, sliced, together
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, slice_value, together
 from anydml.stores.checkpoints.missing_members import refused_for
 
 
@@ -41,13 +41,13 @@ class Projection(NamedTuple):
     def apart(self, composer: Composer, tensor: ComposedTensor) -> Iterator[tuple[str, ComposedTensor]]:
         """Return one tensor per expert and part."""
         for expert in range(tensor.shape[0]):
-            value = composer.reshape(sliced(composer, tensor.value, 0, expert, 1), tensor.shape[1:])
+            value = composer.reshape(slice_value(composer, tensor.value, 0, expert, 1), tensor.shape[1:])
             value = value.permute((1, 0)) if self.is_transposed else value
             count = len(self.parts)
             size = value.sizes[0] // count
             for k, name in enumerate(self.names(expert)):
                 start, step = (k * size, 1) if self.is_concatenated else (k, count)
-                yield name, tensor.changed(sliced(composer, value, 0, start, size, step))
+                yield name, tensor.with_value(slice_value(composer, value, 0, start, size, step))
 
     def fused(self, composer: Composer, experts: Sequence[Sequence[ComposedTensor]]) -> ComposedTensor:
         """Return the fused tensor of the parts of all experts."""
@@ -99,7 +99,7 @@ def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> Comp
     return changed_tensors
 
 
-def fused(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
+def fuse_experts(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
     """Return the tensors of a model with fused experts, from tensors with the names of `per_expert`.
 
     Raises:

@@ -15,7 +15,7 @@ from anydml.files.located import locate
 from anydml.stores.checkpoints.casting import config_of
 from anydml.stores.checkpoints.megatron import TRACKER
 from anydml.stores.formats.deepspeed import LATEST
-from anydml.stores.formats.model_files import BIN_INDEX, INDEX, METADATA, WEIGHTS, inside
+from anydml.stores.formats.model_files import BIN_INDEX, INDEX, METADATA, WEIGHTS, file_in_folder
 from anydml.stores.formats.target import Content
 from anydml.text import bytes_text
 
@@ -61,7 +61,7 @@ def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
 
 def _is_small(folder: Path, path: Path) -> bool:
     try:
-        return inside(folder, path.name, JsonPath(str(path))).stat().st_size <= MAX_BYTES
+        return file_in_folder(folder, path.name, JsonPath(str(path))).stat().st_size <= MAX_BYTES
     except ModelError:
         return False
 

@@ -73,7 +73,7 @@ def _boxes(cuts: Sequence[AxisIntervals]) -> Iterator[_Box]:
         yield tuple(start for start, _ in box), inside, tuple(size for _, size in box)
 
 
-def joined(
+def join_ranks(
     ranks: Sequence[Mapping[str, Store]],
     axes: Axes,
     model: Model,

@@ -18,8 +18,8 @@ from anydml.files.json_path import show
 from anydml.stores.checkpoints.axis import ALL, COLUMNS, ROWS, Axis
 from anydml.stores.checkpoints.model_config import Heads, ModelConfig
 from anydml.stores.checkpoints.patterns import Pattern
-from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
-from anydml.stores.formats.safetensors import is_own_dtype
+from anydml.stores.formats.block_types import is_of_blocks, name_of, shape_in_elements
+from anydml.stores.formats.safetensors import is_numpy_dtype
 from anydml.text import count_noun
 
 _BY_ROWS, _BY_COLUMNS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj", "down_proj")
@@ -117,16 +117,16 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
         return assignment
     axis, dimensions = assignment
     if len(tensor.shape) != dimensions and not tensor.shape and is_of_blocks(tensor.dtype):
-        sizes = in_elements((), tensor.dtype)
+        sizes = shape_in_elements((), tensor.dtype)
         return Unknown(f"whose rows of {sizes[-1]} elements of {name_of(tensor.dtype)} are not whole bytes")
     if len(tensor.shape) != dimensions:
         return Unknown(f"whose shape is {[*tensor.shape]}, where {count_noun(dimensions, 'dimension')} would be known")
-    if not _is_floating(tensor.dtype) and (others := _beside(name, model)):
+    if not _is_floating(tensor.dtype) and (others := _sibling_tensors(name, model)):
         return Unknown(f"which is {tensor.dtype}, and may be packed, for there is {show(others[0])}")
     if not model.are_parts and model.ranks > 1 and _OF_HEADS.fullmatch(name):
         return Unknown("whose rows are groups of heads, whose number is not known", "axis = 0, heads = N")
     part = projection_of(name)
-    return axis if part is None or not model.says_heads else _of_heads(name, part not in ("q_proj", "wq"), model)
+    return axis if part is None or not model.says_heads else _head_axis(name, part not in ("q_proj", "wq"), model)
 
 
 def _up_or_embedding(name: str, model: Model) -> tuple[Axis, int] | Unknown:
@@ -158,7 +158,7 @@ def projection_of(name: str) -> str | None:
     return match and (match[1] or match[2])
 
 
-def _beside(name: str, model: Model) -> list[str]:
+def _sibling_tensors(name: str, model: Model) -> list[str]:
     """Return the other tensors in the module of a weight or bias, such as those of its quantisation."""
     module = name.rpartition(".")[0]
     names = {f"{module}.weight", f"{module}.bias"}
@@ -166,10 +166,10 @@ def _beside(name: str, model: Model) -> list[str]:
 
 
 def _is_floating(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "f" or not is_own_dtype(dtype)
+    return dtype.kind == "f" or not is_numpy_dtype(dtype)
 
 
-def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
+def _head_axis(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
     """Return an axis whose rows are divided by heads; in parts of ranks, heads may be replicated."""
     config, rows, ranks = model.config, model.tensors[name].shape[0], model.ranks
     assert config is not None

@@ -152,13 +152,13 @@ def parse_layout(text: str, place: JsonPath) -> LayoutRules:
 def _tables(content: Mapping[str, Any], key: str, place: JsonPath) -> list[tuple[dict[str, Any], JsonPath]]:
     tables = content.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise (place / key).error(f"{_said(tables)}, but must be tables: write [[{key}]]")
+        raise (place / key).error(f"{_describe_value(tables)}, but must be tables: write [[{key}]]")
     return [(table, place / key / k) for k, table in enumerate(tables)]
 
 
 def _pattern(text: Any, place: JsonPath) -> Pattern:
     if not isinstance(text, str):
-        raise place.error(f"{_said(text)}, but must be a pattern of names")
+        raise place.error(f"{_describe_value(text)}, but must be a pattern of names")
     try:
         return Pattern(text)
     except ModelError as error:
@@ -180,13 +180,13 @@ def _rule(table: dict[str, Any], place: JsonPath) -> Rule:
     action = actions[0]
     check, requirement, fields, required = ACTIONS[action]
     if not check(table[action]):
-        raise (place / action).error(f"{_said(table[action])}, but must be {requirement}")
+        raise (place / action).error(f"{_describe_value(table[action])}, but must be {requirement}")
     options = {key: value for key, value in table.items() if key not in (action, "match")}
     for key, value in options.items():
         if key not in fields:
             raise (place / key).error(f"is not a field of {action}: it takes {', '.join(fields) or 'nothing'}")
         if not fields[key][0](value):
-            raise (place / key).error(f"{_said(value)}, but must be {fields[key][1]}")
+            raise (place / key).error(f"{_describe_value(value)}, but must be {fields[key][1]}")
     if missing := sorted(required - {*options}):
         raise place.error(f"has no {missing[0]}, which {action} needs")
     if action in WITHOUT_MATCH:
@@ -213,19 +213,19 @@ def _axis(table: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
         return match, Axis(None)
     heads, parts = table.get("heads"), table.get("parts", 1)
     if not _is_integer(table.get("axis")):
-        raise (place / "axis").error(f"{_said(table.get('axis'))}, but must be an integer")
+        raise (place / "axis").error(f"{_describe_value(table.get('axis'))}, but must be an integer")
     counts: list[Any] = heads if isinstance(heads, list) and heads else [heads]
     for count in counts:
         if count is not None and (not _is_integer(count) or count < 1):
             raise (place / "heads").error(
-                f"{_said(heads)}, but must be a number of heads from 1 on, or a list of such numbers"
+                f"{_describe_value(heads)}, but must be a number of heads from 1 on, or a list of such numbers"
             )
     if not _is_integer(parts) or parts < 1 or (heads is not None and parts > 1):
-        raise (place / "parts").error(f"{_said(parts)}, but must be an integer from 1 on, and excludes heads")
+        raise (place / "parts").error(f"{_describe_value(parts)}, but must be an integer from 1 on, and excludes heads")
     return match, Axis(table["axis"], tuple(heads) if isinstance(heads, list) else heads, parts)
 
 
-def _said(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     """Describe a TOML value that JSON may not be able to express; None if there is no value."""
     if value is None:
         return "is missing"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.checkpoints.composed import StoredTensors
-from anydml.stores.checkpoints.joined import joined
+from anydml.stores.checkpoints.joined import join_ranks
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.formats.pickle_reader import fields_of
@@ -103,7 +103,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
             raise place.error(f"has {show(different[0])} in some ranks only")
     first = [{name: stores[0] for name, stores in rank.items()} for rank in ranks]
     further = {name: [*zip(*(rank[name][1:] for rank in ranks), strict=True)] for name in first[0]}
-    changed_tensors, refused = joined(first, axes, Model(first[0], None, tp, True), folder, further)
+    changed_tensors, refused = join_ranks(first, axes, Model(first[0], None, tp, True), folder, further)
     return changed_tensors, refused, _remarks(files, folder, At(tp, pp, ep), [*left_out], changed_tensors)
 
 

@@ -20,9 +20,9 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.processes import start_python
 from anydml.stores.checkpoints import cached_answers, experts
 from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, without_unread_sources
 from anydml.stores.checkpoints.parallel_axes import Axes
-from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
+from anydml.stores.checkpoints.presets import PRESETS, arrange, axes_of, preset_of
 from anydml.stores.checkpoints.transformers_mapping import Architecture
 from anydml.text import count_noun
 
@@ -47,7 +47,7 @@ def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTenso
     if "transformers" in sys.modules:
         return converted_layout(folder, to, is_shared, tensors)
     name = cached_answers.name_of(folder, pickle.dumps((to, is_shared, tensors)))
-    if name is not None and (answer := cached_answers.cached(name)) is not None:
+    if name is not None and (answer := cached_answers.read_cached(name)) is not None:
         return answer
     unsent = memoryview(pickle.dumps((sys.path, pickle.dumps((folder, to, is_shared, tensors)))))
     pipe = subprocess.PIPE
@@ -66,7 +66,7 @@ def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTenso
         raise answer
     # Meanwhile, transformers or config.json may have been replaced.
     if name is not None and name == cached_answers.name_of(folder, pickle.dumps((to, is_shared, tensors))):
-        cached_answers.keep(name, answer)
+        cached_answers.write_cached(name, answer)
     return answer_of(answer)
 
 
@@ -107,7 +107,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
         )
     composed, unknown = architecture.to_transformers(trace, tensors)
     if each_of_them := {name: tensors[name] for name in unknown}:
-        fused_tensors = experts.fused(trace.composer, each_of_them, architecture.model)
+        fused_tensors = experts.fuse_experts(trace.composer, each_of_them, architecture.model)
         composed |= {name: fused_tensors[name] for name in fused_tensors if name in architecture.shapes}
         unknown = [name for name in unknown if name in fused_tensors]
     if not composed:
@@ -125,7 +125,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
     if to in ("per-expert", "megatron"):
         composed = experts.per_expert(trace.composer, composed, architecture.model)
     if preset is not None:
-        composed = arranged(trace.composer, composed, to, preset, architecture.model)
+        composed = arrange(trace.composer, composed, to, preset, architecture.model)
     for name in unknown:
         if name in composed:
             raise ModelError(f"convert: two tensors would be called {show(name)}")
@@ -139,6 +139,8 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
 def _is_same(converted: ComposedTensor, original: ComposedTensor) -> bool:
     """Whether a tensor is the given one, even if it was merged with others and split again."""
     expected = (
-        converted if converted.value is original.value else apart(converted.value, converted.dtype, converted.sources)
+        converted
+        if converted.value is original.value
+        else without_unread_sources(converted.value, converted.dtype, converted.sources)
     )
     return expected.sources == original.sources and expected.value == original.value

@@ -19,7 +19,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.paths import path_text
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
-from anydml.stores.checkpoints.composed import ComposedTensors, Parts, described, program_of
+from anydml.stores.checkpoints.composed import ComposedTensors, Parts, compose_stored, program_of
 from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for, remark_on_files
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.parallel_axes import Axes
@@ -100,7 +100,7 @@ def plan_checkpoint(
     tensors, metadata, remarks = read_sources(inputs, axes, follow, selection, name)
     tensors, casts = changed_dtypes(name, tensors, to, out.suffix.lower() != ".npz")
     remarks += casts
-    composed = without_padding(composer, described(tensors), vocab_size)
+    composed = without_padding(composer, compose_stored(tensors), vocab_size)
     composed = composed if change is None else change(composed)
     if not composed:
         raise JsonPath(str(out)).error("would have no tensor")

@@ -17,7 +17,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.axis import MAX_RANKS, AxisIntervals, near_divisors
 from anydml.stores.checkpoints.companions import Looks, depends_on
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, Parts, WholeTensors, sliced
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, Parts, WholeTensors, slice_value
 from anydml.stores.checkpoints.known_axes import Model, weight_of
 from anydml.stores.checkpoints.model_config import ModelConfig
 from anydml.stores.checkpoints.parallel_axes import Axes
@@ -291,6 +291,6 @@ def _part(composer: Composer, value: Value, cuts: Sequence[AxisIntervals]) -> Va
     """Return a rank's part of a tensor."""
     for axis, cut in enumerate(cuts):
         if cut != ((0, value.sizes[axis]),):
-            slices = [sliced(composer, value, axis, start, size) for start, size in cut]
+            slices = [slice_value(composer, value, axis, start, size) for start, size in cut]
             value = slices[0] if len(slices) == 1 else composer.join(slices, axis)
     return value

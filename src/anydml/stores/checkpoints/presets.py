@@ -99,7 +99,7 @@ def preset_of(to: str, model: Any) -> LayoutRules:
     return parse_layout(text, JsonPath(f"the layout of {to}"))
 
 
-def arranged(composer: Composer, tensors: ComposedTensors, to: str, layout: LayoutRules, model: Any) -> ComposedTensors:
+def arrange(composer: Composer, tensors: ComposedTensors, to: str, layout: LayoutRules, model: Any) -> ComposedTensors:
     """Return the tensors of a model, named as in transformers, in a named layout.
 
     Raises:

@@ -11,7 +11,7 @@ from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.model_config import ModelConfig, config_beside
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, count_in_name, remarks_on_names
 from anydml.stores.formats.gguf import SPLIT
-from anydml.stores.formats.joined_metadata import is_other
+from anydml.stores.formats.joined_metadata import are_different
 from anydml.stores.formats.model_files import BIN_INDEX, INDEX, WEIGHTS
 from anydml.stores.formats.store import Checkpoint
 from anydml.text import count_noun
@@ -100,7 +100,7 @@ def different_metadata(checkpoints: Sequence[Checkpoint]) -> list[str]:
     for checkpoint in checkpoints:
         for path, metadata in checkpoint.file_metadata.items():
             for key, value in metadata.items():
-                if key not in OWN_KEYS and key in last and is_other(last[key][1], value):
+                if key not in OWN_KEYS and key in last and are_different(last[key][1], value):
                     differing.add(key)
                 last[key] = path, value
     remarks = list[str]()
@@ -155,7 +155,7 @@ def check_ends(tensors: StoredTensors, folder: Path) -> None:
     Raises:
         ModelError: a tensor is too short.
     """
-    for name, rows, why in _expected(tensors, config_beside(folder)):
+    for name, rows, why in _minimum_rows(tensors, config_beside(folder)):
         if name in tensors and tensors[name].ndim and tensors[name].shape[0] < rows:
             rows_text = count_noun(tensors[name].shape[0], "row")
             raise (JsonPath(str(folder)) / name).error(
@@ -163,7 +163,7 @@ def check_ends(tensors: StoredTensors, folder: Path) -> None:
             )
 
 
-def _expected(tensors: StoredTensors, config: ModelConfig | None) -> Iterator[tuple[str, int, str]]:
+def _minimum_rows(tensors: StoredTensors, config: ModelConfig | None) -> Iterator[tuple[str, int, str]]:
     """Yield names of tensors, the minimum number of rows of each, and the source of that number."""
     for name, tensor in tensors.items():
         module, _, last = name.rpartition("down_proj.weight")

@@ -11,7 +11,7 @@ from typing import Any
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.checkpoints.axis import Axis
-from anydml.stores.checkpoints.composed import ComposedTensors, apart, together
+from anydml.stores.checkpoints.composed import ComposedTensors, together, without_unread_sources
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.formats.block_types import is_of_blocks
 from anydml.tracing.trace import Trace
@@ -34,7 +34,7 @@ def read_python(path: Path) -> tuple[LayoutFunction, list[tuple[Pattern, Axis]]]
     except SyntaxError as error:
         raise place.error(f"is not Python: line {error.lineno}: {error.msg}") from None
     except (Exception, SystemExit) as error:
-        raise _failed(place, path, error) from None
+        raise _error_in_file(place, path, error) from None
     function = namespace.get("layout")
     if not callable(function):
         raise place.error("has no function layout(tensors), which gives the new tensors by name")
@@ -74,16 +74,18 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
     except ModelError:
         raise
     except (Exception, SystemExit) as error:
-        raise _failed(place, path, error) from None
+        raise _error_in_file(place, path, error) from None
     finally:
         trace.is_over = True
     for name, array in tree.items():
         if not isinstance(array, Result):
             raise (place / name).error(f"is {type(returned[name]).__name__}, where an array is expected")
-    return {name: apart(array.array.value, array.array.element, sources) for name, array in tree.items()}
+    return {
+        name: without_unread_sources(array.array.value, array.array.element, sources) for name, array in tree.items()
+    }
 
 
-def _failed(place: JsonPath, path: Path, error: BaseException) -> ModelError:
+def _error_in_file(place: JsonPath, path: Path, error: BaseException) -> ModelError:
     """Return an error in the file, with its line."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     where = f"line {lines[-1]}: " if lines else ""

@@ -83,7 +83,9 @@ class Selection(NamedTuple):
                     f"{count_noun(objects, 'object')} that {'is not a tensor' if objects == 1 else 'are not tensors'}"
                 )
             groups = Counter(key.partition(".")[0] for key in left_out)
-            beginnings = ", ".join(f"{count} of {_told(beginning)}" for beginning, count in groups.most_common(10))
+            beginnings = ", ".join(
+                f"{count} of {_quote_prefix(beginning)}" for beginning, count in groups.most_common(10)
+            )
             beginnings += f" and {len(groups) - 10} more beginnings" if len(groups) > 10 else ""
             remarks.append(
                 f"leaves out {' and '.join(counts)}, as only and drop say{f': {beginnings}' if beginnings else ''}"
@@ -141,7 +143,7 @@ def _nearest(text: str, all_names: Iterable[str]) -> str:
     return f"; the nearest is {show(near[0])}" if near else f"; names begin with {names(first)}"
 
 
-def _put(name: str, tensors: dict[str, T], new: str, tensor: T, option: str) -> None:
+def _add_renamed(name: str, tensors: dict[str, T], new: str, tensor: T, option: str) -> None:
     if new in tensors:
         raise ModelError(f"{name}: {option} makes a second tensor of the name {show(new)}")
     tensors[new] = tensor
@@ -153,10 +155,10 @@ def _strip(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[str, 
     stripped, others = dict[str, T](), list[str]()
     for key, tensor in tensors.items():
         if key.startswith(beginning) and len(key) > len(beginning):
-            _put(name, stripped, key.removeprefix(beginning), tensor, f"strip {show(prefix)}")
+            _add_renamed(name, stripped, key.removeprefix(beginning), tensor, f"strip {show(prefix)}")
         else:
             others.append(key)
-            _put(name, stripped, key, tensor, f"strip {show(prefix)}")
+            _add_renamed(name, stripped, key, tensor, f"strip {show(prefix)}")
     if len(others) == len(tensors):
         raise ModelError(f"{name}: strip is {show(prefix)}, but no name begins so{_nearest(prefix, tensors)}")
     message = f"keeps the names of {count_noun(len(others), 'tensor')} that do not begin with {show(beginning)}"
@@ -167,19 +169,19 @@ def _rename(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[str
     pattern, to, renamed, count = _pattern(name, "rename", old), _pattern(name, "rename", new), dict[str, T](), 0
     for key, tensor in tensors.items():
         if (parts := pattern.match(key)) is None:
-            _put(name, renamed, key, tensor, f"rename {show(old)}")
+            _add_renamed(name, renamed, key, tensor, f"rename {show(old)}")
             continue
         count += 1
         try:
             new_name = to.filled(parts)
         except ModelError as error:
             raise ModelError(f"{name}: rename {show(old)}: {error}") from None
-        _put(name, renamed, new_name, tensor, f"rename {show(old)}")
+        _add_renamed(name, renamed, new_name, tensor, f"rename {show(old)}")
     if not count:
         raise ModelError(f"{name}: rename is {show(old)}, but no tensor has this name{_nearest(old, tensors)}")
     return renamed
 
 
-def _told(beginning: str) -> str:
+def _quote_prefix(beginning: str) -> str:
     """Return the prefix of names, in quotes if it would be unclear in a sentence."""
     return beginning if re.fullmatch(r"[\w-]+", beginning) else show(beginning)

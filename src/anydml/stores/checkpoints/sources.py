@@ -17,7 +17,7 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, show
 from anydml.files.located import locate, real_path
 from anydml.stores.checkpoints.composed import StoredTensors
-from anydml.stores.checkpoints.joined import joined, parts_of
+from anydml.stores.checkpoints.joined import join_ranks, parts_of
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.parallel_axes import Axes
@@ -35,7 +35,7 @@ from anydml.stores.checkpoints.trained import OF_TRAINING, is_trained, read_trai
 from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, check_one, count_in_name, ranks_in_order
 from anydml.stores.formats.joined_metadata import last_values
 from anydml.stores.formats.model_files import METADATA, Chosen, choose_files
-from anydml.stores.formats.opening import open, opened_file, united
+from anydml.stores.formats.opening import join_files, open, opened_file
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
 from anydml.text import count_noun
@@ -89,7 +89,7 @@ def read_sources(
     if (folder := _folder_of_training(path, chosen)) is not None:
         tensors, others, unread, remarks = read_trained(folder, axes)
         remarks += others_beside(folder, {file.name for file in _files_of(tensors)}, OF_TRAINING)
-        return _selected(Sources(tensors, {}, remarks), others, unread, selection, name)
+        return _select(Sources(tensors, {}, remarks), others, unread, selection, name)
     if (files := chosen.files) and files[0].suffix == ".safetensors":
         place = JsonPath(str(path))
         check_numbers(files, place)
@@ -97,7 +97,7 @@ def read_sources(
         is_sharded = any(key in checkpoint.metadata for checkpoint in opened for key in (RANK, SHARDING))
         if not is_sharded:
             check_one(files, place)
-        sources = sources_of(opened if is_sharded else [united(path, opened, place)], axes, selection, name)
+        sources = sources_of(opened if is_sharded else [join_files(path, opened, place)], axes, selection, name)
         left = others_beside(path, {file.name for file in files}) if is_sharded else []
         return sources._replace(remarks=[*sources.remarks, *left])
     remark = remark_on_rank(path) if path.is_file() else None
@@ -105,7 +105,7 @@ def read_sources(
     return sources if remark is None else sources._replace(remarks=[remark, *sources.remarks])
 
 
-def _selected(
+def _select(
     sources: Sources, others: Sequence[str], refused: Mapping[str, ModelError], selection: Selection, name: str
 ) -> Sources:
     """Return the tensors of a selection, with remarks on them and on other objects.
@@ -138,21 +138,21 @@ def sources_of(
     tensors: StoredTensors
     metadata_keys = {key for checkpoint in opened for of_file in checkpoint.file_metadata.values() for key in of_file}
     if RANK in metadata_keys:
-        ranks = ranks_in_order([*_by_file(opened)], place)
+        ranks = ranks_in_order([*_checkpoint_per_file(opened)], place)
         tensors = parts_of(ranks)
         if (folders := len({rank.path.parent for rank in ranks})) > 1:
             remarks.append(
                 f"joins ranks of {folders} folders, whose files cannot tell whether they were written together"
             )
     elif SHARDING in metadata_keys:
-        files = [*_by_file(opened)]
-        tensors = _assembled(files, place)
+        files = [*_checkpoint_per_file(opened)]
+        tensors = _assemble(files, place)
         check_ends(tensors, files[0].path.parent)
         remarks.append(
             f"takes the ends of tensors from {count_noun(len(files), 'file')}, which cannot tell of further ones"
         )
     elif len(opened) > 1:
-        tensors, unknown, remarks = _of_ranks(opened, axes)
+        tensors, unknown, remarks = _join_ranks(opened, axes)
         refused |= unknown
     else:
         tensors = opened[0].stores
@@ -163,10 +163,10 @@ def sources_of(
         remarks.append(f"unpacks {count_noun(packed, 'compressed tensor')} while they are read")
     remarks += different_metadata(opened)
     others = [name for checkpoint in opened for name in checkpoint.others]
-    return _selected(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
+    return _select(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
 
 
-def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, dict[str, ModelError], list[str]]:
+def _join_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, dict[str, ModelError], list[str]]:
     """Return the tensors of ranks or of stages, errors of those that cannot be joined, and remarks.
 
     Raises:
@@ -183,7 +183,7 @@ def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, 
                               "parts of one checkpoint have none in common")  # fmt: skip
     where, unread = opened[0].path, {name for checkpoint in opened for name in checkpoint.refused}
     ranks = [{name: store for name, store in checkpoint.stores.items() if name not in unread} for checkpoint in opened]
-    tensors, refused = joined(ranks, axes, Model(ranks[0], config_beside(where), len(ranks), True), where)
+    tensors, refused = join_ranks(ranks, axes, Model(ranks[0], config_beside(where), len(ranks), True), where)
     return tensors, refused, []
 
 
@@ -193,7 +193,7 @@ def _count_of(opened: Checkpoint) -> int:
     return max(count_in_name(opened.path), int(count_text) if count_text.isdecimal() and len(count_text) < 10 else 1)
 
 
-def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
+def _checkpoint_per_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
     """Return the same tensors as one checkpoint per file."""
     for checkpoint in opened:
         stores: dict[Path, dict[str, Store]] = {path: {} for path in checkpoint.file_metadata}
@@ -272,7 +272,7 @@ def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
     return {key: value for key, value in all_metadata.items() if key not in OWN_KEYS}
 
 
-def _assembled(files: Sequence[Checkpoint], folder: JsonPath) -> StoredTensors:
+def _assemble(files: Sequence[Checkpoint], folder: JsonPath) -> StoredTensors:
     """Return the tensors of the pieces of a distributed checkpoint."""
     pieces: dict[str, list[StoredPiece]] = {}
     if (unsharded := next((file for file in files if SHARDING not in file.metadata), None)) is not None:

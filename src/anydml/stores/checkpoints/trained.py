@@ -11,13 +11,13 @@ from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.checkpoints.composed import StoredTensors
-from anydml.stores.checkpoints.joined import joined
+from anydml.stores.checkpoints.joined import join_ranks
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.megatron import FILES, megatron_folder, read_megatron
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.sharded import tensor_of
-from anydml.stores.formats.deepspeed import is_model_file, of_one_rank, read_zero, zero_folder
+from anydml.stores.formats.deepspeed import is_model_file, rank_in_name, read_zero, zero_folder
 from anydml.stores.formats.model_files import METADATA
 from anydml.stores.formats.opening import opened_file
 from anydml.stores.formats.store import StoredPiece
@@ -74,18 +74,18 @@ def read_trained(folder: Path, axes: Axes) -> Trained:
         ModelError: files are broken or missing, or do not fit each other.
     """
     if (folder / METADATA).is_file():
-        return _distributed(read_distributed(folder))
+        return _read_torch_distributed(read_distributed(folder))
     if (zero := zero_folder(folder)) is not None:
-        return _distributed(read_zero(zero))
+        return _read_torch_distributed(read_zero(zero))
     if (megatron := megatron_folder(folder)) is not None:
         if (megatron / METADATA).is_file():
-            return _distributed(read_distributed(megatron))
+            return _read_torch_distributed(read_distributed(megatron))
         tensors, refused, remarks = read_megatron(megatron, axes)
         return Trained(tensors, [], refused, remarks)
-    return _consolidated(folder, axes)
+    return _read_consolidated(folder, axes)
 
 
-def _distributed(distributed: Distributed) -> Trained:
+def _read_torch_distributed(distributed: Distributed) -> Trained:
     tensors = {
         name: tensor_of(name, [StoredPiece.of_store(*piece) for piece in of_tensor], shape)
         for name, (shape, of_tensor) in distributed.tensors.items()
@@ -93,7 +93,7 @@ def _distributed(distributed: Distributed) -> Trained:
     return Trained(tensors, distributed.others, distributed.refused, distributed.remarks)
 
 
-def _consolidated(folder: Path, axes: Axes) -> Trained:
+def _read_consolidated(folder: Path, axes: Axes) -> Trained:
     """Meta's files of Llama."""
     place = JsonPath(str(folder))
     by_rank = {int(match[1]): entry for entry in folder.iterdir() if (match := _CONSOLIDATED.fullmatch(entry.name))}
@@ -106,7 +106,7 @@ def _consolidated(folder: Path, axes: Axes) -> Trained:
     config = config_beside(folder)
     unread = {name: error for rank in ranks for name, error in rank.refused.items()}
     of_rank = [{name: store for name, store in rank.stores.items() if name not in unread} for rank in ranks]
-    tensors, refused = joined(of_rank, axes, Model(of_rank[0], config, len(ranks), True), folder)
+    tensors, refused = join_ranks(of_rank, axes, Model(of_rank[0], config, len(ranks), True), folder)
     remarks = [f"joins {count_noun(len(ranks), 'tensor-parallel rank')}"] if len(ranks) > 1 else []
     if config is None and len(ranks) > 1:
         remarks.append("takes the ends of tensors from these files: no params.json tells whether there are more")
@@ -119,7 +119,7 @@ def remark_on_rank(path: Path) -> str | None:
     Raises:
         ModelError: it is of stage 3 of DeepSpeed's ZeRO, whose files contain no tensors of the model.
     """
-    if (rank := of_one_rank(path)) is not None:
+    if (rank := rank_in_name(path)) is not None:
         raise JsonPath(str(path)).error(f"has the parts of rank {rank} of DeepSpeed's ZeRO: name its folder")
     if isinstance(path, Address) and not path.is_listed:
         return None

@@ -22,7 +22,7 @@ from anydml.engines import open_engine
 from anydml.errors import NO_FILE, FuseError, ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart, together
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, together, without_unread_sources
 from anydml.stores.checkpoints.missing_members import missing_members, refused_for
 from anydml.tracing.trace import Trace
 from anydml.tracing.traced_tensor import TracedTensor
@@ -154,11 +154,11 @@ class Architecture:
             elif pattern is not None:
                 _group(groups, new, by_pattern[pattern], pattern, name)
             else:
-                _put(composed, new, tensors[name])
+                _add_tensor(composed, new, tensors[name])
         origins = dict[str, ConverterGroup]()
         for group in groups.values():
             for new, tensor in self._convert(trace, group, tensors).items():
-                _put(composed, new, tensor)
+                _add_tensor(composed, new, tensor)
                 origins[new] = group
         for name, tensor in composed.items():
             if tensor.shape != self.shapes.get(name):
@@ -199,10 +199,10 @@ class Architecture:
             if pattern is not None:
                 _group(groups, new, by_pattern[pattern], pattern, name)
             else:
-                _put(composed, self._loading.apply_renamings(name, renamings), tensors[name])
+                _add_tensor(composed, self._loading.apply_renamings(name, renamings), tensors[name])
         for group in groups.values():
             for new, tensor in self._convert(trace, group, tensors).items():
-                _put(composed, self._loading.apply_renamings(new, renamings), tensor)
+                _add_tensor(composed, self._loading.apply_renamings(new, renamings), tensor)
         return composed
 
     def missing(self, tensors: Iterable[str]) -> list[str]:
@@ -243,9 +243,9 @@ class Architecture:
             traced = (trace.new_array(value, member.dtype) for value, member in zip(values, members, strict=True))
             arguments = {pattern: [*islice(traced, len(names))] for pattern, names in group.members.items()}
             for array in self._trace(group, arguments, cached).values():
-                composed = apart(array.value, array.element, range(len(sources)))
+                composed = without_unread_sources(array.value, array.element, range(len(sources)))
                 # Layers of one kind share values, so that later steps compose them once.
-                cached.tensors[id(array)] = composed.changed(self._values.setdefault(composed.value, composed.value))
+                cached.tensors[id(array)] = composed.with_value(self._values.setdefault(composed.value, composed.value))
             self._check(
                 group, {pattern: [tensors[name].shape for name in names] for pattern, names in group.members.items()}
             )
@@ -290,8 +290,10 @@ class Architecture:
                 open_engine("numpy").compile(trace.composer.program()).bind([*arrays, *results])()
                 if all(map(np.array_equal, results, (expected[name] for name in traced_results))):
                     return
-            raise ModelError(f"convert: {_told(group)} differs when traced, on small tensors: please report this model")
-        raise ModelError(f"convert: {_told(group)} cannot be checked: it takes no small tensors")
+            raise ModelError(
+                f"convert: {_describe_group(group)} differs when traced, on small tensors: please report this model"
+            )
+        raise ModelError(f"convert: {_describe_group(group)} cannot be checked: it takes no small tensors")
 
     def _trace(
         self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], cached: CachedResult | None = None
@@ -305,13 +307,15 @@ class Architecture:
             results = self._called(group, members, cached)
         except FuseError as error:
             self._check_members(group)
-            raise ModelError(f"convert: {_told(group)} does more than move elements: {_line(error)}") from None
+            raise ModelError(
+                f"convert: {_describe_group(group)} does more than move elements: {_line(error)}"
+            ) from None
         except Exception as error:
             self._check_members(group)
-            raise ModelError(f"convert: {_told(group)} fails: {_line(error)}") from None
+            raise ModelError(f"convert: {_describe_group(group)} fails: {_line(error)}") from None
         for tensor in results.values():
             if not isinstance(tensor, TracedTensor):
-                raise ModelError(f"convert: {_told(group)} makes elements of its own")
+                raise ModelError(f"convert: {_describe_group(group)} makes elements of its own")
         return results
 
     def _check_members(self, group: ConverterGroup) -> None:
@@ -360,13 +364,13 @@ def _group(groups: dict[str, ConverterGroup], first: str, converter: Any, patter
     groups.setdefault(first, ConverterGroup(converter, first, {})).members.setdefault(pattern, []).append(name)
 
 
-def _put(tensors: ComposedTensors, name: str, tensor: ComposedTensor) -> None:
+def _add_tensor(tensors: ComposedTensors, name: str, tensor: ComposedTensor) -> None:
     if name in tensors:
         raise ModelError(f"convert: two tensors would be called {show(name)}")
     tensors[name] = tensor
 
 
-def _told(group: ConverterGroup) -> str:
+def _describe_group(group: ConverterGroup) -> str:
     """Return the description of a converter for errors."""
     operations = ", ".join(type(operation).__name__ for operation in group.converter.operations)
     return f"the converter of {show(group.first)} ({operations})"

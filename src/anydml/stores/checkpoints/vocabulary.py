@@ -8,7 +8,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.composed import ComposedTensors, sliced
+from anydml.stores.checkpoints.composed import ComposedTensors, slice_value
 from anydml.text import count_noun
 
 _VOCABULARY = re.compile(
@@ -39,9 +39,9 @@ def without_padding(composer: Composer, tensors: ComposedTensors, words: int | N
                 f"{name}: vocab_size is {words}, but {show(vocabulary_key)} has {count_noun(tensor.shape[0], 'row')}"
             )
         if tensor.shape[0] > words:
-            value = cut_values.get(id(tensor.value)) or sliced(composer, tensor.value, 0, 0, words)
+            value = cut_values.get(id(tensor.value)) or slice_value(composer, tensor.value, 0, 0, words)
             cut_values[id(tensor.value)] = value
-            composed[vocabulary_key] = tensor.changed(value)
+            composed[vocabulary_key] = tensor.with_value(value)
     if not vocabulary:
         raise ModelError(f"{name}: vocab_size is {words}, but there is no tensor of a vocabulary: slice in a layout")
     return composed

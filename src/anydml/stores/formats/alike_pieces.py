@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.npz import Part
+from anydml.stores.formats.npz import FileSection
 from anydml.stores.formats.open_files import OpenFiles, read_at
 from anydml.stores.formats.store import FileContent, Store
 from anydml.stores.formats.torch_save import read_torch
@@ -104,7 +104,7 @@ def _cacheable_piece(file: BinaryIO, store: Store, start: int, length: int) -> I
     before = read_at(file, start, min(store.offset, MAX_HEADER))
     if before[:4] != b"PK\3\4" or store.offset > MAX_HEADER:
         return
-    with zipfile.ZipFile(Part(file, start, length)) as archive:
+    with zipfile.ZipFile(FileSection(file, start, length)) as archive:
         headers = {entry.filename: entry.header_offset for entry in archive.infolist()}
         size = length - archive.start_dir
     last = max(at for at in headers.values() if at < store.offset)

@@ -85,7 +85,7 @@ def not_of_format(dtype: np.dtype[Any], name: str, format_types: Iterable[str]) 
     return f"is {dtype_name}, which {name} does not support: {where}; drop leaves it out"
 
 
-def in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, ...]:
+def shape_in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, ...]:
     """Convert a shape in elements to a shape in blocks.
 
     Raises:
@@ -110,12 +110,12 @@ def blocks_of(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[tuple
     count, size = BLOCKS[name]
     total = math.prod(shape)
     if not shape or not shape[-1] % count or not total or total % count:
-        return in_blocks(name, shape, place), DTYPES_OF_BLOCKS[name]
+        return shape_in_blocks(name, shape, place), DTYPES_OF_BLOCKS[name]
     # The title of the field keeps tensors of different shapes apart.
     return (), np.dtype([((" ".join(map(str, shape)), name), f"V{total // count * size}")])
 
 
-def in_elements(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+def shape_in_elements(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """Convert a shape in items of a dtype to a shape in elements."""
     if is_of_blocks(dtype) and (inner_shape := _whole_of(dtype)) is not None:
         return (*shape, *inner_shape)

@@ -47,10 +47,10 @@ class TensorNames:
     @cached_property
     def sizes_inside(self) -> Numbers:
         """The bytes of each name as a JSON string inside another JSON string."""
-        return np.array([len(inside(encode_basestring(text)).encode()) for text in self.texts], np.int32)
+        return np.array([len(escape_json(encode_basestring(text)).encode()) for text in self.texts], np.int32)
 
 
-def inside(text: str) -> str:
+def escape_json(text: str) -> str:
     """Escape a text for a JSON string."""
     return encode_basestring(text)[1:-1]
 

@@ -52,7 +52,7 @@ def zero_folder(folder: Path) -> Path | None:
     return tagged if any(entry.name.endswith(_OWN) for entry in tagged.iterdir()) else None
 
 
-def of_one_rank(path: Path) -> str | None:
+def rank_in_name(path: Path) -> str | None:
     """Return the rank whose parts a file has, if its name is one of DeepSpeed's ZeRO."""
     match = _OPTIMIZER.fullmatch(path.name) or _MODEL.fullmatch(path.name)
     return match["rank"] if match else None
@@ -60,7 +60,7 @@ def of_one_rank(path: Path) -> str | None:
 
 def is_model_file(path: Path) -> bool:
     """Whether a file's name is that of the weights of stages below 3."""
-    return _MODEL.fullmatch(path.name) is not None and of_one_rank(path) is None
+    return _MODEL.fullmatch(path.name) is not None and rank_in_name(path) is None
 
 
 def read_zero(folder: Path) -> Distributed:
@@ -85,16 +85,16 @@ def read_zero(folder: Path) -> Distributed:
     shapes = [_shapes(shape, first) for shape in (listed if isinstance(listed, list) else [listed])]
     tensors: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if stage == 3:
-        tensors |= _by_tensor([shape for file_shapes in shapes for shape in file_shapes.items()], groups, place)
+        tensors |= _tensors_by_rank([shape for file_shapes in shapes for shape in file_shapes.items()], groups, place)
     else:
         paddings = dict_of(shards[0].items.get(_STATE)).get("param_alignment_paddings")
-        tensors |= _by_group(shapes, groups, paddings, place)
+        tensors |= _tensors_by_group(shapes, groups, paddings, place)
     remarks = [
         f"takes weights of {groups[0][0].dtype} from the shards of {count_noun(len(shards), 'rank')} of ZeRO's stage "
         f"{stage}, and leaves out what else the optimizer keeps"
     ]
     tensors |= _frozen(model, stage, place)
-    remarks += _others(first, module, tensors, stage)
+    remarks += _add_other_tensors(first, module, tensors, stage)
     # The shapes in the model's files determine where shards are cut.
     described_by = tuple((file.path, file.seen) for file in (*model, *shards))
     for _, pieces in tensors.values():
@@ -136,7 +136,7 @@ def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDi
 
 
 def _rank(path: Path) -> int:
-    return int(of_one_rank(path) or 0)
+    return int(rank_in_name(path) or 0)
 
 
 def _of_module(file: TorchDict, tensors_of_module: Mapping[str, Store]) -> Distributed:
@@ -187,7 +187,7 @@ def _shapes(listed: Any, file: TorchDict) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
-def _by_group(
+def _tensors_by_group(
     shapes: Sequence[Mapping[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], paddings: Any,
     place: JsonPath,
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:  # fmt: skip
@@ -214,7 +214,7 @@ def _by_group(
     return shapes_of
 
 
-def _by_tensor(
+def _tensors_by_rank(
     shapes: Sequence[tuple[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], place: JsonPath
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:
     """Tensors of stage 3: each rank has an equal interval of each."""
@@ -297,7 +297,7 @@ def _frozen(
             yield name, (shape, [*_cut(stores, 0, shape, place / name)])
 
 
-def _others(
+def _add_other_tensors(
     file: TorchDict,
     tensors_of_module: Mapping[str, Store],
     tensors: dict[str, tuple[tuple[int, ...], list[Place]]],

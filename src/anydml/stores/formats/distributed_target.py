@@ -77,7 +77,7 @@ def new_distributed(
                 if (kinds_here == number).any()
             )
             raise (JsonPath(str(folder)) / name).error(not_of_format(dtype, "PyTorch", DTYPES_OF_TORCH))
-        around.append(_around(shape, dtype, _NAMES[dtype]))
+        around.append(_bytes_around(shape, dtype, _NAMES[dtype]))
     sizes = bytes_of([*kinds])
     heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
     contents = tuple(part for pair in around for part in pair)
@@ -256,7 +256,7 @@ def _size(sizes: tuple[int, ...]) -> bytes:
     return _name("torch", "Size") + b"(" + _plain(sizes) + b"tR"
 
 
-def _around(shape: tuple[int, ...], dtype: np.dtype[Any], kind: str) -> tuple[bytes, bytes]:
+def _bytes_around(shape: tuple[int, ...], dtype: np.dtype[Any], kind: str) -> tuple[bytes, bytes]:
     """The bytes before and after the elements of a tensor in a file of ``torch.save``."""
     size = math.prod(shape) * dtype.itemsize
     storage = _plain("storage") + _name("torch.storage", "UntypedStorage") + b"".join(map(_plain, ("0", "cpu", size)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, not_of_format
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, not_of_format, shape_in_blocks, shape_in_elements
 from anydml.stores.formats.columns import FileTensors
 from anydml.stores.formats.safetensors import DTYPES, NAMES
 from anydml.stores.formats.store import FileContent, Numbers, Store
@@ -235,7 +235,7 @@ def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int
         return shape, TYPES[kind]
     if kind not in QUANTISED:
         raise place.error(f"is of the unknown type {kind}")
-    return in_blocks(QUANTISED[kind], shape, place), DTYPES_OF_BLOCKS[QUANTISED[kind]]
+    return shape_in_blocks(QUANTISED[kind], shape, place), DTYPES_OF_BLOCKS[QUANTISED[kind]]
 
 
 def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> dict[str, str]:
@@ -273,15 +273,16 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
         end = -(-end // ALIGNMENT) * ALIGNMENT
         relative.append(end)
         listed.append(
-            _text(name)
-            + struct.pack(f"<I{len(shape)}QIQ", len(shape), *in_elements(shape, dtype)[::-1], kinds[dtype], end)
+            _encode_text(name)
+            + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape_in_elements(shape, dtype)[::-1], kinds[dtype], end)
         )
         end += math.prod(shape) * dtype.itemsize
     if wrong := [key for key in metadata if not key.isascii() or len(key) > MAX_KEY]:
         raise place.error(f"cannot have the key {show(wrong[0])}: GGUF has ASCII of at most {MAX_KEY} bytes")
     new_metadata = {key: value for key, value in metadata.items() if key != "general.alignment"}
     keys = [
-        _text(key) + (value.raw if isinstance(value, KeyText) else struct.pack("<I", _TEXT) + _text(value))
+        _encode_text(key)
+        + (value.raw if isinstance(value, KeyText) else struct.pack("<I", _TEXT) + _encode_text(value))
         for key, value in new_metadata.items()
     ]
     header = b"".join([b"GGUF", struct.pack("<I2Q", 3, len(relative), len(keys)), *keys, *listed])
@@ -289,6 +290,6 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
     return header.ljust(start, b"\0"), start + np.array(relative, np.int64), start + end
 
 
-def _text(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     content = text.encode()
     return struct.pack("<Q", len(content)) + content

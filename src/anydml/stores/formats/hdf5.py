@@ -80,15 +80,15 @@ def references_of_hdf5(path: Path, place: JsonPath) -> References:
         with h5py.File(path, "r") as file:
             for name, member in _members(file, ""):
                 if isinstance(member, h5py.SoftLink | h5py.ExternalLink):
-                    refused[name] = f"is a link to {show(member.path)}{_of_file(member)}, which is not followed"
+                    refused[name] = f"is a link to {show(member.path)}{_link_target(member)}, which is not followed"
                     continue
                 attributes, names_lost = _attributes(member)
                 if names_lost:
                     lost[name] = names_lost
                 if isinstance(member, h5py.Group):
                     hdf5_objects: dict[str, bytes | Range] = {
-                        ".zgroup": _text({"zarr_format": 2}),
-                        ".zattrs": _text(attributes),
+                        ".zgroup": _encode_document({"zarr_format": 2}),
+                        ".zattrs": _encode_document(attributes),
                     }
                 else:
                     try:
@@ -121,7 +121,7 @@ def _members(group: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield member_name, member
 
 
-def _of_file(link: Any) -> str:
+def _link_target(link: Any) -> str:
     """Where an external link leads to."""
     return f" in the file {show(link.filename)}" if hasattr(link, "filename") else ""
 
@@ -144,13 +144,13 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
     shape = tuple(map(int, data.shape))
     chunk = tuple(data.chunks or (max(1, size) for size in shape))
     is_last = bool(codecs) and codecs[-1]["id"] in ("zlib", "zstd", "blosc")
-    yield ".zarray", _text({
+    yield ".zarray", _encode_document({
         "zarr_format": 2, "shape": [*shape], "chunks": [*chunk], "order": "C", "dimension_separator": ".",
         "dtype": dtype.descr if dtype.names else dtype.str, "fill_value": _fill(fill),
         "compressor": codecs.pop() if is_last else None, "filters": codecs or None,
     })  # fmt: skip
     axes = _axes(data)
-    yield ".zattrs", _text({**attributes, **({DIMENSIONS: axes} if axes else {})})
+    yield ".zattrs", _encode_document({**attributes, **({DIMENSIONS: axes} if axes else {})})
     # Chunks that were never written may have any offset.
     if 0 in shape or not data.id.get_storage_size():
         return
@@ -271,5 +271,5 @@ def _fill(value: np.ndarray[Any, Any]) -> Any:
     return value.item()
 
 
-def _text(document: Any) -> bytes:
+def _encode_document(document: Any) -> bytes:
     return json.dumps(document).encode()

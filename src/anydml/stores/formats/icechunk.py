@@ -16,7 +16,7 @@ from anydml.stores.formats.references import References
 BRANCH = "main"
 
 
-class Stored(NamedTuple):
+class IcechunkObject(NamedTuple):
     """An object of a repository.
 
     Attributes:
@@ -52,10 +52,10 @@ class Stored(NamedTuple):
 
     def _call(self, name: str, *arguments: Any) -> Any:
         try:
-            return _waited(getattr(self.store, name)(self.name, *arguments))
+            return _wait_for(getattr(self.store, name)(self.name, *arguments))
         except Exception as error:
             # icechunk raises errors of its own for whatever its storage says.
-            raise OSError(0, f"cannot be read by icechunk: {_said(error)}", self.name) from None
+            raise OSError(0, f"cannot be read by icechunk: {_first_line(error)}", self.name) from None
 
 
 def is_icechunk(path: Path) -> bool:
@@ -84,7 +84,7 @@ def references_of_icechunk(path: Path, place: JsonPath) -> References:
     async def names() -> list[str]:
         return [name async for name in session.store.list()]
 
-    objects = {name: Stored(session.store, name) for name in _waited(names())}
+    objects = {name: IcechunkObject(session.store, name) for name in _wait_for(names())}
     return References(objects, version=f"snapshot {session.snapshot_id} of branch {BRANCH}")
 
 
@@ -117,11 +117,11 @@ def write_icechunk(folder: Path, path: Path, names: Sequence[str]) -> None:
         session = icechunk.Repository.create(icechunk.local_filesystem_storage(str(path))).writable_session(BRANCH)
         # The groups and arrays first, and an array before its chunks.
         for name in sorted(names, key=lambda name: (not name.endswith("zarr.json"), name.count("/"), name)):
-            _waited(session.store.set(name, to_buffer((folder / name).read_bytes())))
+            _wait_for(session.store.set(name, to_buffer((folder / name).read_bytes())))
         session.commit("Written by anydml")
     except Exception as error:
-        # As in `Stored`.
-        raise OSError(0, f"cannot be written by icechunk: {_said(error)}", str(path)) from None
+        # As in `IcechunkObject`.
+        raise OSError(0, f"cannot be written by icechunk: {_first_line(error)}", str(path)) from None
 
 
 def _session(path: Path, place: JsonPath) -> Any:
@@ -132,11 +132,11 @@ def _session(path: Path, place: JsonPath) -> Any:
         storage = icechunk.local_filesystem_storage(str(path))
         return icechunk.Repository.open(storage).readonly_session(BRANCH)
     except Exception as error:
-        # As in `Stored`.
-        raise place.error(f"is a repository of Icechunk that cannot be opened: {_said(error)}") from None
+        # As in `IcechunkObject`.
+        raise place.error(f"is a repository of Icechunk that cannot be opened: {_first_line(error)}") from None
 
 
-def _waited(call: Coroutine[Any, Any, Any]) -> Any:
+def _wait_for(call: Coroutine[Any, Any, Any]) -> Any:
     """The result of an asynchronous call."""
     return asyncio.run_coroutine_threadsafe(call, _loop()).result()
 
@@ -149,7 +149,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """The first line of an error of icechunk, which goes on with where in its sources it was."""
     lines = [line.strip(" │×╰─▶") for line in str(error).splitlines()]
     return next((line for line in lines if line), type(error).__name__).removeprefix("x ")[:200]

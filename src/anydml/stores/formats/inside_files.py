@@ -23,7 +23,7 @@ _KNOWN: dict[str, tuple[tuple[Any, ...], References]] = {}
 """Cached references by path, each with the state of the file when it was read."""
 
 
-class Inside(Address):
+class PathInFile(Address):
     """The path of an object, or of a folder of objects, in a file that holds a Zarr hierarchy: ``x.zip/temp``."""
 
     __slots__ = ()
@@ -34,12 +34,12 @@ class Inside(Address):
     @property
     def file(self) -> Path:
         """The file, or the folder of a repository."""
-        return Path(_parts(self)[0])
+        return Path(_split_path(self)[0])
 
     @property
     def key(self) -> str:
         """The name of the object, or of the folder, in the file."""
-        return _parts(self)[1]
+        return _split_path(self)[1]
 
     @property
     def references(self) -> References:
@@ -48,7 +48,7 @@ class Inside(Address):
         Raises:
             ModelError: it cannot be read.
         """
-        return _read(_parts(self)[0])
+        return _read_references(_split_path(self)[0])
 
     @property
     def is_local(self) -> bool:
@@ -103,7 +103,7 @@ class Inside(Address):
         """Whether there are objects in a folder of this name."""
         return bool(self.references.inside.get(self.key))
 
-    def iterdir(self) -> Generator[Inside, None, None]:
+    def iterdir(self) -> Generator[PathInFile, None, None]:
         """Yield the entries of the folder."""
         yield from (self / name for name in self.references.inside.get(self.key, ()))
 
@@ -118,7 +118,7 @@ class Inside(Address):
 
 
 def locate_inside(name: str, value: object) -> Path:
-    """Locate a path as `locate` does; one in a file that holds a Zarr hierarchy is an `Inside`.
+    """Locate a path as `locate` does; one in a file that holds a Zarr hierarchy is a `PathInFile`.
 
     Raises:
         ModelError: as in `locate`, or the file is broken, or the library is missing that reads it.
@@ -130,7 +130,7 @@ def locate_inside(name: str, value: object) -> Path:
         for path in (placed_path, *placed_path.parents):
             if path.is_file() or _is_folder(path):
                 _forget_others(path)
-                return Inside(placed_path) if _is_known(path) or _kind(path) is not None else placed_path
+                return PathInFile(placed_path) if _is_current(path) or _kind(path) is not None else placed_path
             if path.exists():
                 break
     except ModelError:
@@ -140,7 +140,7 @@ def locate_inside(name: str, value: object) -> Path:
     return placed_path
 
 
-def _is_known(path: Path) -> bool:
+def _is_current(path: Path) -> bool:
     """Whether the references of a file were read, and it has not changed since."""
     cached = _KNOWN.get(str(path))
     if cached is not None and cached[0] != _state(path):
@@ -172,7 +172,7 @@ def _forget_others(path: Path) -> None:
 
 def lost_of(path: Path) -> list[str]:
     """The names of attributes that are left out of the array or group at a path, and of what is inside it."""
-    if not isinstance(path, Inside):
+    if not isinstance(path, PathInFile):
         return []
     start = f"{path.key}/" if path.key else ""
     lost = {name: of for name, of in path.references.lost.items() if name == path.key or name.startswith(start)}
@@ -183,13 +183,13 @@ def remarks_on_reading(path: Path) -> list[str]:
     """Remarks on the other files from which a path is read, the state of a repository, or what is lost, if any."""
     if lost := lost_of(path):
         return [f"leaves out attributes that JSON cannot hold: {names(lost)}"]
-    if isinstance(path, Inside) and path.references.version:
+    if isinstance(path, PathInFile) and path.references.version:
         return [f"reads {path.references.version} of {path.file}"]
-    if isinstance(path, Inside) and path.references.remark:
+    if isinstance(path, PathInFile) and path.references.remark:
         return [path.references.remark]
     others = (
         [str(reference) for reference in path.references.files() if reference != path.file]
-        if isinstance(path, Inside)
+        if isinstance(path, PathInFile)
         else []
     )
     ending = f" and {len(others) - 3} more" * (len(others) > 3)
@@ -198,8 +198,8 @@ def remarks_on_reading(path: Path) -> list[str]:
 
 def absolute_path(path: Path) -> Path:
     """A path that means the same in another folder."""
-    if isinstance(path, Inside):
-        return Inside(os.path.abspath(str(path)))
+    if isinstance(path, PathInFile):
+        return PathInFile(os.path.abspath(str(path)))
     return path if isinstance(path, Address) else Path(os.path.abspath(path))
 
 
@@ -221,7 +221,7 @@ def _kind(path: Path) -> Any:
     return references_of_kerchunk if path.suffix.lower() == ".json" and is_kerchunk(path) else None
 
 
-def _parts(path: Inside) -> tuple[str, str]:
+def _split_path(path: PathInFile) -> tuple[str, str]:
     """The path of the file, and the name of the object in it."""
     text = str(path)
     for file in _KNOWN:
@@ -236,7 +236,7 @@ def _parts(path: Inside) -> tuple[str, str]:
     return file, text[len(file) + 1 :].replace(os.sep, "/")
 
 
-def _read(file: str) -> References:
+def _read_references(file: str) -> References:
     """The references of a file, which are read once."""
     path = Path(file)
     cached = _KNOWN.get(file)

@@ -27,7 +27,7 @@ class JoinedMetadata(Mapping[str, str]):
     def __getitem__(self, key: str) -> str:
         value = self._values[key]
         for path, said in self._by_file.items():
-            if key in said and is_other(said[key], value):
+            if key in said and are_different(said[key], value):
                 last = [file.name for file, metadata in self._by_file.items() if key in metadata][-1]
                 raise ModelError(
                     f"{self._folder}: files differ in their metadata {show(key)}: {path.name} says {show(said[key])}, "
@@ -55,6 +55,6 @@ def last_values(files: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {key: value for said in documents for key, value in said.items() if key not in number}
 
 
-def is_other(first: str, second: str) -> bool:
+def are_different(first: str, second: str) -> bool:
     """Whether two values differ; texts of arrays in GGUF files are only their lengths."""
     return first != second or getattr(first, "raw", None) != getattr(second, "raw", None)

@@ -89,7 +89,7 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
         if not indexes and not any(file.name.startswith(_OF_MODELS) for file in files):
             indexes = [entry for entry in entries if entry.name.endswith(BIN_INDEX)]
             model_files, adapters = (
-                [inside(folder, entry.name, place) for entry in entries if entry.name in usual]
+                [file_in_folder(folder, entry.name, place) for entry in entries if entry.name in usual]
                 for usual in (_WHOLE, _ADAPTERS)
             )
             files = model_files or files or adapters
@@ -97,7 +97,7 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
     if index is not None:
         files = []
     elif not follow:
-        files = [inside(folder, file.name, JsonPath(str(file))) for file in files]
+        files = [file_in_folder(folder, file.name, JsonPath(str(file))) for file in files]
     first = index or min(files, key=_rank, default=None)
     _check_alone(None if first is None else first.name, [entry.name for entry in entries], place)
     return Chosen(index, files)
@@ -175,7 +175,7 @@ def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:
     raise place.error(f"has several indexes, {names(index.name for index in indexes)}: name one of them")
 
 
-def inside(folder: Path, written: str, place: JsonPath) -> Path:
+def file_in_folder(folder: Path, written: str, place: JsonPath) -> Path:
     """A file of a folder; only links into the cache of Hugging Face's hub may lead out of the folder."""
     if isinstance(folder, Address):
         if any(part in ("", ".", "..") for part in written.split("/")) or not (folder / written).is_file():

@@ -138,7 +138,7 @@ def _array(path: Path, fields: Json) -> Iterator[tuple[str, bytes | Range]]:
         "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": kind, "fill_value": 0,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": block}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "codecs": [_turned(rank), endian, *_compressors(fields, dtype.itemsize)],
+        "codecs": [_transpose_codec(rank), endian, *_compressors(fields, dtype.itemsize)],
         **({"dimension_names": axes} if are_names else {}),
         "attributes": {k: v for k, v in attributes.items() if k != "axes" or not are_names},
     }  # fmt: skip
@@ -185,7 +185,7 @@ def _level(options: Mapping[str, Any], default: int) -> int:
     return default if level < 0 else level
 
 
-def _turned(rank: int) -> Json:
+def _transpose_codec(rank: int) -> Json:
     """Return the codec of blocks whose first axis is contiguous."""
     return {"name": "transpose", "configuration": {"order": [*range(rank)][::-1]}}
 

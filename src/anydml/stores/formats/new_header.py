@@ -10,8 +10,8 @@ from json.encoder import encode_basestring
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.block_types import in_elements, name_of, not_of_format
-from anydml.stores.formats.columns import FileTensors, TensorNames, digits_of, inside
+from anydml.stores.formats.block_types import name_of, not_of_format, shape_in_elements
+from anydml.stores.formats.columns import FileTensors, TensorNames, digits_of, escape_json
 from anydml.stores.formats.safetensors import MAX_HEADER, METADATA, NAMES, PARTS_OF_BYTES
 from anydml.stores.formats.store import PAGE, Numbers
 
@@ -39,7 +39,7 @@ class RankParts:
     @property
     def size(self) -> int:
         """The bytes of the text inside a JSON string."""
-        lengths = np.array([len(inside(interval)) for interval in self.intervals], np.int64)[self.part]
+        lengths = np.array([len(escape_json(interval)) for interval in self.intervals], np.int64)[self.part]
         return (
             int(self.names.sizes_inside[self.name].sum() + lengths.sum())
             + 4 * self.name.size
@@ -49,9 +49,9 @@ class RankParts:
 
     def text(self) -> str:
         """Return the text inside a JSON string."""
-        texts, intervals = self.names.texts, [inside(interval) for interval in self.intervals]
+        texts, intervals = self.names.texts, [escape_json(interval) for interval in self.intervals]
         pairs = zip(self.name.tolist(), self.part.tolist(), strict=True)
-        lines = (f"{inside(encode_basestring(texts[name]))}: {intervals[part]}" for name, part in pairs)
+        lines = (f"{escape_json(encode_basestring(texts[name]))}: {intervals[part]}" for name, part in pairs)
         return f"{{{', '.join(lines)}}}"
 
 
@@ -115,7 +115,7 @@ def make_header(
         if dtype_name is None and number in used:
             name = tensors.names.texts[tensors.name[np.flatnonzero(tensors.kind == number)[0]]]
             raise (place / name).error(not_of_format(dtype, "safetensors", NAMES.values()))
-        entries.append(f'{{"dtype":"{dtype_name}","shape":{_encode(in_elements(shape, dtype))},"data_offsets":')
+        entries.append(f'{{"dtype":"{dtype_name}","shape":{_encode(shape_in_elements(shape, dtype))},"data_offsets":')
     texts = tensors.names.texts
     if METADATA in texts and texts.index(METADATA) in tensors.name:
         raise place.error(f"cannot have a tensor called {METADATA}")

@@ -34,7 +34,7 @@ class ZipEntry(NamedTuple):
     packed: Packed | None = None
 
 
-class Part(io.RawIOBase):
+class FileSection(io.RawIOBase):
     """A part of a file, as a file."""
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
@@ -89,7 +89,7 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
     entries: dict[str, ZipEntry] = {}
     try:
         size = path.stat().st_size - start if length is None else length
-        with path.open("rb") as outer, zipfile.ZipFile(file := Part(outer, start, size)) as archive:
+        with path.open("rb") as outer, zipfile.ZipFile(file := FileSection(outer, start, size)) as archive:
             listed = archive.infolist()
             if len(listed) > MAX_ENTRIES:
                 raise place.error(f"has {len(listed)} entries; the maximum is {MAX_ENTRIES}")

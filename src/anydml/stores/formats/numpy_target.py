@@ -12,7 +12,7 @@ from numpy.lib import format as npy_format
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.block_types import is_of_blocks, not_of_format
 from anydml.stores.formats.columns import FileTensors, ShapeAndDtype
-from anydml.stores.formats.safetensors import NAMES, is_own_dtype
+from anydml.stores.formats.safetensors import NAMES, is_numpy_dtype
 from anydml.stores.formats.store import Numbers
 from anydml.stores.formats.zarr_texts import is_text
 from anydml.stores.formats.zip_headers import (
@@ -54,7 +54,7 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
     """
     if is_text(dtype):
         raise place.error("cannot hold texts of variable length: name a folder such as x.zarr")
-    if not is_own_dtype(dtype):
+    if not is_numpy_dtype(dtype):
         can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, texts or plain bytes"
         message = not_of_format(dtype, "NumPy", ()) if is_of_blocks(dtype) else f"cannot say dtype {dtype}: {can}"
         raise place.error(message)

@@ -23,13 +23,13 @@ from anydml.stores.formats.completeness import (
 )
 from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.hdf5 import SUFFIXES as HDF5_SUFFIXES
-from anydml.stores.formats.inside_files import Inside, locate_inside
+from anydml.stores.formats.inside_files import PathInFile, locate_inside
 from anydml.stores.formats.joined_metadata import JoinedMetadata
-from anydml.stores.formats.model_files import BIN_INDEX, INDEX, METADATA, choose_files, inside
+from anydml.stores.formats.model_files import BIN_INDEX, INDEX, METADATA, choose_files, file_in_folder
 from anydml.stores.formats.n5 import is_n5
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MAX_HEADER, parse_json, read_safetensors
-from anydml.stores.formats.store import Checkpoint, FileContent, Store, seen_at, uncollected
+from anydml.stores.formats.store import Checkpoint, FileContent, Store, file_state, uncollected
 from anydml.stores.formats.torch_save import read_torch
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_metadata import is_zarr
@@ -83,13 +83,13 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         raise place.error("is not a file" if located_path.exists() else NO_FILE)
     if located_path.name.lower().endswith(".npy"):
         with place.reading():
-            state = seen_at(located_path)
+            state = file_state(located_path)
         header = npy.read_header(located_path, place)
         return Store(located_path, "", header.shape, header.dtype, header.offset, header.order, seen=state)
     if located_path.suffix.lower() in READERS:
         return opened_file(located_path)
     if located_path.name.endswith((INDEX, BIN_INDEX)):
-        return _indexed(located_path, place)
+        return _read_indexed(located_path, place)
     if located_path.name == METADATA:
         raise place.error(_DISTRIBUTED)
     raise place.error(
@@ -101,24 +101,24 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
     """Open an address."""
     with place.reading():
         if path.suffix.lower() == ".npy" and path.is_file():
-            state = seen_at(path)
+            state = file_state(path)
             header = npy.read_header(path, place)
             return Store(path, "", header.shape, header.dtype, header.offset, header.order, seen=state)
         if path.suffix.lower() in READERS and path.is_file():
             return opened_file(path)
         if path.name.endswith((INDEX, BIN_INDEX)) and path.is_file():
-            return _indexed(path, place)
+            return _read_indexed(path, place)
         if is_zarr(path):
             return open_zarr(path)
-        if not isinstance(path, Inside) and path.is_dir():
+        if not isinstance(path, PathInFile) and path.is_dir():
             suffixes = (METADATA, INDEX, BIN_INDEX, *READERS)
             if any(entry.name.lower().endswith(suffixes) for entry in path.iterdir()):
                 return _folder(path, place, True)
-        if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
+        if isinstance(path, PathInFile) and (why := path.references.refused.get(path.key)) is not None:
             raise place.error(f"cannot be read: it {why}")
         if path.is_file():
             of_others = f"; copy others, such as .zip and {HDF5_SUFFIXES[0]}, to this machine first"
-            raise place.error(f"{_NOT_READ}{'' if isinstance(path, Inside) else of_others}")
+            raise place.error(f"{_NOT_READ}{'' if isinstance(path, PathInFile) else of_others}")
         if not path.exists():
             raise place.error(NO_FILE)
         if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
@@ -131,7 +131,7 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
 def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     index, files = choose_files(path, follow)
     if index is not None:
-        checkpoint = _indexed(index, JsonPath(str(index)))
+        checkpoint = _read_indexed(index, JsonPath(str(index)))
         # transformers and diffusers read a file of such a name first.
         for name in ("model.safetensors", index.name.removesuffix(".index.json")):
             if path / name not in checkpoint.file_metadata and (path / name).is_file():
@@ -153,7 +153,7 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     opened = [*map(opened_file, files)]
     if not any(key in checkpoint.metadata for checkpoint in opened for key in (RANK, SHARDING)):
         check_one(files, place)
-    merged = united(path, opened, place)
+    merged = join_files(path, opened, place)
     if any(RANK in checkpoint.metadata for checkpoint in opened):
         ranks_in_order(opened, place)
     return merged
@@ -193,7 +193,7 @@ def opened_file(path: Path) -> Checkpoint:
     if path.suffix.lower() not in READERS:
         raise place.error(f"is not a file of tensors: expected one of {', '.join(READERS)}")
     with place.reading():
-        state = seen_at(path)
+        state = file_state(path)
         checkpoint = READERS[path.suffix.lower()](path, place)
     for store in checkpoint.stores.values():
         store.seen = state
@@ -202,7 +202,7 @@ def opened_file(path: Path) -> Checkpoint:
     )
 
 
-def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoint:
+def join_files(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoint:
     """The tensors of several files as one checkpoint, in the order of the files.
 
     Raises:
@@ -237,7 +237,7 @@ READERS: Mapping[str, Callable[[Path, JsonPath], FileContent]] = {
 """Readers of files of several arrays, by suffix."""
 
 
-def _indexed(index: Path, place: JsonPath) -> Checkpoint:
+def _read_indexed(index: Path, place: JsonPath) -> Checkpoint:
     with place.reading():
         if index.stat().st_size > MAX_HEADER:
             raise place.error(f"is larger than {MAX_HEADER} bytes")
@@ -252,11 +252,11 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
         if not isinstance(written, str):
             raise (place / "weight_map" / name).error(f"is {show(written)}, where a file's name is expected")
         if written not in files:
-            files[written] = inside(index.parent, written, place / "weight_map" / name)
+            files[written] = file_in_folder(index.parent, written, place / "weight_map" / name)
         # One text per file, not one per tensor.
         weight_map[name] = texts.setdefault(written, written)
     opened = {written: opened_file(files[written]) for written in sorted(files)}
-    merged = united(index.parent, opened.values(), place)
+    merged = join_files(index.parent, opened.values(), place)
     actual_map = {name: written for written, file in opened.items() for name in file}
     if actual_map != weight_map:
         for name, written in weight_map.items():

@@ -107,7 +107,7 @@ def read_pickle(content: bytes, place: JsonPath, max_bytes: int = MAX_BYTES) -> 
         return _Machine().run(content)
 
 
-class _Bounded:
+class _BoundedReader:
     """A file with a limit of the bytes that are read."""
 
     def __init__(self, file: BinaryIO, max_bytes: int) -> None:
@@ -135,7 +135,7 @@ def next_pickle(file: BinaryIO, place: JsonPath, max_bytes: int = MAX_BYTES) -> 
         ModelError: the pickle is broken, or too large.
     """
     with _refusing(place):
-        return _Machine().run(_Bounded(file, max_bytes))
+        return _Machine().run(_BoundedReader(file, max_bytes))
 
 
 @contextmanager
@@ -231,11 +231,11 @@ class _Machine:
 
     def _append(self, _: Any) -> None:
         value = self._stack.pop()
-        _listed(self._stack[-1]).append(value)
+        _as_list(self._stack[-1]).append(value)
 
     def _appends(self, _: Any) -> None:
         values = self._mark()
-        _listed(self._stack[-1]).extend(values)
+        _as_list(self._stack[-1]).extend(values)
 
     _additems = _appends
 
@@ -273,7 +273,7 @@ class _Machine:
         self._stack.append(PickledReference(self._stack.pop()))
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if type(value) is not list:
         raise TypeError("no list")
     return value

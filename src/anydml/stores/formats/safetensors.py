@@ -50,7 +50,7 @@ PARTS_OF_BYTES = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
 """Bits per element of types whose elements are not whole bytes."""
 
 
-def is_own_dtype(dtype: np.dtype[Any]) -> bool:
+def is_numpy_dtype(dtype: np.dtype[Any]) -> bool:
     """Whether this is a dtype of NumPy itself, which a .npy file can have."""
     return dtype.isbuiltin != 2 and not dtype.hasobject and dtype.names is None and dtype.subdtype is None
 
@@ -268,13 +268,13 @@ def _fields(entry: Any, place: JsonPath, name: str) -> _Entry:
     # Like the safetensors library, ignore keys that are not in the format.
     ends = fields.get("data_offsets") if isinstance(fields, dict) and {*fields} >= {*ENTRY} else None
     if not isinstance(ends, list) or len(ends) != 2 or any(type(number) is not int for number in ends):
-        raise _refused(fields, place / name)
+        raise _incomplete_error(fields, place / name)
     dtype, shape = fields["dtype"], fields["shape"]
     # The text is compared, because equal values, such as true and 1, may not both be valid.
     return _Entry((dtype, shape, f"{dtype!r} {shape!r}"), *ends)
 
 
-def _refused(entry: Any, place: JsonPath) -> ModelError:
+def _incomplete_error(entry: Any, place: JsonPath) -> ModelError:
     """The error of an incomplete entry."""
     if not isinstance(entry, dict):
         return place.error(f"is {show(entry)}, where an object is expected")

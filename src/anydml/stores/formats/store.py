@@ -17,7 +17,7 @@ import numpy as np
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.block_types import in_elements, name_of
+from anydml.stores.formats.block_types import name_of, shape_in_elements
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.packed import Packed, Read
 from anydml.tensor import Layout
@@ -53,7 +53,7 @@ def state_of(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def seen_at(path: Path) -> tuple[Any, ...]:
+def file_state(path: Path) -> tuple[Any, ...]:
     """Return the state of a file, or of an object at an address.
 
     Raises:
@@ -225,7 +225,7 @@ class Store(StoredArray):
 
     def __repr__(self) -> str:
         name = f" {self.name!r} of" if self.name else ""
-        return f"<store{name} {str(self.path)!r}: {name_of(self.dtype)} {in_elements(self.shape, self.dtype)}>"
+        return f"<store{name} {str(self.path)!r}: {name_of(self.dtype)} {shape_in_elements(self.shape, self.dtype)}>"
 
 
 def _read_elsewhere(path: Address, view: memoryview, at: int) -> None:

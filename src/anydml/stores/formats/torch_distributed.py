@@ -15,7 +15,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.alike_pieces import AlikePieces
-from anydml.stores.formats.model_files import METADATA, inside
+from anydml.stores.formats.model_files import METADATA, file_in_folder
 from anydml.stores.formats.pickle_reader import (
     PickledCall,
     PickledDict,
@@ -24,7 +24,7 @@ from anydml.stores.formats.pickle_reader import (
     read_pickle,
     sizes_of,
 )
-from anydml.stores.formats.store import Store, seen_at
+from anydml.stores.formats.store import Store, file_state
 from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 
 MAX_METADATA = 512 << 20
@@ -58,7 +58,7 @@ def read_distributed(folder: Path) -> Distributed:
     """
     place = JsonPath(str(folder / METADATA))
     with place.reading(), (folder / METADATA).open("rb") as file:
-        described_by = ((folder / METADATA, seen_at(folder / METADATA)),)
+        described_by = ((folder / METADATA, file_state(folder / METADATA)),)
         content = read_pickle(file.read(MAX_METADATA + 1), place, MAX_METADATA)
     state = fields_of(content)
     distributed = Distributed({}, [], {}, [])
@@ -149,9 +149,9 @@ def _piece(
         raise place.error("is compressed or otherwise transformed: save the checkpoint without extensions")
     pieces, files, folder = where_read
     if written not in files:
-        path = inside(folder, written, place)
+        path = file_in_folder(folder, written, place)
         with place.reading():
-            files[written] = path, seen_at(path)
+            files[written] = path, file_state(path)
     path, state = files[written]
     try:
         with place.reading():

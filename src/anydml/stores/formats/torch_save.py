@@ -26,7 +26,7 @@ from anydml.stores.formats.pickle_reader import (
     read_pickle,
 )
 from anydml.stores.formats.safetensors import DTYPES
-from anydml.stores.formats.store import FileContent, Store, seen_at
+from anydml.stores.formats.store import FileContent, Store, file_state
 from anydml.stores.formats.torch_legacy import read_legacy
 
 MAX_DEPTH, MAX_VALUES = 64, 1 << 22
@@ -122,7 +122,7 @@ def read_torch_dict(path: Path) -> TorchDict:
     """
     place = JsonPath(str(path))
     with place.reading():
-        state = seen_at(path)
+        state = file_state(path)
     opened = open_torch(path, place)
     tensors = opened.tensors(place)
     for store in tensors.stores.values():

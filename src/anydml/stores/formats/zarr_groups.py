@@ -11,7 +11,7 @@ from typing import Any
 
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.inside_files import Inside
+from anydml.stores.formats.inside_files import PathInFile
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.target import Content
 from anydml.stores.formats.zarr_array import metadata_of
@@ -55,8 +55,8 @@ class ZarrGroup:
         self.path = path
         self.version = 2 if (path / ".zgroup").is_file() else 3
         self.groups, self.left = [""], list[str]()
-        start = f"{path.key}/".lstrip("/") if isinstance(path, Inside) else ""
-        refused = path.references.refused if isinstance(path, Inside) else {}
+        start = f"{path.key}/".lstrip("/") if isinstance(path, PathInFile) else ""
+        refused = path.references.refused if isinstance(path, PathInFile) else {}
         self.refused = {name.removeprefix(start): why for name, why in refused.items() if name.startswith(start)}
         self.arrays: dict[str, ZarrMember] = {}
         try:

@@ -95,7 +95,7 @@ def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MAX_SPAN
     return count * (cost.request + cost.byte * length)
 
 
-def parts(box: Box, itemsize: int, max_bytes: int) -> Iterator[Box]:
+def split_box(box: Box, itemsize: int, max_bytes: int) -> Iterator[Box]:
     """Yield parts of a box of at most `max_bytes` bytes, cut along its outer axes first."""
     sizes, part_bytes = sizes_of(box), size_of(box) * itemsize
     steps = [*sizes]

@@ -17,10 +17,18 @@ from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.block_shapes import offset_of, requests, sizes_of
 from anydml.stores.planning.copies import Rows, RunCopies, copies_of_block
-from anydml.stores.planning.cutting import Side, can_be_cut, end_of, parts, pitched, with_end
-from anydml.stores.planning.regions import in_box
+from anydml.stores.planning.cutting import Side, can_be_cut, end_of, split_move, with_end, with_pitch
+from anydml.stores.planning.regions import access_in_box
 from anydml.stores.planning.row_copies import RowCopies, window_transfers
-from anydml.stores.planning.transfers import Transfer, adjacent, aligned, direct, listed, together, transfer_of
+from anydml.stores.planning.transfers import (
+    Transfer,
+    adjacent,
+    coordinate_offsets,
+    direct,
+    round_to_cache_lines,
+    together,
+    transfer_of,
+)
 from anydml.tensor import Layout
 
 
@@ -159,7 +167,7 @@ class MoveGroup:
             moves: list[Move] | None = []
             for move in self.moves:
                 if end_of(move, side).operand == operand and moves is not None:
-                    moved = pitched(move, side, pitch) if pitch else move
+                    moved = with_pitch(move, side, pitch) if pitch else move
                     if moved is None:
                         moves = None
                     else:
@@ -187,14 +195,14 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
     element_count, strides = math.prod(sizes), Layout.packed(sizes, 1).strides
     inside = [
-        with_end(part, side, in_box(end_of(part, side), part.sizes, view, area, strides, operand))
+        with_end(part, side, access_in_box(end_of(part, side), part.sizes, view, area, strides, operand))
         for number in near
-        for part in parts(moves[number], side, view.strides[:-1], area)
+        for part in split_move(moves[number], side, view.strides[:-1], area)
     ]
     written = sum(move.bytes_written for move in inside)
     are_read = [isinstance(move.source, Access) and group.sizes[move.source.operand] >= 0 for move in inside]
     straight = [
-        direct(move, _other(side)) if is_read and not group.is_ordered and 0 not in move.reads.strides else None
+        direct(move, _opposite(side)) if is_read and not group.is_ordered and 0 not in move.reads.strides else None
         for move, is_read in zip(inside, are_read, strict=True)
     ]
     transfers = [transfer for transfer in straight if transfer is not None]
@@ -206,12 +214,12 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     gap = cut.gap if side == "destination" else None
     if side == "source":
         transfers = [*adjacent(transfers)]
-    staged, placed_moves, used = together([inside[k] for k in waiting], _other(side), gap)
+    staged, placed_moves, used = together([inside[k] for k in waiting], _opposite(side), gap)
     transfers += staged
     for k, move in zip(waiting, placed_moves, strict=True):
         inside[k] = move
     level, count, length = requests(view, area, False)
-    rows = listed(offset_of(area, view.strides), sizes[:level], view.strides[:level])
+    rows = coordinate_offsets(offset_of(area, view.strides), sizes[:level], view.strides[:level])
     transfer = transfer_of(operand, rows, np.arange(count, dtype=np.int64) * length, length)
     constants = {number: 2 + k for k, number in enumerate(group.constants)}
     own_moves = tuple(_renumber(move, constants) for move in inside)
@@ -222,8 +230,10 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
             written += sum(span.bytes for span in spans if span.is_direct) + int(copied.lengths.sum())
             transfers += spans
         is_covered = written == element_count and not group.is_ordered
-        return BlockIO(tuple(transfers), own_moves, (transfer,), (used, aligned(element_count)), is_covered, copied)
-    return BlockIO((transfer,), own_moves, tuple(transfers), (aligned(element_count), used), True)
+        return BlockIO(
+            tuple(transfers), own_moves, (transfer,), (used, round_to_cache_lines(element_count)), is_covered, copied
+        )
+    return BlockIO((transfer,), own_moves, tuple(transfers), (round_to_cache_lines(element_count), used), True)
 
 
 def _window_io(group: MoveGroup, operand: int, area: Box) -> BlockIO:
@@ -235,7 +245,7 @@ def _window_io(group: MoveGroup, operand: int, area: Box) -> BlockIO:
     return BlockIO((read,), (), tuple(writes), sizes, True, copied, tuple(known_transfers))
 
 
-def _other(side: Side) -> Side:
+def _opposite(side: Side) -> Side:
     return "source" if side == "destination" else "destination"
 
 

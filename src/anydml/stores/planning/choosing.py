@@ -53,7 +53,7 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
         # Each block has a write per file.
         files = max(Counter(rows.source for rows in group.divided).values())
         size = min(max(GOOD, files * NEAR), MAX_LONG_BLOCK, max_bytes)
-        return next(_sized(group, Cut("source", 0, 0, 1, 0), size, max_bytes), None)
+        return next(_cuts_of_size(group, Cut("source", 0, 0, 1, 0), size, max_bytes), None)
     best: tuple[float, Cut] | None = None
     looked = 0
     for cut, number in _candidates(group, max_bytes):
@@ -66,10 +66,10 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
             best = cost, cut
             if cost <= GOOD_ENOUGH + SECONDS_A_BYTE * _short(io) / max(1, sum(write.bytes for write in io.writes)):
                 break
-    return best and _lengthened(group, best[1], max_bytes)
+    return best and _lengthen(group, best[1], max_bytes)
 
 
-def _lengthened(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
+def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     """Return a cut into larger blocks if that makes short requests longer; blocks with moves stay in the cache."""
     operand = group.operands(cut.side)[0]
     io, more = _middle_io(group, cut, operand), cut
@@ -104,12 +104,12 @@ def _candidates(group: MoveGroup, max_bytes: int) -> Iterator[tuple[Cut, int]]:
     for number, size in enumerate(sizes):
         for side in group.sides:
             for gap in _gaps(side):
-                yield from ((cut, number) for cut in _sized(group, Cut(side, 0, gap, 1, 0), size, max_bytes))
+                yield from ((cut, number) for cut in _cuts_of_size(group, Cut(side, 0, gap, 1, 0), size, max_bytes))
     for side in group.sides:
         for pitch in _pitches(group, side):
             for gap in _gaps(side):
                 for size in sizes:
-                    cuts = _sized(group, Cut(side, pitch, gap, 1, 0), size, max_bytes)
+                    cuts = _cuts_of_size(group, Cut(side, pitch, gap, 1, 0), size, max_bytes)
                     yield from ((cut, len(sizes)) for cut in cuts)
 
 
@@ -133,12 +133,12 @@ def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
             yield step
 
 
-def _sized(group: MoveGroup, cut: Cut, size: int, max_bytes: int) -> Iterator[Cut]:
+def _cuts_of_size(group: MoveGroup, cut: Cut, size: int, max_bytes: int) -> Iterator[Cut]:
     """Yield the cut with candidate heights and widths of blocks of a size."""
     operand = group.operands(cut.side)[0]
     unit = max(group.units[operand] for operand in group.operands(cut.side))
     if not cut.pitch:
-        wide = cut._replace(width=_aligned(group, cut.side, max(unit, size // unit * unit)))
+        wide = cut._replace(width=_align_width(group, cut.side, max(unit, size // unit * unit)))
         yield from _fitting(group, wide, operand, max_bytes, unit)
         return
     for width in (*(candidate for candidate in WIDTHS if candidate < cut.pitch), cut.pitch):
@@ -149,7 +149,7 @@ def _sized(group: MoveGroup, cut: Cut, size: int, max_bytes: int) -> Iterator[Cu
             )
 
 
-def _aligned(group: MoveGroup, side: Side, width: int) -> int:
+def _align_width(group: MoveGroup, side: Side, width: int) -> int:
     """The width, rounded down to whole rows of the moves."""
     steps = {stride for move in group.moves for stride in end_of(move, side).strides if 0 < stride <= width}
     return width // max(steps) * max(steps) if steps else width
@@ -171,7 +171,7 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, max_bytes: int, unit: int
         longest = cut.view(group.sizes[operand]).sizes[0]
         if not cut.pitch:
             width = int(min(cut.width, longest) * share) // unit * unit
-            cut = cut._replace(width=_aligned(group, cut.side, width) if width else 0)
+            cut = cut._replace(width=_align_width(group, cut.side, width) if width else 0)
         else:
             cut = cut._replace(height=int(min(cut.height, longest) * share))
         if not cut.width or not cut.height:

@@ -12,8 +12,15 @@ import numpy as np
 from anydml.moves import Access, Move
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.block_shapes import word
-from anydml.stores.planning.covered import united
-from anydml.stores.planning.transfers import DIRECT, SCATTERED, Transfer, aligned, are_apart, scattered
+from anydml.stores.planning.covered import merge_intervals
+from anydml.stores.planning.transfers import (
+    DIRECT,
+    SCATTERED,
+    Transfer,
+    are_apart,
+    round_to_cache_lines,
+    scattered_reads,
+)
 
 MAX_SINGLE_COPIES = 256
 """Maximum number of copies that become a move each, since moves can be cut in more ways."""
@@ -160,7 +167,7 @@ def staged_copies(
     """
     order = np.argsort(in_block.at, kind="stable")
     to, at, lengths = (column[order] for column in in_block[:3])
-    starts, _, _ = united(at, at + lengths, gap)
+    starts, _, _ = merge_intervals(at, at + lengths, gap)
     # If nearly every row is a separate request, rows are read directly into the write buffer.
     is_direct = lengths >= (SCATTERED if 2 * starts.size > at.size else DIRECT)
     if is_direct.any() and not is_direct.all():
@@ -168,15 +175,15 @@ def staged_copies(
         number = np.cumsum(are_apart(at, lengths)) - 1
         counts, sizes = np.bincount(number), np.bincount(number, lengths)
         is_direct |= ((np.bincount(number, is_direct) > 0) & (sizes >= SCATTERED * counts))[number]
-    spans = [scattered(operand, at[is_direct], to[is_direct], lengths[is_direct])] if is_direct.any() else []
+    spans = [scattered_reads(operand, at[is_direct], to[is_direct], lengths[is_direct])] if is_direct.any() else []
     to, at, lengths = to[~is_direct], at[~is_direct], lengths[~is_direct]
     if not at.size:
         return spans, (to, at, lengths), base
-    starts, ends, group = united(at, at + lengths, gap)
+    starts, ends, group = merge_intervals(at, at + lengths, gap)
     sizes = ends - starts
     places = base + np.concatenate([[0], np.cumsum(sizes)[:-1]])
     spans.append(Transfer(operand, starts, places, sizes))
-    return spans, (to, at - starts[group] + places[group], lengths), base + aligned(int(sizes.sum()))
+    return spans, (to, at - starts[group] + places[group], lengths), base + round_to_cache_lines(int(sizes.sum()))
 
 
 def copies_of_block(

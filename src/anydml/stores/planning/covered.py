@@ -15,7 +15,7 @@ WAITING_INTERVALS = 1 << 16
 """Maximum number of intervals that are collected before they are merged."""
 
 
-def united(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbers, Numbers, Numbers]:
+def merge_intervals(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbers, Numbers, Numbers]:
     """Return the union of intervals.
 
     Args:
@@ -60,7 +60,7 @@ class Covered:
         single = np.array(self._single, np.int64).reshape(-1, 2)
         runs = [*self._runs, (single[:, 0], single[:, 1])]
         starts, ends = (np.concatenate(part) for part in zip(*runs, strict=True))
-        return united(starts, ends)[:2]
+        return merge_intervals(starts, ends)[:2]
 
     @property
     def size(self) -> int:

@@ -40,7 +40,7 @@ def can_be_cut(move: Move, side: Side) -> bool:
     return is_injective(zip(move.sizes, end.strides, strict=True), move.element_size)
 
 
-def pitched(move: Move, side: Side, pitch: int) -> Move | None:
+def with_pitch(move: Move, side: Side, pitch: int) -> Move | None:
     """Return the move with dimensions that each stay within a row or step by whole rows; None if that is impossible.
 
     Runs over several whole rows are divided into rows.
@@ -51,7 +51,7 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
     if reach > bytes_left:
         if end.offset % pitch or reach % pitch:
             return None
-        return pitched(_dimension_of_run(move, pitch), side, pitch)
+        return with_pitch(_dimension_of_run(move, pitch), side, pitch)
     for axis in sorted(range(len(move.sizes)), key=lambda k: end.strides[k]):
         size, stride = move.sizes[axis], end.strides[axis]
         if stride % pitch == 0 or size == 1:
@@ -61,7 +61,7 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
             count = pitch // stride
             if pitch % stride or not 0 < count < size or size % count:
                 return None
-            return pitched(split_dimension(move, axis, count), side, pitch)
+            return with_pitch(split_dimension(move, axis, count), side, pitch)
     return move
 
 
@@ -91,7 +91,7 @@ def split_dimension(move: Move, axis: int, inner: int) -> Move:
     return Move(sizes, split(move.destination), source, move.element_size)
 
 
-def parts(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Iterator[Move]:
+def split_move(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Iterator[Move]:
     """Yield the parts of a move in a box; no byte is in two of them. Arguments are those of `boxes_in`."""
     for box in boxes_in(move, side, pitches, area):
         yield part_of(move, box)
@@ -101,7 +101,7 @@ def boxes_in(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Itera
     """Yield the coordinates of a move with bytes in a box, as spans by dimension; the last is of an element's bytes.
 
     Args:
-        move: a move that can be cut on that side, with each dimension along one axis, as from `pitched`.
+        move: a move that can be cut on that side, with each dimension along one axis, as from `with_pitch`.
         side: the side whose bytes are in the box.
         pitches: bytes per step along each axis but the last, whose steps are bytes.
         area: the box.

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.copies import Rows
-from anydml.stores.planning.covered import united
+from anydml.stores.planning.covered import merge_intervals
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.row_copies import Row, RowCopies, rows_of
 from anydml.stores.planning.writers import Writers
@@ -31,7 +31,7 @@ class RowWriters(NamedTuple):
     rows: list[tuple[int, Row]]
 
 
-def divided(
+def divide_rows(
     all_writers: Sequence[Writers], are_alone: Array, places: Places, max_bytes: int
 ) -> Iterator[tuple[int, list[RowWriters]]]:
     """Yield the number of each file with rows for outputs in several files, and the writers of these outputs."""
@@ -59,14 +59,14 @@ def divide(
 ) -> Iterator[RowCopies]:
     """Add the intervals of a divided file and of the files that it is divided among, and yield the copies."""
     stores = np.unique(np.concatenate([row_writers.writers.inputs.reshape(-1) for row_writers in all_writers]))
-    begins, ends, _ = united(places.offset[stores], places.offset[stores] + places.size[stores], APART)
+    begins, ends, _ = merge_intervals(places.offset[stores], places.offset[stores] + places.size[stores], APART)
     outputs = np.concatenate([row_writers.writers.outputs for row_writers in all_writers])
     unit = int(places.unit[outputs].max())
     files, firsts = np.unique(places.file[outputs], return_index=True)
     first += len(intervals)
     for k, (low, high) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
         intervals[first + k] = places.part(source, low, high - low, unit)
-    known = {file: _known(places, file) for file in files.tolist()}
+    known = {file: _known_ranges(places, file) for file in files.tolist()}
     examples = dict(zip(files.tolist(), (outputs[firsts] - places.inputs).tolist(), strict=True))
     file, rows = _rows_in_files(all_writers, places)
     region = np.searchsorted(begins, rows.at, "right") - 1
@@ -84,11 +84,11 @@ def divide(
         yield RowCopies(number, first + copied_region, copied, (starts[near] - low, stops[near] - low))
 
 
-def _known(places: Places, file: int) -> tuple[Numbers, Numbers]:
+def _known_ranges(places: Places, file: int) -> tuple[Numbers, Numbers]:
     """Return the starts and ends of the known bytes of a file."""
     if (known_bytes := places.between.get(file)) is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    return united(known_bytes.offsets, known_bytes.offsets + known_bytes.sizes)[:2]
+    return merge_intervals(known_bytes.offsets, known_bytes.offsets + known_bytes.sizes)[:2]
 
 
 def _rows_in_files(all_writers: Sequence[RowWriters], places: Places) -> tuple[Numbers, Rows]:

@@ -39,7 +39,7 @@ def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
         BindingError: one cannot be read.
     """
     distinct = sorted({path for path in paths if isinstance(path, Path)})
-    return dict(zip(distinct, _each(identity, distinct), strict=True))
+    return dict(zip(distinct, _map_paths(identity, distinct), strict=True))
 
 
 def identities_of_stores(
@@ -73,7 +73,7 @@ def _change(name: str, path: Path) -> BindingError:
     return BindingError(f"{name}: {path} has changed since it was opened: open it again", name)
 
 
-def _each(function: Callable[[Path], R], paths: Sequence[Path]) -> list[R]:
+def _map_paths(function: Callable[[Path], R], paths: Sequence[Path]) -> list[R]:
     """The results of a function of paths, of many addresses at once."""
     is_elsewhere = sum(isinstance(path, Address) for path in paths) > 1
     return at_once(function, paths) if is_elsewhere else [*map(function, paths)]
@@ -91,7 +91,7 @@ def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> No
         return not (isinstance(path, Address) or path.exists()) or identity(path) != identities[path]
 
     paths = [*identities]
-    for path, is_other in zip(paths, _each(is_changed, paths), strict=True):
+    for path, is_other in zip(paths, _map_paths(is_changed, paths), strict=True):
         if is_other:
             raise _change(name, path)
 
@@ -137,7 +137,7 @@ def mark(path: Path, digest: str, within: int = NAMING) -> None:
     """
     if hasattr(os, "setxattr"):
         with suppress(OSError):
-            os.setxattr(path, NAME, b"%s %d" % (_text(path, digest), time.time_ns() + within))
+            os.setxattr(path, NAME, b"%s %d" % (_mark_content(path, digest), time.time_ns() + within))
 
 
 def mark_named(path: Path, digest: str) -> None:
@@ -156,12 +156,12 @@ def is_marked(path: Path, digest: str) -> bool:
         if not hasattr(os, "getxattr"):
             return False
         text, last = os.getxattr(path, NAME).split()
-        return text == _text(path, digest) and (path.is_dir() or path.stat().st_ctime_ns <= int(last))
+        return text == _mark_content(path, digest) and (path.is_dir() or path.stat().st_ctime_ns <= int(last))
     except (OSError, ValueError):
         return False
 
 
-def _text(path: Path, digest: str) -> bytes:
+def _mark_content(path: Path, digest: str) -> bytes:
     # The mark itself, and the final name, change the last time of a file.
     text = identity(path) if path.is_dir() else identity(path)[:-1]
     return hashlib.sha256(f"{digest} {text}".encode()).hexdigest().encode()

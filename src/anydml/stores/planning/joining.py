@@ -13,7 +13,7 @@ from anydml.moves.order import stages
 from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.alike import AlikeMoves
 from anydml.stores.planning.copies import MAX_SINGLE_COPIES, RunCopies
-from anydml.stores.planning.dividing import divide, divided
+from anydml.stores.planning.dividing import divide, divide_rows
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.planning.spaced_moves import GroupAndFile, Runs, SpacedMoves, spaced_moves
@@ -36,7 +36,7 @@ class JoinedOutputs(NamedTuple):
     intervals: dict[int, Interval]
 
 
-def joined(
+def join_outputs(
     alike: Sequence[AlikeMoves],
     lookup_outputs: Iterable[int],
     places: Places,
@@ -66,7 +66,7 @@ def joined(
         if is_sound and writers.are_copies and max_divided and len(stages(writers.moves)) < 2
     ]  # fmt: skip
     are_divided = np.zeros(places.size.size, bool)
-    for source, of_source in divided(copying, are_alone, places, max_divided):
+    for source, of_source in divide_rows(copying, are_alone, places, max_divided):
         rows += divide(of_source, source, places, first, intervals)
         are_divided[np.concatenate([row_writers.writers.outputs for row_writers in of_source])] = True
     for all_of_group, is_sound in all_writers:
@@ -140,7 +140,7 @@ def _sort(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers
     for run_numbers in np.split(order, begins)[1:]:
         yield (
             (int(group[run_numbers[0]]), int(file[run_numbers[0]])),
-            *_continued(to[run_numbers], at[run_numbers], lengths[run_numbers]),
+            *_merge_contiguous(to[run_numbers], at[run_numbers], lengths[run_numbers]),
         )
 
 
@@ -153,7 +153,7 @@ def _groups(operands: Numbers, places: Places) -> list[Numbers]:
     return np.split(order, np.flatnonzero(~goes_on) + 1) if order.size else []
 
 
-def _continued(to: Numbers, at: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def _merge_contiguous(to: Numbers, at: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return copies in order; copies that are contiguous on both sides are merged."""
     goes_on = (to[1:] == (to + lengths)[:-1]) & (at[1:] == (at + lengths)[:-1])
     firsts = np.flatnonzero(np.concatenate([[True], ~goes_on]))

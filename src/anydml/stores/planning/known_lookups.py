@@ -70,7 +70,7 @@ def pick_of(program: Program, move: Move, read: ReadOperand) -> Pick:
     return Pick(move._replace(source=Access(source.operand, source.offset, strides)), tuple(by), shift, is_kept)
 
 
-def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
+def resolve_lookups(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
     """Return the moves of a program, with a move per evenly spaced run of indices in place of each lookup.
 
     Many runs of contiguous bytes become rows, which may run over several axes.
@@ -148,7 +148,7 @@ def _rows(program: Program, pick: Pick) -> RunCopies | None:
 def _indices(
     program: Program, lookup: Lookup, by: list[int], sizes: tuple[int, ...], read: ReadOperand
 ) -> tuple[Array, Array]:
-    """Return the indices at each coordinate of some dimensions, and which are in range, as `_checked` does."""
+    """Return the indices at each coordinate of some dimensions, and which are in range, as `_check_indices` does."""
     dtype = np.dtype(lookup.dtype)
     flat = read(lookup.operand)[lookup.offset :]
     strides = tuple(lookup.strides[k] for k in by)
@@ -159,10 +159,10 @@ def _indices(
         raise AssertionError("indices lie within their operand")
     raw = np.lib.stride_tricks.as_strided(flat[: dtype.itemsize].view(dtype), (*sizes, 1), (*strides, dtype.itemsize))
     numbers = raw[..., 0]
-    return _checked(program, lookup, numbers)
+    return _check_indices(program, lookup, numbers)
 
 
-def _checked(program: Program, lookup: Lookup, indices: Array) -> tuple[Array, Array]:
+def _check_indices(program: Program, lookup: Lookup, indices: Array) -> tuple[Array, Array]:
     """Return indices, with negative ones counted from the end, and which of them are in range.
 
     Raises:

@@ -18,8 +18,8 @@ from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.blocks import MoveGroup
 from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.intervals import Interval, Places
-from anydml.stores.planning.joining import joined
-from anydml.stores.planning.known_lookups import reader_of, resolved
+from anydml.stores.planning.joining import join_outputs
+from anydml.stores.planning.known_lookups import reader_of, resolve_lookups
 from anydml.stores.planning.row_copies import RowCopies
 
 MAX_SHARED_OUTPUT = 1 << 20
@@ -68,23 +68,23 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
     if any(move.has_lookups for group in alike for move in group.moves):
         # Moves with lookups write no byte twice, because pieces partition values.
         reader = reader_of(program.name, inputs, constants, free)
-        all_moves = [*resolved(program.with_all_moves(inputs, outputs), reader)]
+        all_moves = [*resolve_lookups(program.with_all_moves(inputs, outputs), reader)]
         alike = [AlikeMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
         tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
     lookup_outputs = {table.destination for table in tables}
     max_divided = MAX_DIVIDED if free >= MIN_FREE else 0
-    alone, several, copies, intervals = joined(
+    alone, several, copies, intervals = join_outputs(
         alike, lookup_outputs, places, count + len(constants), min(MAX_SHARED_OUTPUT, free // 16), max_divided
     )
     single_moves = [*program._replace(alike=alike).moves(count, alone)]
-    intervals |= {k: places.interval(k, k) for k in _used(single_moves, tables) if k < count}
+    intervals |= {k: places.interval(k, k) for k in _operands_of(single_moves, tables) if k < count}
     groups, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()
-    for group_moves, rows in _apart([*single_moves, *several], [*tables, *copies], intervals):
+    for group_moves, rows in _independent_groups([*single_moves, *several], [*tables, *copies], intervals):
         if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in group_moves):
             raise BindingError(
                 f"{program.name}: it reads its own output, which plans over files do not support: use a fused function"
             )
-        operands = tuple(sorted(_used(group_moves, rows)))
+        operands = tuple(sorted(_operands_of(group_moves, rows)))
         numbers = {operand: k for k, operand in enumerate(operands)}
         moves = tuple(renumbered(move, numbers) for move in group_moves)
         bytes_of = tuple(intervals[k].size if k in intervals else -1 for k in operands)
@@ -101,7 +101,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
     return groups
 
 
-def _used(moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies]) -> set[int]:
+def _operands_of(moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies]) -> set[int]:
     """Numbers of the operands of moves and rows."""
     used = {number for row in rows for number in (row.destination, row.source)}
     for move in moves:
@@ -111,7 +111,7 @@ def _used(moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies]) -> set[i
     return used
 
 
-def _apart(
+def _independent_groups(
     moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies], files: Iterable[int]
 ) -> list[tuple[list[Move], list[RunCopies | RowCopies]]]:
     """Return moves and rows, in order, in groups that share no operand in a file."""

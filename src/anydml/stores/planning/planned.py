@@ -15,7 +15,7 @@ from anydml.files.addresses import Address
 from anydml.files.located import real_path
 from anydml.moves import Program
 from anydml.stores.formats.columns import content_bytes
-from anydml.stores.formats.inside_files import Inside
+from anydml.stores.formats.inside_files import PathInFile
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Content, NewFile, Target
 from anydml.stores.formats.targets import Targets
@@ -52,7 +52,7 @@ class Planned:
     ) -> None:
         self.name = program.name
         self.inputs: Sequence[Any] = tuple(inputs)
-        self.outputs: Sequence[Any] = outputs if isinstance(outputs, Targets) else _in_columns(outputs)
+        self.outputs: Sequence[Any] = outputs if isinstance(outputs, Targets) else _as_columns(outputs)
         self.memory = parse_size(memory)
         self.overwrite, self.folder, self.others = overwrite, folder, dict(others or {})
         self.resumed, self.was_there = 0, False
@@ -102,7 +102,7 @@ class Planned:
     @property
     def sources(self) -> list[Path]:
         """All that the plan reads: addresses, and files and folders of this machine with those that contain them."""
-        return [identity.file if isinstance(identity, Inside) else identity for identity in self.identities]
+        return [identity.file if isinstance(identity, PathInFile) else identity for identity in self.identities]
 
     @property
     def program(self) -> Program:
@@ -183,7 +183,7 @@ class Planned:
         return "\n".join([*lines, *(f"  {remark}" for remark in self.remarks)])
 
 
-def _in_columns(outputs: Sequence[Target | ZarrTarget]) -> Sequence[Target | ZarrTarget]:
+def _as_columns(outputs: Sequence[Target | ZarrTarget]) -> Sequence[Target | ZarrTarget]:
     """Targets in columns, if all of them lie in plain files."""
     plain = [output for output in outputs if isinstance(output, Target)]
     return Targets.of(plain) if len(plain) == len(outputs) else tuple(outputs)

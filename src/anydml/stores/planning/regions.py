@@ -52,7 +52,7 @@ def coordinates(address: int, layout: Layout) -> list[int]:
     return result
 
 
-def located(end: Access, sizes: Sequence[int], layout: Layout) -> tuple[list[int], list[list[int]]]:
+def to_coordinates(end: Access, sizes: Sequence[int], layout: Layout) -> tuple[list[int], list[list[int]]]:
     """One end of a move in the coordinates of a packed array.
 
     An address is that of one element, whereas a stride may be the sum of steps along several axes. So steps are those
@@ -79,7 +79,7 @@ def located(end: Access, sizes: Sequence[int], layout: Layout) -> tuple[list[int
 
 def box_of(end: Access, move: Move, layout: Layout) -> Box:
     """The smallest box of a packed array that holds all elements of one end of a move, as `box_between`."""
-    first, ways = located(end, move.sizes, layout)
+    first, ways = to_coordinates(end, move.sizes, layout)
     # An element of the move may be several of the array.
     run = max(1, move.element_size // layout.element_size)
     ways.append([*(0,) * (len(first) - 1), 1] if first else [])
@@ -90,7 +90,9 @@ def box_of(end: Access, move: Move, layout: Layout) -> Box:
     return box_between(low, high, layout.sizes)
 
 
-def in_box(end: Access, sizes: Sequence[int], layout: Layout, box: Box, strides: Sequence[int], operand: int) -> Access:
+def access_in_box(
+    end: Access, sizes: Sequence[int], layout: Layout, box: Box, strides: Sequence[int], operand: int
+) -> Access:
     """One end of a move in a box that is in memory, or written there.
 
     Args:
@@ -101,7 +103,7 @@ def in_box(end: Access, sizes: Sequence[int], layout: Layout, box: Box, strides:
         strides: of the box in memory, in bytes.
         operand: that is the box.
     """
-    first, ways = located(end, sizes, layout)
+    first, ways = to_coordinates(end, sizes, layout)
     nearer = [stride - old_stride for stride, old_stride in zip(strides, layout.strides, strict=True)]
 
     def convert_distance(distance: int, counts: Sequence[int]) -> int:
@@ -223,7 +225,7 @@ class RegionMap:
 
     def _boxes(self, pick: Pick, cell_of: CellOf) -> Iterator[PickedBox]:
         layout = self.inputs[pick.operand]
-        return pick.boxes(layout, located(pick.move.reads, pick.move.sizes, layout)[1], cell_of)
+        return pick.boxes(layout, to_coordinates(pick.move.reads, pick.move.sizes, layout)[1], cell_of)
 
     def between(
         self,
@@ -260,13 +262,13 @@ class RegionMap:
 
         for part in parts:
             move, source = _move_of(part), _move_of(part).source
-            to = in_box(move.destination, move.sizes, self.output, box, strides, len(regions))
+            to = access_in_box(move.destination, move.sizes, self.output, box, strides, len(regions))
             if isinstance(part, Pick):
                 layout = self.inputs[part.operand]
                 for inner in self._boxes(part, cell_of):
                     place = held_in(part.operand, inner.box)
                     held_box, pitches = regions[place].box, arrays[place].strides
-                    source = in_box(move.reads, move.sizes, layout, held_box, pitches, place)._replace(offset=0)
+                    source = access_in_box(move.reads, move.sizes, layout, held_box, pitches, place)._replace(offset=0)
                     moves.append(part.moved(inner, to, held_box, pitches, source, added))
                 continue
             if isinstance(source, Access) and source.operand >= len(self.inputs):
@@ -276,7 +278,7 @@ class RegionMap:
             elif isinstance(source, Access):
                 layout = self.inputs[source.operand]
                 place = held_in(source.operand, box_of(source, move, layout))
-                source = in_box(source, move.sizes, layout, regions[place].box, arrays[place].strides, place)
+                source = access_in_box(source, move.sizes, layout, regions[place].box, arrays[place].strides, place)
             moves.append(move._replace(destination=to, source=source))
         return moves, constant_arrays
 
@@ -302,7 +304,7 @@ def _is_close(x: InputBox, y: InputBox) -> bool:
     return size_of(_union(x, y).box) * 4 <= 5 * (size_of(x.box) + size_of(y.box))
 
 
-def compiled(moves: Sequence[Move], count: int) -> Any:
+def compile_moves(moves: Sequence[Move], count: int) -> Any:
     """A program that runs moves once, in order, on a number of operands."""
     boxes = tuple([Operand("input", f"box {k}") for k in range(count)])
     return array_engine("plan", ()).compile_program(Program("a block", boxes, tuple(moves)))
@@ -316,4 +318,4 @@ def run_moves(moves: Sequence[Move], operands: Sequence[Array]) -> None:
         operands: by number, including those that are written.
     """
     if moves:
-        compiled(moves, len(operands)).run(operands)
+        compile_moves(moves, len(operands)).run(operands)

@@ -14,7 +14,7 @@ import numpy as np
 from anydml.moves import Move
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.copies import Rows
-from anydml.stores.planning.transfers import LINE, MAX_RUNS, SCATTERED, TooManyRunsError, Transfer, aligned
+from anydml.stores.planning.transfers import LINE, MAX_RUNS, SCATTERED, TooManyRunsError, Transfer, round_to_cache_lines
 from anydml.stores.running.scattered_io import can_scatter
 
 MAX_PARTS = 64
@@ -130,7 +130,7 @@ def window_transfers(
     sizes = [copies.lengths * copies.counts for copies in inside]
     are_single = all((copies.counts == 1).all() for copies in inside)
     is_direct = are_single and can_scatter() and sum(int(size.sum()) for size in sizes) >= SCATTERED * runs
-    used = aligned(high - low) if is_direct else 0
+    used = round_to_cache_lines(high - low) if is_direct else 0
     writes, known_transfers, copied = list[Transfer](), list[Transfer](), list[Rows]()
     for row_copies, copies, size in zip(rows, inside, sizes, strict=True):
         if not size.size:
@@ -145,7 +145,7 @@ def window_transfers(
         starts, ends = copies.to[firsts], stops[np.append(firsts[1:], size.size) - 1]
         if is_direct:
             places = used + np.cumsum(gaps) - gaps
-            used = aligned(used + int(gaps.sum()))
+            used = round_to_cache_lines(used + int(gaps.sum()))
             buffer, lengths = np.insert(copies.at, between + 1, places), np.insert(size, between + 1, gaps)
             begins = np.insert(begins, between + 1, False)
             counts = np.diff(np.append(np.flatnonzero(begins), begins.size))
@@ -161,7 +161,7 @@ def window_transfers(
         if between.size:
             known_transfers.append(Transfer(row_copies.destination, stops[between], places, gaps, is_direct))
     all_copied = Rows(*map(np.concatenate, zip(*copied, strict=True))) if copied else None
-    return writes, all_copied, known_transfers, (used, 0) if is_direct else (aligned(high - low), used)
+    return writes, all_copied, known_transfers, (used, 0) if is_direct else (round_to_cache_lines(high - low), used)
 
 
 def _are_known(known: tuple[Numbers, Numbers], starts: Numbers, ends: Numbers) -> Array:

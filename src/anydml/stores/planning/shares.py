@@ -90,7 +90,7 @@ class Shares:
         if is_near:
             span = request = max(1, min(block_shapes.MAX_SPAN, free // 16))
         else:
-            span, request = _of_requests(inputs, written, free)
+            span, request = _request_bytes(inputs, written, free)
         decoded = [2 * store.layout.chunk_bytes for store in inputs if not store.layout.is_plain]
         need = max(written, request, *decoded)
         threads = max(1, min(THREADS if is_near else min(2, held) * MAX_REQUESTS, free // part // need))
@@ -116,7 +116,7 @@ def are_near(arrays: Sequence[Store | ZarrStore | Target | ZarrTarget]) -> bool:
     return all(cost_at(array.path) is block_shapes.LOCAL_COST for array in arrays)
 
 
-def _of_requests(inputs: Sequence[Store | ZarrStore], written: int, free: int) -> tuple[int, int]:
+def _request_bytes(inputs: Sequence[Store | ZarrStore], written: int, free: int) -> tuple[int, int]:
     """Bytes of a request to an address, and of what a thread holds for one.
 
     Args:

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.moves import Access, Fill, Move
 from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.intervals import Places
-from anydml.stores.planning.transfers import listed
+from anydml.stores.planning.transfers import coordinate_offsets
 from anydml.stores.planning.writers import Writers
 
 FEW_RUNS = 32
@@ -54,7 +54,7 @@ class SpacedMoves(NamedTuple):
     def runs(self) -> Runs:
         """Return these moves as copies of runs."""
         sizes, end, source, length = self.move.sizes, self.move.destination, self.move.reads, self.move.element_size
-        to, at = listed(0, sizes, end.strides), listed(0, sizes, source.strides)
+        to, at = coordinate_offsets(0, sizes, end.strides), coordinate_offsets(0, sizes, source.strides)
         group, file = (np.repeat(column, to.size) for column in (self.group, self.file))
         places = ((column[:, None] + steps).reshape(-1) for column, steps in ((self.to, to), (self.at, at)))
         return group, file, *places, np.full(group.size, length)

@@ -96,7 +96,7 @@ def are_apart(file: Numbers, lengths: Numbers) -> Array:
     return np.concatenate([np.ones(min(1, file.size), bool), (gaps < 0) | (gaps > NEAR) | (not can_scatter())])
 
 
-def scattered(operand: int, file: Numbers, buffer: Numbers, lengths: Numbers) -> Transfer:
+def scattered_reads(operand: int, file: Numbers, buffer: Numbers, lengths: Numbers) -> Transfer:
     """Reads of runs, in the order of their offsets in the file, straight into the buffer of the other end.
 
     Runs that are near each other are one request, where the system has such.
@@ -183,10 +183,10 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
             transfers.append(transfer_of(ends[0].operand, first, second, high - low))
             for k, end in zip(cluster, ends, strict=True):
                 placed_moves[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + used))
-            used += aligned(high - low)
+            used += round_to_cache_lines(high - low)
             continue
         for k in cluster:
-            transfer, placed_moves[k], used = staged(moves[k], side, gap or 0, used)
+            transfer, placed_moves[k], used = staged_requests(moves[k], side, gap or 0, used)
             transfers.append(transfer)
             runs += transfer.buffer.size
             if runs > MAX_RUNS:
@@ -221,7 +221,7 @@ def _is_worth_it(moves: Sequence[Move], side: Side, span: int, gap: int | None) 
     return span == used_bytes if gap is None else span <= used_bytes + used_bytes // 4 + gap
 
 
-def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move, int]:
+def staged_requests(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move, int]:
     """Requests for one end of a move, and the move with that end in a buffer.
 
     Args:
@@ -244,11 +244,11 @@ def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move,
     packed = Access(end.operand, base, tuple(map(abs, strides)))
     first, second = _offsets(forwards, move.sizes, outer), _offsets(packed, move.sizes, outer)
     placed_move = with_end(move, side, Access(end.operand, offset, tuple(strides)))
-    used = base + aligned(length * math.prod(move.sizes[k] for k in outer))
+    used = base + round_to_cache_lines(length * math.prod(move.sizes[k] for k in outer))
     return transfer_of(end.operand, first, second, length), placed_move, used
 
 
-def aligned(size: int) -> int:
+def round_to_cache_lines(size: int) -> int:
     """A size rounded up to whole lines of the caches."""
     return -(-size // LINE) * LINE
 
@@ -262,7 +262,7 @@ def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) ->
     count = math.prod(sizes[k] for k in dimensions)
     if count > MAX_RUNS:
         raise TooManyRunsError(count)
-    return listed(access.offset, [sizes[k] for k in dimensions], [access.strides[k] for k in dimensions])
+    return coordinate_offsets(access.offset, [sizes[k] for k in dimensions], [access.strides[k] for k in dimensions])
 
 
 def contiguous(end: Access, move: Move, gap: int) -> tuple[int, int, list[int]]:
@@ -287,7 +287,7 @@ def contiguous(end: Access, move: Move, gap: int) -> tuple[int, int, list[int]]:
     return low, length, outer[::-1]
 
 
-def listed(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Numbers:
+def coordinate_offsets(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Numbers:
     """The offset of each coordinate, in C order."""
     offsets = np.array([offset], np.int64)
     for size, stride in zip(sizes, strides, strict=True):

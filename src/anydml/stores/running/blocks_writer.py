@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from anydml.moves import Move
 from anydml.stores.formats.store import Array
-from anydml.stores.planning.regions import compiled
+from anydml.stores.planning.regions import compile_moves
 from anydml.stores.running.files import Opened
 
 MAX_COMPILED = 256
@@ -49,7 +49,7 @@ class BlocksWriter(ABC):
         if program is None and moves:
             if len(self._compiled) >= MAX_COMPILED:
                 self._compiled.clear()
-            program = self._compiled[key] = compiled(moves, len(operands))
+            program = self._compiled[key] = compile_moves(moves, len(operands))
         if program is not None:
             program.run(operands)
 

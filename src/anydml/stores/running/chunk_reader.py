@@ -22,7 +22,7 @@ from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, raise_if_short
 from anydml.stores.formats.zarr_in_memory import decoded
 from anydml.stores.formats.zarr_warnings import unwarned
-from anydml.stores.planning.block_shapes import common_box, inside_box, parts, size_of, sizes_of, word
+from anydml.stores.planning.block_shapes import common_box, inside_box, size_of, sizes_of, split_box, word
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.files import PlainFile, Task
 from anydml.stores.running.kept_chunks import KeptChunks
@@ -79,7 +79,7 @@ class ChunkReader:
             yield from self._kept_reads(self._kept, self._kept.boxes_of(block)[before], box, out)
             return
         if self._file is not None:
-            for part in parts(box, out.itemsize, self.span if self._is_elsewhere else max(self.span, 1 << 20)):
+            for part in split_box(box, out.itemsize, self.span if self._is_elsewhere else max(self.span, 1 << 20)):
                 part_of_out = out[inside_box(part, box)]
                 yield partial(
                     read_box, self._file, self.grid.offset, self.grid.shape, part, part_of_out, self.span, self._buffers
@@ -93,7 +93,7 @@ class ChunkReader:
             if self._is_elsewhere and self.grid.is_plain:
                 # Parts make many requests at once, none of which takes much memory.
                 common = common_box(box, self.grid.box(chunk))
-                for part in parts(common, out.itemsize, self.span):
+                for part in split_box(common, out.itemsize, self.span):
                     yield partial(self.read, chunk, part, out[inside_box(part, box)])
             else:
                 yield partial(self.read, chunk, box, out)
@@ -136,7 +136,7 @@ class ChunkReader:
                 yield partial(self._keep, kept, number, chunk, box, out)
                 continue
             at = kept.place(number, chunk)
-            for part in parts(common_box(box, self.grid.box(chunk)), out.itemsize, most):
+            for part in split_box(common_box(box, self.grid.box(chunk)), out.itemsize, most):
                 size = size_of(part) * out.itemsize
                 if run and (at != end or end + size - start > most):
                     yield partial(self._read_kept, kept, number, start, end, run, box, out)
@@ -165,7 +165,7 @@ class ChunkReader:
                     out[inside_box(common, box)] = elements[inside_box(common, chunk_box)]
                 return
         at = kept.place(number, chunk)
-        for part in parts(common, out.itemsize, self.span):
+        for part in split_box(common, out.itemsize, self.span):
             size = size_of(part) * out.itemsize
             self._read_kept(kept, number, at, at + size, [part], box, out)
             at += size

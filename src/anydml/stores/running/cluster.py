@@ -43,7 +43,7 @@ def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]
             f"{plan.name}: a Dask cluster writes files only, and the output is at an address: leave out the scheduler"
         )
     # Nothing is created before the cluster answers.
-    with connected(scheduler) as client:
+    with connect(scheduler) as client:
         run(plan, progress, partial(write_on, client, scheduler, plan))
 
 
@@ -86,7 +86,7 @@ def write_on(
             for number, size in _result(distributed, scheduler, next(under_way)):
                 finished(number, size)
     except (distributed.comm.CommClosedError, TimeoutError, RuntimeError) as error:
-        raise ModelError(f"{scheduler}: {_text(error)}; repeat the command to resume") from None
+        raise ModelError(f"{scheduler}: {_one_line(error)}; repeat the command to resume") from None
     finally:
         # Running tasks continue; `Staging.settle` waits for them.
         with suppress(Exception):
@@ -95,7 +95,7 @@ def write_on(
 
 
 @contextmanager
-def connected(scheduler: str) -> Iterator[Any]:
+def connect(scheduler: str) -> Iterator[Any]:
     """Return a client of a scheduler that has workers.
 
     Raises:
@@ -109,7 +109,7 @@ def connected(scheduler: str) -> Iterator[Any]:
         client = distributed.Client(scheduler, timeout=SECONDS_TO_ANSWER, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise ModelError(
-            f"{scheduler}: no Dask scheduler answers: {_text(error)}; name one such as tcp://10.0.0.1:8786"
+            f"{scheduler}: no Dask scheduler answers: {_one_line(error)}; name one such as tcp://10.0.0.1:8786"
         ) from None
     with client:
         try:
@@ -119,7 +119,7 @@ def connected(scheduler: str) -> Iterator[Any]:
             raise ModelError(f"{scheduler}: the scheduler has no workers: start some, by dask worker") from None
 
 
-def _text(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     """Return the message of an error as one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
@@ -130,13 +130,13 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
         done: list[tuple[int, int]] | str = task.result()
     except distributed.KilledWorker as error:
         raise ModelError(
-            f"{scheduler}: workers died several times in the same blocks ({_text(error)}): see whether they have "
+            f"{scheduler}: workers died several times in the same blocks ({_one_line(error)}): see whether they have "
             "enough memory, and run the same command again, which resumes"
         ) from None
     except Exception as error:
         # A worker that cannot start raises any error, such as those of a missing anydml or another version.
         raise ModelError(
-            f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_text(error)}; if anydml "
+            f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_one_line(error)}; if anydml "
             "is missing there or has another version, install this version on all workers"
         ) from None
     if isinstance(done, str):
@@ -206,7 +206,7 @@ def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list
             where = f"{error.filename}: " if error.filename else ""
             return f"a worker on {platform.node()} says: {where}{error.strerror or error}"
         except ValueError as error:
-            return f"a worker says: {_text(error)}"
+            return f"a worker says: {_one_line(error)}"
     return done
 
 

@@ -20,7 +20,7 @@ from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.formats.zarr_texts import is_text, texts_of
 from anydml.stores.planning.block_list import MAX_CHUNKS
-from anydml.stores.planning.block_shapes import block_count, parts, sizes_of, word
+from anydml.stores.planning.block_shapes import block_count, sizes_of, split_box, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.planning.planned import Planned
@@ -145,7 +145,7 @@ class _Comparer:
     def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
         """See `BoxWriter.parts`."""
         if self.grid.is_one:
-            yield from ((part, part, sizes_of(part)) for part in parts(box, self._dtype.itemsize, self._unit))
+            yield from ((part, part, sizes_of(part)) for part in split_box(box, self._dtype.itemsize, self._unit))
         else:
             yield from (
                 (chunk_box, chunk_box, sizes_of(chunk_box)) for chunk_box in map(self.grid.box, self.grid.near(box))

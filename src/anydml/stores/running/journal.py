@@ -143,7 +143,7 @@ def is_under_way(path: Path, digest: str) -> bool:
 
 
 @contextmanager
-def locked(path: Path, is_shared: bool) -> Iterator[None]:
+def lock(path: Path, is_shared: bool) -> Iterator[None]:
     """Lock a file or folder, if it exists and the file system supports locks."""
     descriptor = None
     with suppress(OSError):

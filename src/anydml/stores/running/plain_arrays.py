@@ -11,8 +11,8 @@ import numpy as np
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.target import Target
-from anydml.stores.planning.block_shapes import cost_at, offset_of, parts, requests, sizes_of, word
-from anydml.stores.planning.transfers import listed
+from anydml.stores.planning.block_shapes import cost_at, offset_of, requests, sizes_of, split_box, word
+from anydml.stores.planning.transfers import coordinate_offsets
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.files import PlainFile
 from anydml.stores.running.objects import ObjectFile
@@ -75,7 +75,7 @@ def _first(level: int) -> Any:
 def _places(base: int, layout: Layout, box: Box, level: int) -> Iterator[tuple[Any, int]]:
     """The index into the box, and the offset in the file, of each request."""
     outer = sizes_of(box)[:level]
-    places = listed(base + offset_of(box, layout.strides), outer, layout.strides[:level])
+    places = coordinate_offsets(base + offset_of(box, layout.strides), outer, layout.strides[:level])
     return zip(((*place, ...) for place in np.ndindex(*outer)), places.tolist(), strict=True)
 
 
@@ -95,7 +95,7 @@ class PlainWriter:
 
     def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
         """Yield the parts of a box that are written separately: name, box, and shape of the packed buffer."""
-        for part in parts(box, self._target.dtype.itemsize, self._unit):
+        for part in split_box(box, self._target.dtype.itemsize, self._unit):
             yield part, part, sizes_of(part)
 
     def write(self, part: Box, flat: Array) -> None:

@@ -114,7 +114,7 @@ def run(
         staging.finish(digest)
         is_over = True
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(str(place.error(_kept(journal, len(plan.blocks), staging)))) from None
+        raise KeyboardInterrupt(str(place.error(_describe_kept(journal, len(plan.blocks), staging)))) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise place.error(
@@ -128,7 +128,7 @@ def run(
         journal.close(is_over)
 
 
-def _kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | StagingElsewhere) -> str:
+def _describe_kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | StagingElsewhere) -> str:
     """Describe what an interrupted run leaves."""
     if journal.is_empty and not journal.is_whole:
         return "interrupted; nothing is kept"

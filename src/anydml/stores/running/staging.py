@@ -23,7 +23,7 @@ from anydml.stores.formats.zarr_metadata import is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.identities import is_marked, mark, mark_named
 from anydml.stores.running.files import open_file
-from anydml.stores.running.journal import Journal, locked, sync_folder
+from anydml.stores.running.journal import Journal, lock, sync_folder
 from anydml.stores.running.on_disk import allocate, names_inside, sync_disk, sync_file, sync_inside, write_checksums
 
 PART = ".anydml-part"
@@ -35,15 +35,15 @@ OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\
 """Names of the files of a Zarr array, relative to its folder."""
 
 
-def beside(path: Path, suffix: str) -> Path:
+def hidden_path(path: Path, suffix: str) -> Path:
     """A hidden name beside a final one, or inside of it if that is an empty folder, which may be a mount point."""
     real = Path(os.path.realpath(path))
     return (real if _is_filled(real) else real.parent) / f".{real.name}{suffix}"
 
 
-def _packed(final: Path) -> Path:
+def _packed_path(final: Path) -> Path:
     """Return the path of a packed output until it gets its name; it is complete once its parts are removed."""
-    return beside(final, f"{PACKED}{final.suffix.lower()}")
+    return hidden_path(final, f"{PACKED}{final.suffix.lower()}")
 
 
 def _is_filled(real: Path) -> bool:
@@ -87,7 +87,7 @@ class Staging:
         self._folders = [array.path for array in arrays] if folder is None else [folder]
         alone = [] if folder is not None else [*(file.path for file in files), *others]
         self.top = [*self._folders, *alone]
-        self.journal = beside(self.top[0], JOURNAL)
+        self.journal = hidden_path(self.top[0], JOURNAL)
 
     def _folder_of(self, path: Path) -> Path | None:
         """Return the plan's folder that is or contains a path."""
@@ -96,7 +96,7 @@ class Staging:
     def part(self, path: Path) -> Path:
         """Return the path of a file or folder until it gets its name."""
         folder = self._folder_of(path)
-        return beside(path, PART) if folder is None else beside(folder, PART) / path.relative_to(folder)
+        return hidden_path(path, PART) if folder is None else hidden_path(folder, PART) / path.relative_to(folder)
 
     def check_free(self) -> None:
         """Refuse names that are taken.
@@ -167,29 +167,29 @@ class Staging:
     def has_all(self) -> bool:
         """Whether every output has its name, or can get it."""
         return all(
-            beside(final, PART).exists()
-            or _packed(final).exists()
+            hidden_path(final, PART).exists()
+            or _packed_path(final).exists()
             or (len(os.listdir(final)) > 1 if _is_filled(Path(os.path.realpath(final))) else os.path.exists(final))
             for final in self.top
         )
 
     def settle(self) -> None:
         """Wait until no worker of a cluster writes to the outputs; see `share`."""
-        with locked(beside(self.top[0], PART), is_shared=False):
+        with lock(hidden_path(self.top[0], PART), is_shared=False):
             pass
 
     def share(self) -> AbstractContextManager[None]:
         """A context during which the outputs are neither created again nor renamed."""
-        return locked(beside(self.top[0], PART), is_shared=True)
+        return lock(hidden_path(self.top[0], PART), is_shared=True)
 
     def begin(self) -> None:
         """Create all files with their full size and everything except their elements."""
         allowed = self._allowed
         for folder in self._folders:
-            shutil.rmtree(beside(folder, PART), ignore_errors=True)
-            beside(folder, PART).parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(hidden_path(folder, PART), ignore_errors=True)
+            hidden_path(folder, PART).parent.mkdir(parents=True, exist_ok=True)
             # Until `sync`, the files have the usual permissions, but nobody else may open the folder.
-            beside(folder, PART).mkdir(folder_permissions(allowed))
+            hidden_path(folder, PART).mkdir(folder_permissions(allowed))
         for file in self.files:
             # A process that still writes to the file of an earlier run must not write to this one.
             self.part(file.path).unlink(missing_ok=True)
@@ -221,8 +221,8 @@ class Staging:
             if file.checksums is not None:
                 write_checksums(self.part(file.path), file.checksums)
         for folder in self._folders:
-            narrow(beside(folder, PART), self._allowed)
-            sync_inside(beside(folder, PART))
+            narrow(hidden_path(folder, PART), self._allowed)
+            sync_inside(hidden_path(folder, PART))
         for path in (*(file.path for file in self.files), *self.others):
             if self._folder_of(path) is None:
                 sync_file(self.part(path))
@@ -230,7 +230,7 @@ class Staging:
     def secure(self) -> None:
         """Sync the written parts to the disk, while other processes still write."""
         for folder in self._folders:
-            part = beside(folder, PART)
+            part = hidden_path(folder, PART)
             if not sync_disk(part):
                 sync_inside(part)
 
@@ -241,7 +241,7 @@ class Staging:
     def finish(self, digest: str) -> None:
         """Give all outputs their final names, marked by the plan's digest; those that have them already keep them."""
         for final in self.top:
-            part, real = beside(final, PART), Path(os.path.realpath(final))
+            part, real = hidden_path(final, PART), Path(os.path.realpath(final))
             if self._is_of_arrays and final in self._folders and is_packed(final):
                 self._pack(final, part, real, digest)
                 continue
@@ -258,19 +258,19 @@ class Staging:
             if real.exists():
                 part.chmod(real.stat().st_mode & (part.stat().st_mode if final in self._folders else self._allowed))
             if real.exists() and final in self._folders:
-                shutil.rmtree(beside(final, OLD), ignore_errors=True)
-                real.rename(beside(final, OLD))
+                shutil.rmtree(hidden_path(final, OLD), ignore_errors=True)
+                real.rename(hidden_path(final, OLD))
             mark(part, digest)
             part.replace(real)
             mark_named(real, digest)
         for folder in {Path(os.path.realpath(final)).parent for final in self.top}:
             sync_folder(folder)
         for folder in self._folders:
-            shutil.rmtree(beside(folder, OLD), ignore_errors=True)
+            shutil.rmtree(hidden_path(folder, OLD), ignore_errors=True)
 
     def _pack(self, final: Path, part: Path, real: Path, digest: str) -> None:
         """Write a folder as one file or repository, which gets the final name."""
-        packed, old = _packed(final), beside(final, OLD)
+        packed, old = _packed_path(final), hidden_path(final, OLD)
         if part.exists():
             pack(part, packed, self._allowed)
             if real.exists():
@@ -286,7 +286,7 @@ class Staging:
     def drop(self) -> bool:
         """Remove the unfinished outputs. Returns True: nothing is left, and existing outputs are untouched."""
         for final in self.top:
-            part = beside(final, PART)
+            part = hidden_path(final, PART)
             with suppress(OSError):
                 if part.is_dir():
                     shutil.rmtree(part)
