@@ -108,9 +108,9 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
         parameters, all_kinds = signature(function), {**KINDS, **kinds}
 
         @wraps(function)
-        def checking(*arguments: P.args, **named: P.kwargs) -> T:
+        def checking(*arguments: P.args, **keywords: P.kwargs) -> T:
             try:
-                bound = parameters.bind(*arguments, **named).arguments
+                bound = parameters.bind(*arguments, **keywords).arguments
             except TypeError:
                 # The call itself reports missing and unknown arguments.
                 bound = {}
@@ -119,7 +119,7 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 is_default = value is None and parameters.parameters[name].default is None
                 if kind is not None and not is_default and not kind.fits(value):
                     raise refusal(function.__name__, name, value, kind.advice)
-            return function(*arguments, **named)
+            return function(*arguments, **keywords)
 
         return checking
 

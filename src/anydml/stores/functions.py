@@ -39,7 +39,7 @@ def plan_function(
     memory: int | str,
     overwrite: bool,
     folder: Path | None = None,
-    others: dict[Path, Content] | None = None,
+    other_files: dict[Path, Content] | None = None,
 ) -> Plan:
     """Trace a function of stores, and plan it.
 
@@ -52,7 +52,7 @@ def plan_function(
         memory: as for `Fused.plan`.
         overwrite: as for `Fused.plan`.
         folder: as for `Plan`.
-        others: as for `Plan`.
+        other_files: as for `Plan`.
 
     Raises:
         BindingError: there is no store, a target does not fit its result, or the structures differ.
@@ -93,7 +93,7 @@ def plan_function(
         ) from None
     for result in results:
         trace.composer.output(f"result {result.number}", result.array.value)
-    return Plan(trace.composer.program(is_simple=False), stores, targets, memory, overwrite, folder, others)
+    return Plan(trace.composer.program(is_simple=False), stores, targets, memory, overwrite, folder, other_files)
 
 
 def _no_store(name: str, inputs: Any) -> BindingError:
@@ -104,8 +104,8 @@ def _no_store(name: str, inputs: Any) -> BindingError:
             return refusal(name, "inputs", path, f"pass stores.open({str(path)[:80]!r})")
     if checkpoint is None:
         return BindingError(f"{name}: inputs have no store: open one by anydml.stores.open", name, "inputs")
-    which = f"pick one by its name, such as [{min(checkpoint)!r}]" if checkpoint else "it has none"
-    message = f"{name}: inputs is a checkpoint of {count_noun(len(checkpoint), 'tensor')}: {which}"
+    advice = f"pick one by its name, such as [{min(checkpoint)!r}]" if checkpoint else "it has none"
+    message = f"{name}: inputs is a checkpoint of {count_noun(len(checkpoint), 'tensor')}: {advice}"
     return BindingError(message, name, "inputs")
 
 
@@ -159,7 +159,7 @@ def plan(
     """
     desc.check()
     name = desc.OPERATOR
-    named = (*desc.inputs, *desc.outputs)
+    tensors = (*desc.inputs, *desc.outputs)
     if desc.HOST:
         raise BindingError(f"{name}: {sorted(desc.HOST)[0]} is a host input, which plans do not support", name)
     bindings = (*inputs, *outputs)
@@ -168,7 +168,7 @@ def plan(
         needed = f"{count_noun(len(desc.inputs), 'input')} and {count_noun(len(desc.outputs), 'output')}"
         raise BindingError(f"{message}, but it needs {needed}", name)
     layouts = []
-    for number, ((field, tensor), file) in enumerate(zip(named, bindings, strict=True)):
+    for number, ((field, tensor), file) in enumerate(zip(tensors, bindings, strict=True)):
         kind = Store if number < len(inputs) else Target
         if not isinstance(file, kind):
             raise BindingError(f"{name}: {field} is {file!r:.80}, where a {kind.__name__} is expected", name, field)

@@ -115,8 +115,8 @@ class LoadPlan:
         for sets, move, low, length, outer in runs:
             along = coordinate_offsets(low, [move.sizes[k] for k in outer], [abs(move.reads.strides[k]) for k in outer])
             stores = sets[:, move.reads.operand]
-            for which in np.flatnonzero(np.bincount(file_numbers[stores])):
-                of_file = stores[file_numbers[stores] == which]
+            for file_number in np.flatnonzero(np.bincount(file_numbers[stores])):
+                of_file = stores[file_numbers[stores] == file_number]
                 first = (offset[of_file][:, None] + along).reshape(-1)
                 starts.setdefault(self._inputs[of_file[0]].path, []).append(first)
                 ends.setdefault(self._inputs[of_file[0]].path, []).append(first + length)

@@ -75,15 +75,15 @@ def plan_load(
         trace = Trace("plan_load", TracedNdarray)
         composer, (change, axes) = trace.composer, change_of(trace, layout)
     if isinstance(model, Checkpoint):
-        where, (tensors, _, remarks) = str(model.path), sources_of([model], axes)
+        model_path, (tensors, _, remarks) = str(model.path), sources_of([model], axes)
     else:
         paths = [model] if isinstance(model, (str, os.PathLike)) else [*model]
         if not paths:
             raise ModelError("plan_load: name a checkpoint")
-        where, (tensors, _, remarks) = str(paths[0]), read_sources(paths, axes, follow)
+        model_path, (tensors, _, remarks) = str(paths[0]), read_sources(paths, axes, follow)
     composed = compose_stored(tensors) if change is None else change(compose_stored(tensors))
     if placement.ranks > 1:
-        placed_tensors = Placed(composed, axes, placement, where, config_beside(where))
+        placed_tensors = Placed(composed, axes, placement, model_path, config_beside(model_path))
         parts, _ = placed_tensors.parts(composer, rank)
         remarks += placed_tensors.remarks
     else:

@@ -220,8 +220,8 @@ def manifest(
             for name, (shape, dtype) in described.items()
         }
         files = sums_beside(model)
-        beside = {} if files is None else {"files": files}
-        content = {KEY: VERSION, "metadata": dict(read.metadata), **beside, "tensors": tensors}
+        extra_fields = {} if files is None else {"files": files}
+        content = {KEY: VERSION, "metadata": dict(read.metadata), **extra_fields, "tensors": tensors}
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         write_whole(out, lambda file: file.write(text.encode()), JsonPath(str(out)))
     return hashes

@@ -106,8 +106,8 @@ def rechunk(
                 "OUT, and take arrays one by one for permute and flip"
             )
         check_packed(output, zarr_format or (3 if (path / "zarr.json").is_file() else 2), JsonPath(str(output)))
-        named = None if slices is None else _slices_by_name(slices, place)
-        return rechunk_group(path, output, chunks, shards, codec, memory, overwrite, zarr_format, named)
+        slices_by_name = None if slices is None else _slices_by_name(slices, place)
+        return rechunk_group(path, output, chunks, shards, codec, memory, overwrite, zarr_format, slices_by_name)
     store = open_store(path)
     if isinstance(chunks, Mapping):
         raise place.error(
@@ -206,15 +206,17 @@ def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> s
     """Slices of the axes of an array in their order, where they are given by names."""
     if slices is None or "=" not in slices:
         return slices
-    named = _slices_by_name(slices, place)
+    slices_by_name = _slices_by_name(slices, place)
     axes = axes_of(store.metadata) if isinstance(store, ZarrStore) else []
-    if unknown := [name for name in named if axes.count(name) != 1]:
-        has = f"its axes are {names(map(str, axes))}" if any(axes) else "its axes have no names; write a slice per axis"
+    if unknown := [name for name in slices_by_name if axes.count(name) != 1]:
+        hint = (
+            f"its axes are {names(map(str, axes))}" if any(axes) else "its axes have no names; write a slice per axis"
+        )
         count = axes.count(unknown[0])
-        what = "no axis" if not count else f"{count} axes called"
-        raise place.error(f"has {what} {show(unknown[0])}: {has}")
+        finding = "no axis" if not count else f"{count} axes called"
+        raise place.error(f"has {finding} {show(unknown[0])}: {hint}")
     texts = {name: ":".join("" if part is None else str(part) for part in (entry.start, entry.stop, entry.step))
-             for name, entry in named.items()}  # fmt: skip
+             for name, entry in slices_by_name.items()}  # fmt: skip
     return ",".join(texts.get(axis, ":") for axis in axes)
 
 

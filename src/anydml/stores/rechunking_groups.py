@@ -80,17 +80,17 @@ def rechunk_group(
         aligned_sizes = None if sizes is None else whole_axes(sizes, shape)
         options = (codec, None, shards) if name in requested else (None, None, None)
         targets.append(new_zarr(target / name, shape, store.dtype, aligned_sizes, like(store), *options, version))
-    changed = {name: target.metadata for name, target in zip(chosen, targets, strict=True)}
-    files = group.metadata_in(int(version or group.version), changed) if is_other else group.metadata(changed)
+    new_metadata = {name: target.metadata for name, target in zip(chosen, targets, strict=True)}
+    files = group.metadata_in(int(version or group.version), new_metadata) if is_other else group.metadata(new_metadata)
     unchanged = [name for name in group.arrays if name not in chosen]
     copied = [path for name in unchanged for path in group.files_of(name)]
-    others = {target / name: content for name, content in files.items()}
-    others |= {target / str(path.relative_to(source)): path for path in copied}
+    other_files = {target / name: content for name, content in files.items()}
+    other_files |= {target / str(path.relative_to(source)): path for path in copied}
 
     def function(*arrays: Any) -> Any:
         return tuple(array[index] for array, index in zip(arrays, indices, strict=True))
 
-    plan = plan_function(function, "rechunk", tuple(stores), tuple(targets), memory, overwrite, target, others)
+    plan = plan_function(function, "rechunk", tuple(stores), tuple(targets), memory, overwrite, target, other_files)
     for name, store, new in zip(chosen, stores, targets, strict=True):
         remarks = array_remarks(store, new, shards if name in requested else None)
         plan.remarks += [f"{name}: {remark}" for remark in remarks]
@@ -102,7 +102,7 @@ def rechunk_group(
         size = bytes_text(sum(at_once(size_at, copied) if isinstance(source, Address) else map(size_at, copied)))
         they = "it is" if len(unchanged) == 1 else "they are"
         plan.remarks.append(f"copies {names(unchanged)} as {they}, {size} in {count_noun(len(copied), 'file')}")
-    plan.remarks += [f"leaves out {show(name)}, which {why}" for name, why in group.refused.items()]
+    plan.remarks += [f"leaves out {show(name)}, which {reason}" for name, reason in group.refused.items()]
     plan.remarks += remarks_on_reading(source) + remarks_on_folder(target)
     if group.left:
         plan.remarks.append(f"leaves behind {names(group.left)}")
@@ -130,8 +130,10 @@ def _slice(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> di
     """The slices of each array that has an axis of these names."""
     all_axes = {axis for member in group.arrays.values() for axis in member.axes}
     if unknown := [name for name in slices if name not in all_axes]:
-        named = names(sorted(str(axis) for axis in all_axes if axis is not None)) if all_axes else "none with a name"
-        raise place.error(f"has no axis {show(unknown[0])}; it has {named}")
+        axis_names = (
+            names(sorted(str(axis) for axis in all_axes if axis is not None)) if all_axes else "none with a name"
+        )
+        raise place.error(f"has no axis {show(unknown[0])}; it has {axis_names}")
     return {
         name: tuple(slices.get(axis, slice(None)) for axis in member.axes)
         for name, member in group.arrays.items()
@@ -153,11 +155,11 @@ def _choose(
             f"is a group of version {group.version}: say what is to be another in OUT, by --chunks, --shards, --codec, "
             "--slice or another --zarr-format"
         )
-    others = group.coordinates()
+    coordinates = group.coordinates()
     selected = [
         name
         for name, member in group.arrays.items()
-        if name not in others and (sizes is None or member.rank == len(sizes))
+        if name not in coordinates and (sizes is None or member.rank == len(sizes))
     ]
     if not selected:
         ranks = names(f"{name} of {count_noun(member.rank, 'axis')}" for name, member in group.arrays.items())
@@ -178,13 +180,13 @@ def array_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | Non
 
 
 def _shards_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:
-    was, now = shard_levels(store.metadata), shard_levels(new.metadata)
-    if shards is None and len(was) > 1 and new.layout.version == 2:
+    old_levels, new_levels = shard_levels(store.metadata), shard_levels(new.metadata)
+    if shards is None and len(old_levels) > 1 and new.layout.version == 2:
         return ["writes each chunk to a file, for version 2 of Zarr has no shards"]
-    if shards and len(now) < len(was):
-        return [f"makes shards of chunks, where there were {len(was) - 1} levels of shards"]
-    if shards is None and len(now) > 1 and now[0] != was[0] and len(store.shape) == len(new.shape):
-        return [f"makes shards of {now[0]}, whole chunks, of those of {was[0]}"]
+    if shards and len(new_levels) < len(old_levels):
+        return [f"makes shards of chunks, where there were {len(old_levels) - 1} levels of shards"]
+    if shards is None and len(new_levels) > 1 and new_levels[0] != old_levels[0] and len(store.shape) == len(new.shape):
+        return [f"makes shards of {new_levels[0]}, whole chunks, of those of {old_levels[0]}"]
     return []
 
 

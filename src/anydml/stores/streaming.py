@@ -128,14 +128,14 @@ class Streamed:
             ModelError: a file cannot be read.
             BindingError: the memory is too small.
         """
-        waiting, count = list[list[Part]](), 0
+        batches_ahead, count = list[list[Part]](), 0
         for parts in batches:
-            if waiting and (len(waiting) == MAX_LISTS or count + len(parts) > MAX_PARTS):
-                yield from self._read(waiting)
-                waiting, count = [], 0
-            waiting.append(parts)
+            if batches_ahead and (len(batches_ahead) == MAX_LISTS or count + len(parts) > MAX_PARTS):
+                yield from self._read(batches_ahead)
+                batches_ahead, count = [], 0
+            batches_ahead.append(parts)
             count += len(parts)
-        yield from self._read(waiting)
+        yield from self._read(batches_ahead)
 
     def _read(self, batches: Sequence[list[Part]]) -> Iterator[tuple[list[Part], list[Array]]]:
         composed, targets, files = list[tuple[str, ComposedTensor]](), list[Target](), list[NewFile]()
@@ -150,7 +150,7 @@ class Streamed:
                 end += math.prod(part.shape) * tensor.dtype.itemsize
             files.append(NewFile(Path(f"{number}"), b"", end))
             places.append(places_of)
-            for part, at in zip(parts, places_of, strict=True):
+            for part, start in zip(parts, places_of, strict=True):
                 tensor = self.tensors[part.name]
                 if 0 in part.shape:
                     continue
@@ -161,7 +161,7 @@ class Streamed:
                         sliced[key] = self._composer.slice(value, part.start, part.shape, [1] * len(part.shape))
                     value = sliced[key]
                 composed.append((part.name, tensor.with_value(value)))
-                targets.append(Target(files[-1], part.name, part.shape, tensor.dtype, at))
+                targets.append(Target(files[-1], part.name, part.shape, tensor.dtype, start))
         if not composed:
             yield from ((parts, [np.empty(0, np.uint8)] * len(parts)) for parts in batches)
             return
@@ -179,9 +179,9 @@ class Streamed:
                 contents[file.path] = content = np.empty(file.size, np.uint8)
                 writer.write(blocks.get(file.path, ()), lambda *_: None)
                 del contents[file.path]
-                ends = (at + math.prod(part.shape) * self.tensors[part.name].dtype.itemsize
-                        for part, at in zip(parts, places_of, strict=True))  # fmt: skip
-                yield parts, [content[at:end] for at, end in zip(places_of, ends, strict=True)]
+                ends = (start + math.prod(part.shape) * self.tensors[part.name].dtype.itemsize
+                        for part, start in zip(parts, places_of, strict=True))  # fmt: skip
+                yield parts, [content[start:end] for start, end in zip(places_of, ends, strict=True)]
 
 
 def ahead(batches: Iterator[T], pool: ThreadPoolExecutor) -> Iterator[T]:

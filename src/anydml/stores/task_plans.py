@@ -98,8 +98,10 @@ def plan_tasks(
     except OSError as error:
         raise place.error(f"cannot be written: {error.strerror or error}") from None
     idle = sum(not blocks for blocks in groups)
-    why = f", of which {idle} have nothing to do: there are {count_noun(len(plan.blocks), 'block')}" if idle else ""
-    plan.remarks.append(f"is {count_noun(len(groups), 'task')} of {written}{why}")
+    explanation = (
+        f", of which {idle} have nothing to do: there are {count_noun(len(plan.blocks), 'block')}" if idle else ""
+    )
+    plan.remarks.append(f"is {count_noun(len(groups), 'task')} of {written}{explanation}")
     return plan
 
 
@@ -246,11 +248,13 @@ def _groups(plan: Plan, count: int) -> list[range]:
     """The blocks of each task, of about equal bytes; the last ones have none if there are too few."""
     sizes = [plan.blocking.block_bytes(number) for number in range(len(plan.blocks))]
     total = sum(sizes)
-    few, ends, done = min(count, len(sizes)), [0], 0
+    group_count, ends, done = min(count, len(sizes)), [0], 0
     for number, size in enumerate(sizes[:-1], 1):
         done += size
         # Each task has a block as long as there are some for the tasks after it, too.
-        if len(ends) < few and (done * few >= total * len(ends) or len(sizes) - number <= few - len(ends)):
+        if len(ends) < group_count and (
+            done * group_count >= total * len(ends) or len(sizes) - number <= group_count - len(ends)
+        ):
             ends.append(number)
     ends += [len(sizes)] * (count + 1 - len(ends))
     return [range(low, high) for low, high in itertools.pairwise(ends)]

@@ -260,8 +260,8 @@ def _compare_elements(
                 advance(our_bytes.size)
                 if _is_equal(our_bytes, their_bytes):
                     continue
-                where, count = _describe_first(part, alike[part.name], our_bytes, their_bytes)
-                difference = differences.get(part.name, Difference(part.name, "elements", where))
+                location, count = _describe_first(part, alike[part.name], our_bytes, their_bytes)
+                difference = differences.get(part.name, Difference(part.name, "elements", location))
                 differences[part.name] = difference._replace(elements=difference.elements + count)
                 if not is_whole:
                     check_unchanged("verify", identities)

@@ -75,14 +75,14 @@ def compare_arrays(
             raise JsonPath(str(side)).error(
                 f"is a group of arrays, and {other_side} is one array: name one of them in it"
             )
-    (arrays, attributes, remarks, closed), (other_arrays, others, other_remarks, other_closed) = (
+    (arrays, attributes, remarks, closed), (other_arrays, other_attributes, other_remarks, other_closed) = (
         _open(path) for path in sides
     )
     differences = [
         *_describe({**arrays, **closed}, {**other_arrays, **other_closed}),
         *_unreadable_arrays(sides, closed, other_closed),
     ]
-    differences += [*_metadata(attributes, others), *_kept_with(arrays, other_arrays)]
+    differences += [*_metadata(attributes, other_attributes), *_kept_with(arrays, other_arrays)]
     in_both = [
         name
         for name in {**closed, **other_closed}
@@ -94,15 +94,15 @@ def compare_arrays(
         if (lost := lost_of(side))
     ]
     remarks += [f"{show(name)} is compared file by file: {closed.get(name) or other_closed[name]}" for name in in_both]
-    alike = [name for name in arrays if name in other_arrays and _is_alike(arrays[name], other_arrays[name])]
-    total = sum(arrays[name].nbytes for name in alike)
+    alike_names = [name for name in arrays if name in other_arrays and _is_alike(arrays[name], other_arrays[name])]
+    total = sum(arrays[name].nbytes for name in alike_names)
     size = memory_of("verify", memory)
     with progress_bar(total, 0, progress) as advance:
-        for name in alike:
+        for name in alike_names:
             unequal = _elements(arrays[name], other_arrays[name], size, advance)
             if unequal is not None:
                 differences.append(_difference(name, _subject(name), unequal))
-    return Comparison(differences, len(alike), [*remarks, *other_remarks])
+    return Comparison(differences, len(alike_names), [*remarks, *other_remarks])
 
 
 def _difference(name: str, subject: str, unequal: Unequal) -> Difference:
@@ -117,7 +117,7 @@ def _open(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]
         return {"": open_store(path)}, {}, [], {}
     group = ZarrGroup(path)
     remarks = [f"{path}: these are not compared: {names(group.left)}"] if group.left else []
-    remarks += [f"{path}: {show(name)} is not compared, because it {why}" for name, why in group.refused.items()]
+    remarks += [f"{path}: {show(name)} is not compared, because it {reason}" for name, reason in group.refused.items()]
     arrays, closed = dict[str, Store | ZarrStore](), dict[str, str]()
     for name in group.arrays:
         try:
@@ -136,8 +136,8 @@ def _unreadable_arrays(sides: Sequence[Path], closed: Mapping[str, str], also: M
             files[0].keys() == files[1].keys()
             and all(_is_same_file(path, files[1][key]) for key, path in files[0].items())
         ):
-            why = closed.get(name) or also[name]
-            text = f"{show(name)} has other files in each, and is not compared by elements: {why}"
+            reason = closed.get(name) or also[name]
+            text = f"{show(name)} has other files in each, and is not compared by elements: {reason}"
             differences.append(Difference(name, "elements", text))
     return differences
 
@@ -210,10 +210,10 @@ def _show_both(first: str, second: str) -> str:
     if max(len(first), len(second)) <= MAX_ATTRIBUTE_TEXT:
         return f": {first} and {second}"
     pairs = enumerate(zip(first, second, strict=False))
-    at = next((k for k, (x, y) in pairs if x != y), min(len(first), len(second)))
-    begin = max(0, at - MAX_ATTRIBUTE_TEXT // 4)
+    position = next((k for k, (x, y) in pairs if x != y), min(len(first), len(second)))
+    begin = max(0, position - MAX_ATTRIBUTE_TEXT // 4)
     shown = (f"…{text[begin : begin + MAX_ATTRIBUTE_TEXT]}…" for text in (first, second))
-    return f" from character {at} on: {' and '.join(shown)}"
+    return f" from character {position} on: {' and '.join(shown)}"
 
 
 def _metadata(first: Mapping[str, Any], second: Mapping[str, Any], is_array: bool = False) -> list[Difference]:
@@ -221,8 +221,8 @@ def _metadata(first: Mapping[str, Any], second: Mapping[str, Any], is_array: boo
     differences = list[Difference]()
     for name in {**first, **second}:
         if name not in first or name not in second:
-            where = "second" if name not in first else "first"
-            differences.append(Difference(name, "metadata", f"group {show(name)} is in the {where} alone"))
+            side = "second" if name not in first else "first"
+            differences.append(Difference(name, "metadata", f"group {show(name)} is in the {side} alone"))
             continue
         of = _subject(name) if is_array else f"group {show(name)}" if name else "the group"
         for key in {**first[name], **second[name]}:

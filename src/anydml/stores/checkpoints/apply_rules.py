@@ -46,26 +46,26 @@ def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Comp
 def _change_each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
     """Return the tensors after a rule that changes each tensor by itself."""
     composed: ComposedTensors = {}
-    alike: dict[int, list[Value]] = {}
+    values_by_kind: dict[int, list[Value]] = {}
     names = [Pattern(text) for text in rule.value] if rule.action is Action.SPLIT else []
     names += [Pattern(rule.value)] if rule.action in (Action.RENAME, Action.UNSTACK) else []
     match = rule.match.match
     for name, tensor in tensors.items():
-        parts = match(name)
-        if parts is None:
+        star_texts = match(name)
+        if star_texts is None:
             add_tensor(composed, name, tensor, rule.place)
             continue
-        values = alike.get(id(tensor.value))
+        values = values_by_kind.get(id(tensor.value))
         if values is None:
-            values = alike[id(tensor.value)] = _change(composer, name, tensor, rule)
+            values = values_by_kind[id(tensor.value)] = _change(composer, name, tensor, rule)
         if rule.action is Action.UNSTACK:
-            counted = _number_name(rule, rule.match.names, names[0].names)
-            new = [names[0].filled({**parts, counted: str(k)}) for k in range(len(values))]
+            number_name = _number_name(rule, rule.match.names, names[0].names)
+            new_names = [names[0].filled({**star_texts, number_name: str(k)}) for k in range(len(values))]
         else:
-            new = [pattern.filled(parts) for pattern in names] or [name] * len(values)
-        for new_name, value in zip(new, values, strict=True):
+            new_names = [pattern.filled(star_texts) for pattern in names] or [name] * len(values)
+        for new_name, value in zip(new_names, values, strict=True):
             add_tensor(composed, new_name, tensor.with_value(value), rule.place)
-    if not alike:
+    if not values_by_kind:
         raise _for_none(rule, tensors)
     return composed
 
@@ -73,20 +73,20 @@ def _change_each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Co
 def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
     """Return the error of a rule that matches no tensor, with a suggestion."""
     text = rule.match.text
-    said = f"matches no tensor: no name is like {show(text)} after the rules before it"
+    message = f"matches no tensor: no name is like {show(text)} after the rules before it"
     # Bounded, because a file may have a million names of a million characters.
-    few = [name for name in islice(tensors, MAX_SEARCHED_NAMES) if len(name) <= MAX_SEARCHED_NAMES]
-    similar = next((name for name in few if rule.match.is_nearly(name)), None)
+    candidates = [name for name in islice(tensors, MAX_SEARCHED_NAMES) if len(name) <= MAX_SEARCHED_NAMES]
+    similar = next((name for name in candidates if rule.match.is_nearly(name)), None)
     if similar is not None:
-        said += f"; {show(similar)} is not, because {{…}} stands for one part of a name, without dots, and * for any"
-    elif near := difflib.get_close_matches(text[:MAX_SEARCHED_NAMES], few, 1, 0.3):
-        said += f"; the nearest name is {show(near[0])}"
-    return rule.place.error(said)
+        message += f"; {show(similar)} is not, because {{…}} stands for one part of a name, without dots, and * for any"
+    elif close_names := difflib.get_close_matches(text[:MAX_SEARCHED_NAMES], candidates, 1, 0.3):
+        message += f"; the nearest name is {show(close_names[0])}"
+    return rule.place.error(message)
 
 
 def _change(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> list[Value]:
     """Return the results of a rule for a tensor, cached for others that share its value."""
-    place, said, value = rule.place / rule.action, rule.fields, tensor.value
+    place, fields, value = rule.place / rule.action, rule.fields, tensor.value
     if elements_of(tensor.dtype) > 1 and _cuts_blocks(name, tensor, rule):
         raise place.error(
             f"changes the last axis of {show(name)}, whose elements lie there in blocks of {elements_of(tensor.dtype)}"
@@ -94,8 +94,8 @@ def _change(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -
     if rule.action in CHANGES:
         return [CHANGES[rule.action](composer, name, tensor, rule)]
     if rule.action is Action.SPLIT:
-        axis, count = _axis(said["axis"], tensor, name, place), len(rule.value)
-        sizes = said.get("sizes") or [tensor.shape[axis] // count] * count
+        axis, count = _axis(fields["axis"], tensor, name, place), len(rule.value)
+        sizes = fields.get("sizes") or [tensor.shape[axis] // count] * count
         if len(sizes) != count or min(sizes) < 0 or sum(sizes) != tensor.shape[axis]:
             raise place.error(f"cuts {show(name)} of shape {list(tensor.shape)} along {axis} into sizes {sizes[:8]}, "
                               "which do not add up")  # fmt: skip
@@ -215,17 +215,17 @@ def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
 def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
     """Stack tensors whose names differ in a number, in the numbers' order, along a new first axis."""
     to = Pattern(rule.fields["to"])
-    counted = _number_name(rule, to.names, rule.match.names)
+    number_name = _number_name(rule, to.names, rule.match.names)
     groups: dict[str, list[str]] = {}
     order: dict[str, int] = {}
     for name in tensors:
         parts = rule.match.match(name)
         if parts is None:
             continue
-        number = parts[counted]
+        number = parts[number_name]
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             raise rule.place.error(
-                f"stacks by {{{counted}}}, which must be a number, but is {show(number)} in {show(name)}"
+                f"stacks by {{{number_name}}}, which must be a number, but is {show(number)} in {show(name)}"
             )
         order[name] = int(number)
         groups.setdefault(to.filled(parts), []).append(name)
@@ -244,10 +244,12 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
 
 def _number_name(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
     """Return the number in a name that stacking removes and unstacking adds."""
-    left = [name for name in more if name not in fewer]
-    if len(left) != 1:
-        raise rule.place.error(f"must have exactly one part in {{}} that numbers the tensors, but has {len(left)}")
-    return left[0]
+    extra_names = [name for name in more if name not in fewer]
+    if len(extra_names) != 1:
+        raise rule.place.error(
+            f"must have exactly one part in {{}} that numbers the tensors, but has {len(extra_names)}"
+        )
+    return extra_names[0]
 
 
 def _merge(
@@ -260,26 +262,26 @@ def _merge(
     """Merge groups of tensors; each result takes the place of its first tensor."""
     if not groups:
         raise _for_none(rule, tensors)
-    first, gone = {}, set()
-    alike: dict[tuple[int, ...], Value] = {}
+    first, merged_names = {}, set()
+    values_by_sources: dict[tuple[int, ...], Value] = {}
     for new, group in groups.items():
         for name in group:
             if name not in tensors:
                 raise rule.place.error(f"needs {show(name)} for {show(new)}, but there is no such tensor by then")
-            if name in gone:
+            if name in merged_names:
                 raise rule.place.error(f"takes {show(name)} twice: name each tensor once")
-            gone.add(name)
+            merged_names.add(name)
         members = [tensors[name] for name in group]
         key = tuple(id(member.value) for member in members)
-        if key not in alike:
-            alike[key] = merge(together(members)[0], _joined_axis(rule, group, members))
+        if key not in values_by_sources:
+            values_by_sources[key] = merge(together(members)[0], _joined_axis(rule, group, members))
         sources = tuple(store for member in members for store in member.sources)
-        first[group[0]] = new, ComposedTensor(alike[key], members[0].dtype, sources)
+        first[group[0]] = new, ComposedTensor(values_by_sources[key], members[0].dtype, sources)
     merged_tensors: ComposedTensors = {}
     for name, tensor in tensors.items():
         if name in first:
             add_tensor(merged_tensors, *first[name], rule.place)
-        elif name not in gone:
+        elif name not in merged_names:
             add_tensor(merged_tensors, name, tensor, rule.place)
     return merged_tensors
 

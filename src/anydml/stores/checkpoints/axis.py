@@ -91,9 +91,9 @@ class Axis:
 
 def near_divisors(size: int, ranks: int) -> str:
     """Return the numbers next to `ranks` that divide a size, as a text such as "2 or 4"."""
-    less = next(count for count in range(min(ranks, size), 0, -1) if size % count == 0)
-    more = next((count for count in range(ranks, min(size, MAX_RANKS) + 1) if size % count == 0), None)
-    return f"{less} or {more}" if more is not None else f"{less}"
+    below = next(count for count in range(min(ranks, size), 0, -1) if size % count == 0)
+    above = next((count for count in range(ranks, min(size, MAX_RANKS) + 1) if size % count == 0), None)
+    return f"{below} or {above}" if above is not None else f"{below}"
 
 
 def _copies(heads: int | None, ranks: int, name: str) -> int:

@@ -60,9 +60,9 @@ def differences_beside(
             files = count_noun(len(known_of_sides[which] or ()), "small file")
             remarks.append(f"{paths[1 - which]}: is one file, so that {files} of {paths[which]} are not compared")
         return remarks
-    for path, sums_here, others in ((first, first_sums, second_sums), (second, second_sums, first_sums)):
-        if alone := [name for name in sums_here if name not in others]:
-            remarks.append(f"{path}: has {names(alone)} beside its tensors, which the other lacks")
+    for path, sums_here, other_sums in ((first, first_sums, second_sums), (second, second_sums, first_sums)):
+        if only_here := [name for name in sums_here if name not in other_sums]:
+            remarks.append(f"{path}: has {names(only_here)} beside its tensors, which the other lacks")
     if different := [name for name in first_sums if name in second_sums and first_sums[name] != second_sums[name]]:
         remarks.append(f"{names(different)} beside the tensors differ in content")
     return remarks

@@ -26,8 +26,8 @@ DIGEST = hashlib.sha256().digest_size
 
 def folder() -> Path | None:
     """Return the folder of cached results; None if ``ANYDML_CACHE`` is empty."""
-    if (named := os.environ.get("ANYDML_CACHE")) is not None:
-        return Path(named) / "layouts" if named else None
+    if (variable := os.environ.get("ANYDML_CACHE")) is not None:
+        return Path(variable) / "layouts" if variable else None
     if sys.platform == "win32":
         caches = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -81,9 +81,9 @@ def _files_of(spec: ModuleSpec, is_whole: bool) -> Iterator[str]:
 
 def read_cached(name: str) -> Answer | None:
     """Return the cached result of a name; None if there is none."""
-    place = folder()
+    cache_folder = folder()
     try:
-        if place is None or not (_is_users(place) and _is_users(path := place / name)):
+        if cache_folder is None or not (_is_users(cache_folder) and _is_users(path := cache_folder / name)):
             return None
         content = path.read_bytes()
         if hashlib.sha256(content[DIGEST:]).digest() != content[:DIGEST]:
@@ -97,21 +97,21 @@ def read_cached(name: str) -> Answer | None:
 def write_cached(name: str, text: bytes) -> None:
     """Cache the text of a result, if the user's folder is writable."""
     with suppress(OSError, RuntimeError):
-        if (place := folder()) is None:
+        if (cache_folder := folder()) is None:
             return
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_users(place):
+        cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_users(cache_folder):
             return
-        part = place / f"{name}.{os.getpid()}.part"
+        part = cache_folder / f"{name}.{os.getpid()}.part"
         try:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(hashlib.sha256(text).digest())
                 file.write(text)
-            part.replace(place / name)
+            part.replace(cache_folder / name)
         finally:
             part.unlink(missing_ok=True)
-        _remove_old(place)
+        _remove_old(cache_folder)
 
 
 def _is_users(path: Path) -> bool:
@@ -122,9 +122,9 @@ def _is_users(path: Path) -> bool:
     return sys.platform == "win32" or (status.st_uid == os.getuid() and not status.st_mode & 0o022)
 
 
-def _remove_old(place: Path) -> None:
+def _remove_old(cache_folder: Path) -> None:
     """Remove the least recently used results beyond the limits."""
-    files = sorted(((path.stat(), path) for path in place.iterdir()), key=lambda pair: -pair[0].st_mtime_ns)
+    files = sorted(((path.stat(), path) for path in cache_folder.iterdir()), key=lambda pair: -pair[0].st_mtime_ns)
     size = 0
     for number, (status, path) in enumerate(files):
         size += status.st_size

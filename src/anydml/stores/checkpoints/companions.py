@@ -78,17 +78,17 @@ def depends_on(name: str, model: Model) -> tuple[Any, ...]:
     """Return the properties of other tensors that `companion` reads; equal if ranks have the same intervals."""
     module, _, last = name.rpartition(".")
     if last == "weight" and (match := _FACTOR.fullmatch(name)):
-        others = [f"{match[1]}.lora_{letter}{match[3]}.weight" for letter in "AB"]
+        factors = [f"{match[1]}.lora_{letter}{match[3]}.weight" for letter in "AB"]
     elif last in ("weight", "SCB", "weight_format"):
         if f"{module}.SCB" not in model.tensors:
             return ()
-        others = [f"{module}.weight", f"{module}.SCB"]
+        factors = [f"{module}.weight", f"{module}.SCB"]
     elif last in _PARTS:
-        others = [f"{module}.{part}" for part in _PARTS]
+        factors = [f"{module}.{part}" for part in _PARTS]
     else:
         return ()
     order = model.tensors.get(f"{module}.weight_format")
-    tensors = (model.tensors.get(companion) for companion in others)
+    tensors = (model.tensors.get(companion) for companion in factors)
     return (
         *((tensor.shape, tensor.dtype) if tensor is not None else None for tensor in tensors),
         None if order is None else _number(order),
@@ -154,7 +154,7 @@ def _divide(block: str, size: int, ranks: int) -> Unknown:
 
 def _factor_companion(match: re.Match[str], model: Model) -> Companion | None:
     """LoRA, whose factor A reads the inputs, and whose factor B computes the outputs."""
-    module, which, adapter = match.groups()
+    module, factor, adapter = match.groups()
     first, second = (model.tensors.get(f"{module}.lora_{letter}{adapter}.weight") for letter in "AB")
     if first is None or second is None:
         return None
@@ -164,7 +164,7 @@ def _factor_companion(match: re.Match[str], model: Model) -> Companion | None:
     shared = _weight_axis(module, (second.shape[0], first.shape[1]), model)
     if isinstance(shared, Unknown) or shared.axis is None:
         return Companion(weight, shared)
-    return Companion(weight, shared if which == ("B" if shared.axis == 0 else "A") else ALL)
+    return Companion(weight, shared if factor == ("B" if shared.axis == 0 else "A") else ALL)
 
 
 def _integer_companion(match: re.Match[str], model: Model) -> Companion | None:

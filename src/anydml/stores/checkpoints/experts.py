@@ -59,8 +59,8 @@ class Projection(NamedTuple):
             if self.is_concatenated:
                 value = composer.join(values, 0)
             else:
-                apart = [composer.reshape(value, (value.sizes[0], 1, *value.sizes[1:])) for value in values]
-                value = composer.join(apart, 1)
+                rows = [composer.reshape(value, (value.sizes[0], 1, *value.sizes[1:])) for value in values]
+                value = composer.join(rows, 1)
                 value = composer.reshape(value, (value.sizes[0] * value.sizes[1], *value.sizes[2:]))
             value = value.permute((1, 0)) if self.is_transposed else value
             projected.append(composer.reshape(value, (1, *value.sizes)))

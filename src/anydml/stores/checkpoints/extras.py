@@ -66,9 +66,9 @@ def _is_small(folder: Path, path: Path) -> bool:
         return False
 
 
-def remark_on_files(what: str, files: list[str], more: str = "") -> list[str]:
+def remark_on_files(description: str, files: list[str], advice: str = "") -> list[str]:
     """Return a remark on files, if there are any."""
-    return [f"{what} {names(files)}{more}"] if files else []
+    return [f"{description} {names(files)}{advice}"] if files else []
 
 
 def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
@@ -105,9 +105,9 @@ def extras_for(
     if is_file:
         copied, not_copied = [], [*(path.name for path in copied), *not_copied]
     contents: dict[Path, Content] = {out / path.name: path for path in copied}
-    changed = [path for path in copied if path.name == "config.json" and dtype is not None]
+    changed_files = [path for path in copied if path.name == "config.json" and dtype is not None]
     if dtype is not None:
-        contents |= {out / path.name: config_of(path, dtype) for path in changed}
+        contents |= {out / path.name: config_of(path, dtype) for path in changed_files}
     size = f", {bytes_text(sum(path.stat().st_size for path in copied))}"
     remarks = remark_on_files("copies", [path.name for path in copied], size)
-    return contents, changed, remarks + remark_on_files("leaves behind", not_copied)
+    return contents, changed_files, remarks + remark_on_files("leaves behind", not_copied)

@@ -69,8 +69,8 @@ def _boxes(cuts: Sequence[AxisIntervals]) -> Iterator[_Box]:
     places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
     for digits in product(*(range(len(cut)) for cut in cuts)):
         box = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
-        inside = tuple(place[digit] for place, digit in zip(places, digits, strict=True))
-        yield tuple(start for start, _ in box), inside, tuple(size for _, size in box)
+        start_in_part = tuple(place[digit] for place, digit in zip(places, digits, strict=True))
+        yield tuple(start for start, _ in box), start_in_part, tuple(size for _, size in box)
 
 
 def join_ranks(
@@ -112,11 +112,11 @@ def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection])
     sizes = [store.shape[axis] for store in stores]
     base = done = 0
     for _, rank_size, copies in sections:
-        at = base
+        offset = base
         for rank, store in enumerate(stores):
-            shape, start, inside = [*store.shape], [0] * store.ndim, [0] * store.ndim
-            shape[axis], inside[axis] = sizes[rank] * rank_size // total, sizes[rank] * done // total
-            start[axis] = at
-            yield StoredPiece(store, tuple(start), tuple(inside), tuple(shape))
-            at += shape[axis] if rank % copies == copies - 1 else 0
-        base, done = at, done + rank_size
+            shape, start, start_in_part = [*store.shape], [0] * store.ndim, [0] * store.ndim
+            shape[axis], start_in_part[axis] = sizes[rank] * rank_size // total, sizes[rank] * done // total
+            start[axis] = offset
+            yield StoredPiece(store, tuple(start), tuple(start_in_part), tuple(shape))
+            offset += shape[axis] if rank % copies == copies - 1 else 0
+        base, done = offset, done + rank_size

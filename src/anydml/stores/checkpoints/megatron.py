@@ -85,15 +85,15 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
     for chunk in chunks:
         for stage in range(pp):
             base = numbers.layers
-            for at in (At(rank, stage, expert) for expert in range(ep) for rank in range(tp)):
-                tensors = files[at].under(f"model{chunk}")
+            for rank_index in (At(rank, stage, expert) for expert in range(ep) for rank in range(tp)):
+                tensors = files[rank_index].under(f"model{chunk}")
                 numbers.see(tensors)
                 for name, store in tensors.items():
                     store.described_by = described_by
                     if name.endswith("_extra_state"):
                         left_out[name] = None
                     else:
-                        ranks[at.tp].setdefault(numbers.whole_name(name, base, at.ep), []).append(store)
+                        ranks[rank_index.tp].setdefault(numbers.whole_name(name, base, rank_index.ep), []).append(store)
             numbers.next()
     layer_count = args.get("num_layers")
     if type(layer_count) is int and numbers.layers and layer_count not in numbers.layers.values():
@@ -116,10 +116,10 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
     rank_files = {match: entry for entry in sorted(folder.iterdir()) if (match := _RANK.fullmatch(entry.name))}
     paths = dict[tuple[str | None, ...], Path]()
     for match, rank_file in rank_files.items():
-        inside = [rank_file / name for name in FILES if (rank_file / name).is_file()]
-        if not inside:
+        files_inside = [rank_file / name for name in FILES if (rank_file / name).is_file()]
+        if not files_inside:
             raise place.error(f"has {rank_file.name}, in which there is no {FILES[0]}")
-        paths[match.groups()] = inside[0]
+        paths[match.groups()] = files_inside[0]
     files = {key: read_torch_dict(path) for key, path in paths.items()}
     args = fields_of(next(iter(files.values())).items.get("args"))
     stages, experts = (args.get(f"{kind}_model_parallel_size") for kind in ("pipeline", "expert"))
@@ -229,9 +229,9 @@ def _remarks(
     counts_text = [count_noun(counts.tp, "tensor-parallel rank"), count_noun(counts.pp, "stage")]
     counts_text += [f"{counts.ep} ranks of experts"] if counts.ep > 1 else []
     remarks = [f"joins {', '.join(counts_text)} of {folder.name}"]
-    others = sum(not _MODEL.match(name) for file in files.values() for name in file.tensors.stores)
-    if others:
-        remarks.append(f"leaves out {count_noun(others, 'tensor')} of the optimizer and of random numbers")
+    other_count = sum(not _MODEL.match(name) for file in files.values() for name in file.tensors.stores)
+    if other_count:
+        remarks.append(f"leaves out {count_noun(other_count, 'tensor')} of the optimizer and of random numbers")
     if left_out:
         remarks.append(
             f"leaves out {count_noun(len(left_out), 'tensor')} …_extra_state, which are not weights: {names(left_out)}"

@@ -31,9 +31,9 @@ def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> lis
         return []
     varying = [k for k in range(lengths.pop()) if len({key[k] for key in all_keys}) > 1]
     if len(varying) == 1:
-        at, example = varying[0], next(iter(all_keys))
-        count = max(count, *(1 + int(key[at]) for key in all_keys))
-        all_keys |= {(*example[:at], str(k), *example[at + 1 :]) for k in range(min(count, MAX_MEMBERS))}
+        position, example = varying[0], next(iter(all_keys))
+        count = max(count, *(1 + int(key[position]) for key in all_keys))
+        all_keys |= {(*example[:position], str(k), *example[position + 1 :]) for k in range(min(count, MAX_MEMBERS))}
     return [
         "".join(part + number for part, number in zip_longest(_NUMBER.split(members[pattern][0]), key, fillvalue=""))
         for pattern, of_pattern in keys.items()

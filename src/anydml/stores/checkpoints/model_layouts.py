@@ -112,14 +112,14 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
         unknown = [name for name in unknown if name in fused_tensors]
     if not composed:
         raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
-    others = f"{count_noun(len(unknown), 'tensor')} that {architecture.name} does not have: {names(unknown)}"
+    unknown_text = f"{count_noun(len(unknown), 'tensor')} that {architecture.name} does not have: {names(unknown)}"
     if missing := architecture.missing(composed):
         count = count_noun(len(missing), "tensor")
         message = f"is without {count} of {architecture.name}, which from_pretrained would fill with random numbers"
-        has = f"; it has {others}" if unknown else ""
-        raise JsonPath(str(folder)).error(f"{message}: {names(missing)}{has}")
+        clause = f"; it has {unknown_text}" if unknown else ""
+        raise JsonPath(str(folder)).error(f"{message}: {names(missing)}{clause}")
     if unknown:
-        remarks.append(f"keeps {others}")
+        remarks.append(f"keeps {unknown_text}")
     if to == "original":
         composed = architecture.to_original(trace, composed)
     if to in ("per-expert", "megatron"):

@@ -105,7 +105,7 @@ def plan_checkpoint(
     if not composed:
         raise JsonPath(str(out)).error("would have no tensor")
     stem = stem_of(tensors, composed)
-    others, changed = dict[Path, Content](), list[Path]()
+    extra_files, changed_files = dict[Path, Content](), list[Path]()
     placed_tensors = Placed(composed, axes, placement or Placement(), str(inputs[0]), config_beside(beside))
     if dcp:
         rank_files, pieces = _pieces(composer, placed_tensors)
@@ -116,7 +116,7 @@ def plan_checkpoint(
             [(columns.tensor, numbers) for columns, numbers in rank_files],
         )
         parts = [columns for columns, _ in rank_files]
-        others |= other_files
+        extra_files |= other_files
     else:
         metadata, remarks_on_keys = _metadata_for(out, metadata, bool(extras), to)
         remarks += remarks_on_keys
@@ -129,16 +129,18 @@ def plan_checkpoint(
                 *files_of_shards(name, placed_tensors.whole_tensors.as_parts, out, stem, metadata, max_bytes, shards)
             ]
             if len(files) > 1:
-                others[out / f"{stem}{INDEX}"] = index_of(files)
+                extra_files[out / f"{stem}{INDEX}"] = index_of(files)
         targets, parts = outputs_of(files), [file.parts for file in files]
     program, stores = program_of(composer, parts)
     plan_remarks = remarks + placed_tensors.remarks
     if extras:
         read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
-        small, changed, remarks_on_extras = extras_for(out, beside, read, is_file, to)
-        others |= small
+        small, changed_files, remarks_on_extras = extras_for(out, beside, read, is_file, to)
+        extra_files |= small
         plan_remarks += remarks_on_extras
-    plan = Plan(program, stores, targets, memory, overwrite, None if is_file else out, others, changed=changed)
+    plan = Plan(
+        program, stores, targets, memory, overwrite, None if is_file else out, extra_files, changed=changed_files
+    )
     plan.remarks, plan.upload = plan_remarks + ([] if is_file else remarks_on_folder(out)), upload
     if upload is not None:
         upload.check_free()
@@ -238,7 +240,7 @@ def _pieces(composer: Composer, placed_tensors: Placed) -> tuple[list[tuple[Part
     """Return each rank's pieces with their numbers in a list of kinds; of equal pieces, the first rank's is kept."""
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     values, all_pieces = list[int](), list[NewPiece]()
-    alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
+    value_by_box: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
     made_tensors, files = placed_tensors.whole_tensors, list[tuple[Parts, Numbers]]()
     counts = [0] * (int(np.max(placed_tensors.kinds)) + 1)
     for rank in range(placed_tensors.placement.ranks):
@@ -246,16 +248,16 @@ def _pieces(composer: Composer, placed_tensors: Placed) -> tuple[list[tuple[Part
         for kind, cuts in placed_tensors.shares(rank).items():
             tensor = placed_tensors.first(kind)
             for box in product(*cuts):
-                start, shape = tuple(at for at, _ in box), tuple(size for _, size in box)
+                start, shape = tuple(low for low, _ in box), tuple(size for _, size in box)
                 if (kind, start) in numbers or (0 in shape and 0 not in tensor.shape):
                     continue
                 key = id(tensor.value), start, shape
-                if key not in alike:
-                    alike[key] = composer.slice(tensor.value, start, shape, [1] * len(shape))
+                if key not in value_by_box:
+                    value_by_box[key] = composer.slice(tensor.value, start, shape, [1] * len(shape))
                 numbers[kind, start] = len(all_pieces)
                 of_kinds[kind].append(len(all_pieces))
                 all_pieces.append(NewPiece(kind, tensor.shape, start, shape, tensor.dtype, counts[kind]))
-                values.append(made_tensors.number(alike[key], tensor.dtype))
+                values.append(made_tensors.number(value_by_box[key], tensor.dtype))
                 counts[kind] += 1
         firsts = np.cumsum([0, *map(len, of_kinds)])
         piece_counts = np.array([len(of_kind) for of_kind in of_kinds])[placed_tensors.kinds]

@@ -44,8 +44,8 @@ class Axes:
         """The assumptions made so far, as notes for users."""
         if not self._assumed:
             return []
-        which = ", ".join(sorted(self._assumed))
-        message = f"assumes that ranks share the heads of {which} evenly, without copies"
+        assumed = ", ".join(sorted(self._assumed))
+        message = f"assumes that ranks share the heads of {assumed} evenly, without copies"
         return [f"{message}: no config.json tells their number"]
 
     def alike(self, names: Iterable[str]) -> list[str]:
@@ -57,9 +57,9 @@ class Axes:
         if any(pattern.sees_numbers for pattern, _ in self.rules):
             matches = [pattern.match for pattern, _ in self.rules]
             for k, name in enumerate(all_names):
-                which = next((n for n, match in enumerate(matches) if match(name) is not None), None)
-                if which is not None:
-                    numbered[k] = f"{which} {numbered[k]}"
+                pattern_number = next((n for n, match in enumerate(matches) if match(name) is not None), None)
+                if pattern_number is not None:
+                    numbered[k] = f"{pattern_number} {numbered[k]}"
         return numbered
 
     def of(self, name: str, model: Model, where: str) -> Axis:
@@ -79,8 +79,8 @@ class Axes:
         if result is None and (weight := weight_of(name, model)) is not None:
             result = axis_of_scales(name, weight, self.of(weight, model, where), model)
         elif result is None:
-            others = companion(name, model)
-            weight, result = (name, known_axis(name, model)) if others is None else others
+            sibling = companion(name, model)
+            weight, result = (name, known_axis(name, model)) if sibling is None else sibling
             if not model.says_heads and isinstance(result, Axis) and (part := projection_of(weight)) is not None:
                 self._assumed.add(part)
         place = JsonPath(where)

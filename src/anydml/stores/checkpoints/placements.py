@@ -150,11 +150,11 @@ class Placed:
 
     def holds(self, name: str, rank: int) -> bool:
         """Whether a rank has a part of a tensor."""
-        at, placement = self.placement.at(rank), self.placement
-        if placement.pp > 1 and at.pp not in (self._stages(name) or (0,)):
+        indices, placement = self.placement.at(rank), self.placement
+        if placement.pp > 1 and indices.pp not in (self._stages(name) or (0,)):
             return False
         expert = _EXPERT.match(name) if placement.ep > 1 else None
-        return expert is None or int(expert[1]) * placement.ep // self._experts == at.ep
+        return expert is None or int(expert[1]) * placement.ep // self._experts == indices.ep
 
     @cached_property
     def kinds(self) -> Numbers:
@@ -237,12 +237,12 @@ class Placed:
             ModelError: an axis is unknown, or cannot be shared evenly.
         """
         intervals: list[AxisIntervals] = [((0, size),) for size in shape]
-        at, counts = self.placement.at(rank), self.placement
+        indices, counts = self.placement.at(rank), self.placement
         if counts.tp > 1:
             axis = self.axes.of(name, self._model, self._where)
             if axis.axis is not None:
                 self._is_divided = True
-                intervals[axis.axis] = axis.cut(shape, at.tp, counts.tp, name)
+                intervals[axis.axis] = axis.cut(shape, indices.tp, counts.tp, name)
         is_stacked = len(shape) > 1 and _is_of_experts(name) and not _EXPERT.match(name)
         if counts.ep > 1 and is_stacked:
             config = self._model.config
@@ -261,12 +261,12 @@ class Placed:
                     f"{show(name)} has shape {[*shape]}, whose axis 0 tensor-parallel ranks share already, "
                     "so expert-parallel ranks cannot: leave one of --ep (ep=) and --tp (tp=) out"
                 )
-            intervals[0] = ((shape[0] // counts.ep * at.ep, shape[0] // counts.ep),)
+            intervals[0] = ((shape[0] // counts.ep * indices.ep, shape[0] // counts.ep),)
         if counts.fsdp > 1 and shape:
             rows = sum(size for _, size in intervals[0])
             rows_per_rank = -(-rows // counts.fsdp)
             intervals[0] = _between(
-                intervals[0], min(rows, rows_per_rank * at.fsdp), min(rows, rows_per_rank * (at.fsdp + 1))
+                intervals[0], min(rows, rows_per_rank * indices.fsdp), min(rows, rows_per_rank * (indices.fsdp + 1))
             )
         return tuple(intervals)
 
@@ -278,12 +278,12 @@ def _is_of_experts(name: str) -> bool:
 
 def _between(cut: AxisIntervals, start: int, stop: int) -> AxisIntervals:
     """Return the elements from `start` to `stop`, counted through all intervals."""
-    intervals, at = list[tuple[int, int]](), 0
+    intervals, position = list[tuple[int, int]](), 0
     for first, size in cut:
-        low, high = max(start, at), min(stop, at + size)
+        low, high = max(start, position), min(stop, position + size)
         if low < high:
-            intervals.append((first + low - at, high - low))
-        at += size
+            intervals.append((first + low - position, high - low))
+        position += size
     return tuple(intervals) or ((cut[-1][0] + cut[-1][1], 0),)
 
 

@@ -117,16 +117,16 @@ def beside_index(checkpoint: Checkpoint) -> list[str]:
     """
     if not checkpoint.path.is_dir():
         return []
-    named, files = {path.name for path in checkpoint.file_metadata}, [*checkpoint.path.iterdir()]
+    indexed_names, files = {path.name for path in checkpoint.file_metadata}, [*checkpoint.path.iterdir()]
     remarks = list[str]()
     says_itself = any(key in metadata for metadata in checkpoint.file_metadata.values() for key in (RANK, SHARDING))
     if not says_itself and not any(file.name.endswith((INDEX, BIN_INDEX)) for file in files):
         remarks += remarks_on_names(checkpoint.file_metadata)
-    remarks += others_beside(checkpoint.path, named)
+    remarks += others_beside(checkpoint.path, indexed_names)
     max_files = max(map(count_in_name, checkpoint.file_metadata), default=1)
-    if max_files > len(named):
+    if max_files > len(indexed_names):
         remarks.append(
-            f"reads {len(named)} of {max_files} files that their names count, because the index names no others"
+            f"reads {len(indexed_names)} of {max_files} files that their names count, because the index names no others"
         )
     return remarks
 
@@ -141,8 +141,10 @@ def others_beside(folder: Path, read: Collection[str], along: tuple[str, ...] = 
     """
     along = INDEX, BIN_INDEX, *along
     all_names = {entry.name for entry in folder.iterdir()} - {*read}
-    others = sorted(name for name in all_names if name.lower().endswith(WEIGHTS) and not name.endswith(along))
-    return [f"leaves out {count_noun(len(others), 'other file')} in the folder: {names(others)}"] if others else []
+    other_names = sorted(name for name in all_names if name.lower().endswith(WEIGHTS) and not name.endswith(along))
+    if not other_names:
+        return []
+    return [f"leaves out {count_noun(len(other_names), 'other file')} in the folder: {names(other_names)}"]
 
 
 def check_ends(tensors: StoredTensors, folder: Path) -> None:
@@ -155,11 +157,11 @@ def check_ends(tensors: StoredTensors, folder: Path) -> None:
     Raises:
         ModelError: a tensor is too short.
     """
-    for name, rows, why in _minimum_rows(tensors, config_beside(folder)):
+    for name, rows, source in _minimum_rows(tensors, config_beside(folder)):
         if name in tensors and tensors[name].ndim and tensors[name].shape[0] < rows:
             rows_text = count_noun(tensors[name].shape[0], "row")
             raise (JsonPath(str(folder)) / name).error(
-                f"has {rows_text} in these files, where {why} says {rows}: files are missing"
+                f"has {rows_text} in these files, where {source} says {rows}: files are missing"
             )
 
 

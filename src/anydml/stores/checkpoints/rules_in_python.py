@@ -88,10 +88,10 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
 def _error_in_file(place: JsonPath, path: Path, error: BaseException) -> ModelError:
     """Return an error in the file, with its line."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    where = f"line {lines[-1]}: " if lines else ""
+    line_text = f"line {lines[-1]}: " if lines else ""
     text = " ".join(str(error).split())[:500]
     return place.error(
-        f"{where}{text if type(error).__module__ == 'anydml.errors' else f'{type(error).__name__}: {text}'}"
+        f"{line_text}{text if type(error).__module__ == 'anydml.errors' else f'{type(error).__name__}: {text}'}"
     )
 
 

@@ -51,31 +51,31 @@ class Selection(NamedTuple):
         )
 
     def apply(
-        self, name: str, tensors: Mapping[str, T], others: Sequence[str]
+        self, name: str, tensors: Mapping[str, T], other_objects: Sequence[str]
     ) -> tuple[dict[str, T], list[str], list[str]]:
         """Return the selected tensors by their new names, the names of other selected objects, and remarks.
 
         Args:
             name: the name of the command, for errors.
             tensors: the tensors of a checkpoint, by name.
-            others: names of the checkpoint's objects that are not tensors.
+            other_objects: names of the checkpoint's objects that are not tensors.
 
         Raises:
             ModelError: a text matches no tensor, no tensor is left, or two tensors would have one name.
         """
-        selected_tensors, remaining_others, remarks = {**tensors}, [*others], list[str]()
+        selected_tensors, remaining_others, remarks = {**tensors}, [*other_objects], list[str]()
         if self.only:
-            selected = self._found(name, "only", self.only, tensors, others)
+            selected = self._found(name, "only", self.only, tensors, other_objects)
             selected_tensors = {key: tensor for key, tensor in selected_tensors.items() if key in selected}
             remaining_others = [key for key in remaining_others if key in selected]
         if self.drop:
-            dropped = self._found(name, "drop", self.drop, tensors, others)
+            dropped = self._found(name, "drop", self.drop, tensors, other_objects)
             selected_tensors = {key: tensor for key, tensor in selected_tensors.items() if key not in dropped}
             remaining_others = [key for key in remaining_others if key not in dropped]
         if not selected_tensors and tensors:
             raise ModelError(f"{name}: only and drop leave out all of {count_noun(len(tensors), 'tensor')}: name fewer")
         left_out = [key for key in tensors if key not in selected_tensors]
-        objects = len(others) - len(remaining_others)
+        objects = len(other_objects) - len(remaining_others)
         if left_out or objects:
             counts = [count_noun(len(left_out), "tensor")] if left_out else []
             if objects:
@@ -98,10 +98,10 @@ class Selection(NamedTuple):
         return selected_tensors, remaining_others, remarks
 
     def _found(
-        self, name: str, option: str, texts: Sequence[str], tensors: Iterable[str], others: Iterable[str]
+        self, name: str, option: str, texts: Sequence[str], tensors: Iterable[str], other_objects: Iterable[str]
     ) -> set[str]:
         """Return the names that any of the texts matches; each text must match one."""
-        all_names = [*tensors, *others]
+        all_names = [*tensors, *other_objects]
         selected = set[str]()
         for text in texts:
             matching = [key for key in all_names if _is_for(text, key)] if "*" not in text and "{" not in text else None
@@ -136,11 +136,13 @@ def _pattern(name: str, option: str, text: str) -> Pattern:
 
 def _nearest(text: str, all_names: Iterable[str]) -> str:
     """Return a suggestion for a text that matches nothing."""
-    few = [key for key in islice(all_names, MAX_SEARCHED_NAMES) if len(key) <= MAX_SEARCHED_NAMES]
-    beginnings = {key[:at] for key in few for at in (*(k for k, c in enumerate(key) if c == "."), len(key))}
-    near = difflib.get_close_matches(text[:MAX_SEARCHED_NAMES].removesuffix("."), sorted(beginnings), 1, 0.3)
-    first = sorted({key.partition(".")[0] for key in few})
-    return f"; the nearest is {show(near[0])}" if near else f"; names begin with {names(first)}"
+    candidates = [key for key in islice(all_names, MAX_SEARCHED_NAMES) if len(key) <= MAX_SEARCHED_NAMES]
+    beginnings = {key[:end] for key in candidates for end in (*(k for k, c in enumerate(key) if c == "."), len(key))}
+    close_beginnings = difflib.get_close_matches(
+        text[:MAX_SEARCHED_NAMES].removesuffix("."), sorted(beginnings), 1, 0.3
+    )
+    first = sorted({key.partition(".")[0] for key in candidates})
+    return f"; the nearest is {show(close_beginnings[0])}" if close_beginnings else f"; names begin with {names(first)}"
 
 
 def _add_renamed(name: str, tensors: dict[str, T], new: str, tensor: T, option: str) -> None:
@@ -152,17 +154,19 @@ def _add_renamed(name: str, tensors: dict[str, T], new: str, tensor: T, option: 
 def _strip(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[str, T], list[str]]:
     """Return the tensors without a prefix of their names, and a remark on those that do not have it."""
     beginning = prefix if prefix.endswith(".") else f"{prefix}."
-    stripped, others = dict[str, T](), list[str]()
+    stripped, unchanged_names = dict[str, T](), list[str]()
     for key, tensor in tensors.items():
         if key.startswith(beginning) and len(key) > len(beginning):
             _add_renamed(name, stripped, key.removeprefix(beginning), tensor, f"strip {show(prefix)}")
         else:
-            others.append(key)
+            unchanged_names.append(key)
             _add_renamed(name, stripped, key, tensor, f"strip {show(prefix)}")
-    if len(others) == len(tensors):
+    if len(unchanged_names) == len(tensors):
         raise ModelError(f"{name}: strip is {show(prefix)}, but no name begins so{_nearest(prefix, tensors)}")
-    message = f"keeps the names of {count_noun(len(others), 'tensor')} that do not begin with {show(beginning)}"
-    return stripped, [f"{message}: {names(others)}"] if others else []
+    message = (
+        f"keeps the names of {count_noun(len(unchanged_names), 'tensor')} that do not begin with {show(beginning)}"
+    )
+    return stripped, [f"{message}: {names(unchanged_names)}"] if unchanged_names else []
 
 
 def _rename(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[str, T]:

@@ -75,10 +75,10 @@ def _check(
     groups = [*unique.values()]
     distinct = [pieces[copies[0]] for copies in groups]
     ends = [[s + n for s, n in zip(piece.start, piece.shape, strict=True)] for piece in distinct]
-    reached = tuple(max(end[k] for end in ends) for k in range(first.ndim))
-    shape = reached if size is None else size
-    if len(shape) != first.ndim or any(end > size for end, size in zip(reached, shape, strict=True)):
-        raise place.error(f"has pieces up to {[*reached]}, outside its shape {[*shape]}")
+    end_of_pieces = tuple(max(end[k] for end in ends) for k in range(first.ndim))
+    shape = end_of_pieces if size is None else size
+    if len(shape) != first.ndim or any(end > size for end, size in zip(end_of_pieces, shape, strict=True)):
+        raise place.error(f"has pieces up to {[*end_of_pieces]}, outside its shape {[*shape]}")
     if sum(math.prod(piece.shape) for piece in distinct) != math.prod(shape) or _overlap(distinct, ends):
         raise place.error(
             f"has {count_noun(len(distinct), 'piece')}, which overlap or leave holes in shape {list(shape)}"
@@ -108,9 +108,9 @@ def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> 
             "is compressed, so that it is not compared with that of other ranks: write it again without compression"
         )
     try:
-        for (at, size), *others in zip(*map(_runs, pieces), strict=True):
-            content = read_at(files.file(first.path), at, size)
-            for rank_piece, (to, _) in zip(pieces[1:], others, strict=True):
+        for (start, size), *other_runs in zip(*map(_runs, pieces), strict=True):
+            content = read_at(files.file(first.path), start, size)
+            for rank_piece, (to, _) in zip(pieces[1:], other_runs, strict=True):
                 if read_at(files.file(rank_piece.store.path), to, size) != content:
                     raise (JsonPath(str(rank_piece.store.path)) / name).error(
                         f"differs from {first.path}'s, but every rank has all of it: if ranks have parts of it, say "
@@ -128,6 +128,6 @@ def _runs(piece: StoredPiece) -> Iterator[tuple[int, int]]:
     steps = store.strides
     first = store.offset + sum(start * step for start, step in zip(piece.inside, steps, strict=True))
     for digits in np.ndindex(*piece.shape[:last]):
-        at = first + sum(digit * step for digit, step in zip(digits, steps, strict=False))
+        position = first + sum(digit * step for digit, step in zip(digits, steps, strict=False))
         for done in range(0, length, COMPARED):
-            yield at + done, min(COMPARED, length - done)
+            yield position + done, min(COMPARED, length - done)

@@ -77,9 +77,9 @@ def read_sources(
     """
     located_paths = [locate(name, path) for path in paths]
     real = [*map(real_path, located_paths)]
-    twice = next((path for k, path in enumerate(located_paths) if real[k] in real[:k]), None)
-    if twice is not None:
-        raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
+    repeated_path = next((path for k, path in enumerate(located_paths) if real[k] in real[:k]), None)
+    if repeated_path is not None:
+        raise JsonPath(str(repeated_path)).error("is given twice: each input is one tensor-parallel rank")
     path = located_paths[0]
     if len(located_paths) > 1:
         return sources_of(
@@ -87,9 +87,9 @@ def read_sources(
         )
     chosen = _chosen(path, follow)
     if (folder := _folder_of_training(path, chosen)) is not None:
-        tensors, others, unread, remarks = read_trained(folder, axes)
+        tensors, other_objects, unread, remarks = read_trained(folder, axes)
         remarks += others_beside(folder, {file.name for file in _files_of(tensors)}, OF_TRAINING)
-        return _select(Sources(tensors, {}, remarks), others, unread, selection, name)
+        return _select(Sources(tensors, {}, remarks), other_objects, unread, selection, name)
     if (files := chosen.files) and files[0].suffix == ".safetensors":
         place = JsonPath(str(path))
         check_numbers(files, place)
@@ -98,15 +98,15 @@ def read_sources(
         if not is_sharded:
             check_one(files, place)
         sources = sources_of(opened if is_sharded else [join_files(path, opened, place)], axes, selection, name)
-        left = others_beside(path, {file.name for file in files}) if is_sharded else []
-        return sources._replace(remarks=[*sources.remarks, *left])
+        other_files = others_beside(path, {file.name for file in files}) if is_sharded else []
+        return sources._replace(remarks=[*sources.remarks, *other_files])
     remark = remark_on_rank(path) if path.is_file() else None
     sources = sources_of([_checkpoint(path, follow)], axes, selection, name)
     return sources if remark is None else sources._replace(remarks=[remark, *sources.remarks])
 
 
 def _select(
-    sources: Sources, others: Sequence[str], refused: Mapping[str, ModelError], selection: Selection, name: str
+    sources: Sources, other_objects: Sequence[str], refused: Mapping[str, ModelError], selection: Selection, name: str
 ) -> Sources:
     """Return the tensors of a selection, with remarks on them and on other objects.
 
@@ -114,12 +114,12 @@ def _select(
         ModelError: a selected tensor cannot be read.
     """
     all_tensors: dict[str, Any] = {**sources.tensors, **refused}
-    tensors, others, remarks = selection.apply(name, all_tensors, others)
+    tensors, other_objects, remarks = selection.apply(name, all_tensors, other_objects)
     for tensor in tensors.values() if refused else ():
         if isinstance(tensor, ModelError):
             side = " of A, which is given first" if name == "verify" else ""
             raise ModelError(f"{tensor}; drop leaves it out{side}", field=tensor.field)
-    return Sources(tensors, sources.metadata, sources.remarks + remarks + left_out(tensors, others))
+    return Sources(tensors, sources.metadata, sources.remarks + remarks + left_out(tensors, other_objects))
 
 
 def sources_of(
@@ -162,8 +162,8 @@ def sources_of(
     if packed := sum(store.packed is not None for checkpoint in opened for store in checkpoint.stores.values()):
         remarks.append(f"unpacks {count_noun(packed, 'compressed tensor')} while they are read")
     remarks += different_metadata(opened)
-    others = [name for checkpoint in opened for name in checkpoint.others]
-    return _select(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
+    other_objects = [name for checkpoint in opened for name in checkpoint.others]
+    return _select(Sources(tensors, _plain(opened), remarks), other_objects, refused, selection, name)
 
 
 def _join_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, dict[str, ModelError], list[str]]:

@@ -123,18 +123,18 @@ def remark_on_rank(path: Path) -> str | None:
         raise JsonPath(str(path)).error(f"has the parts of rank {rank} of DeepSpeed's ZeRO: name its folder")
     if isinstance(path, Address) and not path.is_listed:
         return None
-    beside = sorted(path.parent.iterdir())
+    files = sorted(path.parent.iterdir())
     if path.name in FILES and path.parent.name.startswith("mp_rank_"):
         of_rank = [entry for entry in path.parent.parent.iterdir() if entry.name.startswith("mp_rank_")]
         message = "numbers of layers are those of its stage; name the folder above for the whole"
         return f"reads one of {len(of_rank)} ranks of Megatron, whose {message}" if len(of_rank) > 1 else None
     if is_model_file(path):
-        of_rank = [entry for entry in beside if is_model_file(entry)]
+        of_rank = [entry for entry in files if is_model_file(entry)]
         return (
             f"reads the parts of one of {len(of_rank)} model-parallel ranks of DeepSpeed" if len(of_rank) > 1 else None
         )
     if _CONSOLIDATED.fullmatch(path.name):
-        of_rank = [entry for entry in beside if _CONSOLIDATED.fullmatch(entry.name)]
+        of_rank = [entry for entry in files if _CONSOLIDATED.fullmatch(entry.name)]
         return (
             f"reads the parts of one of {len(of_rank)} ranks; name the folder for the whole"
             if len(of_rank) > 1

@@ -108,15 +108,17 @@ class Architecture:
         self._mapping_of = conversion_mapping.get_model_conversion_mapping
         try:
             config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            named = [*(config.architectures or ())]
-            kind = getattr(transformers, named[0], None) if named else transformers.AutoModel
+            class_names = [*(config.architectures or ())]
+            kind = getattr(transformers, class_names[0], None) if class_names else transformers.AutoModel
             if kind is None:
-                raise place.error(f"has architecture {show(named[0])}, which transformers {transformers.__version__} "
-                                  "does not have")  # fmt: skip
+                raise place.error(
+                    f"has architecture {show(class_names[0])}, which transformers {transformers.__version__} "
+                    "does not have"
+                )
             if getattr(config, "quantization_config", None) is not None:
                 raise place.error("has a quantization_config: its tensors are computed from others, and not moved")
             with self._torch.device("meta"):
-                self.model = kind(config) if named else kind.from_config(config)
+                self.model = kind(config) if class_names else kind.from_config(config)
         except ModelError:
             raise
         except Exception as error:

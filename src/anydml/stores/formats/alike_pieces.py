@@ -78,8 +78,11 @@ class AlikePieces(OpenFiles):
             if key not in headers_by_size:
                 headers_by_size[key] = read_at(file, start, key[0]), read_at(file, start + length - key[1], key[1])
             before, behind = headers_by_size[key]
-            at = kind.checksum
-            is_alike = before[:at] == kind.before[:at] and before[at + 4 :] == kind.before[at + 4 :]
+            checksum_offset = kind.checksum
+            is_alike = (
+                before[:checksum_offset] == kind.before[:checksum_offset]
+                and before[checksum_offset + 4 :] == kind.before[checksum_offset + 4 :]
+            )
             if is_alike and _without_checksums(behind) == kind.behind:
                 return replace(kind.store, path=path, offset=start + kind.store.offset)
         tensor = read_torch(path, place, start, length)
@@ -91,12 +94,12 @@ class AlikePieces(OpenFiles):
 
 def _without_checksums(directory: bytes) -> bytes:
     """Return a zip file's directory with zeros as checksums; empty for other bytes."""
-    output, at = bytearray(directory), 0
-    while directory[at : at + 4] == b"PK\1\2" and at + _NAME <= len(directory):
-        _, _, name, extra, comment = _RECORD.unpack_from(directory, at)
-        output[at + _CHECKSUM : at + _CHECKSUM + 4] = bytes(4)
-        at += _NAME + name + extra + comment
-    return bytes(output) if at else b""
+    output, offset = bytearray(directory), 0
+    while directory[offset : offset + 4] == b"PK\1\2" and offset + _NAME <= len(directory):
+        _, _, name, extra, comment = _RECORD.unpack_from(directory, offset)
+        output[offset + _CHECKSUM : offset + _CHECKSUM + 4] = bytes(4)
+        offset += _NAME + name + extra + comment
+    return bytes(output) if offset else b""
 
 
 def _cacheable_piece(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_ParsedPiece]:
@@ -107,8 +110,8 @@ def _cacheable_piece(file: BinaryIO, store: Store, start: int, length: int) -> I
     with zipfile.ZipFile(FileSection(file, start, length)) as archive:
         headers = {entry.filename: entry.header_offset for entry in archive.infolist()}
         size = length - archive.start_dir
-    last = max(at for at in headers.values() if at < store.offset)
-    decides = [at for name, at in headers.items() if name.endswith(("/data.pkl", "/byteorder"))]
+    last = max(header_offset for header_offset in headers.values() if header_offset < store.offset)
+    decides = [header_offset for name, header_offset in headers.items() if name.endswith(("/data.pkl", "/byteorder"))]
     # The entry of the elements is the last one before them.
     if max(decides) < last and size <= MAX_HEADER:
         behind = _without_checksums(read_at(file, start + length - size, size))

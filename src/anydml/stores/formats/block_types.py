@@ -79,10 +79,10 @@ def not_of_format(dtype: np.dtype[Any], name: str, format_types: Iterable[str]) 
     if is_of_blocks(dtype) and (inner_shape := _whole_of(dtype)) is not None:
         rows = f"is {dtype_name} of shape {[*inner_shape]}, whose rows are not whole blocks"
         return f"{rows}: only a .safetensors file has it"
-    where = _HAVE.get(
+    origin = _HAVE.get(
         dtype_name, "a .gguf file has it" if dtype_name in BLOCKS else f"it has {', '.join(format_types)}"
     )
-    return f"is {dtype_name}, which {name} does not support: {where}; drop leaves it out"
+    return f"is {dtype_name}, which {name} does not support: {origin}; drop leaves it out"
 
 
 def shape_in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, ...]:

@@ -86,23 +86,23 @@ def check_one(files: Iterable[Path], place: JsonPath) -> None:
         sets.setdefault(key, file)
     whole_model = next((file for key, file in sets.items() if len(key) > 1 or _WHOLE.fullmatch(file.name)), None)
     if len(sets) > 1 and whole_model is not None:
-        others = [file.name for file in sets.values() if file != whole_model]
+        other_names = [file.name for file in sets.values() if file != whole_model]
         raise place.error(
-            f"has {show(whole_model.name)} beside {names(others)}, which may be several checkpoints, and no index that "
-            "says what belongs together: name the files of one, in any order; config.json and the tokenizer then come "
-            "by --extras-from FOLDER (extras=) of reshard"
+            f"has {show(whole_model.name)} beside {names(other_names)}, which may be several checkpoints, and no index "
+            "that says what belongs together: name the files of one, in any order; config.json and the tokenizer then "
+            "come by --extras-from FOLDER (extras=) of reshard"
         )
 
 
 def _with_sets(files: Sequence[Path]) -> Iterator[tuple[tuple[str, ...], Path]]:
     """Return the files with the common part of their set's names: names that differ in one number form a set."""
-    alike: dict[str, list[Path]] = {}
+    files_by_pattern: dict[str, list[Path]] = {}
     for file in files:
         if len(key := set_of(file)) > 1:
             yield key, file
         else:
-            alike.setdefault(_OWN_NUMBER.sub("0", file.name), []).append(file)
-    for name, of_name in alike.items():
+            files_by_pattern.setdefault(_OWN_NUMBER.sub("0", file.name), []).append(file)
+    for name, of_name in files_by_pattern.items():
         numbers = zip(*(_OWN_NUMBER.findall(file.name) for file in of_name), strict=True)
         is_one = sum(len({*column}) > 1 for column in numbers) < 2
         for file in of_name:
@@ -135,9 +135,11 @@ def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpo
     Raises:
         ModelError: some are not files of ranks, differ in the number of ranks, are missing, or occur twice.
     """
-    others = [file for file in files if RANK not in file.metadata]
-    if others:
-        raise place.error(f"has files of ranks, and {others[0].path.name}, which is none: name only the ranks' files")
+    unranked_files = [file for file in files if RANK not in file.metadata]
+    if unranked_files:
+        raise place.error(
+            f"has files of ranks, and {unranked_files[0].path.name}, which is none: name only the ranks' files"
+        )
     counts = {file.metadata.get(RANKS) for file in files}
     (count,) = counts if len(counts) == 1 else (None,)
     by_rank = {file.metadata[RANK]: file for file in files}

@@ -81,8 +81,8 @@ def read_zero(folder: Path) -> Distributed:
             raise place.error("has no file …_optim_states.pt, in which stage 3 of ZeRO keeps the weights")
         return _of_module(first, module)
     stage, groups = _groups(shards, place)
-    listed = first.items.get("param_shapes")
-    shapes = [_shapes(shape, first) for shape in (listed if isinstance(listed, list) else [listed])]
+    group_shapes = first.items.get("param_shapes")
+    shapes = [_shapes(shape, first) for shape in (group_shapes if isinstance(group_shapes, list) else [group_shapes])]
     tensors: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if stage == 3:
         tensors |= _tensors_by_rank([shape for file_shapes in shapes for shape in file_shapes.items()], groups, place)
@@ -179,9 +179,9 @@ def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[lis
     return stage, groups
 
 
-def _shapes(listed: Any, file: TorchDict) -> dict[str, tuple[int, ...]]:
+def _shapes(group_shapes: Any, file: TorchDict) -> dict[str, tuple[int, ...]]:
     """Return the shapes of weights by name."""
-    shapes = {name: sizes_of(size) for name, size in dict_of(listed).items()}
+    shapes = {name: sizes_of(size) for name, size in dict_of(group_shapes).items()}
     if not shapes or None in shapes.values():
         raise JsonPath(str(file.path)).error("has no param_shapes, which tell how shards become tensors")
     return {name: shape for name, shape in shapes.items() if shape is not None}
@@ -203,14 +203,14 @@ def _tensors_by_group(
             raise place.error(
                 f"has {len(of_group)} weights in group {number}, but not as many param_alignment_paddings"
             )
-        at = 0
+        offset = 0
         for (name, shape), gap in zip(of_group.items(), gaps, strict=True):
-            shapes_of[name] = shape, [*_cut(stores, at, shape, place / name)]
-            at += math.prod(shape) + gap
+            shapes_of[name] = shape, [*_cut(stores, offset, shape, place / name)]
+            offset += math.prod(shape) + gap
         # The last rank is padded, to a multiple of twice the number of ranks.
         unit, end = 2 * len(ranks), sum(store.size for store in stores)
-        if -(-at // unit) != -(-end // unit):
-            raise place.error(f"has {end} elements in group {number} of weights, but their shapes add up to {at}")
+        if -(-offset // unit) != -(-end // unit):
+            raise place.error(f"has {end} elements in group {number} of weights, but their shapes add up to {offset}")
     return shapes_of
 
 
@@ -219,38 +219,52 @@ def _tensors_by_rank(
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:
     """Tensors of stage 3: each rank has an equal interval of each."""
     of_tensor: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
-    at = 0
+    offset = 0
     for name, shape in shapes:
         rank_size, pieces = -(-math.prod(shape) // len(ranks)), list[Place]()
         for rank, stores in enumerate(ranks):
             start = min(rank * rank_size, math.prod(shape))
-            pieces += _cut(stores, at, shape, place / name, start, min(start + rank_size, math.prod(shape)))
-        of_tensor[name] = shape, pieces or [*_cut(ranks[0], at, shape, place / name)]
-        at += rank_size
-    if wrong := next((stores for stores in ranks if sum(store.size for store in stores) != at), None):
+            pieces += _cut(stores, offset, shape, place / name, start, min(start + rank_size, math.prod(shape)))
+        of_tensor[name] = shape, pieces or [*_cut(ranks[0], offset, shape, place / name)]
+        offset += rank_size
+    if wrong := next((stores for stores in ranks if sum(store.size for store in stores) != offset), None):
         raise JsonPath(str(wrong[0].path)).error(
-            f"has {sum(store.size for store in wrong)} elements of weights, but their shapes add up to {at} for a rank"
+            f"has {sum(store.size for store in wrong)} elements of weights, but their shapes add up to {offset} "
+            "for a rank"
         )
     return of_tensor
 
 
 def _cut(
-    stores: Sequence[Store], at: int, shape: tuple[int, ...], place: JsonPath, start: int = 0, stop: int | None = None
+    stores: Sequence[Store],
+    first_element: int,
+    shape: tuple[int, ...],
+    place: JsonPath,
+    start: int = 0,
+    stop: int | None = None,
 ) -> Iterator[Place]:
-    """Return the pieces of a tensor's elements from `start` to `stop`, from element `at` of concatenated stores on.
+    """Return the pieces of a tensor's elements from `start` to `stop`.
+
+    Args:
+        stores: the stores of the elements, one after the other.
+        first_element: the index of the tensor's element `start` in them.
+        shape: the shape of the tensor.
+        place: for errors.
+        start: first element, in row-major order.
+        stop: end of the elements; None for the end of the tensor.
 
     Raises:
         ModelError: the stores are too short.
     """
-    end = at + (math.prod(shape) if stop is None else stop) - start
+    end = first_element + (math.prod(shape) if stop is None else stop) - start
     if 0 in shape:
         yield replace(stores[0], shape=shape), (0,) * len(shape)
     base = 0
     for store in stores:
-        low, high = max(at, base), min(end, base + store.size)
+        low, high = max(first_element, base), min(end, base + store.size)
         if low < high:
             offset = store.offset + (low - base) * store.dtype.itemsize
-            for first, sizes in boxes(start + low - at, start + high - at, shape):
+            for first, sizes in boxes(start + low - first_element, start + high - first_element, shape):
                 yield replace(store, shape=sizes, offset=offset), first
                 offset += math.prod(sizes) * store.dtype.itemsize
         base += store.size
@@ -269,14 +283,14 @@ def boxes(start: int, stop: int, shape: Sequence[int]) -> Iterator[tuple[tuple[i
         return
     inner = math.prod(shape[1:])
     while start < stop:
-        row, inside = divmod(start, inner)
-        if not inside and stop - start >= inner:
+        row, column = divmod(start, inner)
+        if not column and stop - start >= inner:
             rows = (stop - start) // inner
             yield (row, *(0,) * (len(shape) - 1)), (rows, *shape[1:])
             start += rows * inner
         else:
             end = min(stop, (row + 1) * inner)
-            for first, sizes in boxes(inside, inside + end - start, shape[1:]):
+            for first, sizes in boxes(column, column + end - start, shape[1:]):
                 yield (row, *first), (1, *sizes)
             start = end
 
@@ -285,8 +299,8 @@ def _frozen(
     files: Sequence[TorchDict], stage: int, place: JsonPath
 ) -> Iterable[tuple[str, tuple[tuple[int, ...], list[Place]]]]:
     """Return frozen weights, whose fragments ranks store beside the model."""
-    listed = files[0].items.get("frozen_param_shapes")
-    for name, size in dict_of(listed).items():
+    frozen_shapes = files[0].items.get("frozen_param_shapes")
+    for name, size in dict_of(frozen_shapes).items():
         shape, key = sizes_of(size), f"frozen_param_fragments.{name}"
         stores = [file.tensors.stores[key] for file in files if key in file.tensors.stores]
         if shape is None or len(stores) != len(files):
@@ -313,15 +327,17 @@ def _add_other_tensors(
         for name, shared_with in dict_of(file.items.get("shared_params")).items()
         if isinstance(shared_with, str)
     }
-    at = {
+    indices = {
         (store.offset, store.shape): name for name, store in tensors_of_module.items() if name in tensors and store.size
     }
-    buffers, listed = list[str](), file.items.get("buffer_names")
-    parameters = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set[str]()
+    buffers, buffer_names = list[str](), file.items.get("buffer_names")
+    parameters = (
+        {name for name in buffer_names if isinstance(name, str)} if isinstance(buffer_names, list) else set[str]()
+    )
     for name, store in tensors_of_module.items():
         if name in tensors:
             continue
-        shared_with = shared.get(name, at.get((store.offset, store.shape)) if store.size else None)
+        shared_with = shared.get(name, indices.get((store.offset, store.shape)) if store.size else None)
         if shared_with in tensors:
             tensors[name] = tensors[shared_with]
         elif stage < 3 or name in parameters:

@@ -81,23 +81,25 @@ def new_distributed(
     sizes = bytes_of([*kinds])
     heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
     contents = tuple(part for pair in around for part in pair)
-    new_files, offsets, stored = list[NewFile](), [np.empty(0, np.int64)], list[_Stored]()
+    new_files, offsets, stored_pieces = list[NewFile](), [np.empty(0, np.int64)], list[_Stored]()
     for number, (tensor, piece) in enumerate(files):
         kinds_of_file = kind_of[piece]
         ends = np.cumsum(heads[kinds_of_file] + sizes[kinds_of_file] + tails[kinds_of_file])
         starts = ends - (heads + sizes + tails)[kinds_of_file]
         known_starts = np.stack([starts, ends - tails[kinds_of_file]], 1).ravel()
-        beside = KnownBytes(known_starts, np.stack([2 * kinds_of_file, 2 * kinds_of_file + 1], 1).ravel(), contents)
+        other_bytes = KnownBytes(
+            known_starts, np.stack([2 * kinds_of_file, 2 * kinds_of_file + 1], 1).ravel(), contents
+        )
         path = folder / f"__{number}_0.distcp"
-        new_files.append(NewFile(path, b"", int(ends[-1]) if kinds_of_file.size else 0, beside))
+        new_files.append(NewFile(path, b"", int(ends[-1]) if kinds_of_file.size else 0, other_bytes))
         offsets.append(starts + heads[kinds_of_file])
-        stored.append(_Stored(path.name, tensor, piece))
+        stored_pieces.append(_Stored(path.name, tensor, piece))
     tensors, all_pieces = (np.concatenate([np.empty(0, np.int32), *(file[k] for file in files)]) for k in (0, 1))
-    number_of = np.repeat(np.arange(len(files), dtype=np.int32), [entry.tensor.size for entry in stored])
+    number_of = np.repeat(np.arange(len(files), dtype=np.int32), [entry.tensor.size for entry in stored_pieces])
     targets = Targets(new_files, number_of, names, tensors, [*kinds], kind_of[all_pieces], np.concatenate(offsets))
     lengths = np.stack([heads, sizes, tails])[:, kind_of]
-    firsts = np.split(targets.offset, np.cumsum([entry.tensor.size for entry in stored])[:-1])
-    return targets, {folder / METADATA: _Metadata(names, pieces, stored, firsts, lengths)}
+    firsts = np.split(targets.offset, np.cumsum([entry.tensor.size for entry in stored_pieces])[:-1])
+    return targets, {folder / METADATA: _Metadata(names, pieces, stored_pieces, firsts, lengths)}
 
 
 _NAMES = {dtype: name for name, dtype in DTYPES_OF_TORCH.items()}

@@ -168,25 +168,25 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
                 raise (place / key).error(f"has {length} bytes; the maximum is {MAX_VALUE}")
             file.seek(first)
             texts[key] = KeyText.of(value, file.read(length))
-        listed = []
+        descriptions = []
         for _ in range(tensors):
             name = reader.text()
             rank = reader.number("I")
             if rank > MAX_DIMENSIONS:
                 raise (place / name).error(f"has {rank} dimensions; the maximum is {MAX_DIMENSIONS}")
             shape = tuple(reader.number("Q") for _ in range(rank))[::-1]
-            listed.append((name, shape, reader.number("I"), reader.number("Q")))
+            descriptions.append((name, shape, reader.number("I"), reader.number("Q")))
         alignment = metadata.get("general.alignment", ALIGNMENT)
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
             raise (place / "general.alignment").error(f"is {show(alignment)}, where a power of two is expected")
         start = -(-(size - reader.bytes_left) // alignment) * alignment
-    stores, refused = _stores(path, listed, start, alignment, size, place)
+    stores, refused = _stores(path, descriptions, start, alignment, size, place)
     return FileContent(stores, texts, refused=refused)
 
 
 def _stores(
     path: Path,
-    listed: Sequence[tuple[str, tuple[int, ...], int, int]],
+    descriptions: Sequence[tuple[str, tuple[int, ...], int, int]],
     start: int,
     alignment: int,
     size: int,
@@ -194,7 +194,7 @@ def _stores(
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
     """Return the tensors, and errors of those of unknown types, by name, from names, shapes, types and offsets."""
     stores, refused, ends = dict[str, Store](), dict[str, ModelError](), list[tuple[int, int, str]]()
-    for name, shape, kind, offset in listed:
+    for name, shape, kind, offset in descriptions:
         if name in stores or name in refused:
             raise place.error(f"has {show(name)} twice")
         try:
@@ -260,7 +260,7 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
     """
     kinds = {dtype: kind for kind, dtype in TYPES.items()}
     kinds |= {DTYPES_OF_BLOCKS[name]: kind for kind, name in QUANTISED.items()}
-    listed, relative, end = list[bytes](), list[int](), 0
+    descriptions, relative, end = list[bytes](), list[int](), 0
     for name, (shape, dtype) in tensors.items():
         if dtype not in kinds:
             raise (place / name).error(not_of_format(dtype, "GGUF", map(str, TYPES.values())))
@@ -272,7 +272,7 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
             )
         end = -(-end // ALIGNMENT) * ALIGNMENT
         relative.append(end)
-        listed.append(
+        descriptions.append(
             _encode_text(name)
             + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape_in_elements(shape, dtype)[::-1], kinds[dtype], end)
         )
@@ -285,7 +285,7 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
         + (value.raw if isinstance(value, KeyText) else struct.pack("<I", _TEXT) + _encode_text(value))
         for key, value in new_metadata.items()
     ]
-    header = b"".join([b"GGUF", struct.pack("<I2Q", 3, len(relative), len(keys)), *keys, *listed])
+    header = b"".join([b"GGUF", struct.pack("<I2Q", 3, len(relative), len(keys)), *keys, *descriptions])
     start = -(-len(header) // ALIGNMENT) * ALIGNMENT
     return header.ljust(start, b"\0"), start + np.array(relative, np.int64), start + end
 

@@ -56,12 +56,12 @@ def is_hdf5(path: Path) -> bool:
             return True
         if path.suffix.lower() not in SUFFIXES:
             return False
-        at, end = MIN_USER_BLOCK, file.seek(0, os.SEEK_END)
-        while at < end:
-            file.seek(at)
+        offset, end = MIN_USER_BLOCK, file.seek(0, os.SEEK_END)
+        while offset < end:
+            file.seek(offset)
             if file.read(len(SIGNATURE)) == SIGNATURE:
                 return True
-            at *= 2
+            offset *= 2
     return False
 
 
@@ -155,10 +155,10 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
     if 0 in shape or not data.id.get_storage_size():
         return
     if data.chunks is None:
-        at, size = data.id.get_offset(), math.prod(shape) * dtype.itemsize
+        offset, size = data.id.get_offset(), math.prod(shape) * dtype.itemsize
         name = ".".join("0" for _ in shape) or "0"
-        if at is not None:
-            yield name, Range(path, at, size)
+        if offset is not None:
+            yield name, Range(path, offset, size)
         else:
             # Small datasets may be stored in their headers.
             yield name, np.ascontiguousarray(data[...]).tobytes()

@@ -84,7 +84,7 @@ class PathInFile(Address):
     def parts_of(self, size: int) -> Iterator[bytes]:
         """The object in parts."""
         end = self.head()["size"]
-        yield from (bytes(self._get((at, min(end, at + size)))[0]) for at in range(0, end, size))
+        yield from (bytes(self._get((start, min(end, start + size)))[0]) for start in range(0, end, size))
 
     def copy_to(self, path: Path) -> None:
         """Write the object to a file of this machine."""

@@ -26,12 +26,12 @@ class JoinedMetadata(Mapping[str, str]):
 
     def __getitem__(self, key: str) -> str:
         value = self._values[key]
-        for path, said in self._by_file.items():
-            if key in said and are_different(said[key], value):
+        for path, file_metadata in self._by_file.items():
+            if key in file_metadata and are_different(file_metadata[key], value):
                 last = [file.name for file, metadata in self._by_file.items() if key in metadata][-1]
                 raise ModelError(
-                    f"{self._folder}: files differ in their metadata {show(key)}: {path.name} says {show(said[key])}, "
-                    f"{last} {show(value)}; file_metadata has those of each file"
+                    f"{self._folder}: files differ in their metadata {show(key)}: {path.name} says "
+                    f"{show(file_metadata[key])}, {last} {show(value)}; file_metadata has those of each file"
                 )
         return value
 
@@ -52,7 +52,7 @@ def last_values(files: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the metadata of files, with the last file's values on differences; one file keeps keys that number it."""
     documents = [*files]
     number = SPLIT if len(documents) > 1 else ()
-    return {key: value for said in documents for key, value in said.items() if key not in number}
+    return {key: value for metadata in documents for key, value in metadata.items() if key not in number}
 
 
 def are_different(first: str, second: str) -> bool:

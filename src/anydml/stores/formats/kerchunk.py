@@ -90,5 +90,5 @@ def _path(written: str, path: Path, templates: Mapping[str, Any], place: JsonPat
     expanded = _TEMPLATE.sub(text, written)
     if "{{" in expanded or "{%" in expanded:
         raise place.error(f"is {show(expanded)}, a template that computes: let kerchunk write it out")
-    where = locate("references", expanded)
-    return where if "://" in expanded else path.parent / where
+    target = locate("references", expanded)
+    return target if "://" in expanded else path.parent / target

@@ -103,26 +103,26 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
     return Chosen(index, files)
 
 
-def _check_alone(chosen: str | None, beside: Sequence[str], place: JsonPath) -> None:
+def _check_alone(chosen: str | None, others_here: Sequence[str], place: JsonPath) -> None:
     """Refuse files of another checkpoint, which some programs would read rather than that of a file or an index.
 
     Args:
         chosen: name of the file or index; None if those of a training program are read, where there are some.
-        beside: names of all entries of the folder.
+        others_here: names of all entries of the folder.
         place: of the folder.
 
     Raises:
         ModelError: there are some.
     """
-    rivals = [name for name in beside if name == METADATA]
+    rivals = [name for name in others_here if name == METADATA]
     if chosen is None or not (_FIRST.fullmatch(chosen) or _SECOND.fullmatch(chosen)):
-        rivals += [name for name in beside if _OF_TRAINING.fullmatch(name)][:1]
+        rivals += [name for name in others_here if _OF_TRAINING.fullmatch(name)][:1]
         # Beside an index of such files, others may be its own.
         is_rival = _SECOND.fullmatch if chosen is not None and chosen.endswith(BIN_INDEX) else _OF_TORCH.fullmatch
         if chosen is not None or rivals:
-            rivals += [name for name in beside if is_rival(name) and name != _same_variant(chosen)]
+            rivals += [name for name in others_here if is_rival(name) and name != _same_variant(chosen)]
         if chosen is not None and not chosen.startswith(_OF_ADAPTERS):
-            rivals += [name for name in beside if name in _ADAPTERS]
+            rivals += [name for name in others_here if name in _ADAPTERS]
     all_names = [*([] if chosen is None else [chosen]), *rivals]
     if len(all_names) > 1:
         raise place.error(

@@ -82,8 +82,8 @@ def references_of_n5(path: Path, place: JsonPath) -> References:
             try:
                 array_objects = dict(_array(path / name, node_attributes))
             except (ValueError, TypeError, LookupError) as error:
-                why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-                refused[name] = f"is an array of N5 that {why}"
+                reason = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+                refused[name] = f"is an array of N5 that {reason}"
                 continue
             objects |= {f"{start}{key}": content for key, content in array_objects.items()}
     if "" in refused:

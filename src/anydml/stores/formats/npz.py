@@ -90,10 +90,10 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
     try:
         size = path.stat().st_size - start if length is None else length
         with path.open("rb") as outer, zipfile.ZipFile(file := FileSection(outer, start, size)) as archive:
-            listed = archive.infolist()
-            if len(listed) > MAX_ENTRIES:
-                raise place.error(f"has {len(listed)} entries; the maximum is {MAX_ENTRIES}")
-            for entry in listed:
+            infos = archive.infolist()
+            if len(infos) > MAX_ENTRIES:
+                raise place.error(f"has {len(infos)} entries; the maximum is {MAX_ENTRIES}")
+            for entry in infos:
                 # Not by is_dir(), which fails for an empty name.
                 if entry.filename.endswith("/"):
                     continue

@@ -34,9 +34,9 @@ class OpenFiles(ExitStack):
         return self._files[path]
 
 
-def read_at(file: BinaryIO, at: int, size: int) -> bytes:
+def read_at(file: BinaryIO, offset: int, size: int) -> bytes:
     """Return bytes of a file from an offset on; fewer at its end."""
     if sys.platform != "win32" and isinstance(file, FileIO):
-        return os.pread(file.fileno(), size, at)
-    file.seek(at)
+        return os.pread(file.fileno(), size, offset)
+    file.seek(offset)
     return file.read(size)

@@ -114,8 +114,8 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
             suffixes = (METADATA, INDEX, BIN_INDEX, *READERS)
             if any(entry.name.lower().endswith(suffixes) for entry in path.iterdir()):
                 return _folder(path, place, True)
-        if isinstance(path, PathInFile) and (why := path.references.refused.get(path.key)) is not None:
-            raise place.error(f"cannot be read: it {why}")
+        if isinstance(path, PathInFile) and (reason := path.references.refused.get(path.key)) is not None:
+            raise place.error(f"cannot be read: it {reason}")
         if path.is_file():
             of_others = f"; copy others, such as .zip and {HDF5_SUFFIXES[0]}, to this machine first"
             raise place.error(f"{_NOT_READ}{'' if isinstance(path, PathInFile) else of_others}")
@@ -166,14 +166,14 @@ def _what_is_in(entries: Sequence[Path]) -> str:
     """Return the error of a folder that cannot be opened: its kind, and the remedy."""
     if not entries:
         return "is an empty folder: name a file, or a folder that has some"
-    inside = {entry.name for entry in entries if entry.is_dir()}
+    folder_names = {entry.name for entry in entries if entry.is_dir()}
     if (entries[0].parent / "attributes.json").is_file():
         return N5
     if any(entry.name == ".zmetadata" for entry in entries):
         return "has .zmetadata alone, as references of kerchunk in Parquet, which are not read: write them as JSON"
     readable = [entry.name for entry in entries if entry.suffix.lower() in (".npy", *READERS) and entry.is_file()]
     readable += [entry.name for entry in entries if entry.suffix.lower() == ".zip" and is_zip_store(entry)]
-    folders = {name: entries[0].parent / name for name in sorted(inside)}
+    folders = {name: entries[0].parent / name for name in sorted(folder_names)}
     readable += [name for name, folder in folders.items() if is_zarr(folder) or is_n5(folder)]
     if readable:
         return f"has no index that says which files belong to one checkpoint: name one of {names(readable)} in it"
@@ -210,19 +210,19 @@ def join_files(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Chec
     """
     stores: dict[str, Store] = {}
     by_file: dict[Path, Mapping[str, str]] = {}
-    others: list[str] = []
+    other_objects: list[str] = []
     refused: dict[str, ModelError] = {}
     for file in files:
-        if (twice := next(filter(stores.__contains__, file.stores), None)) is not None:
+        if (repeated := next(filter(stores.__contains__, file.stores), None)) is not None:
             raise place.error(
-                f"has tensor {show(twice)} in both {stores[twice].path.name} and {file.path.name}: leave one out, or, "
-                "if these are ranks, name all files, in order, as inputs of anydml reshard, which joins them"
+                f"has tensor {show(repeated)} in both {stores[repeated].path.name} and {file.path.name}: leave one "
+                "out, or, if these are ranks, name all files, in order, as inputs of anydml reshard, which joins them"
             )
         stores |= file.stores
         by_file |= file.file_metadata
-        others += file.others
+        other_objects += file.others
         refused |= file.refused
-    return Checkpoint(path, stores, JoinedMetadata(path, by_file), by_file, others, refused)
+    return Checkpoint(path, stores, JoinedMetadata(path, by_file), by_file, other_objects, refused)
 
 
 READERS: Mapping[str, Callable[[Path, JsonPath], FileContent]] = {

@@ -56,27 +56,27 @@ class Packed:
     def __reduce__(self) -> tuple[Any, ...]:
         return Packed, self._said
 
-    def fill(self, view: memoryview, at: int, read: Read) -> None:
+    def fill(self, view: memoryview, offset: int, read: Read) -> None:
         """Fill a view with the content from an offset on.
 
         Args:
             view: to fill.
-            at: the offset in the content.
+            offset: the offset in the content.
             read: reads the zip file.
 
         Raises:
             ModelError: the entry is broken.
         """
         with self._lock:
-            nearest = bisect(self._points, at, key=lambda point: point.decoded) - 1
-            if not self._points[nearest].decoded <= self._now.decoded - len(self._data) <= at:
+            nearest = bisect(self._points, offset, key=lambda point: point.decoded) - 1
+            if not self._points[nearest].decoded <= self._now.decoded - len(self._data) <= offset:
                 self._now, self._data = self._copy(nearest), b""
-            self._fill_from_here(view, at, read)
+            self._fill_from_here(view, offset, read)
 
-    def _fill_from_here(self, view: memoryview, at: int, read: Read) -> None:
+    def _fill_from_here(self, view: memoryview, offset: int, read: Read) -> None:
         done = 0
         while done < len(view):
-            first = at + done - (self._now.decoded - len(self._data))
+            first = offset + done - (self._now.decoded - len(self._data))
             part = self._data[first : first + len(view) - done]
             view[done : done + len(part)] = part
             done += len(part)

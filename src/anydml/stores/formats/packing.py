@@ -87,7 +87,7 @@ def _kind(file: zipfile.ZipFile, name: str) -> str | None:
 def _is_inside(name: str, arrays: set[str], array_file: re.Pattern[str]) -> bool:
     """Whether an entry is a file of an array."""
     starts = [0, *(match.end() for match in re.finditer("/", name))]
-    return any(name[: max(0, at - 1)] in arrays and array_file.fullmatch(name[at:]) for at in starts)
+    return any(name[: max(0, start - 1)] in arrays and array_file.fullmatch(name[start:]) for start in starts)
 
 
 def pack(folder: Path, path: Path, allowed: int) -> None:
@@ -101,18 +101,18 @@ def pack(folder: Path, path: Path, allowed: int) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    inside = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    file_names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     shutil.rmtree(path, ignore_errors=True)
     path.unlink(missing_ok=True)
     if path.suffix.lower() == ICECHUNK:
         path.mkdir(folder_permissions(allowed))
-        write_icechunk(folder, path, inside)
+        write_icechunk(folder, path, file_names)
         narrow(path, allowed)
         return
     # Nobody may read the file before it has its permissions.
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, allowed & 0o666)) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as packed:
-            for name in inside:
+            for name in file_names:
                 entry = zipfile.ZipInfo(name, LONG_AGO)
                 entry.external_attr = 0o644 << 16
                 entry.file_size = (folder / name).stat().st_size

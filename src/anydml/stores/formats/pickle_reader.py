@@ -196,13 +196,13 @@ class _Machine:
 
     def _mark(self) -> list[Any]:
         """Pop everything down to the last mark."""
-        at = len(self._stack) - 1
-        while self._stack[at] is not _MARK:
-            at -= 1
-            if at < 0:
+        position = len(self._stack) - 1
+        while self._stack[position] is not _MARK:
+            position -= 1
+            if position < 0:
                 raise ValueError("there is no mark")
-        items = self._stack[at + 1 :]
-        del self._stack[at:]
+        items = self._stack[position + 1 :]
+        del self._stack[position:]
         return items
 
     def _few(self, count: int) -> None:

@@ -202,8 +202,8 @@ def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, noun: str) -> dict
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         earlier_keys: set[str] = set()
-        twice = next(key for key, _ in pairs if key in earlier_keys or earlier_keys.add(key))  # type: ignore[func-returns-value]
-        raise place.error(f"has {show(twice)} twice in its {noun}")
+        repeated_key = next(key for key, _ in pairs if key in earlier_keys or earlier_keys.add(key))  # type: ignore[func-returns-value]
+        raise place.error(f"has {show(repeated_key)} twice in its {noun}")
     return mapping
 
 

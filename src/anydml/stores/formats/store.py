@@ -65,8 +65,8 @@ def file_state(path: Path) -> tuple[Any, ...]:
 def reader_of(file: BinaryIO) -> Read:
     """Return a function that fills a view with the bytes of an open file from an offset on."""
 
-    def read(view: memoryview, at: int) -> None:
-        file.seek(at)
+    def read(view: memoryview, offset: int) -> None:
+        file.seek(offset)
         if file.readinto(view) != len(view):  # type: ignore[attr-defined]
             raise JsonPath(file.name).error("has become shorter since it was opened")
 
@@ -228,11 +228,11 @@ class Store(StoredArray):
         return f"<store{name} {str(self.path)!r}: {name_of(self.dtype)} {shape_in_elements(self.shape, self.dtype)}>"
 
 
-def _read_elsewhere(path: Address, view: memoryview, at: int) -> None:
+def _read_elsewhere(path: Address, view: memoryview, offset: int) -> None:
     """Fill a view with the bytes at an address from an offset on, by requests that take little memory."""
     for first in range(0, len(view), REQUEST_BYTES):
         part = view[first : first + REQUEST_BYTES]
-        data, _ = path.read_range(at + first, at + first + len(part))
+        data, _ = path.read_range(offset + first, offset + first + len(part))
         if len(data) != len(part):
             raise JsonPath(str(path)).error("has become shorter since it was opened")
         part[:] = data

@@ -47,7 +47,7 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
     @classmethod
     def of(cls, parts: Sequence[tuple[int, bytes]] = ()) -> KnownBytes:
         """Parts, by their offsets."""
-        offsets = np.array([at for at, _ in parts], np.int64)
+        offsets = np.array([offset for offset, _ in parts], np.int64)
         return cls(offsets, np.arange(len(parts)), tuple(content for _, content in parts))
 
     @property
@@ -57,11 +57,11 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
 
     def joined(self) -> Iterator[tuple[int, bytes]]:
         """Return the same bytes, with contiguous parts merged."""
-        goes_on = np.append(False, self.offsets[1:] == (self.offsets + self.sizes)[:-1])[: len(self)]
-        firsts, contents = np.flatnonzero(~goes_on), [self.contents[k] for k in self.numbers.tolist()]
+        is_contiguous = np.append(False, self.offsets[1:] == (self.offsets + self.sizes)[:-1])[: len(self)]
+        firsts, contents = np.flatnonzero(~is_contiguous), [self.contents[k] for k in self.numbers.tolist()]
         lasts = np.append(firsts[1:], len(self))
-        for at, first, last in zip(self.offsets[firsts].tolist(), firsts.tolist(), lasts.tolist(), strict=False):
-            yield at, b"".join(contents[first:last])
+        for offset, first, last in zip(self.offsets[firsts].tolist(), firsts.tolist(), lasts.tolist(), strict=False):
+            yield offset, b"".join(contents[first:last])
 
     def put(self, places: Numbers, starts: Numbers, sizes: Numbers, buffer: Array) -> None:
         """Copy the parts in intervals of the file.
@@ -75,13 +75,15 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
         firsts = np.maximum(np.searchsorted(self.offsets, places, "right") - 1, 0).tolist()
         lasts = np.searchsorted(self.offsets, places + sizes).tolist()
         columns = (column.tolist() for column in (places, starts, sizes))
-        for at, start, size, first, last in zip(*columns, firsts, lasts, strict=True):
+        for offset_in_file, start, size, first, last in zip(*columns, firsts, lasts, strict=True):
             numbers = self.numbers[first:last].tolist()
             for offset, number in zip(self.offsets[first:last].tolist(), numbers, strict=True):
                 content = self.contents[number]
-                low, high = max(offset, at), min(offset + len(content), at + size)
+                low, high = max(offset, offset_in_file), min(offset + len(content), offset_in_file + size)
                 if low < high:
-                    buffer[start + low - at : start + high - at].data[:] = content[low - offset : high - offset]
+                    buffer[start + low - offset_in_file : start + high - offset_in_file].data[:] = content[
+                        low - offset : high - offset
+                    ]
 
     def state(self) -> bytes:
         """Return bytes that identify these parts."""

@@ -50,17 +50,17 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
     _storages(content, kinds, set())
     size, entries = file.seek(0, os.SEEK_CUR), dict[str, ZipEntry]()
     end = file.seek(0, os.SEEK_END)
-    at = size
+    offset = size
     for key in map(str, keys):
-        file.seek(at)
+        file.seek(offset)
         count = int.from_bytes(file.read(8), "little")
         if key not in kinds or kinds[key] not in SIZES:
             raise place.error(f"has a storage {show(key)} of a kind that is not known: {show(kinds.get(key))}")
         length = count * SIZES[kinds[key]]
-        if at + 8 + length > end:
+        if offset + 8 + length > end:
             raise place.error(f"is cut off within the storage {show(key)}, which has {length} bytes")
-        entries[key] = ZipEntry(at + 8, length)
-        at += 8 + length
+        entries[key] = ZipEntry(offset + 8, length)
+        offset += 8 + length
     return content, entries
 
 

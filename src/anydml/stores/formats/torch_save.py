@@ -149,10 +149,10 @@ class TorchFile(NamedTuple):
         Raises:
             ModelError: two have one name.
         """
-        stores, others, refused = dict[str, Store](), list[str](), dict[str, ModelError]()
+        stores, other_objects, refused = dict[str, Store](), list[str](), dict[str, ModelError]()
         for name, call in _named(self.content, "", place, (), count()):
             if call is None:
-                others.append(name)
+                other_objects.append(name)
                 continue
             if name in stores or name in refused:
                 raise place.error(f"has {show(name)} twice")
@@ -160,7 +160,7 @@ class TorchFile(NamedTuple):
                 stores[name] = _store(self.path, self.storages, name, call, place / name)
             except ModelError as error:
                 refused[name] = error
-        return FileContent(stores, {}, others, refused)
+        return FileContent(stores, {}, other_objects, refused)
 
 
 def _zipped(
@@ -267,21 +267,25 @@ def _key(key: Any) -> str:
 
 def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: PickledCall, place: JsonPath) -> Store:
     """The store of a tensor."""
-    which = call.function.name
-    if call.function.module != _UTILS or which not in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3"):
-        refused_kind = _OTHERS.get(which)
+    function = call.function.name
+    if call.function.module != _UTILS or function not in (
+        "_rebuild_tensor",
+        "_rebuild_tensor_v2",
+        "_rebuild_tensor_v3",
+    ):
+        refused_kind = _OTHERS.get(function)
         if call.function == _OF_TYPE and isinstance(call.arguments, tuple) and len(call.arguments) > 1:
             refused_kind = f"is of the class {str(call.arguments[1])[:100]}"
         message = refused_kind or f"is rebuilt by {str(call.function)[:100]}, which is not known"
         raise place.error(f"{message}: dense tensors are read alone")
     arguments = call.arguments if isinstance(call.arguments, tuple) else ()
     storage = arguments[0].identity if arguments and isinstance(arguments[0], PickledReference) else None
-    fewest = 4 if which == "_rebuild_tensor" else 6
+    fewest = 4 if function == "_rebuild_tensor" else 6
     if len(arguments) < fewest or not isinstance(storage, tuple) or len(storage) < 5 or storage[0] != "storage":
         raise place.error("is not a tensor that torch.save writes")
     start, shape, stride = arguments[1:4]
     kind, key = storage[1], storage[2]
-    if asked_is_given := which == "_rebuild_tensor_v3":
+    if asked_is_given := function == "_rebuild_tensor_v3":
         storage_type = arguments[6] if len(arguments) > 6 else None
     else:
         kind_name = kind.name.removesuffix("Storage") if isinstance(kind, PickledName) else ""

@@ -156,11 +156,13 @@ def zarr_array(path: Path, metadata: Mapping[str, bytes]) -> Any:
         return opened(zarr.open_array, str(path), "r")
     cached = in_memory(metadata)
     if path.is_local:
-        where = zarr.storage.StorePath(zarr.storage.MemoryStore(_Objects(path)), "")
+        store_path = zarr.storage.StorePath(zarr.storage.MemoryStore(_Objects(path)), "")
     else:
         store = zarr.storage.ObjectStore(path.store, read_only=True)
-        where = zarr.storage.StorePath(store, path.key)
-    return zarr.Array(zarr.AsyncArray(metadata=cached.metadata, store_path=where, config=cached.async_array.config))
+        store_path = zarr.storage.StorePath(store, path.key)
+    return zarr.Array(
+        zarr.AsyncArray(metadata=cached.metadata, store_path=store_path, config=cached.async_array.config)
+    )
 
 
 class _Objects(MutableMapping[str, Any]):
@@ -224,8 +226,8 @@ def open_zarr(path: Path) -> ZarrStore:
         if not is_zarr_group(path):
             raise place.error('has a zarr.json whose node_type must be "array" or "group", and is neither')
     with place.reading():
-        inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_zarr(entry))
-    hint = f": name one of {names(inside)} in it" if inside else ""
+        arrays_inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_zarr(entry))
+    hint = f": name one of {names(arrays_inside)} in it" if arrays_inside else ""
     raise place.error(f"is a Zarr group, but an array is expected{hint}")
 
 

@@ -76,9 +76,9 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
     """
     name, colon, text = codec.partition(":")
     if name not in COMPRESSORS:
-        *others, last = COMPRESSORS
+        *other_names, last = COMPRESSORS
         raise place.error(
-            f"codec is {codec!r:.40}, where {', '.join(others)} or {last} is expected, such as zstd:3 or "
+            f"codec is {codec!r:.40}, where {', '.join(other_names)} or {last} is expected, such as zstd:3 or "
             "blosc:lz4,5,bitshuffle"
         )
     options = _options(codec, name, text.split(",") if colon else [], place)

@@ -57,7 +57,7 @@ class ZarrGroup:
         self.groups, self.left = [""], list[str]()
         start = f"{path.key}/".lstrip("/") if isinstance(path, PathInFile) else ""
         refused = path.references.refused if isinstance(path, PathInFile) else {}
-        self.refused = {name.removeprefix(start): why for name, why in refused.items() if name.startswith(start)}
+        self.refused = {name.removeprefix(start): reason for name, reason in refused.items() if name.startswith(start)}
         self.arrays: dict[str, ZarrMember] = {}
         try:
             for name in self.groups:
@@ -79,13 +79,13 @@ class ZarrGroup:
 
     def coordinates(self) -> set[str]:
         """Coordinates: arrays that are named like their axis, or listed by an attribute."""
-        listed = {
+        listed_names = {
             coordinate
             for member in self.arrays.values()
             for coordinate in str(member.attributes.get("coordinates", "")).split()
         }
         short_names = {name: name.rpartition("/")[2] for name in self.arrays}
-        return {name for name, last in short_names.items() if last in listed or self.arrays[name].axes == (last,)}
+        return {name for name, last in short_names.items() if last in listed_names or self.arrays[name].axes == (last,)}
 
     def files_of(self, name: str) -> Iterator[Path]:
         """All files of an array."""
@@ -186,8 +186,8 @@ def _member(path: Path) -> ZarrMember:
     documents = {name: _json(path / name) for name in metadata_of(path)}
     document = documents.get("zarr.json") or documents.get(".zarray") or {}
     attributes = document.get("attributes") or documents.get(".zattrs") or {}
-    named = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
-    axes = document.get("dimension_names") or named or ()
+    dimension_names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
+    axes = document.get("dimension_names") or dimension_names or ()
     if not (
         isinstance(document.get("shape"), list) and isinstance(attributes, dict) and isinstance(axes, list | tuple)
     ):

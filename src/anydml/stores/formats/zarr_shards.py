@@ -86,8 +86,8 @@ def inward(codecs: Sequence[Json], rank: int) -> list[Json]:
         "chunk_shape": _back(sharding["chunk_shape"], order),
         "codecs": inward([*before, *sharding["codecs"]], rank),
     }
-    others = [codec for codec in codecs[:place] if codec["name"] != "transpose"]
-    return [*others, {**codecs[place], "configuration": configuration}, *codecs[place + 1 :]]
+    other_codecs = [codec for codec in codecs[:place] if codec["name"] != "transpose"]
+    return [*other_codecs, {**codecs[place], "configuration": configuration}, *codecs[place + 1 :]]
 
 
 def is_ordered(codecs: Sequence[Json], outer: Sequence[int]) -> bool:

@@ -34,8 +34,8 @@ def entry_header(name: str, size: int, checksum: int, offset: int | None = None,
     fields = struct.pack("<5H3L2H", 45, is_utf_8, 0, 0, 33, checksum, size_field, size_field, len(path), len(extra))
     if offset is None:
         return b"PK\3\4" + fields + path + extra
-    where = struct.pack("<3H2L", 0, 0, 0, 0, min(offset, FOUR_GIB))
-    return b"PK\1\2" + struct.pack("<H", 45) + fields + where + path + extra
+    location = struct.pack("<3H2L", 0, 0, 0, 0, min(offset, FOUR_GIB))
+    return b"PK\1\2" + struct.pack("<H", 45) + fields + location + path + extra
 
 
 def directory_end(count: int, length: int, start: int) -> bytes:

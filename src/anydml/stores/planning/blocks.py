@@ -167,11 +167,11 @@ class MoveGroup:
             moves: list[Move] | None = []
             for move in self.moves:
                 if end_of(move, side).operand == operand and moves is not None:
-                    moved = with_pitch(move, side, pitch) if pitch else move
-                    if moved is None:
+                    pitched_move = with_pitch(move, side, pitch) if pitch else move
+                    if pitched_move is None:
                         moves = None
                     else:
-                        moves.append(moved)
+                        moves.append(pitched_move)
             self._known[key] = None if moves is None else (moves, _extents(moves, side))
         return self._known[key]
 
@@ -192,11 +192,11 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     moves, extents = group_moves
     view, sizes = cut.view(group.sizes[operand]), sizes_of(area)
     low, high = (end * view.strides[0] for end in area[0])
-    near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
+    near_moves = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
     element_count, strides = math.prod(sizes), Layout.packed(sizes, 1).strides
     inside = [
         with_end(part, side, access_in_box(end_of(part, side), part.sizes, view, area, strides, operand))
-        for number in near
+        for number in near_moves
         for part in split_move(moves[number], side, view.strides[:-1], area)
     ]
     written = sum(move.bytes_written for move in inside)
@@ -207,16 +207,14 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     ]
     transfers = [transfer for transfer in straight if transfer is not None]
     staged_numbers = [k for k, transfer in enumerate(straight) if transfer is None]
-    inside, waiting = (
-        [inside[k] for k in staged_numbers],
-        [number for number, k in enumerate(staged_numbers) if are_read[k]],
-    )
+    inside = [inside[k] for k in staged_numbers]
+    numbers_of_reads = [number for number, k in enumerate(staged_numbers) if are_read[k]]
     gap = cut.gap if side == "destination" else None
     if side == "source":
         transfers = [*adjacent(transfers)]
-    staged, placed_moves, used = together([inside[k] for k in waiting], _opposite(side), gap)
+    staged, placed_moves, used = together([inside[k] for k in numbers_of_reads], _opposite(side), gap)
     transfers += staged
-    for k, move in zip(waiting, placed_moves, strict=True):
+    for k, move in zip(numbers_of_reads, placed_moves, strict=True):
         inside[k] = move
     level, count, length = requests(view, area, False)
     rows = coordinate_offsets(offset_of(area, view.strides), sizes[:level], view.strides[:level])

@@ -72,13 +72,17 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
 def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     """Return a cut into larger blocks if that makes short requests longer; blocks with moves stay in the cache."""
     operand = group.operands(cut.side)[0]
-    io, more = _middle_io(group, cut, operand), cut
+    io, lengthened = _middle_io(group, cut, operand), cut
     while not io.moves and _mean(io) < NEAR:
-        more = more._replace(height=2 * more.height) if cut.pitch else more._replace(width=2 * more.width)
-        if more.height * more.width > MAX_LONG_BLOCK:
+        lengthened = (
+            lengthened._replace(height=2 * lengthened.height)
+            if cut.pitch
+            else lengthened._replace(width=2 * lengthened.width)
+        )
+        if lengthened.height * lengthened.width > MAX_LONG_BLOCK:
             break
         try:
-            longer = _middle_io(group, more, operand)
+            longer = _middle_io(group, lengthened, operand)
         except TooManyRunsError:
             break
         # If rows are too many for one scattered read, they are moved, which needs a second buffer.
@@ -86,7 +90,7 @@ def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
             break
         # Twice the size may only shift the reads, and the next size lengthen them.
         if _mean(longer) >= MIN_LENGTHENING * _mean(io):
-            cut, io = more, longer
+            cut, io = lengthened, longer
     return cut
 
 
@@ -238,17 +242,17 @@ def blocks_of(
     """Yield an operand's blocks of at most `max_bytes` bytes each, in the order of its areas."""
     unit = (1, group.units[operand]) if cut.pitch else (group.units[operand],)
     for region in wholes:
-        waiting = [region]
-        while waiting:
-            area = waiting.pop()
+        regions = [region]
+        while regions:
+            area = regions.pop()
             try:
                 io = io_of(number, operand, area)
             except TooManyRunsError:
                 # A single element is one run, so this ends.
-                waiting += halves(area, unit)[::-1]
+                regions += halves(area, unit)[::-1]
                 continue
             smaller = halves(area, unit) if io.buffer_bytes > max_bytes else [area]
             if len(smaller) == 1 and io.writes:
                 yield Block(number, operand, area), io
             elif len(smaller) > 1:
-                waiting += smaller[::-1]
+                regions += smaller[::-1]

@@ -108,14 +108,14 @@ def boxes_in(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Itera
     """
     end = end_of(move, side)
     remaining = [(size, stride, k) for k, (size, stride) in enumerate(zip(move.sizes, end.strides, strict=True))]
-    at, part_boxes = end.offset, []
+    offset, part_boxes = end.offset, []
     for pitch, (low, high) in zip(pitches, area, strict=False):
         matching = [(size, stride // pitch, k) for size, stride, k in remaining if stride % pitch == 0]
         remaining = [entry for entry in remaining if entry[1] % pitch]
-        row, at = divmod(at, pitch)
+        row, offset = divmod(offset, pitch)
         part_boxes.append([*_boxes(_nested(matching), row, low, high)])
     remaining.append((move.element_size, 1, len(move.sizes)))
-    part_boxes.append([*_boxes(_nested(remaining), at, *area[-1])])
+    part_boxes.append([*_boxes(_nested(remaining), offset, *area[-1])])
     for boxes in itertools.product(*part_boxes):
         yield {k: span for box in boxes for k, span in box.items()}
 
@@ -134,25 +134,25 @@ def _nested(dimensions: Sequence[tuple[int, int, int]]) -> list[_Level]:
     return levels[::-1]
 
 
-def _boxes(levels: Sequence[_Level], at: int, low: int, high: int) -> Iterator[dict[int, Span]]:
+def _boxes(levels: Sequence[_Level], offset: int, low: int, high: int) -> Iterator[dict[int, Span]]:
     """Yield the coordinates with addresses in ``[low, high)`` as boxes: spans by number of the dimension."""
     if not levels:
-        if low <= at < high:
+        if low <= offset < high:
             yield {}
         return
     (size, stride, number, reach), inner = levels[0], levels[1:]
     if size == 1:
-        for box in _boxes(inner, at, low, high):
+        for box in _boxes(inner, offset, low, high):
             yield {number: (0, 1), **box}
         return
-    first = max(0, (low - at - reach) // stride + 1)
-    last = min(size - 1, -(-(high - at) // stride) - 1)
-    whole_first = max(first, -(-(low - at) // stride))
-    whole_last = min(last, (high - at - reach) // stride)
+    first = max(0, (low - offset - reach) // stride + 1)
+    last = min(size - 1, -(-(high - offset) // stride) - 1)
+    whole_first = max(first, -(-(low - offset) // stride))
+    whole_last = min(last, (high - offset - reach) // stride)
     if whole_first > whole_last:
         whole_first, whole_last = last + 1, last
     for k in range(first, whole_first):
-        for box in _boxes(inner, at + k * stride, low, high):
+        for box in _boxes(inner, offset + k * stride, low, high):
             yield {number: (k, 1), **box}
     if whole_first <= whole_last:
         yield {
@@ -160,7 +160,7 @@ def _boxes(levels: Sequence[_Level], at: int, low: int, high: int) -> Iterator[d
             **{entry[2]: (0, entry[0]) for entry in inner},
         }
     for k in range(max(whole_last + 1, whole_first), last + 1):
-        for box in _boxes(inner, at + k * stride, low, high):
+        for box in _boxes(inner, offset + k * stride, low, high):
             yield {number: (k, 1), **box}
 
 

@@ -66,7 +66,7 @@ def divide(
     first += len(intervals)
     for k, (low, high) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
         intervals[first + k] = places.part(source, low, high - low, unit)
-    known = {file: _known_ranges(places, file) for file in files.tolist()}
+    ranges_by_file = {file: _known_ranges(places, file) for file in files.tolist()}
     examples = dict(zip(files.tolist(), (outputs[firsts] - places.inputs).tolist(), strict=True))
     file, rows = _rows_in_files(all_writers, places)
     region = np.searchsorted(begins, rows.at, "right") - 1
@@ -78,10 +78,10 @@ def divide(
         copied, copied_file, copied_region = rows.some(slice(start, stop)), int(file[start]), int(region[start])
         low, high = int(np.min(copied.to)), int(np.max(copied.to + copied.lengths * copied.counts))
         intervals[number] = places.part(copied_file, low, high - low, unit, examples[copied_file])
-        starts, stops = known[copied_file]
-        near = slice(int(stops.searchsorted(low, "right")), int(starts.searchsorted(high)))
+        starts, stops = ranges_by_file[copied_file]
+        overlapping = slice(int(stops.searchsorted(low, "right")), int(starts.searchsorted(high)))
         copied = copied._replace(to=copied.to - low, at=copied.at - int(begins[copied_region]))
-        yield RowCopies(number, first + copied_region, copied, (starts[near] - low, stops[near] - low))
+        yield RowCopies(number, first + copied_region, copied, (starts[overlapping] - low, stops[overlapping] - low))
 
 
 def _known_ranges(places: Places, file: int) -> tuple[Numbers, Numbers]:

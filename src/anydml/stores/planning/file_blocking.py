@@ -64,8 +64,8 @@ class FileBlocking(Blocking):
             program = AlikeProgram(program.name, [moves], program.with_moves(moves.moves))
         self.name, self._program, self._inputs, self._outputs = program.name, program, inputs, outputs
         if program.program.scratch_bytes:
-            why = next(operand.reason for operand in program.program.operands if operand.role == "scratch")
-            raise BindingError(f"{self.name}: a step needs its whole input at once ({why}): {BY_FILE}")
+            reason = next(operand.reason for operand in program.program.operands if operand.role == "scratch")
+            raise BindingError(f"{self.name}: a step needs its whole input at once ({reason}): {BY_FILE}")
         self.threads, self.spare = (THREADS, PAGE + SPARE) if free >= 1 << 20 else (1, SPARE)
         self.max_block_bytes = free // self.threads - self.spare
         read = {*{id(store.path): store.path for store in inputs}.values()}
@@ -142,14 +142,14 @@ class FileBlocking(Blocking):
     def block_ios(self) -> Callable[[int, int, Box], BlockIO]:
         """Return a function that returns the requests and moves of a block, by its group, operand and area."""
         cached: dict[tuple[int, int, Box], BlockIO] = {}
-        several = Counter(group.kind for group in self.groups)
+        counts_by_kind = Counter(group.kind for group in self.groups)
 
         def io_of(number: int, operand: int, area: Box) -> BlockIO:
             kind = self.groups[number].kind
             io = cached.get((kind, operand, area))
             if io is None:
                 io = block_io(self.kinds[kind], self.cuts[kind], operand, area)
-                if several[kind] > 1 and io.places <= MAX_PLACES:
+                if counts_by_kind[kind] > 1 and io.places <= MAX_PLACES:
                     if len(cached) == MAX_KEPT:
                         cached.clear()
                     cached[kind, operand, area] = io
@@ -197,6 +197,8 @@ class FileBlocking(Blocking):
 
     def with_paths(self, change: Callable[[Path], Path]) -> Self:
         """See `Blocking.with_paths`."""
-        moved = copy.copy(self)
-        moved.intervals = {k: interval._replace(path=change(interval.path)) for k, interval in self.intervals.items()}
-        return moved
+        blocking = copy.copy(self)
+        blocking.intervals = {
+            k: interval._replace(path=change(interval.path)) for k, interval in self.intervals.items()
+        }
+        return blocking

@@ -163,13 +163,13 @@ class GridBlocking(Blocking):
                 finest = smaller
         return finest
 
-    def cell_of(self, operand: int, axis: int, at: Array) -> Array:
+    def cell_of(self, operand: int, axis: int, coordinates: Array) -> Array:
         """Return the numbers of the chunks of coordinates; in a plain file, of parts that cost as much as a request."""
         store = self.inputs[operand]
         if not store.layout.is_plain:
-            return at // store.layout.chunk[axis]
+            return coordinates // store.layout.chunk[axis]
         cost = cost_at(store.path)
-        return at // max(1, int(cost.request / cost.byte) // store.layout.packed.strides[axis])
+        return coordinates // max(1, int(cost.request / cost.byte) // store.layout.packed.strides[axis])
 
     def _best_shape(self, number: int, kept_options: Sequence[bool] = (False, True)) -> BlockShape:
         """Return the best shape of an output's blocks, with or without kept chunks."""
@@ -310,9 +310,11 @@ class GridBlocking(Blocking):
     @property
     def program(self) -> Program:
         """See `Blocking.program`."""
-        arrays, named = [*self.inputs, *self.outputs], self._program.operands
-        operands = [operand._replace(name=str(array.path)) for operand, array in zip(named, arrays, strict=False)]
-        return Program(self.name, (*operands, *named[len(arrays) :]), simplify(self._program.moves))
+        arrays, all_operands = [*self.inputs, *self.outputs], self._program.operands
+        operands = [
+            operand._replace(name=str(array.path)) for operand, array in zip(all_operands, arrays, strict=False)
+        ]
+        return Program(self.name, (*operands, *all_operands[len(arrays) :]), simplify(self._program.moves))
 
     def state(self) -> Iterator[bytes]:
         """See `Blocking.state`."""

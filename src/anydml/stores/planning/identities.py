@@ -57,10 +57,10 @@ def identities_of_stores(
     """
     # By id, because hashing a path is slow.
     files = {id(store.path): (store.path, getattr(store, "seen", None)) for store in stores}
-    beside = {id(described): described for store in stores if (described := getattr(store, "described_by", ()))}
+    files_of_store = {id(described): described for store in stores if (described := getattr(store, "described_by", ()))}
     described_files = [
         *files.values(),
-        *(described_file for described in beside.values() for described_file in described),
+        *(described_file for described in files_of_store.values() for described_file in described),
     ]
     identities = identities_of([*(path for path, _ in described_files), *further])
     for path, state in described_files:
@@ -102,19 +102,19 @@ def _of_folder(path: Path) -> tuple[int, int]:
     The sum does not depend on the order of the files, whose names may not fit in memory.
     """
     count, total = 0, 0
-    waiting, start = [str(path)], len(str(path))
+    folders, start = [str(path)], len(str(path))
     # Symbolic links may form a cycle.
     visited: set[tuple[int, int]] = set()
-    while waiting:
-        folder = waiting.pop()
+    while folders:
+        folder = folders.pop()
         status = os.stat(folder)
         if (status.st_dev, status.st_ino) in visited:
             continue
         visited.add((status.st_dev, status.st_ino))
-        with os.scandir(folder) as inside:
-            for name in inside:
+        with os.scandir(folder) as entries:
+            for name in entries:
                 if name.is_dir():
-                    waiting.append(name.path)
+                    folders.append(name.path)
                 else:
                     text = repr((name.path[start:], *state_of(name.stat())[1:]))
                     count, total = count + 1, total + int.from_bytes(hashlib.sha256(text.encode()).digest())

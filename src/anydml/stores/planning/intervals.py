@@ -35,9 +35,9 @@ class Cast(NamedTuple):
     @classmethod
     def of(cls, store: Store) -> Cast:
         """Return the cast of a store; it is shared by stores of a file whose elements lie at multiples of one size."""
-        stored = store.dtype if store.stored is None else store.stored
-        start = store.offset % stored.itemsize if store.packed is None else store.offset
-        return cls(store.path, stored, store.dtype, start, store.packed)
+        stored_dtype = store.dtype if store.stored is None else store.stored
+        start = store.offset % stored_dtype.itemsize if store.packed is None else store.offset
+        return cls(store.path, stored_dtype, store.dtype, start, store.packed)
 
     def place(self, offset: int) -> int:
         """Return the offset among the cast bytes for an offset in the file."""
@@ -94,8 +94,14 @@ class Places(NamedTuple):
         """The places of arrays."""
         casts, like = dict[int, Cast](), dict[Any, Cast]()
         for k, store in enumerate(inputs):
-            if (stored := store.stored) is not None:
-                key = id(store.path), id(stored), id(store.dtype), store.offset % stored.itemsize, store.packed and k
+            if (stored_dtype := store.stored) is not None:
+                key = (
+                    id(store.path),
+                    id(stored_dtype),
+                    id(store.dtype),
+                    store.offset % stored_dtype.itemsize,
+                    store.packed and k,
+                )
                 if (cast := like.get(key)) is None:
                     cast = like[key] = Cast.of(store)
                 casts[k] = cast
@@ -143,9 +149,9 @@ class Places(NamedTuple):
             first, sizes = known_bytes.offsets, known_bytes.sizes
             before = np.cumsum(sizes) - sizes
 
-            def known_until(at: Numbers) -> Numbers:
-                k = np.maximum(np.searchsorted(first, at, "right") - 1, 0)  # noqa: B023  # called before the next turn
-                end: Numbers = before[k] + np.clip(at - first[k], 0, sizes[k])  # noqa: B023
+            def known_until(offsets: Numbers) -> Numbers:
+                k = np.maximum(np.searchsorted(first, offsets, "right") - 1, 0)  # noqa: B023  # called before the next turn
+                end: Numbers = before[k] + np.clip(offsets - first[k], 0, sizes[k])  # noqa: B023
                 return end
 
             is_filled[empty] = known_until(stops[empty]) - known_until(starts[empty]) == stops[empty] - starts[empty]

@@ -94,9 +94,11 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
     are_rows = [are_many and copies.has_few_runs for copies in spaced]
     runs = [copies for copies, is_row in zip(spaced, are_rows, strict=True) if is_row]
     copied = [*_sort(chain(_runs(writers, places, ends_of), map(SpacedMoves.runs, runs)))]
-    others = [move for copies, is_row in zip(spaced, are_rows, strict=True) if not is_row for move in copies.moves()]
+    other_moves = [
+        move for copies, is_row in zip(spaced, are_rows, strict=True) if not is_row for move in copies.moves()
+    ]
     ends = [(*key, int(np.min(at)), int(np.max(at + lengths))) for key, _, at, lengths in copied]
-    ends += [(*key, *extent(move.reads, move.sizes, move.element_size)) for key, move in others if key[1] >= 0]
+    ends += [(*key, *extent(move.reads, move.sizes, move.element_size)) for key, move in other_moves if key[1] >= 0]
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     for group, file, low, high in ends:
         span = spans.get((group, file), (low, high))
@@ -109,7 +111,7 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
     for key, to, at, lengths in copied:
         to, at = to - wholes[key[0]].offset, at - spans[key][0]  # noqa: PLW2901
         outputs.rows.append(RunCopies(first + key[0], numbers[key], to, at, lengths))
-    for key, move in others:
+    for key, move in other_moves:
         end, source = move.destination, move.source
         if key[1] >= 0:
             source = move.reads._replace(operand=numbers[key], offset=move.reads.offset - spans[key][0])
@@ -148,13 +150,13 @@ def _groups(operands: Numbers, places: Places) -> list[Numbers]:
     """Return groups of operands with elements of one size that are adjacent in a file, or separated by known bytes."""
     order = operands[np.lexsort((places.offset[operands], places.file[operands]))]
     file, offset, size, unit = (column[order] for column in places[1:5])
-    goes_on = (file[1:] == file[:-1]) & (unit[1:] == unit[:-1])
-    goes_on &= places.are_filled(file[1:], (offset + size)[:-1], offset[1:])
-    return np.split(order, np.flatnonzero(~goes_on) + 1) if order.size else []
+    is_same_group = (file[1:] == file[:-1]) & (unit[1:] == unit[:-1])
+    is_same_group &= places.are_filled(file[1:], (offset + size)[:-1], offset[1:])
+    return np.split(order, np.flatnonzero(~is_same_group) + 1) if order.size else []
 
 
 def _merge_contiguous(to: Numbers, at: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return copies in order; copies that are contiguous on both sides are merged."""
-    goes_on = (to[1:] == (to + lengths)[:-1]) & (at[1:] == (at + lengths)[:-1])
-    firsts = np.flatnonzero(np.concatenate([[True], ~goes_on]))
+    is_contiguous = (to[1:] == (to + lengths)[:-1]) & (at[1:] == (at + lengths)[:-1])
+    firsts = np.flatnonzero(np.concatenate([[True], ~is_contiguous]))
     return to[firsts], at[firsts], np.add.reduceat(lengths, firsts)

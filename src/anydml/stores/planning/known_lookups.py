@@ -63,8 +63,8 @@ def pick_of(program: Program, move: Move, read: ReadOperand) -> Pick:
     shift = distances(sizes, [source.strides[k] for k in by])
     is_kept = np.ones(sizes, bool)
     for lookup in source.lookups:
-        index, inside = _indices(program, lookup, by, sizes, read)
-        is_kept &= inside | (lookup.outside != "skip")
+        index, in_range = _indices(program, lookup, by, sizes, read)
+        is_kept &= in_range | (lookup.outside != "skip")
         shift += np.clip(index, 0, lookup.size - 1) * lookup.stride
     strides = tuple(0 if k in by else stride for k, stride in enumerate(source.strides))
     return Pick(move._replace(source=Access(source.operand, source.offset, strides)), tuple(by), shift, is_kept)
@@ -96,7 +96,7 @@ def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
     """
     move, by, shift = pick.move, pick.by, pick.shift
     sizes, to, source = shift.shape, move.destination, move.reads
-    others = [k for k in range(len(move.sizes)) if k not in by]
+    other_dimensions = [k for k in range(len(move.sizes)) if k not in by]
     last = sizes[-1] if by else 1
     table, keeps = shift.reshape(-1, last), pick.is_kept.reshape(-1, last)
     heads = np.stack(np.unravel_index(np.arange(len(table)), sizes[:-1] or (1,)), 1)
@@ -111,10 +111,10 @@ def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
                     "among several plans"
                 )
             inner = by[-1:] if run > 1 else ()
-            writes = [to.strides[k] for k in (*others, *inner)]
-            reads = [*(source.strides[k] for k in others), *([step] if inner else [])]
+            writes = [to.strides[k] for k in (*other_dimensions, *inner)]
+            reads = [*(source.strides[k] for k in other_dimensions), *([step] if inner else [])]
             yield Move(
-                (*(move.sizes[k] for k in others), *([run] if inner else [])),
+                (*(move.sizes[k] for k in other_dimensions), *([run] if inner else [])),
                 Access(to.operand, start + (first * to.strides[by[-1]] if by else 0), tuple(writes)),
                 Access(source.operand, source.offset + int(row[first]), tuple(reads)),
                 move.element_size,
@@ -128,15 +128,19 @@ def _rows(program: Program, pick: Pick) -> RunCopies | None:
     move, to, source = pick.move, pick.move.destination, pick.move.reads
     if program.operands[source.operand].role != "input" or program.operands[to.operand].role != "output":
         return None
-    others = [k for k in range(len(move.sizes)) if k not in pick.by]
-    sizes = tuple(move.sizes[k] for k in others)
-    ends = [Access(end.operand, 0, tuple(end.strides[k] for k in others)) for end in (to, source)]
-    once = simplify([Move(sizes, ends[0], ends[1], move.element_size)])
-    if len(once) != 1 or once[0].sizes:
+    other_dimensions = [k for k in range(len(move.sizes)) if k not in pick.by]
+    sizes = tuple(move.sizes[k] for k in other_dimensions)
+    ends = [Access(end.operand, 0, tuple(end.strides[k] for k in other_dimensions)) for end in (to, source)]
+    simplified = simplify([Move(sizes, ends[0], ends[1], move.element_size)])
+    if len(simplified) != 1 or simplified[0].sizes:
         return None
-    to_offsets = distances(pick.shift.shape, [to.strides[k] for k in pick.by]) + to.offset + once[0].destination.offset
-    from_offsets, is_kept = pick.shift + source.offset + once[0].reads.offset, pick.is_kept
-    copies = copies_of(to.operand, source.operand, to_offsets[is_kept], from_offsets[is_kept], once[0].element_size)
+    to_offsets = (
+        distances(pick.shift.shape, [to.strides[k] for k in pick.by]) + to.offset + simplified[0].destination.offset
+    )
+    from_offsets, is_kept = pick.shift + source.offset + simplified[0].reads.offset, pick.is_kept
+    copies = copies_of(
+        to.operand, source.operand, to_offsets[is_kept], from_offsets[is_kept], simplified[0].element_size
+    )
     if copies.to.size > MAX_COPIES:
         raise BindingError(
             f"{program.name}: it picks {copies.to.size} runs, but the maximum of a plan is {MAX_COPIES}: divide the "
@@ -169,30 +173,30 @@ def _check_indices(program: Program, lookup: Lookup, indices: Array) -> tuple[Ar
         IndexError: an index is out of range, and that is refused.
     """
     index = wrapped(indices, lookup.size)
-    inside = (index >= 0) & (index < lookup.size)
-    if lookup.outside == "refuse" and not inside.all():
-        raise index_error(program, lookup, int(indices[~inside].reshape(-1)[0]))
-    return index, inside
+    in_range = (index >= 0) & (index < lookup.size)
+    if lookup.outside == "refuse" and not in_range.all():
+        raise index_error(program, lookup, int(indices[~in_range].reshape(-1)[0]))
+    return index, in_range
 
 
 def _evenly_spaced_runs(row: Array, keep: Array) -> Iterator[tuple[int, int, int]]:
     """Return the evenly spaced runs of a row: first index, length and step of each."""
-    at, count = 0, len(row)
+    start, count = 0, len(row)
     steps = np.diff(row)
     # Runs end where the step changes, and before and after elements that are left out.
     breaks = np.flatnonzero((steps[1:] != steps[:-1]) | ~keep[2:] | ~keep[1:-1] | ~keep[:-2]) + 2
     ends = [*breaks.tolist(), count]
     place = 0
-    while at < count:
-        if not keep[at]:
-            at += 1
+    while start < count:
+        if not keep[start]:
+            start += 1
             continue
-        end = at + 1
+        end = start + 1
         if end < count and keep[end]:
-            while ends[place] < at + 2:
+            while ends[place] < start + 2:
                 place += 1
             end = ends[place]
-            if steps[at] <= 0 and end - at < 3:
-                end = at + 1
-        yield at, end - at, int(steps[at]) if end - at > 1 else 0
-        at = end
+            if steps[start] <= 0 and end - start < 3:
+                end = start + 1
+        yield start, end - start, int(steps[start]) if end - start > 1 else 0
+        start = end

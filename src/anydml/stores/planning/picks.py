@@ -65,8 +65,8 @@ class Pick(NamedTuple):
     @property
     def bytes_written(self) -> int:
         """Bytes of the elements that move."""
-        others = math.prod(size for k, size in enumerate(self.move.sizes) if k not in self.by)
-        return int(np.count_nonzero(self.is_kept)) * others * self.move.element_size
+        other_sizes = math.prod(size for k, size in enumerate(self.move.sizes) if k not in self.by)
+        return int(np.count_nonzero(self.is_kept)) * other_sizes * self.move.element_size
 
     @property
     def runs(self) -> int:
@@ -138,18 +138,20 @@ class Pick(NamedTuple):
         comes = picked.byte_offsets.copy()
         for coordinates, (low, _), stride in zip(picked.at, read_box, strides, strict=True):
             comes += (coordinates - low) * stride
-        others = [k for k in range(len(self.move.sizes)) if k not in self.by]
+        other_dimensions = [k for k in range(len(self.move.sizes)) if k not in self.by]
         ends = []
         for end, numbers in ((to, goes), (source, comes)):
             first, step = int(numbers[0]), int(numbers[1] - numbers[0]) if numbers.size > 1 else 0
             lookups: tuple[Lookup, ...] = ()
             if (np.diff(numbers) != step).any():
-                unit, zeros = self.move.element_size, (0,) * len(others)
+                unit, zeros = self.move.element_size, (0,) * len(other_dimensions)
                 table = add((numbers // unit).view(np.uint8))
                 lookups = (Lookup(table, "int64", 0, (8, *zeros), int(numbers.max()) // unit + 1, unit),)
                 first = step = 0
-            ends.append(Access(end.operand, end.offset + first, (step, *(end.strides[k] for k in others)), lookups))
-        sizes = (picked.numbers.size, *(self.move.sizes[k] for k in others))
+            ends.append(
+                Access(end.operand, end.offset + first, (step, *(end.strides[k] for k in other_dimensions)), lookups)
+            )
+        sizes = (picked.numbers.size, *(self.move.sizes[k] for k in other_dimensions))
         return Move(sizes, ends[0], ends[1], self.move.element_size)
 
 

@@ -135,22 +135,22 @@ class Planned:
         chunked = [real_path(array.path) for array in self.inputs if isinstance(array, ZarrStore)]
         arrays = [real_path(array.path) for array in self.arrays]
         files = [real_path(file.path) for file in self.files]
-        others = [real_path(path) for path in self.others]
+        other_paths = [real_path(path) for path in self.others]
         inputs = itertools.chain(
-            (path for path in (*files, *arrays, *others) if os.path.exists(path) and _inode(path) in same),
+            (path for path in (*files, *arrays, *other_paths) if os.path.exists(path) and _inode(path) in same),
             (path for path in (*files, *arrays) if any(_is_within(path, chunked_path) for chunked_path in chunked)),
             (path for path in arrays if any(_is_within(folder, path) for folder in read)),
         )
         if (path := next(inputs, None)) is not None:
             raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
-        counts = Counter([*files, *arrays, *others])
-        inside = (
+        counts = Counter([*files, *arrays, *other_paths])
+        nested_paths = (
             path for path in arrays for folder in (*files, *arrays) if folder != path and _is_within(folder, path)
         )
-        twice = next((path for path, count in counts.items() if count > 1), None) or next(inside, None)
-        if twice is not None:
+        repeated_path = next((path for path, count in counts.items() if count > 1), None) or next(nested_paths, None)
+        if repeated_path is not None:
             raise BindingError(
-                f"{self.name}: {twice} is written twice: describe the arrays of a file by one create", self.name
+                f"{self.name}: {repeated_path} is written twice: describe the arrays of a file by one create", self.name
             )
 
     def digest(self) -> str:

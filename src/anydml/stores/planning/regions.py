@@ -109,8 +109,8 @@ def access_in_box(
     def convert_distance(distance: int, counts: Sequence[int]) -> int:
         return distance + sum(count * change for count, change in zip(counts, nearer, strict=True))
 
-    moved = tuple(map(convert_distance, end.strides, ways))
-    return Access(operand, convert_distance(end.offset, first) - offset_of(box, strides), moved)
+    strides_in_box = tuple(map(convert_distance, end.strides, ways))
+    return Access(operand, convert_distance(end.offset, first) - offset_of(box, strides), strides_in_box)
 
 
 class RegionMap:
@@ -186,16 +186,16 @@ class RegionMap:
 
     def within(self, box: Box) -> list[Move | Pick]:
         """The parts of the moves and picks that write a box of the output."""
-        near: Sequence[Move | Pick] = self._parts
-        if len(near) > 1 and box:
+        candidates: Sequence[Move | Pick] = self._parts
+        if len(candidates) > 1 and box:
             low, high = np.array(box, np.int64).T
             is_near = ((self._bounds[:, :, 0] < high) & (self._bounds[:, :, 1] > low)).all(1)
-            near = [near[k] for k in np.flatnonzero(is_near).tolist()]
+            candidates = [candidates[k] for k in np.flatnonzero(is_near).tolist()]
         size, pitches = self.output.element_size, self.output.strides[:-1]
         area = (*box[:-1], (box[-1][0] * size, box[-1][1] * size)) if box else ((0, size),)
         return [
             part_of(move, spans) if isinstance(move, Move) else move.part(spans)
-            for move in near
+            for move in candidates
             for spans in boxes_in(_move_of(move), "destination", pitches, area)
         ]
 

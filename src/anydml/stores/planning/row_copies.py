@@ -58,15 +58,15 @@ class RowCopies:
     def inside(self, low: int, high: int) -> Rows:
         """Copies from an interval of the source, sorted by destination, with offsets from the start of the interval."""
         first, last = int(self._reached.searchsorted(low, "right")), int(self.columns.at.searchsorted(high))
-        near = self.columns.some(slice(first, last))
-        are_whole = (near.at >= low) & (near.ends <= high)
-        to, at, lengths, counts, steps = cut = near.some(~are_whole)
+        candidates = self.columns.some(slice(first, last))
+        are_whole = (candidates.at >= low) & (candidates.ends <= high)
+        to, at, lengths, counts, steps = cut = candidates.some(~are_whole)
         begins = np.clip(-((at - low) // steps), 0, counts)
         ends = np.clip((high - at - lengths) // steps + 1, 0, counts)
         whole_rows = Rows(to + begins * lengths, at + begins * steps, lengths, ends - begins, steps)
         # If one row contains the whole interval, `ends < begins`: both would be the same part, so `after` has none.
         before, after = _part(cut, begins - 1, low, high), _part(cut, np.where(ends < begins, counts, ends), low, high)
-        parts = [near.some(are_whole), whole_rows.some(ends > begins), before, after]
+        parts = [candidates.some(are_whole), whole_rows.some(ends > begins), before, after]
         joined = Rows(*map(np.concatenate, zip(*parts, strict=True)))
         return joined._replace(at=joined.at - low).some(np.argsort(joined.to, kind="stable"))
 

@@ -135,15 +135,15 @@ class ChunkReader:
             if not kept.has(number, chunk):
                 yield partial(self._keep, kept, number, chunk, box, out)
                 continue
-            at = kept.place(number, chunk)
+            offset = kept.place(number, chunk)
             for part in split_box(common_box(box, self.grid.box(chunk)), out.itemsize, most):
                 size = size_of(part) * out.itemsize
-                if run and (at != end or end + size - start > most):
+                if run and (offset != end or end + size - start > most):
                     yield partial(self._read_kept, kept, number, start, end, run, box, out)
                     run = []
-                start, end = start if run else at, at + size
+                start, end = start if run else offset, offset + size
                 run.append(part)
-                at = end
+                offset = end
         if run:
             yield partial(self._read_kept, kept, number, start, end, run, box, out)
 
@@ -164,21 +164,21 @@ class ChunkReader:
                     kept.keep(number, chunk, elements)
                     out[inside_box(common, box)] = elements[inside_box(common, chunk_box)]
                 return
-        at = kept.place(number, chunk)
+        offset = kept.place(number, chunk)
         for part in split_box(common, out.itemsize, self.span):
             size = size_of(part) * out.itemsize
-            self._read_kept(kept, number, at, at + size, [part], box, out)
-            at += size
+            self._read_kept(kept, number, offset, offset + size, [part], box, out)
+            offset += size
 
     def _read_kept(
         self, kept: KeptChunks, number: int, start: int, end: int, run: Sequence[Box], box: Box, out: Array
     ) -> None:
         """Read parts of a box that are contiguous among the kept chunks."""
         places = [out[inside_box(part, box)] for part in run]
-        at = [address_of(place) for place in places]
-        ends = [first + place.nbytes for first, place in zip(at, places, strict=True)]
-        if all(place.flags.c_contiguous for place in places) and at[1:] == ends[:-1] and out.flags.c_contiguous:
-            first = at[0] - address_of(out)
+        addresses = [address_of(place) for place in places]
+        ends = [first + place.nbytes for first, place in zip(addresses, places, strict=True)]
+        if all(place.flags.c_contiguous for place in places) and addresses[1:] == ends[:-1] and out.flags.c_contiguous:
+            first = addresses[0] - address_of(out)
             kept.read(number, as_bytes(out)[first : first + end - start], start)
             return
         with self._buffers.lent(end - start) as buffer:
@@ -196,13 +196,13 @@ class ChunkReader:
                 data = run.path.read_range(run.start, run.end)[0]
             except OSError as error:
                 raise self._error(run.chunks[0][0], error.strerror or str(error)) from None
-        for chunk, at, size in run.chunks:
+        for chunk, offset, size in run.chunks:
             chunk_box = self.grid.box(chunk)
             common = common_box(box, chunk_box)
             if not size:
                 out[inside_box(common, box)] = self._filled()
                 continue
-            piece = bytes(data[at - run.start :][:size])
+            piece = bytes(data[offset - run.start :][:size])
             if len(piece) != size:
                 raise self._error(chunk, f"it is {len(piece)} bytes, where its index says {size}")
             with self._lent() as flat:
@@ -210,18 +210,18 @@ class ChunkReader:
 
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
         sizes = self.grid.sizes(chunk)
-        path, size, at = self.path / self.grid.name(chunk), math.prod(sizes) * self._word.itemsize, 0
+        path, size, offset = self.path / self.grid.name(chunk), math.prod(sizes) * self._word.itemsize, 0
         try:
             if self._shards is not None:
                 if (interval := self._shards.place(chunk)) is None:
                     target[...] = self._filled()
                     return
-                at, length = interval
+                offset, length = interval
                 if length != size:
                     raise self._error(chunk, f"it is {length} bytes by its index, where {size} are expected")
             if isinstance(path, Address):
                 chunk_file = ObjectFile(path, size if self._shards is None else None)
-                read_box(chunk_file, at, sizes, inside, target, self.span, self._buffers)
+                read_box(chunk_file, offset, sizes, inside, target, self.span, self._buffers)
                 return
             file = PlainFile(path)
         except FileNotFoundError:
@@ -234,7 +234,7 @@ class ChunkReader:
         with file:
             if self._shards is None and (length := os.fstat(file.descriptor).st_size) != size:
                 raise self._error(chunk, f"it is {length} bytes, where {size} are expected")
-            read_box(file, at, sizes, inside, target, self.span, self._buffers)
+            read_box(file, offset, sizes, inside, target, self.span, self._buffers)
 
     def _decoded(self, chunk: tuple[int, ...], flat: Array | None) -> Array:
         """Return a whole chunk, perhaps in a buffer."""
@@ -284,15 +284,15 @@ class ChunkReader:
             # Codecs raise errors of any type.
             raise_if_short(error)
             raise JsonPath(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
-        stored = np.ascontiguousarray(elements, self.grid.dtype)
-        return stored.reshape([e - a for a, e in box]).view(self._word)
+        elements_in_order = np.ascontiguousarray(elements, self.grid.dtype)
+        return elements_in_order.reshape([e - a for a, e in box]).view(self._word)
 
     def _filled(self) -> Array:
         return np.frombuffer(self.grid.fill, self._word)[0]  # type: ignore[no-any-return]
 
-    def _error(self, chunk: Sequence[int], why: str) -> Exception:
-        what = f"chunk {[*chunk]} of a shard" if self.grid.shard is not None else "a chunk"
-        return JsonPath(str(self.path / self.grid.name(chunk))).error(f"cannot be read as {what}: {why[:200]}")
+    def _error(self, chunk: Sequence[int], reason: str) -> Exception:
+        subject = f"chunk {[*chunk]} of a shard" if self.grid.shard is not None else "a chunk"
+        return JsonPath(str(self.path / self.grid.name(chunk))).error(f"cannot be read as {subject}: {reason[:200]}")
 
 
 def _array_of(store: Store | ZarrStore) -> Any:

@@ -203,8 +203,8 @@ def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list
                 writer.write(numbers, lambda number, size: done.append((number, size)))
                 writer.sync()
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            return f"a worker on {platform.node()} says: {where}{error.strerror or error}"
+            prefix = f"{error.filename}: " if error.filename else ""
+            return f"a worker on {platform.node()} says: {prefix}{error.strerror or error}"
         except ValueError as error:
             return f"a worker says: {_one_line(error)}"
     return done

@@ -164,8 +164,8 @@ class _Comparer:
         differing = rows[0] != rows[1]
         if not differing.any():
             return
-        at = np.flatnonzero(differing.any(1))
-        local = np.unravel_index(int(at[0]), shape)
+        indices = np.flatnonzero(differing.any(1))
+        local = np.unravel_index(int(indices[0]), shape)
         index = tuple(int(k) + low for k, (low, _) in zip(local, part, strict=True))
         ends = [data[local].tobytes() for data in (computed, stored)]
         pair = [np.frombuffer(end, self._dtype) for end in ends]
@@ -176,4 +176,4 @@ class _Comparer:
             first = earlier = self.found
             if first is None or index < first.index:
                 first = Unequal(index, (values[0], values[1]), 0)
-            self.found = replace(first, count=at.size + (earlier.count if earlier else 0))
+            self.found = replace(first, count=indices.size + (earlier.count if earlier else 0))

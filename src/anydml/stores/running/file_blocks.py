@@ -84,8 +84,8 @@ class FileBlocks(BlocksWriter):
         number = operands[transfer.operand]
         if (output := self._blocking.intervals[number].output) is None:
             return
-        known, base = self.plan.outputs[output].file.others, self._files[number][1]
-        known.put(transfer.file + base, transfer.buffer, transfer.lengths, written)
+        known_bytes, base = self.plan.outputs[output].file.others, self._files[number][1]
+        known_bytes.put(transfer.file + base, transfer.buffer, transfer.lengths, written)
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
         """Return a part of the write buffer in which whole pages of the file are whole pages of memory.
@@ -93,8 +93,8 @@ class FileBlocks(BlocksWriter):
         Elements, which have up to 16 bytes, stay aligned.
         """
         first, transfer = io.sizes[0], io.writes[0]
-        at = int(transfer.file[0]) + self._files[operands[transfer.operand]][1] - address_of(slot) - first
-        first += 0 if at % 16 or self._blocking.spare == SPARE else at % PAGE
+        offset = int(transfer.file[0]) + self._files[operands[transfer.operand]][1] - address_of(slot) - first
+        first += 0 if offset % 16 or self._blocking.spare == SPARE else offset % PAGE
         return slot[first : first + io.sizes[1]]
 
     def _write(self, number: int, io: BlockIO, read: Array, written: Array) -> None:
@@ -108,10 +108,10 @@ class FileBlocks(BlocksWriter):
         places = (transfer.file + base).tolist()
         view, request = buffer.data, file.read if is_read else file.write
         if transfer.counts is not None:
-            several, ends = file.read_runs if is_read else file.write_runs, np.cumsum(transfer.counts)[:-1]
+            transfer_runs, ends = file.read_runs if is_read else file.write_runs, np.cumsum(transfer.counts)[:-1]
             runs = zip(np.split(transfer.buffer, ends), np.split(transfer.lengths, ends), strict=True)
-            for at, (starts, lengths) in zip(places, runs, strict=True):
-                several(buffer, starts, lengths, at)
+            for offset, (starts, lengths) in zip(places, runs, strict=True):
+                transfer_runs(buffer, starts, lengths, offset)
             return
-        for at, start, size in zip(places, transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True):
-            request(view[start : start + size], at)
+        for offset, start, size in zip(places, transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True):
+            request(view[start : start + size], offset)

@@ -38,18 +38,18 @@ WRITE = 2
 """SYNC_FILE_RANGE_WRITE: begin the write-back without waiting."""
 
 
-def begin_write_back(descriptor: int, at: int, size: int) -> None:
+def begin_write_back(descriptor: int, offset: int, size: int) -> None:
     """Begin the write-back of many bytes, if the system supports it, so that the disk works meanwhile.
 
     Only `os.fsync` waits for it and reports errors.
 
     Args:
         descriptor: the descriptor of the file.
-        at: offset of the first byte.
+        offset: offset of the first byte.
         size: number of bytes.
     """
     if size >= DIRECT_WRITE and (call := sync_file_range()) is not None:
-        call(descriptor, at, size, WRITE)
+        call(descriptor, offset, size, WRITE)
 
 
 @cache
@@ -102,43 +102,43 @@ class PlainFile:
         with suppress(OSError):
             os.close(self.descriptor)
 
-    def read(self, view: memoryview, at: int) -> None:
+    def read(self, view: memoryview, offset: int) -> None:
         """Fill a view with the bytes from an offset on.
 
         Raises:
             ModelError: the file is too short.
         """
         while view:
-            count = self._read(view, at)
+            count = self._read(view, offset)
             if not count:
                 raise JsonPath(str(self.path)).error("has become shorter since it was opened")
-            view, at = view[count:], at + count
+            view, offset = view[count:], offset + count
 
-    def write(self, view: memoryview, at: int) -> None:
+    def write(self, view: memoryview, offset: int) -> None:
         """Write all bytes of a view at an offset; many aligned pages bypass the page cache."""
-        done, before = 0, -at % PAGE
+        done, before = 0, -offset % PAGE
         pages = view[before : before + (len(view) - before) // PAGE * PAGE]
         if self._is_kept and len(pages) >= DIRECT_WRITE and not address_of(np.frombuffer(pages, "u1")) % PAGE:
-            self._write_all(view[:before], at)
-            done = before + self._write_pages(pages, at + before)
-        self._write_all(view[done:], at + done)
+            self._write_all(view[:before], offset)
+            done = before + self._write_pages(pages, offset + before)
+        self._write_all(view[done:], offset + done)
         if self._is_kept:
-            begin_write_back(self.descriptor, at + done, len(view) - done)
+            begin_write_back(self.descriptor, offset + done, len(view) - done)
 
-    def write_several(self, views: Sequence[memoryview], at: int) -> None:
+    def write_several(self, views: Sequence[memoryview], offset: int) -> None:
         """Write views contiguously at an offset, by one request if the system supports it."""
-        done = os.pwritev(self.descriptor, views, at) if len(views) > 1 and hasattr(os, "pwritev") else 0
+        done = os.pwritev(self.descriptor, views, offset) if len(views) > 1 and hasattr(os, "pwritev") else 0
         for view in views:
             # Some views are written completely.
-            self._write_all(view[done:], at + done)
-            done, at = max(0, done - len(view)), at + len(view)
+            self._write_all(view[done:], offset + done)
+            done, offset = max(0, done - len(view)), offset + len(view)
 
-    def _write_all(self, view: memoryview, at: int) -> None:
+    def _write_all(self, view: memoryview, offset: int) -> None:
         while view:
-            count = self._write(view[:MAX_WRITE], at)
-            view, at = view[count:], at + count
+            count = self._write(view[:MAX_WRITE], offset)
+            view, offset = view[count:], offset + count
 
-    def _write_pages(self, pages: memoryview, at: int) -> int:
+    def _write_pages(self, pages: memoryview, offset: int) -> int:
         """Write without the page cache, whose copies cost more than the disk; return the bytes, 0 if impossible."""
         if sys.platform != "linux" or not hasattr(os, "O_DIRECT"):
             return 0
@@ -148,7 +148,7 @@ class PlainFile:
         except OSError:
             return 0
         try:
-            return os.pwrite(descriptor, pages, at)
+            return os.pwrite(descriptor, pages, offset)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
@@ -156,52 +156,52 @@ class PlainFile:
         finally:
             os.close(descriptor)
 
-    def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
+    def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:
         """Fill runs of a buffer with the bytes from an offset on; bytes of runs at `LEFT_OUT` are dropped.
 
         Raises:
             ModelError: the file is too short.
         """
-        self._runs(buffer, starts, lengths, at, True)
+        self._runs(buffer, starts, lengths, offset, True)
 
-    def write_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
+    def write_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:
         """Write runs of a buffer contiguously at an offset."""
-        self._runs(buffer, starts, lengths, at, False)
+        self._runs(buffer, starts, lengths, offset, False)
         if self._is_kept:
-            begin_write_back(self.descriptor, at, int(lengths.sum()))
+            begin_write_back(self.descriptor, offset, int(lengths.sum()))
 
-    def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> None:
+    def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int, is_read: bool) -> None:
         view, one = buffer.data, self.read if is_read else self.write
         while starts.size:
             complete_runs = done = partial_bytes = 0
             ends = np.cumsum(lengths[:MAX_RUNS_AT_ONCE])
             count = ends.size if is_read else int(np.searchsorted(ends, MAX_WRITE, "right"))
             if count > 1 and can_scatter():
-                done = request(self.descriptor, buffer, starts[:count], lengths[:count], at, is_read)
+                done = request(self.descriptor, buffer, starts[:count], lengths[:count], offset, is_read)
                 complete_runs = int(np.searchsorted(ends, done, "right"))
                 partial_bytes = done - int(ends[complete_runs - 1]) if complete_runs else done
             if partial_bytes or not done:
                 # The system stopped within a run, or supports only one run per request.
                 start, length = int(starts[complete_runs]), int(lengths[complete_runs])
                 if start != LEFT_OUT:
-                    one(view[start + partial_bytes : start + length], at + done)
+                    one(view[start + partial_bytes : start + length], offset + done)
                 complete_runs, done = complete_runs + 1, done + length - partial_bytes
-            starts, lengths, at = starts[complete_runs:], lengths[complete_runs:], at + done
+            starts, lengths, offset = starts[complete_runs:], lengths[complete_runs:], offset + done
 
-    def _read(self, view: memoryview, at: int) -> int:
+    def _read(self, view: memoryview, offset: int) -> int:
         if hasattr(os, "preadv"):
-            return int(os.preadv(self.descriptor, [view], at))
+            return int(os.preadv(self.descriptor, [view], offset))
         with self._lock:
-            os.lseek(self.descriptor, at, os.SEEK_SET)
+            os.lseek(self.descriptor, offset, os.SEEK_SET)
             data = os.read(self.descriptor, len(view))
         view[: len(data)] = data
         return len(data)
 
-    def _write(self, view: memoryview, at: int) -> int:
+    def _write(self, view: memoryview, offset: int) -> int:
         if hasattr(os, "pwrite"):
-            return int(os.pwrite(self.descriptor, view, at))
+            return int(os.pwrite(self.descriptor, view, offset))
         with self._lock:
-            os.lseek(self.descriptor, at, os.SEEK_SET)
+            os.lseek(self.descriptor, offset, os.SEEK_SET)
             return os.write(self.descriptor, view)
 
 
@@ -218,17 +218,17 @@ class CastFile:
         self._file, self._offset, self._packed, self._dtype = file, cast.start, cast.packed, cast.dtype
         self._stored = cast.stored
 
-    def _read(self, view: memoryview, at: int) -> None:
+    def _read(self, view: memoryview, offset: int) -> None:
         """Read bytes without a cast."""
         if self._packed is None:
-            self._file.read(view, at)
+            self._file.read(view, offset)
         else:
-            self._packed.fill(view, at, self._file.read)
+            self._packed.fill(view, offset, self._file.read)
 
-    def read(self, view: memoryview, at: int) -> None:
+    def read(self, view: memoryview, offset: int) -> None:
         """Fill a view with cast elements, from an offset in cast bytes on."""
         if self._stored == self._dtype:
-            self._read(view, self._offset + at)
+            self._read(view, self._offset + offset)
             return
         size, result = self._stored.itemsize, np.frombuffer(view, self._dtype)
         # Few requests, but no more memory than the block's, unless it is small.
@@ -236,11 +236,11 @@ class CastFile:
         for first in range(0, result.size, count):
             part = result[first : first + count]
             read = np.empty(part.size, self._stored)
-            place = self._offset + (at // self._dtype.itemsize + first) * size
+            place = self._offset + (offset // self._dtype.itemsize + first) * size
             self._read(read.view(np.uint8).data, place)
             part[...] = resolved(read, self._dtype)
 
-    def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
+    def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:
         """Read runs like `PlainFile`; short ones are read and cast together."""
         max_bytes = CAST_AT_ONCE // self._stored.itemsize * self._dtype.itemsize
         ends, first, base = np.cumsum(lengths), 0, 0
@@ -249,7 +249,7 @@ class CastFile:
             size, runs = int(ends[last - 1]) - base, [*zip(starts[first:last], lengths[first:last], strict=True)]
             view = buffer[runs[0][0] :][:size] if len(runs) == 1 else np.empty(size, np.uint8)
             if len(runs) > 1 or runs[0][0] != LEFT_OUT:
-                self.read(view.data, at + base)
+                self.read(view.data, offset + base)
             if len(runs) > 1:
                 for (start, length), end in zip(runs, ends[first:last] - base, strict=True):
                     if start != LEFT_OUT:

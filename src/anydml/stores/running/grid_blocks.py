@@ -142,16 +142,16 @@ class GridBlocks(BlocksWriter):
 
     def _held(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
         """Return arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
-        arrays, at = [], 0
+        arrays, offset = [], 0
         for region in regions:
             kind = word(self.plan.inputs[region.operand].dtype.itemsize)
             shape = sizes_of(region.box)
             size = math.prod(shape) * kind.itemsize
-            if at + size > room.size:
+            if offset + size > room.size:
                 arrays.append(np.empty(shape, kind))
                 continue
-            arrays.append(room[at : at + size].view(kind).reshape(shape))
-            at += -(-size // LINE) * LINE
+            arrays.append(room[offset : offset + size].view(kind).reshape(shape))
+            offset += -(-size // LINE) * LINE
         return arrays
 
     def _part(

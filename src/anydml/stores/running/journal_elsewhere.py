@@ -83,10 +83,10 @@ class JournalElsewhere:
         end = time.monotonic() + WATCHED
         while time.monotonic() < end:
             time.sleep(SECONDS)
-            written, now = read_journal(self.path)
-            if now is None:
+            written, version = read_journal(self.path)
+            if version is None:
                 raise self._place.error("another process has just written the same output")
-            if now != tag:
+            if version != tag:
                 raise self._place.error("another process is writing the same output")
         return written, tag
 

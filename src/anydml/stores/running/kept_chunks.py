@@ -77,14 +77,14 @@ class KeptChunks:
     def place(self, number: int, chunk: tuple[int, ...]) -> int:
         """The offset, in a box, of its part that is in a chunk."""
         box = self._box(number)
-        at, extent, inner_sizes = 0, 1, [1]
+        offset, extent, inner_sizes = 0, 1, [1]
         for low, high in reversed(box[1:]):
             inner_sizes.append(inner_sizes[-1] * (high - low))
         common = common_box(box, self._grid.box(chunk))
         for (low, high), (first, _), behind in zip(common, box, reversed(inner_sizes), strict=False):
-            at += extent * (low - first) * behind
+            offset += extent * (low - first) * behind
             extent *= high - low
-        return at * self._grid.dtype.itemsize
+        return offset * self._grid.dtype.itemsize
 
     def keep(self, number: int, chunk: tuple[int, ...], elements: Array) -> None:
         """Keep the parts of a chunk that boxes after one need.
@@ -104,21 +104,21 @@ class KeptChunks:
             self._add(k, self.place(k, chunk), np.array(elements[inside], order="C"))
         self._after[chunk] = min(number, last)
 
-    def read(self, number: int, view: memoryview, at: int) -> None:
+    def read(self, number: int, view: memoryview, offset: int) -> None:
         """Fill a view with bytes of a box that are kept, from an offset in it on."""
-        end, done = at + len(view), at
+        end, done = offset + len(view), offset
         with self._lock:
             start = self._places.start(number)
             pieces = [*self._pieces.get(number, ())]
         for place, piece in pieces:
-            low, high = max(place, at), min(place + piece.nbytes, end)
+            low, high = max(place, offset), min(place + piece.nbytes, end)
             if low < high:
                 if done < low:
-                    self.file.read(view[done - at : low - at], start + done)
-                view[low - at : high - at] = as_bytes(piece)[low - place : high - place]
+                    self.file.read(view[done - offset : low - offset], start + done)
+                view[low - offset : high - offset] = as_bytes(piece)[low - place : high - place]
                 done = high
         if done < end:
-            self.file.read(view[done - at :], start + done)
+            self.file.read(view[done - offset :], start + done)
 
     def release(self, block: int) -> None:
         """Forget the boxes of a block that has been read."""
@@ -129,10 +129,10 @@ class KeptChunks:
                     self._waiting -= pieces.size
                 self._places.release(number)
 
-    def _add(self, number: int, at: int, piece: Array) -> None:
+    def _add(self, number: int, offset: int, piece: Array) -> None:
         with self._lock:
             pieces = self._pieces.setdefault(number, Pieces())
-            self._waiting += pieces.add(at, piece)
+            self._waiting += pieces.add(offset, piece)
             if pieces.size > WRITE:
                 self._write_longest(number)
             self._write_until_waiting_pieces_fit()
@@ -145,9 +145,9 @@ class KeptChunks:
         """Write the most pieces of a box that lie one after the other, by one request."""
         pieces = self._pieces[number]
         self._waiting -= pieces.size
-        at, longest = pieces.take_longest()
+        offset, longest = pieces.take_longest()
         self._waiting += pieces.size
-        self.file.write_several([*map(as_bytes, longest)], self._places.start(number) + at)
+        self.file.write_several([*map(as_bytes, longest)], self._places.start(number) + offset)
 
     def _box(self, number: int) -> Box:
         return tuple((low, high) for low, high in self._boxes[number].tolist())
@@ -169,15 +169,15 @@ class Pieces:
     def __iter__(self) -> Iterator[tuple[int, Array]]:
         """The offsets and the pieces, in order."""
         for start, (_, run) in sorted(self._runs.items()):
-            at = start
+            offset = start
             for piece in run:
-                yield at, piece
-                at += piece.nbytes
+                yield offset, piece
+                offset += piece.nbytes
 
-    def add(self, at: int, piece: Array) -> int:
+    def add(self, offset: int, piece: Array) -> int:
         """Add a piece, and return the bytes that it takes."""
-        start, end = self._starts.pop(at, at), at + piece.nbytes
-        run = self._runs.pop(start, (at, []))[1]
+        start, end = self._starts.pop(offset, offset), offset + piece.nbytes
+        run = self._runs.pop(start, (offset, []))[1]
         run.append(piece)
         if end in self._runs:
             end, after = self._runs.pop(end)

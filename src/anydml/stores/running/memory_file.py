@@ -33,22 +33,22 @@ class MemoryFile:
     def __init__(self, contents: Mapping[Path, Array], path: Path) -> None:
         self._contents, self._path = contents, path
 
-    def write(self, view: memoryview, at: int) -> None:
+    def write(self, view: memoryview, offset: int) -> None:
         """Copy all bytes of a view to an offset, unless they are there already."""
-        content = self.part(at, len(view))
+        content = self.part(offset, len(view))
         if address_of(content) != address_of(np.frombuffer(view, np.uint8)):
             content[:] = view
 
-    def part(self, at: int, size: int) -> Array:
+    def part(self, offset: int, size: int) -> Array:
         """The memory of bytes from an offset on."""
-        return self._contents[self._path][at : at + size]
+        return self._contents[self._path][offset : offset + size]
 
-    def write_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
+    def write_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:
         """Copy runs of a buffer, one after the other, to an offset."""
         content = self._contents[self._path]
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-            content[at : at + length] = buffer[start : start + length]
-            at += length
+            content[offset : offset + length] = buffer[start : start + length]
+            offset += length
 
 
 class LoadedBlocks(FileBlocks):

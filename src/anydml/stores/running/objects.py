@@ -28,7 +28,7 @@ class ObjectFile:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def read(self, view: memoryview, at: int) -> None:
+    def read(self, view: memoryview, offset: int) -> None:
         """Fill a view with the bytes from an offset on, by one request.
 
         Raises:
@@ -38,13 +38,13 @@ class ObjectFile:
         """
         if not view:
             return
-        count, size = self.path.read_into(view, at)
+        count, size = self.path.read_into(view, offset)
         if self._size not in (None, size):
             raise JsonPath(str(self.path)).error(f"is {size} bytes, where {self._size} are expected")
         if count != len(view):
             raise JsonPath(str(self.path)).error("has become shorter since it was opened")
 
-    def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
+    def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:
         """Fill runs of a buffer with the bytes from an offset on, by one request; some may be `LEFT_OUT`.
 
         Raises:
@@ -52,7 +52,7 @@ class ObjectFile:
             ModelError: likewise.
         """
         data, base = np.empty(int(lengths.sum()), np.uint8), 0
-        self.read(data.data, at)
+        self.read(data.data, offset)
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
             if start != LEFT_OUT:
                 buffer[start : start + length] = data[base : base + length]

@@ -37,14 +37,14 @@ def allocate(descriptor: int, size: int) -> None:
 
 def names_inside(folder: Path) -> Iterator[str]:
     """The relative path of every file in a folder and its subfolders."""
-    waiting = [""]
-    while waiting:
-        inside = waiting.pop()
-        with os.scandir(folder / inside) as entries:
+    folders = [""]
+    while folders:
+        folder_inside = folders.pop()
+        with os.scandir(folder / folder_inside) as entries:
             for entry in entries:
-                name = f"{inside}{entry.name}"
+                name = f"{folder_inside}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(f"{name}/")
+                    folders.append(f"{name}/")
                 else:
                     yield name
 
@@ -57,8 +57,8 @@ def write_checksums(path: Path, checksums: Numbers) -> None:
             file.seek(start)
             for done in range(0, size, CHECKED):
                 checksum = zlib.crc32(file.read(min(CHECKED, size - done)), checksum)
-            for at in places:
-                file.seek(at)
+            for offset in places:
+                file.seek(offset)
                 file.write(checksum.to_bytes(4, "little"))
 
 
@@ -78,8 +78,8 @@ def sync_inside(folder: Path) -> None:
         return
     for name in names_inside(folder):
         sync_file(folder / name)
-    for inside, _, _ in os.walk(folder):
-        sync_folder(Path(inside))
+    for folder_inside, _, _ in os.walk(folder):
+        sync_folder(Path(folder_inside))
 
 
 def sync_disk(folder: Path) -> bool:

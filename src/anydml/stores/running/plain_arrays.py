@@ -42,13 +42,13 @@ def read_box(
         # Shorter runs, so that the intermediate buffer stays within `span`.
         length, level = length // sizes[level], level + 1
     if is_whole and out[_first(level)].flags.c_contiguous:
-        for place, at in _places(base, layout, box, level):
-            file.read(as_bytes(out[place]), at)
+        for place, offset in _places(base, layout, box, level):
+            file.read(as_bytes(out[place]), offset)
         return
     with buffers.lent(length) as buffer:
         read = np.lib.stride_tricks.as_strided(buffer.view(out.dtype), sizes[level:], layout.strides[level:])
-        for place, at in _places(base, layout, box, level):
-            file.read(buffer.data, at)
+        for place, offset in _places(base, layout, box, level):
+            file.read(buffer.data, offset)
             out[place] = read
 
 
@@ -58,8 +58,8 @@ def write_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, arra
     if not array.size:
         return
     level, _, _ = requests(layout, box, False)
-    for place, at in _places(base, layout, box, level):
-        file.write(as_bytes(array[place]), at)
+    for place, offset in _places(base, layout, box, level):
+        file.write(as_bytes(array[place]), offset)
 
 
 def as_bytes(packed_array: Array) -> memoryview:

@@ -113,9 +113,9 @@ class ReadBack:
             raise place.error(
                 f"cannot be read back, and did not get its name: {type(error).__name__}: {str(error)[:200]}"
             ) from None
-        where = ",".join(f"{a}:{e}" for a, e in box)
+        box_text = ",".join(f"{a}:{e}" for a, e in box)
         raise place.error(
-            f"has other elements at [{where}] than were written, when zarr-python reads them back; it "
+            f"has other elements at [{box_text}] than were written, when zarr-python reads them back; it "
             "did not get its name: ask for other --chunks, --shards or another --codec"
         )
 

@@ -101,7 +101,7 @@ def run(
                 staging.settle()
                 staging.begin()
             plan.resumed = len(journal.finished)
-            _go_on(plan, journal, digest, progress, write or partial(_write_here, plan))
+            _write_remaining(plan, journal, digest, progress, write or partial(_write_here, plan))
             try:
                 check_unchanged(plan.name, plan.identities)
             except BindingError:
@@ -116,9 +116,9 @@ def run(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(str(place.error(_describe_kept(journal, len(plan.blocks), staging)))) from None
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        prefix = f"{error.filename}: " if error.filename else ""
         raise place.error(
-            f"cannot be written: {where}{error.strerror or error}; repeat the command to resume"
+            f"cannot be written: {prefix}{error.strerror or error}; repeat the command to resume"
         ) from None
     finally:
         if not is_over and journal.is_empty and not journal.is_whole:
@@ -142,7 +142,7 @@ def _write_here(plan: Planned, _digest: str, numbers: Iterable[int], finished: C
         writer.write(numbers, finished)
 
 
-def _go_on(
+def _write_remaining(
     plan: Planned,
     journal: Journal | JournalElsewhere,
     digest: str,
@@ -150,7 +150,7 @@ def _go_on(
     write: WriteBlocks,
 ) -> None:
     """Write all unfinished blocks."""
-    waiting = (k for k in range(len(plan.blocks)) if k not in journal.finished)
+    unwritten = (k for k in range(len(plan.blocks)) if k not in journal.finished)
     done = sum(map(plan.blocking.block_bytes, journal.finished))
     with progress_bar(plan.totals.bytes_written, done, progress) as advance:
 
@@ -158,4 +158,4 @@ def _go_on(
             journal.add(number, size)
             advance(size)
 
-        write(digest, waiting, finished)
+        write(digest, unwritten, finished)

@@ -29,7 +29,7 @@ def can_scatter() -> bool:
     return _calls() is not None
 
 
-def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> int:
+def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, offset: int, is_read: bool) -> int:
     """Read or write runs that are contiguous in a file, and return the number of bytes.
 
     Args:
@@ -37,7 +37,7 @@ def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, a
         buffer: memory of the runs.
         starts: their offsets in the buffer, at most `MAX_RUNS_AT_ONCE`; in a read some may be `LEFT_OUT`.
         lengths: bytes of each.
-        at: offset of the first run in the file.
+        offset: offset of the first run in the file.
         is_read: whether to read rather than write.
 
     Raises:
@@ -51,7 +51,7 @@ def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, a
     np.add(starts, address_of(buffer), out=runs[:, 0], casting="unsafe")
     runs[are_left, 0] = address_of(_NOBODYS)
     runs[:, 1] = lengths
-    while (count := calls[is_read](descriptor, address_of(runs), starts.size, at)) < 0:
+    while (count := calls[is_read](descriptor, address_of(runs), starts.size, offset)) < 0:
         error = ctypes.get_errno()
         if error != errno.EINTR:
             raise OSError(error, os.strerror(error))

@@ -75,12 +75,14 @@ class ShardReader:
             entries = self._read(self._path / self._grid.name(chunk))
             with self._lock:
                 self._keep(file, entries)
-        at, size = (EMPTY, EMPTY) if entries is None else map(int, entries[number])
-        if at == size == EMPTY:
+        offset, size = (EMPTY, EMPTY) if entries is None else map(int, entries[number])
+        if offset == size == EMPTY:
             return None
-        if at + size > MAX_BYTES:
-            raise ValueError(f"its index says {size} bytes from {at} on, which is beyond any file: the shard is broken")
-        return at, size
+        if offset + size > MAX_BYTES:
+            raise ValueError(
+                f"its index says {size} bytes from {offset} on, which is beyond any file: the shard is broken"
+            )
+        return offset, size
 
     def _keep(self, file: ChunkIndex, entries: Entries | None) -> None:
         self._known[file] = entries
@@ -115,13 +117,13 @@ class ShardReader:
     @staticmethod
     def _runs(path: Path, chunks: list[ChunkIndex], places: list[tuple[int, int]], span: int) -> Iterator[Run]:
         run = Run(path, 0, 0, [])
-        for (at, size), chunk in sorted(zip(places, chunks, strict=True)):
-            is_near = at - run.end <= GAP and at + size - run.start <= span
+        for (offset, size), chunk in sorted(zip(places, chunks, strict=True)):
+            is_near = offset - run.end <= GAP and offset + size - run.start <= span
             if run.end and not is_near:
                 yield run
                 run = Run(path, 0, 0, [])
-            start = run.start if run.end else at
-            run = Run(path, start, max(run.end, at + size), [*run.chunks, (chunk, at, size)])
+            start = run.start if run.end else offset
+            run = Run(path, start, max(run.end, offset + size), [*run.chunks, (chunk, offset, size)])
         if run.chunks:
             yield run
 
@@ -150,17 +152,17 @@ class ShardReader:
         interval, path = self.place(chunk), self._path / self._grid.name(chunk)
         if interval is None:
             raise FileNotFoundError(2, "fill values only", str(path))
-        at, size = interval
+        offset, size = interval
         if isinstance(path, Address):
-            data = bytes(path.read_range(at, at + size)[0])
+            data = bytes(path.read_range(offset, offset + size)[0])
         else:
             with path.open("rb") as file:
                 # Checked first, so that a broken index cannot make `read` allocate more bytes than the file has.
-                if at + size > file.seek(0, os.SEEK_END):
+                if offset + size > file.seek(0, os.SEEK_END):
                     raise ValueError(
-                        f"its index says {size} bytes from {at} on, but the file is shorter: it is truncated"
+                        f"its index says {size} bytes from {offset} on, but the file is shorter: it is truncated"
                     )
-                file.seek(at)
+                file.seek(offset)
                 data = file.read(size)
         if len(data) != size:
             raise ValueError(f"it has {len(data)} bytes, but its index says {size}")
@@ -192,8 +194,8 @@ class _Shard:
         """Write the index, if there is a file, and close it."""
         try:
             if self._file is not None:
-                at = self.end if self._index.is_last else 0
-                self._file.write(memoryview(self._index.write(self.entries)), at)
+                offset = self.end if self._index.is_last else 0
+                self._file.write(memoryview(self._index.write(self.entries)), offset)
                 if isinstance(self.path, Address):
                     self._held.seek(0)
                     self.path.copy_from(self._held)
@@ -247,13 +249,13 @@ class ShardWriter:
                 self._open[file] = _Shard(path, self._index, remaining, self._scratch)
             shard = self._open[file]
             if data is not None:
-                at, shard.end = shard.end, shard.end + data.nbytes
-                shard.entries[number] = at, data.nbytes
+                offset, shard.end = shard.end, shard.end + data.nbytes
+                shard.entries[number] = offset, data.nbytes
                 opened = shard.file()
             if elements is not None:
                 shard.written.append((chunk, elements))
         if data is not None:
-            opened.write(data, at)
+            opened.write(data, offset)
         with self._lock:
             shard.chunks_left -= 1
             if shard.chunks_left:

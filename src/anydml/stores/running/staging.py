@@ -49,10 +49,10 @@ def _packed_path(final: Path) -> Path:
 def _is_filled(real: Path) -> bool:
     """Whether a folder was empty before a plan began to write into it."""
     try:
-        inside = os.listdir(real)
+        names = os.listdir(real)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return not inside or f".{real.name}{JOURNAL}" in inside
+    return not names or f".{real.name}{JOURNAL}" in names
 
 
 class Staging:
@@ -85,8 +85,8 @@ class Staging:
         self.others = {**others, **described}
         self._is_of_arrays = bool(arrays)
         self._folders = [array.path for array in arrays] if folder is None else [folder]
-        alone = [] if folder is not None else [*(file.path for file in files), *others]
-        self.top = [*self._folders, *alone]
+        plain_files = [] if folder is not None else [*(file.path for file in files), *others]
+        self.top = [*self._folders, *plain_files]
         self.journal = hidden_path(self.top[0], JOURNAL)
 
     def _folder_of(self, path: Path) -> Path | None:
@@ -196,8 +196,8 @@ class Staging:
             descriptor = open_file(self.part(file.path), True, allowed & 0o666)
             try:
                 allocate(descriptor, file.size)
-                for at, first in chain([(0, file.start)], file.others.joined()):
-                    os.lseek(descriptor, at, os.SEEK_SET)
+                for offset, first in chain([(0, file.start)], file.others.joined()):
+                    os.lseek(descriptor, offset, os.SEEK_SET)
                     os.write(descriptor, first)
             finally:
                 os.close(descriptor)

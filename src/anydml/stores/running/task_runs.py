@@ -69,8 +69,8 @@ def write_task(
             staging.secure()
             _write(_mark(staging, number), json.dumps({"plan": digest}).encode())
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise place.error(f"cannot be written: {where}{error.strerror or error}; run the task again") from None
+        prefix = f"{error.filename}: " if error.filename else ""
+        raise place.error(f"cannot be written: {prefix}{error.strerror or error}; run the task again") from None
 
 
 def finished_tasks(plan: Planned, digest: str, count: int) -> list[int]:
