@@ -35,6 +35,7 @@ def _expression(draw: random.Random, depth: int) -> str:
     forms = ["({a} + {b})", "({a} - {b})", "({a} * {b})", "({a} // {b})", "({a} % {b})", "(-{a})", "abs({a})"]
     forms += ["max({a}, {b})", "min({a}, {b})", "np.add({a}, {b})", "np.minimum({a}, {b})", "({a} >> 1)", "({a} & 7)"]
     forms += ["({a} if {a} < {b} else {b})", "divmod({a}, {b})[0]", "int({a})"]
+    forms += ["int({a} * np.float32(0.7))", "int({a} / 2 * np.float32(1.4))"]
     return draw.choice(forms).format(a=a, b=b)
 
 
@@ -42,6 +43,7 @@ def _function(draw: random.Random) -> Callable[..., Any]:
     e, f = _expression(draw, draw.choice([0, 1, 1, 2, 2, 3])), _expression(draw, 1)
     bodies = [f"x[{e}:]", f"x[{e}:{e} + 5]", f"x[:{e}]", f"x[{e}]", f"np.pad(x, (0, int({e} % 7)))", f"np.roll(x, {e})"]
     bodies += [f"np.concatenate([x[:{e}], x[{f}:]])", f"x[::{e}]", f"np.repeat(x, {e} % 5)"]
+    bodies += [f"(x[:1], np.full(2, {e}))[1]"]
     body = draw.choice(bodies)
     function: Callable[..., Any] = eval(f"lambda x, k, m: {body}", {"np": np})
     function.__name__ = body
@@ -70,7 +72,9 @@ def test_random_arithmetic(seed: int) -> None:
             with pytest.raises(Exception):  # noqa: B017  # NumPy's errors are of many classes
                 fused(*arguments)
             continue
-        np.testing.assert_array_equal(fused(*arguments), expected, err_msg=f"{function.__name__} of {arguments}")
+        np.testing.assert_array_equal(
+            fused(*arguments), expected, err_msg=f"{function.__name__} of {arguments}", strict=True
+        )
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64])

@@ -70,12 +70,29 @@ def test_functions_may_dispatch_by_class(function):
     same(dml.fuse(function)(np.arange(5)), function(np.arange(5)))
 
 
-@pytest.mark.parametrize("kind", [int, np.int8, np.uint16])
+@pytest.mark.parametrize("kind", [int, np.int8, np.uint16, np.int64])
 def test_integers_are_of_their_types(kind):
     def function(x, k):
-        return x[k:] if type(k) is kind else x
+        kinds = [int, np.integer, np.int64, int | np.int8, (str, np.uint16)]
+        sums = k, k + 1, k * 2 + x.shape[0], x.shape[0]
+        return x[k:], [isinstance(k, each) for each in kinds], [type(each) for each in sums], hasattr(k, "item"), sums
 
-    same(dml.fuse(function)(np.arange(5), kind(2)), np.arange(2, 5))
+    fused = dml.fuse(function)
+    for number in (2, 4, 3):
+        (part, *found), (expected_part, *expected) = (each(np.arange(5), kind(number)) for each in (fused, function))
+        same(part, expected_part)
+        assert repr(found) == repr(expected)
+
+
+@pytest.mark.filterwarnings("ignore:function runs without a trace")
+def test_integers_of_python_and_of_numpy_have_their_own_traces():
+    def function(x, k):
+        return x[: int(k * np.float32(0.7))] if isinstance(k, int) else x[int(k * np.float32(0.7)) :]
+
+    fused = dml.fuse(function)
+    for kind in (int, np.int64, np.int32, np.int64, int):
+        for number in (10, 20):
+            same(fused(np.arange(30), kind(number)), function(np.arange(30), kind(number)))
 
 
 NAMES = sorted({name for kind in (np.ndarray, np.int16, int, torch.Tensor, dict, list, str) for name in dir(kind)})
@@ -83,10 +100,10 @@ NAMES += ["value", "name", "kind", *vars(enum.Enum)]
 """Attributes by which code tells objects apart."""
 
 
-@pytest.mark.parametrize("kind", [int, np.int8, np.uint16, np.int32])
+@pytest.mark.parametrize("kind", [int, np.int8, np.uint16, np.int32, np.int64])
 def test_integers_have_the_attributes_of_their_types(kind):
     def function(x, k):
-        numbers = {name: getattr(k, name, "none") for name in NAMES if not name.startswith("__") and name != "item"}
+        numbers = {name: getattr(k, name, "none") for name in NAMES if not name.startswith("__")}
         return x, {
             name: None if callable(number) else str(number).partition(" at ")[0] for name, number in numbers.items()
         }

@@ -22,6 +22,7 @@ cdef struct Arguments:
     int numbers
     int depth
     int objects
+    int longs         # whether there are NumPy's integers of 64 bits
     int naming
     PyObject *arrays[4096]
     View views[4096]  # of arguments, and then of results

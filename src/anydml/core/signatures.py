@@ -132,6 +132,7 @@ def read_arguments(buffer, arguments, keywords):
     buffer.formed = 0
     buffer.numbers = 0
     buffer.objects = 0
+    buffer.longs = 0
     buffer.depth = 0
     for argument in arguments:
         if read_item(buffer, argument):
@@ -139,7 +140,7 @@ def read_arguments(buffer, arguments, keywords):
     for name, argument in keywords.items():
         if append_word(buffer, ord("k"), 0) or read_item(buffer, name) or read_item(buffer, argument):
             return 1
-    return buffer.count == 0
+    return buffer.count == 0 or (buffer.longs and append_word(buffer, ord("L"), 0))
 
 
 def read_item(buffer, item):
@@ -160,6 +161,7 @@ def read_item(buffer, item):
         return append_choice(buffer, ord("b"), 1 if item else 0)
     if type(item) is int or type(item) is LONG:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
+        buffer.longs |= type(item) is LONG
         return overflow != 0 or append_word(buffer, ord("i"), 0) or append_number(buffer, value)
     if type(item) is FLAG:
         return append_choice(buffer, ord("B"), 1 if item else 0)
@@ -172,6 +174,7 @@ def read_item(buffer, item):
             return append_word(buffer, ord("I"), kind) or append_number(buffer, value)
         if issubclass(class_, SIGNED):
             # As many bits as sizes have, by another name.
+            buffer.longs = 1
             return append_word(buffer, ord("i"), 0) or append_number(buffer, value)
         return overflow != 0 or append_word(buffer, ord("I"), kind) or append_choice(buffer, ord("v"), value)
     if type(item) is float or type(item) is DOUBLE:

@@ -40,6 +40,7 @@ class CallArguments:
         inputs: the arrays as engines take them.
         adapters: the arrays' libraries; None for NumPy.
         numbers: sizes and strides in bytes of arrays, and integer arguments.
+        has_longs: whether there are NumPy's integers of 64 bits.
         is_traced: whether an argument is traced, or an open number, so that the call is part of another's trace.
         is_lazy: whether an argument is a Dask array, so that the results are, too.
     """
@@ -49,13 +50,15 @@ class CallArguments:
         self.inputs: list[Array] = []
         self.adapters: list[ArrayAdapter | None] = []
         self.numbers: list[int] = []
-        self.is_traced = self.is_lazy = False
+        self.has_longs = self.is_traced = self.is_lazy = False
 
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Hashable:
         """Return the key of the call's traces: everything but the numbers, and collect arrays and numbers."""
         key: Hashable = tuple([self._key(item) for item in arguments])
         if keywords:
             key = key, tuple([(name, self._key(item)) for name, item in keywords.items()])
+        if self.has_longs:
+            key = key, np.int64
         if len(self.inputs) > MAX_OPEN:
             key, self.numbers = (key, tuple(self.numbers)), []
         return key
@@ -69,6 +72,7 @@ class CallArguments:
             return None
         if (short := kind_of(item)) is not None:
             self.numbers.append(int(item))
+            self.has_longs |= short is int is not kind
             return short  # type: ignore[no-any-return]
         if kind in _KEY_TYPES:
             return static_key(item)

@@ -50,8 +50,8 @@ def _properties_of(tree: Any) -> Any:
         return [*map(_properties_of, tree)]
     if isinstance(tree, dict):
         return {name: _properties_of(item) for name, item in tree.items()}
-    if (number := kind_of(tree)) is not None:
-        return number
+    if kind_of(tree) is not None:
+        return kind
     if adapter_of(tree) is None and not isinstance(tree, np.ndarray):
         return repr(tree)[:80]
     # Arrays that only support DLPack have neither attribute.

@@ -65,11 +65,15 @@ def _class_of(value: Any) -> type:
 
         return torch.Tensor  # type: ignore[no-any-return]
     kind = type(value)
-    return value.__class__ if kind in (OpenSize, ShortInteger) or issubclass(kind, TracedNdarray) else kind
+    if kind is OpenSize:
+        return value.scope.type_of(value)  # type: ignore[no-any-return]
+    return value.__class__ if kind is ShortInteger or issubclass(kind, TracedNdarray) else kind
 
 
 def _isinstance(value: Any, kinds: Any, /) -> bool:
-    # Classes may define `isinstance` themselves, so only those of tensors are treated differently.
+    # Classes may define `isinstance` themselves, so only those of tensors and numbers are treated differently.
+    if type(value) is OpenSize and value.scope.longs:
+        return issubclass(_class_of(value), kinds)
     return isinstance(value, kinds) or (isinstance(value, TracedTensor) and issubclass(_class_of(value), kinds))
 
 

@@ -154,7 +154,7 @@ class OpenSize:
             return NotImplemented
         if isinstance(other, bool) or (isinstance(other, np.signedinteger) and other.itemsize == 8):
             return function(self, int(other))
-        return function(self.scope.pin(self), other)
+        return function(self.scope.pin_typed(self), other)
 
     def __bool__(self) -> bool:
         return self != 0
@@ -170,10 +170,10 @@ class OpenSize:
         return hash(self.__index__())
 
     def __truediv__(self, other: Any) -> Any:
-        return self.scope.pin(self) / other
+        return self.scope.pin_typed(self) / other
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / self.scope.pin(self)
+        return other / self.scope.pin_typed(self)
 
     def __lshift__(self, other: Any) -> Any:
         return self.scope.pin(self) << other
@@ -222,11 +222,7 @@ class OpenSize:
             # NumPy wraps others.
             if all(x.dtype == np.int64 for x in inputs if isinstance(x, np.integer)):
                 return OPEN_UFUNCS[ufunc](*(x.item() if isinstance(x, np.integer) else x for x in inputs))
-        return getattr(ufunc, method)(*(int(x) if type(x) is OpenSize else x for x in inputs), **named)
-
-    def item(self) -> OpenSize:
-        """Return this number, like NumPy's integers."""
-        return self
+        return getattr(ufunc, method)(*(x.scope.pin_typed(x) if type(x) is OpenSize else x for x in inputs), **named)
 
     def __float__(self) -> float:
         return float(self.scope.pin(self))
@@ -239,9 +235,10 @@ class OpenSize:
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the pinned value."""
-        if not hasattr(0, name):
+        kind = self.scope.type_of(self)
+        if not hasattr(int if name.startswith("__") else kind, name):
             raise AttributeError(name)
-        return getattr(self.scope.pin(self), name)
+        return (lambda: self) if name == "item" else getattr(self.scope.pin_typed(self), name)
 
 
 def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -4,6 +4,7 @@ from anydml.tracing.tape cimport Tape as Steps
 cdef class Scope:
     cdef readonly Steps tape
     cdef readonly dict pins
+    cdef readonly set longs
     cdef dict _low, _high
     cpdef variable(self, number, value, min_value=*)
     cpdef register(self, size)

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from anydml.tracing.open_sizes import OpenSize
 from anydml.tracing.tape import (
     ADD,
@@ -16,6 +18,7 @@ from anydml.tracing.tape import (
     FLOOR,
     LARGER,
     MULTIPLY,
+    PROVIDED,
     SMALLER,
     SUBTRACT,
     Tape,
@@ -31,11 +34,13 @@ class Scope:
     Attributes:
         tape: the steps so far.
         pins: descriptions of the pinned sizes and of the lines that needed them.
+        longs: registers of the arguments that are NumPy's integers of 64 bits.
     """
 
     def __init__(self, input_count: int = 0) -> None:
         self.tape = Tape(input_count)
         self.pins: dict[str, None] = {}
+        self.longs: set[int] = set()
         self._low: dict[int, int] = {}
         self._high: dict[int, int] = {}
 
@@ -266,6 +271,23 @@ class Scope:
             )
             self.is_zero(size - size.traced_value)
         return size.traced_value
+
+    def type_of(self, size: OpenSize) -> type:
+        """Return the type of a size's number: NumPy's if it depends on one of NumPy's, else `int`."""
+        waiting, visited = [size.register] if self.longs else [], set[int]()
+        while waiting:
+            register = waiting.pop()
+            if register in self.longs:
+                return np.int64
+            kind, first, second = self.tape.step_of(register)
+            if kind not in (CONSTANT, PROVIDED) and register not in visited:
+                visited.add(register)
+                waiting += [first, second]
+        return int
+
+    def pin_typed(self, size: OpenSize) -> Any:
+        """Pin a size, and return its number as one of its type."""
+        return self.type_of(size)(self.pin(size))
 
 
 def _value(size: Any) -> int:

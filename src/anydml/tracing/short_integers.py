@@ -123,7 +123,8 @@ def apply_operator(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     numbers = x, y
     if not all(map(_is_number, numbers)):
         return function(pinned_number(x), pinned_number(y))
-    kind = np.result_type(*[number.dtype for number in numbers if type(number) not in (int, bool, OpenSize)])
+    types = [_type_of(number) for number in numbers]
+    kind = np.result_type(*[number_type for number_type in types if number_type not in (int, bool)])
     for number in numbers:
         if type(number) in (int, OpenSize):
             _check(number, kind)
@@ -169,8 +170,10 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(ShortInteger, f"__{_name}__", _comparison(getattr(operator, _name)))
 
 
-def as_kind(size: OpenSize, kind: Any) -> Any:
-    """Return an open number as an object of the kind that `kind_of` returned."""
+def as_kind(size: OpenSize, kind: Any, number_type: type) -> Any:
+    """Return an open number of a type as an object of the kind that `kind_of` returned."""
+    if kind is int is not number_type:
+        size.scope.longs.add(size.register)
     return size if kind is int else ShortInteger(size, kind)
 
 
@@ -183,7 +186,12 @@ def pinned_number(number: Any) -> Any:
     """Pin an open number; a short integer becomes one of NumPy's."""
     if type(number) is ShortInteger:
         return number.number_type(number.open_size.__index__())
-    return number.__index__() if type(number) is OpenSize else number
+    return number.scope.pin_typed(number) if type(number) is OpenSize else number
+
+
+def _type_of(number: Any) -> type:
+    kind = type(number)
+    return number.scope.type_of(number) if kind is OpenSize else number.number_type if kind is ShortInteger else kind
 
 
 def _is_number(number: Any) -> bool:

@@ -86,7 +86,7 @@ def trace_call(
     def traced_leaf(leaf: Any, path: str) -> Any:
         if (number := kind_of(leaf)) is not None:
             (size,) = open_numbers([int(leaf)], path, -1)
-            return as_kind(size, number) if is_open and len(inputs) <= MAX_OPEN else leaf
+            return as_kind(size, number, type(leaf)) if is_open and len(inputs) <= MAX_OPEN else leaf
         if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
             return leaf
         place = len(names)
