@@ -100,8 +100,8 @@ def test_pixels_that_float_arithmetic_misses_are_said():
     (expected,) = backend.run_model(model, [x])
     (finding,) = describe(model)
     assert expected[0, 0, 0, 1] == 15
-    assert "pixel 1 of axis 3 is that at 15, where RESAMPLE2 would read that at 14" in str(finding.error)
-    with pytest.raises(ModelError, match="RESAMPLE2 would read that at 14"):
+    assert "pixel 1 of axis 3 is the one at 15, but RESAMPLE2 would read the one at 14" in str(finding.error)
+    with pytest.raises(ModelError, match="RESAMPLE2 would read the one at 14"):
         to_descs(model)
 
 

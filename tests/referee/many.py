@@ -19,7 +19,7 @@ from anydml.device import Device
 from anydml.errors import AnydmlError
 from anydml.onnx import backend
 from anydml.referee import make_cases
-from anydml.referee.cases import engine_value, same
+from anydml.referee.cases import are_equal, engine_value
 from anydml.referee.directml.cases import directml_cases, tensor_view
 from anydml.referee.directml.model_folders import without_undefined
 from anydml.referee.protos import model_of
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
 
 
 def _agree(found: Any, expected: Any) -> bool:
-    return len(found) == len(expected) and all(map(same, map(as_array, found), expected))
+    return len(found) == len(expected) and all(map(are_equal, map(as_array, found), expected))
 
 
 def onnx(count: int, seed: int) -> Iterator[Outcome]:

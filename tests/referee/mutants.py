@@ -24,7 +24,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from anydml.referee import make_cases
-from anydml.referee.cases import Case, same
+from anydml.referee.cases import Case, are_equal
 from anydml.referee.nodes import Node, evaluate
 from anydml.referee.operator_rules import Operator
 from anydml.referee.operators import OPERATORS
@@ -240,7 +240,7 @@ def shows(case: Case, formula: Callable[[Node], Any]) -> bool:
     known = [case.outputs, *(each.outputs for each in case.alternatives if each.outputs is not None)]
     try:
         found = evaluate(case.node, formula)
-        return not any(len(found) == len(each) and all(map(same, found, each)) for each in known)
+        return not any(len(found) == len(each) and all(map(are_equal, found, each)) for each in known)
     # A mutant may do anything; where one reading refuses a node, that agrees.
     except Exception:
         return all(each.outputs is not None for each in case.alternatives)

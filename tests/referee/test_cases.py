@@ -11,7 +11,7 @@ from anydml.errors import AnydmlError, ModelError
 from anydml.onnx import backend
 from anydml.referee import find_cases, make_cases, write_cases
 from anydml.referee.case_folders import MODEL
-from anydml.referee.cases import engine_value, same
+from anydml.referee.cases import are_equal, engine_value
 from anydml.referee.coverage import Coverage
 from anydml.referee.features import reachable_of
 from anydml.referee.nodes import Node, OptionalValue, TensorList
@@ -46,7 +46,7 @@ def test_anydml_agrees_with_every_case(name):
         except AnydmlError:
             assert len(known) <= len(case.alternatives), case
             continue
-        assert any(all(map(same, found, each)) for each in known), case
+        assert any(all(map(are_equal, found, each)) for each in known), case
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -60,7 +60,7 @@ def test_onnx_agrees_with_every_case(name):
             continue
         made = ReferenceEvaluator(model)
         found = made.run(None, dict(zip(made.input_names, run_inputs(case), strict=True)))
-        assert all(map(same, map(as_array, found), case.outputs)), case
+        assert all(map(are_equal, map(as_array, found), case.outputs)), case
 
 
 @pytest.mark.parametrize("name", ["Slice", "Gather", "Pad", "Resize", "OneHot", "Shape", "SplitToSequence", "Optional"])
@@ -69,7 +69,7 @@ def test_the_seed_gives_the_same_cases(name):
     assert [case.sentence for case in one] == [case.sentence for case in other]
     for a, b in zip(one, other, strict=True):
         assert a.node.attributes.keys() == b.node.attributes.keys()
-        assert all(map(same, a.outputs, b.outputs))
+        assert all(map(are_equal, a.outputs, b.outputs))
     assert any(
         not np.array_equal(a.outputs[0], b.outputs[0]) for a, b in zip(one, make_cases([name], 12, seed=8), strict=True)
     )
@@ -108,9 +108,9 @@ def test_folders_are_read_as_they_were_written(tmp_path):
         assert stored.about["sentence"] == case.sentence
         node = node_of(stored)
         assert node.attributes.keys() == case.node.attributes.keys()
-        assert all(map(same, node.inputs, case.node.inputs))
+        assert all(map(are_equal, node.inputs, case.node.inputs))
         assert [type(each) for each in node.inputs] == [type(each) for each in case.node.inputs]
-        assert all(map(same, map(as_array, stored.outputs()), case.outputs))
+        assert all(map(are_equal, map(as_array, stored.outputs()), case.outputs))
         assert len(stored.readings()) == len(case.alternatives)
         assert all(each["words"] != each["instead_of"] for each, _ in stored.readings())
 
@@ -121,7 +121,7 @@ def test_what_is_ambiguous_has_readings(name, sizes):
     assert found
     for case in found:
         for each in case.alternatives:
-            assert each.outputs is None or not all(map(same, each.outputs, case.outputs))
+            assert each.outputs is None or not all(map(are_equal, each.outputs, case.outputs))
 
 
 def test_coverage_counts_what_is_reached():
@@ -213,15 +213,15 @@ def test_what_differs_in_sequences_and_optional_values(found, expected, kind):
         return None if given is None else [*map(np.asarray, given)] if isinstance(given, list) else np.asarray(given)
 
     assert difference([value(found)], [value(expected)], True)[0] == kind
-    assert same(value(found), value(expected)) == (not kind)
+    assert are_equal(value(found), value(expected)) == (not kind)
 
 
 def test_sequences_of_other_types_differ_where_both_say_it():
     one, other = (TensorList(np.dtype(kind), ()) for kind in (np.float32, np.int64))
-    assert not same(one, other)
-    assert same(one, [])
-    assert same([], other)
-    assert same(OptionalValue(one.dtype, True, one), [])
+    assert not are_equal(one, other)
+    assert are_equal(one, [])
+    assert are_equal([], other)
+    assert are_equal(OptionalValue(one.dtype, True, one), [])
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path):

@@ -17,7 +17,7 @@ from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.operators import REGISTRY
 from anydml.referee import causes_of, find_cases, judge, write_cases
-from anydml.referee.cases import same
+from anydml.referee.cases import are_equal
 from anydml.referee.coverage import Coverage
 from anydml.referee.directml.cases import directml_cases, tensor_view, write_directml
 from anydml.referee.directml.features import reachable_features as directml_reachable
@@ -203,7 +203,7 @@ def test_calls_are_read_again():
     for case in webnn_cases(count=len(WEBNN) * 20, seed=4):
         call = call_in(case_test(case))
         formula = OPERATORS[call.node.operator].formula
-        assert all(map(same, evaluate(call.node, formula), case.outputs)), case
+        assert all(map(are_equal, evaluate(call.node, formula), case.outputs)), case
         assert all(rule.holds(call) for rule in RULES[case.operator]), case
 
 

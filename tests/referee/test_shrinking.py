@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from anydml.referee import make_cases
-from anydml.referee.cases import operator_named, same, valid_case
+from anydml.referee.cases import are_equal, operator_named, valid_case
 from anydml.referee.fewer_axes import LISTS
 from anydml.referee.nodes import Node, TensorList, evaluate
 from anydml.referee.smaller_nodes import cuts, lines_of, smaller_cases
@@ -46,7 +46,7 @@ def wrong(operator, change):
             found = evaluate(change(case.node), operator_named(operator).formula)
         except (IndexError, ValueError, TypeError, ZeroDivisionError):
             return False
-        return len(found) != len(case.outputs) or not all(map(same, found, case.outputs))
+        return len(found) != len(case.outputs) or not all(map(are_equal, found, case.outputs))
 
     return fails
 

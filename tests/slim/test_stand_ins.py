@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from anydml.proving.sizes import at, name, quotient
+from anydml.proving.sizes import evaluate, name, quotient
 from anydml.slim import slim
 from anydml.slim.sizes import StandIns
 
@@ -31,9 +31,9 @@ def test_what_is_derived_from_sizes_is_recognised(model):
     assert len(sets) == 3
     for each in sets:
         for size in (n, h, w, rows, columns, n + 1, rows + h, 6 * rows * columns):
-            assert not each.is_constant(at(size, each.sizes))
+            assert not each.is_constant(evaluate(size, each.sizes))
         assert each.is_constant(1, 29, 3, 2**20)
-        assert each.shape([1, 29, at(rows, each.sizes)], [29, at(rows, each.sizes)]) == (29, -1)
+        assert each.shape([1, 29, evaluate(rows, each.sizes)], [29, evaluate(rows, each.sizes)]) == (29, -1)
 
 
 def test_shapes_of_images_are_no_numbers(model):

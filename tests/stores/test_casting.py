@@ -118,7 +118,7 @@ def test_what_means_nothing_is_refused(tmp_path):
     save_file({"w": np.zeros(4, "float8_e4m3fn")}, tmp_path / "x.safetensors")
     with pytest.raises(ModelError, match='"w" is float8_e4m3fn, whose scales are other tensors'):
         stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", dtype="float32")
-    with pytest.raises(ModelError, match=r'dtype is "int8", where one of float64, .* is expected'):
+    with pytest.raises(ModelError, match=r'dtype must be one of float64, .*, not "int8"'):
         stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", dtype="int8")
     assert not (tmp_path / "y.safetensors").exists()
 

@@ -163,7 +163,7 @@ def test_metadata_files_beside_and_sizes_of_indexes_are_said(tmp_path, capsys):
     found = stores.compare(tmp_path / "a", tmp_path / "b")
     assert not found.differences
     assert found.remarks == [
-        f"{tmp_path / 'b' / 'model.safetensors.index.json'}: total_size is 5, where the tensors have {size} bytes",
+        f"{tmp_path / 'b' / 'model.safetensors.index.json'}: total_size is 5, but the tensors have {size} bytes",
         f'{tmp_path / "a"}: has "tokenizer.json" beside its tensors, which the other lacks',
         '"config.json" beside the tensors differ in content',
     ]
@@ -215,12 +215,12 @@ def test_manifests_are_written_once_and_read_with_care(tmp_path, capsys):
         ({}, "but not a manifest"),
         ({**whole, "anydml_manifest": 2}, "is a manifest of version 2, and 1 is read"),
         ({**whole, "tensors": []}, "is a manifest without tensors"),
-        ({**whole, "files": []}, "where an object is expected"),
+        ({**whole, "files": []}, "must be an object, not"),
         ({**whole, "files": {"config.json": "00"}}, "64 digits"),
         ({**whole, "tensors": {"ids": 3}}, "is not an object with dtype"),
         ({**whole, "tensors": {"ids": {**entry, "dtype": "object"}}}, "must be a dtype"),
         ({**whole, "tensors": {"ids": {**entry, "dtype": "f4,("}}}, "must be a dtype"),
-        ({**whole, "tensors": {"ids": {**entry, "shape": [-1]}}}, "a list of integers of 0 or more"),
+        ({**whole, "tensors": {"ids": {**entry, "shape": [-1]}}}, "must be a list of integers from 0"),
         ({**whole, "tensors": {"ids": {**entry, "sha256": "x"}}}, "64 digits"),
     ):
         (tmp_path / "other.json").write_text(json.dumps(content))

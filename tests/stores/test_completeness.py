@@ -352,11 +352,11 @@ def test_declared_dtypes_are_the_truth(distributed, tmp_path, capsys):
         lambda: plan_load(folder),
         lambda: stores.verify(folder, folder),
     ):
-        with pytest.raises(ModelError, match=r"x: has \w+ at \d+ of .*, where int32 is declared"):
+        with pytest.raises(ModelError, match=r"x: has \w+ at \d+ of .*, but int32 is declared"):
             make()
     with pytest.raises(SystemExit):
         main(["stores", str(folder)])
-    assert "where int32 is declared" in "".join(capsys.readouterr())
+    assert "but int32 is declared" in "".join(capsys.readouterr())
 
 
 def test_what_is_not_an_array_or_not_of_the_model_is_said(distributed, tmp_path, capsys):

@@ -115,7 +115,7 @@ def test_a_folder_where_a_file_would_be_written(capsys):
     os.mkdir("out.safetensors")
     for more in ([], ["--overwrite"]):
         code, _, error = run(capsys, "reshard", "x.safetensors", "out.safetensors", *more)
-        assert (code, "is a folder, where a file would be written" in error) == (2, True)
+        assert (code, "is a folder, but a file would be written" in error) == (2, True)
 
 
 def test_a_symbolic_link_is_not_replaced(capsys):

@@ -467,7 +467,7 @@ def test_gguf_that_is_quantised_or_broken(numbers, tmp_path):
     gguf_file(tmp_path / "x.gguf", numbers, twice)
     assert 'has the key "name" twice' in opened(tmp_path / "x.gguf")
     gguf_file(tmp_path / "x.gguf", numbers, [("general.alignment", 4, struct.pack("<I", 48))], 48)
-    assert "is 48, where a power of two is expected" in opened(tmp_path / "x.gguf")
+    assert "must be a power of two, not 48" in opened(tmp_path / "x.gguf")
     for offset, said in (
         (5, "begins at byte 5, which is not a multiple of the alignment, 32"),
         (0, "overlaps the tensor"),

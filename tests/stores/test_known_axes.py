@@ -246,7 +246,7 @@ def test_experts_are_those_of_the_configuration(tmp_path):
         stores.reshard([folder], tmp_path / "out", ranks={"ep": 2})
     tensors = {f"{LAYER}mlp.experts.{k}.up_proj.weight": random(4, 4) for k in range(2)}
     folder = model(tmp_path / "numbered", tensors, {"num_experts": 4})
-    with pytest.raises(ModelError, match=r"has 2 experts, where .*config\.json tells 4"):
+    with pytest.raises(ModelError, match=r"has 2 experts, but .*config\.json says 4"):
         stores.reshard([folder], tmp_path / "out", ranks={"ep": 2})
 
 

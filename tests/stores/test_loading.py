@@ -159,7 +159,7 @@ def test_rules_and_json(checkpoint, tmp_path):
 
 def test_refusals(checkpoint, tmp_path):
     folder, axes, _ = checkpoint
-    for rank, ranks, message in ((2, 2, "rank is 2, where 0 to 1"), (0, 5, "cannot share evenly")):
+    for rank, ranks, message in ((2, 2, "rank must be from 0 to 1, not 2"), (0, 5, "cannot share evenly")):
         with pytest.raises(ModelError, match=message):
             stores.plan_load(folder, rank, ranks, axes)
     with pytest.raises(ModelError, match="whose axis is not known"):
@@ -206,9 +206,9 @@ def read_only():
     ("out", "error"),
     [
         ({"v": np.zeros(3)}, 'out has "v", but the plan has no such tensor: use names in its tensors'),
-        ({"w": [[0.0] * 3] * 2}, "where an array is expected"),
-        ({"w": np.zeros((3, 2), np.float32)}, r"is float32 \[3, 2\], where float32 \[2, 3\] is expected"),
-        ({"w": np.zeros((2, 3))}, r"is float64 \[2, 3\], where float32"),
+        ({"w": [[0.0] * 3] * 2}, "must be an array, not"),
+        ({"w": np.zeros((3, 2), np.float32)}, r"must be float32 \[2, 3\], not float32 \[3, 2\]"),
+        ({"w": np.zeros((2, 3))}, r"must be float32 \[2, 3\], not float64 \[2, 3\]"),
         ({"w": np.zeros((3, 2), np.float32).T}, "must be writable and in C order"),
         ({"w": read_only()}, "must be writable and in C order"),
     ],

@@ -208,7 +208,7 @@ def test_wrong_sizes_in_indexes_of_any_name_are_said(tmp_path, kind):
     for size, is_right in (4, True), (5, False):
         index.write_text(json.dumps({**json.loads(index.read_text()), "metadata": {"total_size": size}}))
         for path in tmp_path, index:
-            said = f"{index}: total_size is 5, where the tensors have 4 bytes"
+            said = f"{index}: total_size is 5, but the tensors have 4 bytes"
             assert (said in stores.compare(path, path).remarks) is not is_right
 
 

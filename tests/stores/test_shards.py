@@ -145,7 +145,7 @@ def test_fewer_levels_are_said(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["rechunk", str(tmp_path / "x.zarr"), str(tmp_path / "y.zarr"), "--chunks", "2,2,2", "--shards", "4,4,4"])
     assert not ended.value.code
-    assert "makes shards of chunks, where there were 2 levels of shards" in capsys.readouterr().out
+    assert "makes shards of chunks; the input has 2 levels of shards" in capsys.readouterr().out
 
 
 def test_a_source_whose_shards_are_not_whole_chunks(tmp_path):

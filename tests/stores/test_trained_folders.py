@@ -229,7 +229,7 @@ def _args(**more):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda path: shutil.rmtree(path / "mp_rank_01_001"), "where 2 × 2 × 1 are expected"),
+        (lambda path: shutil.rmtree(path / "mp_rank_01_001"), "must have 2 × 2 × 1 folders of ranks, not 3"),
         (
             lambda path: [shutil.rmtree(path / f"mp_rank_0{k}_001") for k in (0, 1)],
             "but args say 2: add the missing folders",

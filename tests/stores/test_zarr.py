@@ -540,7 +540,7 @@ def test_refused(tmp_path):
     with pytest.raises(ModelError, match="is not a Zarr array, and is not replaced"):
         turned.plan(store, stores.create(tmp_path / "z.zarr", x.T.shape, x.dtype), overwrite=True).run()
     zarr.open_group(str(tmp_path / "g.zarr"), mode="w").create_array("inside", shape=(2,), dtype="i4")
-    with pytest.raises(ModelError, match=r"is a Zarr group, but an array is expected: name one of .inside. in it"):
+    with pytest.raises(ModelError, match=r"must be a Zarr array, not a group: name one of .inside. in it"):
         stores.open(tmp_path / "g.zarr")
     with pytest.raises(BindingError, match="not converted implicitly"):
         np.asarray(store)

@@ -132,7 +132,7 @@ def test_what_version_2_does_not_have_is_refused(tmp_path):
         stores.rechunk(tmp_path / "t", tmp_path / "y", zarr_format=2)
     with pytest.raises(ModelError, match="no codec crc32c: name a compressor by --codec"):
         stores.rechunk(tmp_path / "c", tmp_path / "y", zarr_format=2)
-    with pytest.raises(ModelError, match="version 4 of the format, where 2 or 3"):
+    with pytest.raises(ModelError, match="version 4 of the format, which must be 2 or 3"):
         stores.rechunk(tmp_path / "c", tmp_path / "y", zarr_format=4)
     with pytest.raises(ModelError, match="has no chunks"):
         stores.rechunk(tmp_path / "c", tmp_path / "y.npy", zarr_format=2)
@@ -224,13 +224,13 @@ def test_pcodec_takes_the_place_of_bytes_and_gives_it_back(tmp_path, kind):
 @pytest.mark.parametrize(
     "codec, said",
     [
-        ("foo", "where none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec is expected"),
-        ("zstd:23", "where level from -131072 to 22 is expected, such as zstd:3"),
+        ("foo", "must be none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec, not 'foo'"),
+        ("zstd:23", "must have level from -131072 to 22, such as zstd:3, not"),
         ("zstd:", "where level from"),
         ("none:3", "but none has no options"),
-        ("blosc:5,lz4", "where one of noshuffle, shuffle, bitshuffle is expected"),
-        ("zstd:1,2", "no more than 1 option is expected"),
-        ("lz4:0", "where acceleration from 1 to 65537 is expected"),
+        ("blosc:5,lz4", "must have one of noshuffle, shuffle, bitshuffle"),
+        ("zstd:1,2", "must have no more than 1 option"),
+        ("lz4:0", "must have acceleration from 1 to 65537"),
         ("gzip:9" + "9" * 40, "where level from 0 to 9"),
     ],
 )

@@ -122,9 +122,9 @@ def _version(context: click.Context, _: click.Parameter, is_asked: bool) -> None
     if is_asked and not context.resilient_parsing:
         from anydml.cli.doctor import versions
 
-        anydml_version, *others = versions()
+        anydml_version, *library_versions = versions()
         print_line(f"anydml {anydml_version[1]}")
-        print_line(", ".join(f"{name} {number}" for name, number in others))
+        print_line(", ".join(f"{name} {number}" for name, number in library_versions))
         context.exit()
 
 
@@ -134,13 +134,13 @@ class DeviceName(click.ParamType):  # type: ignore[type-arg]  # generic from cli
     name = "device"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """All names, which the engines have."""
+        """Return all names, which the engines have."""
         from anydml.engines import ENGINES
 
         return f"[{'|'.join(ENGINES)}]"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The engines' names."""
+        """Return the engines' names."""
         from anydml.engines import ENGINES
 
         return [CompletionItem(name) for name in ENGINES if name.startswith(incomplete)]

@@ -27,7 +27,7 @@ RANKS = (
 
 
 def checkpoint_output_options(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Options of the commands that write a checkpoint.
+    """Return options of the commands that write a checkpoint.
 
     Args:
         source: what their help calls the checkpoint that is read.
@@ -85,7 +85,7 @@ def check_options(output: str) -> None:
     context = click.get_current_context()
     exclude("shards", "shard_size")
     for name in ("dcp", *dict(RANKS)):
-        exclude("shard_size", name, why="each rank gets one file")
+        exclude("shard_size", name, reason="each rank gets one file")
     is_sized = context.get_parameter_source("shard_size") is ParameterSource.COMMANDLINE
     if is_sized and Path(output).suffix.lower() in (".safetensors", ".gguf", ".npz"):
         raise click.UsageError(f"--shard-size is for the files of a folder, and {output} is one file", context)
@@ -95,23 +95,27 @@ def check_options(output: str) -> None:
 def check_dry_run() -> None:
     """Refuse options that do not go with --dry-run, or only with it."""
     context = click.get_current_context()
-    exclude("dry_run", "verify", why="nothing is written that could be verified")
-    exclude("dry_run", "scheduler", why="nothing is written, here or on a cluster")
+    exclude("dry_run", "verify", reason="nothing is written that could be verified")
+    exclude("dry_run", "scheduler", reason="nothing is written, here or on a cluster")
     exclude("verbose", "quiet")
     if context.params.get("verbose") and not context.params["dry_run"]:
         raise click.UsageError("--verbose lists the tensors of a plan: add --dry-run", context)
 
 
 def tensor_selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for the tensors that are taken, and their names."""
-    several = partial(click.option, multiple=True)
+    """Return options for the tensors that are taken, and their names."""
+    repeatable_option = partial(click.option, multiple=True)
     options = [
-        several(
+        repeatable_option(
             "--only", metavar="NAME", help="Take these tensors: a name, its beginning such as model, or a pattern."
         ),
-        several("--drop", metavar="NAME", help="Leave these tensors out, such as optimizer; after --only."),
-        several("--strip", metavar="PREFIX", help="Remove this beginning of names, such as model. with its dot."),
-        several("--rename", metavar="OLD=NEW", help="Rename by patterns, such as '*.gamma=*.weight'; after --strip."),
+        repeatable_option("--drop", metavar="NAME", help="Leave these tensors out, such as optimizer; after --only."),
+        repeatable_option(
+            "--strip", metavar="PREFIX", help="Remove this beginning of names, such as model. with its dot."
+        ),
+        repeatable_option(
+            "--rename", metavar="OLD=NEW", help="Rename by patterns, such as '*.gamma=*.weight'; after --strip."
+        ),
     ]
     return reduce(lambda decorated, option: option(decorated), reversed(options), command)
 

@@ -34,7 +34,7 @@ class Command(click.Command):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments; what -o names becomes the last one.
+        """Parse arguments; the value of -o becomes the last argument.
 
         Raises:
             UsageError: an option that has one value is given twice, of which click would ignore the first.
@@ -50,7 +50,7 @@ class Command(click.Command):
         return super().parse_args(ctx, words)
 
     def _with_output_last(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
-        others, outputs = list[str](), list[str]()
+        other_arguments, outputs = list[str](), list[str]()
         with_values = {
             name
             for parameter in self.params
@@ -60,10 +60,10 @@ class Command(click.Command):
         words = iter(args)
         for word in words:
             if word == "--":
-                others += [word, *words]
+                other_arguments += [word, *words]
             elif word in with_values and word not in OUTPUT:
                 # A value may begin with -o.
-                others += [word, *islice(words, 1)]
+                other_arguments += [word, *islice(words, 1)]
             elif word in OUTPUT:
                 if (value := next(words, None)) is None:
                     raise click.UsageError(f"Option '{word}' requires an argument", ctx)
@@ -73,10 +73,10 @@ class Command(click.Command):
             elif word.startswith("-o") and len(word) > 2:
                 outputs.append(word[2:])
             else:
-                others.append(word)
+                other_arguments.append(word)
         if len(outputs) > 1:
             raise click.UsageError(f"-o is given {len(outputs)} times, but one {self._name_of_output} is written", ctx)
-        return [*others, *(() if "--" in others or not outputs else ["--"]), *outputs]
+        return [*other_arguments, *(() if "--" in other_arguments or not outputs else ["--"]), *outputs]
 
 
 def _has_one_value(parameter: click.Parameter) -> bool:
@@ -97,9 +97,9 @@ class Group(click.Group):
         """Write the commands, each section under its heading."""
         if not self.sections:
             super().format_commands(ctx, formatter)
-        for heading, listed in self.sections.items():
+        for heading, command_names in self.sections.items():
             limit = formatter.width - 6 - max(map(len, self.commands))
-            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in listed]
+            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in command_names]
             with formatter.section(heading):
                 formatter.write_dl(rows)
 
@@ -114,7 +114,7 @@ def all_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tup
 
 
 def document_of_error(group: click.Group, args: Sequence[str], message: str) -> str | None:
-    """Return the document that a command prints of an error, in the form that was asked for; None if none was.
+    """Return the error as a document in the form that the command's options name; None if they name no form.
 
     Args:
         group: all commands.

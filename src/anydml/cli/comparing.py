@@ -81,12 +81,12 @@ def verify(
         return 0 if is_same else 1
     for remark in () if quiet else comparison.remarks:
         print_line(escape_controls(remark))
-    listed = comparison.differences if is_all else comparison.differences[:max_shown]
-    for difference in listed:
+    shown_differences = comparison.differences if is_all else comparison.differences[:max_shown]
+    for difference in shown_differences:
         total = f"; {count_noun(difference.elements, 'element')} in all" if difference.elements > 1 else ""
         print_line(escape_controls(f"{difference.text}{total}"))
     # Also printed if quiet, unless all differences are listed.
-    if not quiet or len(listed) < len(comparison.differences):
+    if not quiet or len(shown_differences) < len(comparison.differences):
         print_line(
             escape_controls(
                 f"'{first}' and '{second}' hold the same {noun}s" if is_same else _summary(comparison, noun)

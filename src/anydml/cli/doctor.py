@@ -29,7 +29,7 @@ Facts = tuple[list[Fact], list[str]]
 @click.command(cls=Command, short_help="Show versions, threads, fast paths, and causes of slowness.")
 @json_option
 def doctor(as_json: bool) -> None:
-    """Show versions, cores, threads, memory, the compiled core and the GPU, and what makes anydml slow here."""
+    """Show versions, cores, threads, memory, the compiled core, the GPU, and causes of slowness on this machine."""
     facts, slow = [*_versions()], list[str]()
     for probe in (_threads, _core, _libraries, _gpu):
         probed, causes = probe()
@@ -103,8 +103,8 @@ def _core() -> Facts:
 
     if core.IS_COMPILED:
         return [("core", f"compiled, {core.instruction_set()}")], []
-    why = "anydml has no compiled core, so Python plans every call, which takes 50 µs or more"
-    return [("core", "not compiled")], [f"{why}: reinstall anydml where a C compiler works, or pip can get one"]
+    reason = "anydml has no compiled core, so Python plans every call, which takes 50 µs or more"
+    return [("core", "not compiled")], [f"{reason}: reinstall anydml where a C compiler works, or pip can get one"]
 
 
 def _libraries() -> Facts:
@@ -121,8 +121,10 @@ def _libraries() -> Facts:
         is_quick = core.IS_COMPILED and has_table
         facts.append(("tensors", "read by compiled code, by DLPack's table" if is_quick else "read by Python"))
         if core.IS_COMPILED and not has_table:
-            why = "this PyTorch has no DLPack table, so Python plans every call on tensors, which takes 50 µs or more"
-            slow.append(f"{why}: install PyTorch 2.10 or later")
+            reason = (
+                "this PyTorch has no DLPack table, so Python plans every call on tensors, which takes 50 µs or more"
+            )
+            slow.append(f"{reason}: install PyTorch 2.10 or later")
     if find_spec("jax") is not None:
         facts.append(("JAX's arrays", "read by NumPy, without a copy"))
     return facts, slow

@@ -66,7 +66,7 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
     from anydml.dxdispatch.schedule import schedule
     from anydml.errors import ModelError
 
-    yield from (_of_file(model, line) for line in model.warnings)
+    yield from (_file_remark(model, line) for line in model.warnings)
     problems = model.problems(level)
     sound = True
     for place, problem in islice(problems, MAX_PROBLEMS):
@@ -75,18 +75,22 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
         needs = str(problem.needs) if problem.needs else None
         yield Remark(desc, desc, problem.field, problem.operator, problem.message, problem.rule, needs, place.line)
     if next(problems, None) is not None:
-        yield _of_file(model, f"and more; only the first {MAX_PROBLEMS} problems are shown")
+        yield _file_remark(model, f"and more; only the first {MAX_PROBLEMS} problems are shown")
     if sound:
         try:
             # Bindings can only be checked once the tensors are valid.
             todo = schedule(model)
-            for at, line in find_outside_indices(todo, lambda resource: allocate(resource, todo.sizes[resource])):
-                yield Remark(at.path, None, message=f"{at.path}: {line}", rule="", line=at.line)
+            for index_place, line in find_outside_indices(
+                todo, lambda resource: allocate(resource, todo.sizes[resource])
+            ):
+                yield Remark(
+                    index_place.path, None, message=f"{index_place.path}: {line}", rule="", line=index_place.line
+                )
         except ModelError as error:
-            yield _of_file(model, str(error), error.field or "")
+            yield _file_remark(model, str(error), error.field or "")
 
 
-def _of_file(model: Model, text: str, node: str = "") -> Remark:
+def _file_remark(model: Model, text: str, node: str = "") -> Remark:
     """Return a message about the file as a remark; it may begin with the file's name and a line number."""
     text = text.removeprefix(escape_controls(f"{model.place}: "))
     numbered = _NUMBERED.match(text)

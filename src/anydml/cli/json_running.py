@@ -55,6 +55,6 @@ def run_json(
         if isinstance(step, PrintStep):
             values = contents[step.resource.name]
             shape = [*step.sizes] or [len(values)]
-            listed = values_as_json(values.tolist())
-            resources[step.resource.name] = {"dtype": str(values.dtype), "shape": shape, "values": listed}
+            array_values = values_as_json(values.tolist())
+            resources[step.resource.name] = {"dtype": str(values.dtype), "shape": shape, "values": array_values}
     return {"device": device, "dispatches": dispatches, "resources": resources}

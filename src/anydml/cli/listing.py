@@ -45,7 +45,7 @@ def list_arrays(model: str, follow: bool) -> dict[str, Any]:
             report["arrays"].append({"name": name, **described, "pieces": len(tensor.pieces)})
         return report
     if is_zarr_group(path):
-        report |= _of_group(ZarrGroup(path))
+        report |= _describe_group(ZarrGroup(path))
         return report
     opened = stores.open(path, follow=follow)
     arrays = [opened]
@@ -61,11 +61,11 @@ def list_arrays(model: str, follow: bool) -> dict[str, Any]:
     return report
 
 
-def _of_group(group: ZarrGroup) -> dict[str, Any]:
-    """Return the arrays of a Zarr group, with remarks on what in it cannot be read."""
+def _describe_group(group: ZarrGroup) -> dict[str, Any]:
+    """Return the arrays of a Zarr group, with remarks on those that cannot be read."""
     arrays, remarks = (
         list[dict[str, Any]](),
-        [f"{name} cannot be read: it {why}" for name, why in group.refused.items()],
+        [f"{name} cannot be read: it {reason}" for name, reason in group.refused.items()],
     )
     for name in group.arrays:
         try:
@@ -80,8 +80,8 @@ def lines_of(report: dict[str, Any]) -> Iterator[str]:
     """Yield a report as text."""
     rows = []
     for array in report["arrays"]:
-        where = array["file"] if "file" in array else count_noun(array["pieces"], "piece")
-        cells = array["name"], array["dtype"], array["shape"], bytes_text(array["bytes"]), where
+        location = array["file"] if "file" in array else count_noun(array["pieces"], "piece")
+        cells = array["name"], array["dtype"], array["shape"], bytes_text(array["bytes"]), location
         rows.append([escape_controls(str(cell)) for cell in cells])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

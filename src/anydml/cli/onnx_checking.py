@@ -70,7 +70,7 @@ class Checked:
 
     @cached_property
     def lowest(self) -> FeatureLevel | None:
-        """The lowest feature level that allows all nodes that were checked; None if none does, or none was checked."""
+        """The lowest feature level that allows all checked nodes; None if no level does, or no node was checked."""
         return self._lowest(lambda desc, level: not desc.problems(level))
 
     @cached_property
@@ -107,21 +107,25 @@ class Checked:
             if unchecked
             else ""
         )
-        apart = _emulation(len(self.emulated), self.level) if self.emulated else ""
-        verdict = [missing, *problems, nodes if conforming else "", apart, out_of_scope(self.findings)]
+        emulation = _emulation(len(self.emulated), self.level) if self.emulated else ""
+        verdict = [missing, *problems, nodes if conforming else "", emulation, out_of_scope(self.findings)]
         if not broken and not conforming and not self.emulated:
             verdict = [f"no node was checked at {self.level}", *verdict]
         if on_host:
             verdict.append(f"{count_noun(on_host, 'node')} of shape arithmetic run{'s' * (on_host == 1)} on the host")
         yield escape_controls(f"{model}: {'; '.join(filter(None, verdict))}")
         yield from problem_lines(self.problems, model, None if verbose else 1)
-        bad = Counter(finding.operator for finding in self.findings if finding.node in broken)
-        good = Counter(finding.operator for finding in conforming)
-        others = Counter(finding.operator for finding in self.findings if finding.node in self.emulated)
-        for operator in {**good, **others, **bad}:
-            parts = [f"{good[operator]} conform{'s' * (good[operator] == 1)}"] if good[operator] else []
-            parts += [f"{others[operator]} emulated"] if others[operator] else []
-            parts += [f"{bad[operator]} with problems"] if bad[operator] else []
+        broken_counts = Counter(finding.operator for finding in self.findings if finding.node in broken)
+        conforming_counts = Counter(finding.operator for finding in conforming)
+        emulated_counts = Counter(finding.operator for finding in self.findings if finding.node in self.emulated)
+        for operator in {**conforming_counts, **emulated_counts, **broken_counts}:
+            parts = (
+                [f"{conforming_counts[operator]} conform{'s' * (conforming_counts[operator] == 1)}"]
+                if conforming_counts[operator]
+                else []
+            )
+            parts += [f"{emulated_counts[operator]} emulated"] if emulated_counts[operator] else []
+            parts += [f"{broken_counts[operator]} with problems"] if broken_counts[operator] else []
             yield f"    {operator}: {', '.join(parts)}"
         lowest, emulated = self.lowest, self.lowest_emulated
         if lowest is not None:

@@ -109,16 +109,16 @@ def run_onnx(
     }
     log_lines: Log = lambda text: [log(escape_controls(line)) for line in text.split("\n")]  # noqa: E731
     results = _with_file_name(place, lambda: program.run(arrays, log_lines if explain else None))
-    listed = (n for n, array in zip(program.outputs, results, strict=True) if isinstance(array, list))
-    many = next((name for name in listed if name in targets), None)
-    if many is not None:
-        raise ModelError(f"--output {many}: it is a sequence, and a .npy file holds one array", field=many)
+    list_names = (n for n, array in zip(program.outputs, results, strict=True) if isinstance(array, list))
+    list_name = next((name for name in list_names if name in targets), None)
+    if list_name is not None:
+        raise ModelError(f"--output {list_name}: it is a sequence, and a .npy file holds one array", field=list_name)
     documents = dict[str, Any]()
     for name, array in zip(program.outputs, results, strict=True):
         if isinstance(array, list):
             documents[name] = [_as_document(item) for item in array]
             for k, item in enumerate(array):
-                log(escape_controls(f"Output '{name}', {k} ({item.dtype} {list(item.shape)}): {_text(item)}"))
+                log(escape_controls(f"Output '{name}', {k} ({item.dtype} {list(item.shape)}): {_format_array(item)}"))
             log(escape_controls(f"Output '{name}' is a sequence of {len(array)}"))
         elif name in targets:
             if array.dtype.hasobject:
@@ -130,7 +130,7 @@ def run_onnx(
             log(escape_controls(f"Output '{name}' written to '{targets[name]}'"))
         else:
             documents[name] = _as_document(array)
-            log(escape_controls(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}"))
+            log(escape_controls(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_format_array(array)}"))
     return {"outputs": documents}
 
 
@@ -241,7 +241,7 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, Path]:
     return pairs
 
 
-def _text(array: Any) -> str:
+def _format_array(array: Any) -> str:
     import numpy as np
 
     from anydml.dxdispatch.printing import format_elements

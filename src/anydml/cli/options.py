@@ -52,19 +52,19 @@ class Seconds(click.FloatRange):
         super().__init__(0.1)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return a number of seconds, or refuse what is none."""
+        """Return a number of seconds; refuse other texts."""
         seconds: float = super().convert(value, param, ctx)
         if not seconds <= MAX_SECONDS:  # NaN is neither less nor more
             self.fail(f"must be at most {MAX_SECONDS:g}", param, ctx)
         return seconds
 
 
-def exclude(*names: str, why: str = "") -> None:
+def exclude(*names: str, reason: str = "") -> None:
     """Refuse options of the current command that exclude each other, instead of ignoring one of them.
 
     Args:
         names: parameter names of the options.
-        why: what is added to the error.
+        reason: what is added to the error.
 
     Raises:
         UsageError: several of them were given.
@@ -75,4 +75,4 @@ def exclude(*names: str, why: str = "") -> None:
         if parameter.name == name and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]  # fmt: skip
     if len(options) > 1:
-        raise click.UsageError(f"{options[0]} and {options[1]} exclude each other{why and ': '}{why}", context)
+        raise click.UsageError(f"{options[0]} and {options[1]} exclude each other{reason and ': '}{reason}", context)

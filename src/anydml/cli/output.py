@@ -53,7 +53,7 @@ class _Named(click.Path):
 
 
 def check_readable(path: str) -> None:
-    """Check that a file or folder exists and may be read; what is at an address is seen when it is opened.
+    """Check that a file or folder exists and may be read; addresses are only checked when they are opened.
 
     Raises:
         ClickException: it is not there, or may not be read.
@@ -82,8 +82,8 @@ class LocalPath(_Named):
         Raises:
             ClickException: as in `_Named`, or it is an address.
         """
-        if isinstance(value, str) and (why := address(value)) is not None:
-            raise click.ClickException(f"{value[:200]!r} {why}")
+        if isinstance(value, str) and (reason := address(value)) is not None:
+            raise click.ClickException(f"{value[:200]!r} {reason}")
         return super().convert(value, param, ctx)
 
 

@@ -34,7 +34,7 @@ def values_as_json(values: Any) -> Any:
 
 
 def array_as_json(array: Any) -> dict[str, Any]:
-    """The name, dtype, shape and bytes of an array."""
+    """Return the name, dtype, shape and bytes of an array."""
     from anydml.stores.formats.block_types import name_of, shape_in_elements
 
     dtype, shape = name_of(array.dtype), [*shape_in_elements(array.shape, array.dtype)]
@@ -169,7 +169,7 @@ class PlanOutput:
 
 
 def _files(plan: Plan, has_arrays: bool) -> Sequence[dict[str, Any]]:
-    """The files and Zarr arrays that a plan writes."""
+    """Return the files and Zarr arrays that a plan writes."""
     files: list[dict[str, Any]] = []
     for file, file_targets in plan.by_file():
         if file is None:

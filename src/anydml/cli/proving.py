@@ -107,24 +107,24 @@ def _code(proof: Proof, rounding: bool) -> int:
 
 
 def lines(proof: Proof) -> Iterator[str]:
-    """Yield what is known of two models, as text."""
+    """Yield the verdict on two models and its reasons, as lines of text."""
     yield f"{_verdict(proof)}{_location_of(proof)}"
     yield from (f"    {reason}" for reason in (*proof.reasons, *proof.rounding))
     if proof.samples:
         yield f"    at {'; '.join(_sizes(sample) for sample in proof.samples)} all results are equal"
     run = proof.run
     if run is not None:
-        at = f" where {_sizes(run.sizes)}" if run.sizes else ""
+        condition = f" where {_sizes(run.sizes)}" if run.sizes else ""
         if run.note:
-            yield f"    {run.note}{at}"
+            yield f"    {run.note}{condition}"
         elif run.output:
             amount = (
                 "differs, and not by rounding" if math.isinf(run.error)
                 else f"is off by {run.error:.0f} units in the last place of its largest number"
             )  # fmt: skip
-            yield f"    output '{run.output}'{at}: {amount}"
+            yield f"    output '{run.output}'{condition}: {amount}"
         else:
-            yield f"    run on random inputs, results are off by {run.error:.0f} units in the last place at most{at}"
+            yield f"    results for random inputs are off by at most {run.error:.0f} units in the last place{condition}"
     difference = proof.first_difference
     if difference is not None and proof.verdict in ("different", "undecided"):
         yield f"    output '{difference.output}' first differs at:"
@@ -150,8 +150,8 @@ def _location_of(proof: Proof) -> str:
     names = ", ".join(_sizes_of(proof.names))
     fixed_sizes = _sizes(proof.sizes)
     if proof.names:
-        where = "".join(f", where {condition}" for condition in proof.where)
-        return f", for all sizes {names} from 1 on{f', and {fixed_sizes}' if fixed_sizes else ''}{where}"
+        conditions = "".join(f", where {condition}" for condition in proof.where)
+        return f", for all sizes {names} from 1 on{f', and {fixed_sizes}' if fixed_sizes else ''}{conditions}"
     return f", for {fixed_sizes}" if fixed_sizes else ""
 
 
@@ -166,7 +166,7 @@ def _sizes(sizes: Mapping[str, int]) -> str:
 
 
 def as_document(proof: Proof) -> dict[str, Any]:
-    """Return what is known of two models, for JSON."""
+    """Return the verdict on two models and its reasons, for JSON."""
     difference, run = proof.first_difference, proof.run
     return {
         "verdict": proof.verdict,
@@ -190,14 +190,14 @@ def as_document(proof: Proof) -> dict[str, Any]:
 def _junit(first: str, second: str, proof: Proof, code: int) -> str:
     """Return JUnit XML, in ASCII: a case per output."""
     outputs = proof.outputs or {"model": False}
-    bad = [name for name, is_same in outputs.items() if code and (proof.verdict == "rounded" or not is_same)]
+    differing = [name for name, is_same in outputs.items() if code and (proof.verdict == "rounded" or not is_same)]
     kind = "failure" if code == DIFFERENT else "skipped"
     counts = {"tests": str(len(outputs)), "failures": "0", "skipped": "0"}
-    counts["failures" if kind == "failure" else "skipped"] = str(len(bad))
+    counts["failures" if kind == "failure" else "skipped"] = str(len(differing))
     suite = ElementTree.Element("testsuite", {"name": escape_controls(f"{first} and {second}"), **counts})
     for name in outputs:
         case = ElementTree.SubElement(suite, "testcase", classname=escape_controls(second), name=escape_controls(name))
-        if name in bad:
+        if name in differing:
             note = ElementTree.SubElement(case, kind, message=_verdict(proof))
             note.text = "\n".join(map(escape_controls, lines(proof)))
     ElementTree.indent(suite)

@@ -44,7 +44,7 @@ def cases(
     from anydml.referee.case_folders import write_cases
     from anydml.referee.coverage import Coverage
 
-    reachable, draw, group, write = _of_form(form)
+    reachable, draw, group, write = _functions_of_form(form)
     covered = Coverage(reachable)
     drawn = group(covered.counting(draw(operators, count, seed, not invalid)))
     settings = {"seed": seed, "operators": [*operators], "invalid": invalid}
@@ -71,7 +71,7 @@ def cases(
             print_status(f"    {line}")
 
 
-def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
+def _functions_of_form(form: str) -> tuple[Any, Any, Any, Any]:
     """Return the coverage of an operator, and the functions that draw cases, group those of one file, and write it."""
     if form == "webnn":
         from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn

@@ -60,10 +60,10 @@ class Remark:
     def head(self, model: str) -> str:
         """Return a problem's first line."""
         # Messages about ONNX's rules contain the node.
-        where = [model] if self.place is None else [model, f"{self.place}.{self.field}", self.operator or ""]
+        location = [model] if self.place is None else [model, f"{self.place}.{self.field}", self.operator or ""]
         if self.line is not None:
-            where.insert(1, f"line {self.line}")
-        return escape_controls(": ".join([*where, self.message]))
+            location.insert(1, f"line {self.line}")
+        return escape_controls(": ".join([*location, self.message]))
 
     def rule_lines(self) -> Iterator[str]:
         """Yield the rule that a problem breaks, and what allows it."""
@@ -118,17 +118,18 @@ def problem_lines(problems: Sequence[Remark], model: str, first: int | None) -> 
     """
     causes: dict[object, list[Remark]] = {}
     for problem in problems:
-        alone = first is None or problem.operator is None
-        key = problem if alone else (problem.operator, problem.rule, problem.needs)
+        is_alone = first is None or problem.operator is None
+        key = problem if is_alone else (problem.operator, problem.rule, problem.needs)
         causes.setdefault(key, []).append(problem)
     for group in causes.values():
-        listed = group[:first]
-        yield from (problem.head(model) for problem in listed)
+        shown = group[:first]
+        yield from (problem.head(model) for problem in shown)
         yield from group[0].rule_lines()
-        if len(group) > len(listed):
+        if len(group) > len(shown):
             nodes = len({problem.node for problem in group})
-            where = f", in {count_noun(nodes, 'node')} in all" if first == 1 else ""
-            yield f"    and {count_noun(len(group) - len(listed), 'more problem')} of this kind{where}; -v lists each"
+            node_text = f", in {count_noun(nodes, 'node')} in all" if first == 1 else ""
+            remaining = count_noun(len(group) - len(shown), "more problem")
+            yield f"    and {remaining} of this kind{node_text}; -v lists each"
 
 
 def lowest_level(allows: Callable[[FeatureLevel], bool]) -> FeatureLevel | None:

@@ -38,11 +38,11 @@ def _json_of(report: Report) -> str:
     problems = [dataclasses.asdict(remark) for remark in report.problems]
     for problem in problems:
         del problem["node"], problem["verdict"]
-    others = [{"place": note.place, "message": note.message} for note in report.unchecked]
+    unchecked = [{"place": note.place, "message": note.message} for note in report.unchecked]
     head = {"model": report.model, "feature_level": report.level, "error": report.error}
     levels = {"lowest_level": report.lowest, "lowest_emulated": report.lowest_emulated}
     counts = {"conforming": len(report.conforming), **report.counts}
-    return json.dumps({**head, **counts, **levels, "problems": problems, "not_checked": others})
+    return json.dumps({**head, **counts, **levels, "problems": problems, "not_checked": unchecked})
 
 
 def as_junit(reports: Sequence[Report]) -> str:

@@ -106,7 +106,7 @@ def slim(
 
 
 def _document(slimmed: Slimmed) -> dict[str, Any]:
-    """Return what was changed, for JSON: costs have `bytes` and `nodes` of movement."""
+    """Return the changes for JSON; costs have `bytes` and `nodes` of movement."""
     from anydml.slim import movement_of
 
     before, after = ({"bytes": cost.moved, "nodes": cost.nodes} for cost in movement_of(slimmed))
@@ -121,7 +121,7 @@ def _document(slimmed: Slimmed) -> dict[str, Any]:
 
 
 def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:
-    """Return what `anydml prove` says of the new model; nothing is written if it is not equal."""
+    """Return the lines of `anydml prove` about the new model; nothing is written unless it is proved equal."""
     from anydml.cli.proving import lines
     from anydml.proving import prove
 
@@ -129,17 +129,17 @@ def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:
     proof_lines = [*lines(proof)]
     is_equal = proof.verdict in ("proved", "rounded") or (proof.verdict == "undecided" and bool(proof.samples))
     if not is_equal:
-        why = "; ".join(escape_controls(line.strip()) for line in proof_lines)
-        raise click.ClickException(f"nothing is written: {why}")
+        reason = "; ".join(escape_controls(line.strip()) for line in proof_lines)
+        raise click.ClickException(f"nothing is written: {reason}")
     return proof_lines
 
 
 def _lines(slimmed: Slimmed) -> Iterator[str]:
-    from anydml.slim import listed
+    from anydml.slim import format_counts
 
     regions = slimmed.changed
     for region in regions[:MAX_LISTED_REGIONS]:
-        before, after = listed(region.kinds_before), listed(region.kinds_after)
+        before, after = format_counts(region.kinds_before), format_counts(region.kinds_after)
         yield f"    {region.title}: {bytes_text(region.before.moved)} → {bytes_text(region.after.moved)}"
         yield f"        {before} → {after}"
     if len(regions) > MAX_LISTED_REGIONS:

@@ -213,9 +213,9 @@ def rechunk(
     if task is not None:
         raise click.UsageError("--task runs a task of --plan FILE, which has IN and OUT: leave these out")
     options: dict[str, Any] = {
-        "chunks": _chunks(chunks), "permute": _numbers("--permute", permute), "slices": slices,
-        "flip": _numbers("--flip", flip) or (), "codec": codec, "memory": memory, "overwrite": overwrite,
-        "shards": () if shards == "none" else _numbers("--shards", shards),
+        "chunks": _chunks(chunks), "permute": _integers("--permute", permute), "slices": slices,
+        "flip": _integers("--flip", flip) or (), "codec": codec, "memory": memory, "overwrite": overwrite,
+        "shards": () if shards == "none" else _integers("--shards", shards),
         "zarr_format": None if zarr_format is None else int(zarr_format), "dtype": dtype,
     }  # fmt: skip
     if plan_file is not None:
@@ -239,7 +239,7 @@ def rechunk(
 
 
 def _run_tasks(plan_file: str | None, task: int | None, output: PlanOutput) -> int:
-    """Run a task of a plan in a file, or what is left of it."""
+    """Run a task of a plan in a file, or the rest of the plan."""
     from anydml.stores.task_plans import finish_tasks, run_task
 
     context = click.get_current_context()
@@ -282,7 +282,7 @@ def _sizes(text: str) -> list[Any]:
         ) from None
 
 
-def _numbers(option: str, text: str | None) -> list[int] | None:
+def _integers(option: str, text: str | None) -> list[int] | None:
     """Parse comma-separated integers."""
     if text is None:
         return None

@@ -80,17 +80,19 @@ def _array(values: list[Any], data_type: DataType, place: JsonPath) -> Initializ
 
 
 def _list(values: list[Any], place: JsonPath) -> Initializer:
-    stored = bytearray()
+    elements = bytearray()
     for i, value in enumerate(values):
-        at = place / i
+        element_place = place / i
         if not isinstance(value, dict):
-            raise at.error(f"must be an object with type and value (or give an initialValuesDataType): {show(value)}")
-        element = schema.parse(schema.ListElementFields, value, at)
-        data_type = parse_data_type(element.type, at / "type")
+            raise element_place.error(
+                f"must be an object with type and value (or give an initialValuesDataType): {show(value)}"
+            )
+        element = schema.parse(schema.ListElementFields, value, element_place)
+        data_type = parse_data_type(element.type, element_place / "type")
         if data_type is None:
-            raise (at / "type").error("UNKNOWN is not the type of a value")
-        stored += scalar_of(element.value, data_type, at / "value").tobytes()
-    return _stored_values(None, np.frombuffer(stored, np.uint8))
+            raise (element_place / "type").error("UNKNOWN is not the type of a value")
+        elements += scalar_of(element.value, data_type, element_place / "value").tobytes()
+    return _stored_values(None, np.frombuffer(elements, np.uint8))
 
 
 def _stored_values(data_type: DataType | None, elements: Array) -> Initializer:
@@ -105,8 +107,8 @@ def _generate_values(
 ) -> Initializer:
     kinds = [key for key in ("value", "valueStart", "sourcePath") if key in values]
     if len(kinds) != 1:
-        has = f"it has {' and '.join(kinds)}" if kinds else "it has none of them"
-        raise place.error(f"must have one of value, valueStart and sourcePath, but {has}")
+        hint = f"it has {' and '.join(kinds)}" if kinds else "it has none of them"
+        raise place.error(f"must have one of value, valueStart and sourcePath, but {hint}")
     if kinds == ["sourcePath"]:
         return _file(values, data_type, folder, place)
     if data_type is None:
@@ -138,43 +140,43 @@ def _sequence(data_type: DataType, fields: schema.SequenceFields, place: JsonPat
 
 def _file(values: dict[str, Any], data_type: DataType | None, folder: Folder, place: JsonPath) -> Initializer:
     written = schema.parse(schema.FileSourceFields, values, place).source_path
-    at = place / "sourcePath"
+    path_place = place / "sourcePath"
     kind = extension(written)
     if kind in IMAGES:
-        raise at.error(f"{show(written)} is an image; read its pixels into a .npy file first")
-    path = folder.source(written, at)
+        raise path_place.error(f"{show(written)} is an image; read its pixels into a .npy file first")
+    path = folder.source(written, path_place)
     if kind == ".npy":
-        return _npy(path, data_type, at)
+        return _npy(path, data_type, path_place)
     if data_type is None:
-        raise at.error(f"{show(written)} is raw bytes; give their initialValuesDataType")
+        raise path_place.error(f"{show(written)} is raw bytes; give their initialValuesDataType")
     size = path.stat().st_size
 
     def fill(target: Array) -> None:
         with path.open("rb") as file:
             if file.readinto(target.data) != size:
-                raise at.error(f"{path} changed while it was read")
+                raise path_place.error(f"{path} changed while it was read")
 
     return Initializer(data_type, size, fill)
 
 
 def _npy(path: Path, data_type: DataType | None, place: JsonPath) -> Initializer:
-    stored = npy.read_header(path, place)
-    stored_type = _stored_type(stored, place)
+    header = npy.read_header(path, place)
+    stored_type = _stored_type(header, place)
     if data_type not in (None, stored_type):
         raise place.error(f"{path} holds {stored_type}, but initialValuesDataType is {data_type}")
 
     def fill(target: Array) -> None:
-        npy.read_elements(stored, target.view(stored_type.dtype), place)
+        npy.read_elements(header, target.view(stored_type.dtype), place)
 
-    return Initializer(stored_type, stored.byte_count, fill)
+    return Initializer(stored_type, header.byte_count, fill)
 
 
-def _stored_type(stored: npy.NpyFile, place: JsonPath) -> DataType:
+def _stored_type(header: npy.NpyFile, place: JsonPath) -> DataType:
     """Return the data type of a .npy file's elements; bool is read as INT8, as in DxDispatch."""
-    dtype = stored.dtype
+    dtype = header.dtype
     kind = ("i", 1) if dtype == np.bool_ else (dtype.kind, dtype.itemsize)
     for data_type in DataType:
         if kind == (data_type.dtype.kind, data_type.itemsize):
             return data_type
     types = ", ".join(t.name for t in DataType)
-    raise place.error(f"{stored.path} holds elements of type {dtype}, but must be one of {types}")
+    raise place.error(f"{header.path} holds elements of type {dtype}, but must be one of {types}")

@@ -88,27 +88,27 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
                     desc, name, place, [camel(declared.name) for declared in dataclasses.fields(typing.cast(Any, kind))]
                 )
             continue
-        at = place / name
+        field_place = place / name
         if hint == tuple[TensorDesc, ...]:
-            tensors = _array(desc[name], at)
-            values[field.name] = tuple(parse_tensor(tensor, at / i) for i, tensor in enumerate(tensors))
+            tensors = _array(desc[name], field_place)
+            values[field.name] = tuple(parse_tensor(tensor, field_place / i) for i, tensor in enumerate(tensors))
             _check_count(desc, f"{name.removesuffix('Tensors')}Count", name, len(tensors), place)
         elif hint == tuple[int, ...]:
-            values[field.name] = integers = _integers(desc[name], at)
+            values[field.name] = integers = _integers(desc[name], field_place)
             for count in ("DimensionCount", f"{name}Count"):
                 _check_count(desc, count, name, len(integers), place)
         elif hint == tuple[float, ...]:
-            numbers = _array(desc[name], at)
-            values[field.name] = tuple(parse_float(number, at / i) for i, number in enumerate(numbers))
+            numbers = _array(desc[name], field_place)
+            values[field.name] = tuple(parse_float(number, field_place / i) for i, number in enumerate(numbers))
             for count in ("DimensionCount", f"{name.removesuffix('s')}Count"):
                 _check_count(desc, count, name, len(numbers), place)
         elif hint == Scalar:
             data_type = next(
                 data_type_value for data_type_value in values.values() if isinstance(data_type_value, DataType)
             )
-            values[field.name] = parse_scalar(desc[name], data_type, at)
+            values[field.name] = parse_scalar(desc[name], data_type, field_place)
         else:
-            values[field.name] = _parse_single(_without_none(hint), desc[name], at)
+            values[field.name] = _parse_single(_without_none(hint), desc[name], field_place)
     return kind(**values)
 
 
@@ -143,10 +143,10 @@ def parse_tensor(value: Any, place: JsonPath) -> TensorDesc:
             raise _missing_field_error(fields, name, place, TENSOR_FIELDS)
     sizes = _integers(fields["Sizes"], place / "Sizes")
     _check_count(fields, "DimensionCount", "Sizes", len(sizes), place)
-    at = place / "DataType"
-    data_type = parse_data_type(_string(fields["DataType"], at), at)
+    type_place = place / "DataType"
+    data_type = parse_data_type(_string(fields["DataType"], type_place), type_place)
     if data_type is None:
-        raise at.error("a tensor of type UNKNOWN cannot be read")
+        raise type_place.error("a tensor of type UNKNOWN cannot be read")
     strides = None if fields.get("Strides") is None else _integers(fields["Strides"], place / "Strides")
     flags = _flags(fields.get("Flags", []), place / "Flags")
     total = _integer(fields.get("TotalTensorSizeInBytes", 0), place / "TotalTensorSizeInBytes")
@@ -162,8 +162,8 @@ def _flags(value: Any, place: JsonPath) -> TensorFlags:
     for i, flag in enumerate(value if isinstance(value, list) else [value]):
         name = _string(flag, place).removeprefix("DML_TENSOR_FLAG_")
         if name not in TensorFlags.__members__:
-            at = place / i if isinstance(value, list) else place
-            raise at.error(f"{show(flag)} is not a tensor flag; there are {names(TensorFlags.__members__)}")
+            flag_place = place / i if isinstance(value, list) else place
+            raise flag_place.error(f"{show(flag)} is not a tensor flag; there are {names(TensorFlags.__members__)}")
         flags |= TensorFlags[name]
     return flags
 
@@ -180,8 +180,8 @@ def _missing_field_error(
     if similar:
         hint = f"; this object has {show(similar)}, but names are case-sensitive"
     else:
-        near = closest_name(name, [key for key in fields if key not in known_names])
-        hint = f"; this object has {show(near)}: is that meant?" if near else ""
+        close_name = closest_name(name, [key for key in fields if key not in known_names])
+        hint = f"; this object has {show(close_name)}: is that meant?" if close_name else ""
     return (place / name).error(f"is required{hint}")
 
 

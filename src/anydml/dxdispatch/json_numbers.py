@@ -92,8 +92,8 @@ def _round(values: Array, dtype: np.dtype[Any]) -> Array:
         singles = values.astype(np.float32)
         halves = singles.astype(np.float16)
         # Decrementing the bits of a half gives its neighbour towards zero. Values below 65536 do not overflow.
-        away = (np.abs(halves.astype(np.float32)) > np.abs(singles)) & (np.abs(singles) < 65536)
-        halves.view(np.uint16)[away] -= 1
+        is_rounded_up = (np.abs(halves.astype(np.float32)) > np.abs(singles)) & (np.abs(singles) < 65536)
+        halves.view(np.uint16)[is_rounded_up] -= 1
         return halves
 
 

@@ -113,8 +113,8 @@ def loads(text: str, place: JsonPath) -> Any:
         raise place.error("a number has more digits than can be read") from None
     if duplicates:
         # A marked object may itself have been replaced by a duplicate key, but then its parent is marked.
-        where, key = next(_find(root, place))
-        raise (where / key).error("this key stands twice in one object; remove one of them")
+        place_of_key, key = next(_find(root, place))
+        raise (place_of_key / key).error("this key stands twice in one object; remove one of them")
     return root
 
 

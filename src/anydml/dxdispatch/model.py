@@ -202,9 +202,11 @@ def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resourc
         # DirectML binds buffers of a multiple of 4 bytes.
         size = (initializer.byte_count + 3) & ~3
     if min_size > size:
-        at = f" at offset {fields.initial_values_offset_in_bytes}" if fields.initial_values_offset_in_bytes else ""
+        offset_text = (
+            f" at offset {fields.initial_values_offset_in_bytes}" if fields.initial_values_offset_in_bytes else ""
+        )
         raise (place / "sizeInBytes").error(
-            f"is {size}, too few for {count_noun(initializer.byte_count, 'byte')} of values{at}"
+            f"is {size}, too few for {count_noun(initializer.byte_count, 'byte')} of values{offset_text}"
         )
     return Resource(place, name, initializer, initializer.data_type, size)
 
@@ -217,9 +219,9 @@ def _dispatchable(
     fields = schema.parse(schema.DispatchableFields, value, place)
     kind = parse_operator_type(fields.type, place / "type")
     key = next((key for key in ("Desc", "desc") if key in value), None)
-    at = place / key if key else place
-    desc = parse_desc(kind, value[key] if key else value, at)
-    return Dispatchable(at, name, desc, _bindings(fields.bindings, resources, place / "bindings"))
+    field_place = place / key if key else place
+    desc = parse_desc(kind, value[key] if key else value, field_place)
+    return Dispatchable(field_place, name, desc, _bindings(fields.bindings, resources, place / "bindings"))
 
 
 def _command(
@@ -242,11 +244,11 @@ def _command(
         return Print(place, _find_resource(fields.resource, resources, place / "resource"), fields.verbose)
     if kind == "writefile":
         write = schema.parse(schema.WriteFileFields, value, place)
-        at = place / "targetPath"
+        path_place = place / "targetPath"
         if extension(write.target_path) in IMAGES:
-            raise at.error(f"{show(write.target_path)} is an image; write a .npy file instead")
+            raise path_place.error(f"{show(write.target_path)} is an image; write a .npy file instead")
         resource = _find_resource(write.resource, resources, place / "resource")
-        return WriteFile(place, resource, folder.target(write.target_path, at), tuple(write.dimensions))
+        return WriteFile(place, resource, folder.target(write.target_path, path_place), tuple(write.dimensions))
     kinds = ("dispatch", "print", "writeFile")
     advice = did_you_mean(kind, kinds)
     raise (place / "type").error(f"there is no command {show(value['type'])}; there are {names(kinds)}{advice}")
@@ -255,11 +257,11 @@ def _command(
 def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], place: JsonPath) -> Bindings:
     bindings: dict[str, tuple[Binding, ...]] = {}
     for name, bound in value.items():
-        at = place / name
+        point_place = place / name
         if isinstance(bound, list):
-            bindings[name] = tuple(_binding(item, resources, at / i) for i, item in enumerate(bound))
+            bindings[name] = tuple(_binding(item, resources, point_place / i) for i, item in enumerate(bound))
         else:
-            bindings[name] = (_binding(bound, resources, at),)
+            bindings[name] = (_binding(bound, resources, point_place),)
     return bindings
 
 

@@ -77,7 +77,7 @@ def _check_size(size: int, place: JsonPath) -> None:
         return
     parsing_bytes, available = size * BYTES_PER_BYTE, limits.available_memory()
     if available is not None and parsing_bytes > available:
-        have = f"{bytes_text(available)} of memory are available"
+        available_text = f"{bytes_text(available)} of memory are available"
         raise place.error(
-            f"reading it may take {bytes_text(parsing_bytes)}, but {have}; put its values into .npy files"
+            f"reading it may take {bytes_text(parsing_bytes)}, but {available_text}; put its values into .npy files"
         )

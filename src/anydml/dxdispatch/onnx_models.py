@@ -103,8 +103,8 @@ def load_onnx(name: str, value: Any, folder: Folder, place: JsonPath) -> OnnxMod
             onnx is not installed.
     """
     fields = schema.parse(schema.OnnxFields, value, place)
-    at = place / "sourcePath"
-    path = folder.source(fields.source_path, at)
+    path_place = place / "sourcePath"
+    path = folder.source(fields.source_path, path_place)
     try:
         from anydml.onnx import load
         from anydml.onnx.program import Program
@@ -119,7 +119,7 @@ def load_onnx(name: str, value: Any, folder: Folder, place: JsonPath) -> OnnxMod
             for values in (model.graph.input, model.graph.output)
         ]
     except ModelError as error:
-        raise at.error(str(error), error.operator, error.rule) from None
+        raise path_place.error(str(error), error.operator, error.rule) from None
     return OnnxModel(place, name, program, *tensors)
 
 

@@ -59,8 +59,8 @@ def check_dimensions(place: JsonPath, resource: Resource, dimensions: Sizes, dat
     """
     tensor_bytes = math.prod(dimensions) * data_type.itemsize
     if tensor_bytes > stop:
-        many = f"{list(dimensions)} of {data_type} are {tensor_bytes} bytes"
-        raise place.error(f"{many}, but {show(resource.name)} has {stop}")
+        size_text = f"{list(dimensions)} of {data_type} are {tensor_bytes} bytes"
+        raise place.error(f"{size_text}, but {show(resource.name)} has {stop}")
 
 
 def onnx_step(

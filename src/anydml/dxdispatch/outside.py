@@ -60,7 +60,7 @@ def _lookups(step: DispatchStep) -> Iterator[tuple[tuple[int, ...], Lookup]]:
 
 
 def _describe_indices(buffer: Array, sizes: tuple[int, ...], lookup: Lookup) -> str | None:
-    """Return what is wrong with the indices: the first one outside the axis, or that they are too many to look at."""
+    """Describe the first index outside the axis, or say that there are too many indices to check."""
     dims = [(size, stride) for size, stride in zip(sizes, lookup.strides, strict=True) if stride]
     if (count := math.prod(size for size, _ in dims)) > MAX_LOOKED_AT:
         return f"{count} indices, more than the {MAX_LOOKED_AT} that are looked at: some may lie outside the axis"

@@ -130,7 +130,7 @@ def _bind_ranges(
         points.setdefault(name.partition("[")[0], []).append(tensor)
     ranges = []
     for point, point_tensors in points.items():
-        bindings, initial = _at_point(command, run, point, point_tensors)
+        bindings, initial = _bindings_of_point(command, run, point, point_tensors)
         for i, (tensor, binding) in enumerate(zip(point_tensors, bindings, strict=True)):
             name = f"{point}[{i}]" if len(point_tensors) > 1 else point
             resource, start, tensor_bytes = binding.resource, binding.offset_in_bytes, tensor.size_in_bytes
@@ -185,25 +185,27 @@ def check_overlap(
                 output = bound if output is None or bound.stop > output.stop else output
 
 
-def _at_point(
+def _bindings_of_point(
     command: Dispatch, run: Dispatchable, point: str, tensors: list[TensorDesc]
 ) -> tuple[tuple[Binding, ...], bool]:
     """Return the bindings of a bind point, and whether they were made at initialisation rather than by the command."""
     initial = run.bindings
     owned = any(tensor.flags & TensorFlags.OWNED_BY_DML for tensor in tensors)
-    at = command.place / "bindings"
+    bindings_place = command.place / "bindings"
     if owned and point in initial and point in command.bindings:
-        raise (at / point).error("is OWNED_BY_DML and already bound by its dispatchable; bind it once")
+        raise (bindings_place / point).error("is OWNED_BY_DML and already bound by its dispatchable; bind it once")
     chosen: Bindings = command.bindings if point in command.bindings else initial
     if point not in chosen:
         desc = run.desc
         points = dict.fromkeys(name.partition("[")[0] for name, _ in (*desc.inputs, *desc.outputs))
         unknown = [name for name in command.bindings if name not in points]
         hint = f"; there is no {names(unknown)} to bind, only {names(points)}" if unknown else ""
-        raise (at / point).error(f"nothing is bound to {show(run.name)}{hint}")
+        raise (bindings_place / point).error(f"nothing is bound to {show(run.name)}{hint}")
     bindings = chosen[point]
     if len(bindings) != len(tensors):
-        place = at / point if chosen is command.bindings else bindings[0].place if bindings else at
+        place = (
+            bindings_place / point if chosen is command.bindings else bindings[0].place if bindings else bindings_place
+        )
         raise place.error(f"{len(bindings)} resources are bound, but {show(run.name)} has {len(tensors)}")
     return bindings, chosen is initial
 

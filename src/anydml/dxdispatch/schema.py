@@ -223,8 +223,12 @@ def _explain(error: ValidationError, kind: type[Fields], value: Any, place: Json
     if first["type"] == "missing":
         name = str(first["loc"][-1])
         known_keys = {field.alias or key for key, field in kind.model_fields.items()}
-        near = closest_name(name, [key for key in value if key not in known_keys]) if isinstance(value, dict) else None
-        return place.error("is required" + (f"; this object has {show(near)}: is that meant?" if near else ""))
+        close_name = (
+            closest_name(name, [key for key in value if key not in known_keys]) if isinstance(value, dict) else None
+        )
+        return place.error(
+            "is required" + (f"; this object has {show(close_name)}: is that meant?" if close_name else "")
+        )
     words = first["msg"].replace("Input should be", "must be").replace("List should have", "must have")
     words = words.partition(" after validation")[0]
     words = _WORDS.get(first["type"], words)

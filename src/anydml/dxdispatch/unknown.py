@@ -45,10 +45,10 @@ def unknown_fields(
     """
     lines: list[str] = []
     count = 0
-    for where, noun, name, allowed in _model(root, place, graphs):
+    for field_place, noun, name, allowed in _model(root, place, graphs):
         count += 1
         if count <= MAX_TOLD:
-            lines.append(f"{where.location}: unknown {noun} {_quote(name)}{_advice(name, list(allowed))}")
+            lines.append(f"{field_place.location}: unknown {noun} {_quote(name)}{_advice(name, list(allowed))}")
     if count > MAX_TOLD:
         lines.append(f"{place}: and {count - MAX_TOLD} more unknown fields")
     return tuple(lines)
@@ -75,23 +75,25 @@ def _model(root: Mapping[str, Any], place: JsonPath, graphs: Mapping[str, list[s
         points[name] = [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)]
         yield from _dispatchable(kind, dispatchable, place / "dispatchables" / name)
     for i, command in enumerate(root["commands"]):
-        at = place / "commands" / i
+        command_place = place / "commands" / i
         fields = _COMMANDS[command["type"].lower()]
-        yield from _fields(command, at, schema.CommandFields, fields)
+        yield from _fields(command, command_place, schema.CommandFields, fields)
         if fields is schema.DispatchFields:
-            yield from _bindings(command["bindings"], at / "bindings", points[command["dispatchable"]])
+            yield from _bindings(command["bindings"], command_place / "bindings", points[command["dispatchable"]])
 
 
 def _resource(resource: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     yield from _fields(resource, place, schema.ResourceFields)
-    values, at = resource["initialValues"], place / "initialValues"
+    values, values_place = resource["initialValues"], place / "initialValues"
     if isinstance(values, dict):
         kinds: dict[str, type[schema.Fields]] = {"value": schema.ConstantFields, "valueStart": schema.SequenceFields}
-        yield from _fields(values, at, next((kinds[key] for key in kinds if key in values), schema.FileSourceFields))
+        yield from _fields(
+            values, values_place, next((kinds[key] for key in kinds if key in values), schema.FileSourceFields)
+        )
     elif isinstance(values, list):
         for i, element in enumerate(values):
             if isinstance(element, dict):
-                yield from _fields(element, at / i, schema.ListElementFields)
+                yield from _fields(element, values_place / i, schema.ListElementFields)
 
 
 def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
@@ -99,11 +101,11 @@ def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], pla
     fields = _known_names(schema.DispatchableFields)
     desc_fields = _desc_fields(kind)
     if key is None:
-        yield from _others(dispatchable, place, [*fields, *desc_fields])
+        yield from _unknown_values(dispatchable, place, [*fields, *desc_fields])
         yield from _tensors(kind, dispatchable, place)
     else:
-        yield from _others(dispatchable, place, fields)
-        yield from _others(dispatchable[key], place / key, desc_fields)
+        yield from _unknown_values(dispatchable, place, fields)
+        yield from _unknown_values(dispatchable[key], place / key, desc_fields)
         yield from _tensors(kind, dispatchable[key], place / key)
     points = [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)]
     yield from _bindings(dispatchable.get("bindings", {}), place / "bindings", points)
@@ -130,30 +132,32 @@ def _tensors(kind: type[OperatorDesc], desc: Mapping[str, Any], place: JsonPath)
 
 def _tensor(tensor: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     if "Desc" in tensor:
-        yield from _others(tensor, place, ["Type", "Desc"])
-        yield from _others(tensor["Desc"], place / "Desc", TENSOR_FIELDS)
+        yield from _unknown_values(tensor, place, ["Type", "Desc"])
+        yield from _unknown_values(tensor["Desc"], place / "Desc", TENSOR_FIELDS)
     else:
-        yield from _others(tensor, place, ["Type", *TENSOR_FIELDS])
+        yield from _unknown_values(tensor, place, ["Type", *TENSOR_FIELDS])
 
 
 def _bindings(bindings: Mapping[str, Any], place: JsonPath, points: Iterable[str]) -> Iterator[_Found]:
-    yield from _others(bindings, place, points, "bind point")
+    yield from _unknown_values(bindings, place, points, "bind point")
     for point, bound in bindings.items():
         for i, binding in enumerate(bound if isinstance(bound, list) else [bound]):
             if isinstance(binding, dict):
-                at = place / point / i if isinstance(bound, list) else place / point
-                yield from _fields(binding, at, schema.BindingFields)
+                binding_place = place / point / i if isinstance(bound, list) else place / point
+                yield from _fields(binding, binding_place, schema.BindingFields)
 
 
 def _fields(value: Mapping[str, Any], place: JsonPath, *kinds: type[schema.Fields]) -> Iterator[_Found]:
-    yield from _others(value, place, [name for kind in kinds for name in _known_names(kind)])
+    yield from _unknown_values(value, place, [name for kind in kinds for name in _known_names(kind)])
 
 
 def _known_names(kind: type[schema.Fields]) -> list[str]:
     return [*(str(field.alias) for field in kind.model_fields.values()), *kind.ELSEWHERE]
 
 
-def _others(value: Mapping[str, Any], place: JsonPath, allowed: Iterable[str], noun: str = "field") -> Iterator[_Found]:
+def _unknown_values(
+    value: Mapping[str, Any], place: JsonPath, allowed: Iterable[str], noun: str = "field"
+) -> Iterator[_Found]:
     allowed = list(allowed)
     for name in value:
         if name not in allowed:

@@ -139,40 +139,40 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
 
     is_called = isroutine(thing) and (arguments or keywords)
     if isinstance(thing, Fused) or is_called:
-        return _of_one(subjects.of_fused(fuse(thing) if is_called else thing, arguments, keywords))
+        return _explain_section(subjects.of_fused(fuse(thing) if is_called else thing, arguments, keywords))
     if type(thing).__name__ == "ModelProto" and not arguments:
-        return _of_several("ONNX model", subjects.of_onnx(thing, device, keywords))
+        return _explain_all("ONNX model", subjects.of_onnx(thing, device, keywords))
     if keywords:
         names = ", ".join(keywords)
         raise TypeError(f"explain takes keywords for functions and ONNX models only, not {names}")
     if isinstance(thing, OperatorDesc):
-        return _of_one(subjects.of_desc(thing, arguments, device))
+        return _explain_section(subjects.of_desc(thing, arguments, device))
     if isinstance(thing, CompiledOperator):
-        return _of_one(subjects.of_desc(thing.desc, arguments, thing.device.name, str(thing)))
+        return _explain_section(subjects.of_desc(thing.desc, arguments, thing.device.name, str(thing)))
     program = thing.program() if callable(getattr(thing, "program", None)) else thing
     if isinstance(program, Program):
-        return _of_one(subjects.of_program(program, arguments, device))
+        return _explain_section(subjects.of_program(program, arguments, device))
     if isroutine(thing):
         raise TypeError("explain takes a function with its arguments: dml.explain(function, x, …)")
     if arguments:
         raise TypeError(f"explain takes arrays for descs, operators and programs, not for {a(type(thing).__name__)}")
     if isinstance(thing, BoundOperator):
-        return _of_one(subjects.of_bound(thing.desc, thing._operands, thing))
+        return _explain_section(subjects.of_bound(thing.desc, thing._operands, thing))
     if isinstance(thing, Model):
-        return _of_several(str(thing.place), subjects.of_model(thing, device))
+        return _explain_all(str(thing.place), subjects.of_model(thing, device))
     if isinstance(getattr(thing, "program", None), Program):
-        return _of_one(subjects.of_plan(thing))
+        return _explain_section(subjects.of_plan(thing))
     message = f"explain takes a desc, an operator, a function, a program, a plan or a model, not {type(thing).__name__}"
     if isinstance(thing, str | os.PathLike):
         message += "; anydml.dxdispatch.load reads a model file"
     raise TypeError(message)
 
 
-def _of_one(section: Section) -> Explanation:
+def _explain_section(section: Section) -> Explanation:
     return Explanation(section.title, [section])
 
 
-def _of_several(title: str, items: Any) -> Explanation:
+def _explain_all(title: str, items: Any) -> Explanation:
     from anydml.explain import subjects
 
     sections, notes = subjects.first_sections(items)

@@ -40,7 +40,7 @@ class Sheet:
 
     @property
     def front(self) -> Place:
-        """x, y, width and height, without what lies behind."""
+        """x, y, width and height of the front face."""
         return self.x, self.y, self.width, self.height
 
     def back(self, ranges: Sequence[Range]) -> Range:
@@ -56,8 +56,13 @@ class Sheet:
         x, y = self.width * left // columns, self.height * top // rows
         width = max(self.width * (right + 1) // columns - x, MIN_PART)
         height = max(self.height * (bottom + 1) // rows - y, MIN_PART)
-        behind = self.back(ranges)[0] if self.depth else 0
-        return self.x + x + behind, self.y + y - behind, min(width, self.width - x), min(height, self.height - y)
+        depth_offset = self.back(ranges)[0] if self.depth else 0
+        return (
+            self.x + x + depth_offset,
+            self.y + y - depth_offset,
+            min(width, self.width - x),
+            min(height, self.height - y),
+        )
 
 
 def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
@@ -234,11 +239,11 @@ def _arrows(
     move: Move, colour: int, places: Sequence[tuple[int, Sequence[Place]]], touches: Sequence[Touch]
 ) -> Iterator[str]:
     if places and places[0][0] == move.destination.operand:
-        (_, ((left, top, _, high), *_)), *others = places
+        (_, ((left, top, _, high), *_)), *other_places = places
         start, end = touches[0].back
         # Layers further back are drawn further up and to the right.
         to = (left + (end - start) // 2, top - (end - start) // 2) if start else (left, top + high // 2)
-        for _, (*_, (x, y, width, height)) in others:
+        for _, (*_, (x, y, width, height)) in other_places:
             yield from arrow((x + width, y + height // 2), to, colour, f"{move.bytes_written:,} B: {move}")
 
 
@@ -262,13 +267,13 @@ def touched_range(section: Section, access: Access, move: Move) -> list[Range]:
     for axis, (a, b) in enumerate(zip(low, high, strict=True)):
         # If an outer axis advances, the axes inside it are covered whole.
         wraps = any(low[k] != high[k] for k in range(axis)) and any(
-            _runs_on(tensor, axis, size, stride) for size, stride in varying
+            _continues_on_axis(tensor, axis, size, stride) for size, stride in varying
         )
         ranges.append((0, tensor.sizes[axis] - 1) if wraps else (min(a, b), max(a, b)))
     return ranges
 
 
-def _runs_on(tensor: Tensor, axis: int, size: int, stride: int) -> bool:
+def _continues_on_axis(tensor: Tensor, axis: int, size: int, stride: int) -> bool:
     """Whether one dimension of a move continues beyond the end of an axis."""
     axis_stride = abs(tensor.strides[axis])
     return (

@@ -167,8 +167,8 @@ def _paint(runs: Sequence[Run], colours: Sequence[int]) -> tuple[dict[Cell, list
 def element(section: Section, cell: Cell) -> str:
     """Return the name of an element: ``InputTensor[0, 3]``."""
     tensor = section.tensors[cell[0]]
-    at = [int(c) for c in np.unravel_index(cell[1], tensor.sizes)] if tensor.sizes else []
-    return f"{shorten(tensor.name)}{at}"
+    coordinates = [int(c) for c in np.unravel_index(cell[1], tensor.sizes)] if tensor.sizes else []
+    return f"{shorten(tensor.name)}{coordinates}"
 
 
 def sources(section: Section, journeys: Journeys) -> dict[Cell, str]:

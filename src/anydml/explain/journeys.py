@@ -94,19 +94,19 @@ class _Memory:
         looked_up = {lookup.operand for move in section.moves for lookup in move.every_lookup()}
         for operand, tensor in enumerate(section.tensors):
             places: dict[int, int] = {}
-            for cell, at in enumerate(itertools.product(*map(range, tensor.sizes))):
-                byte = sum(c * stride for c, stride in zip(at, tensor.strides, strict=True))
+            for cell, coordinates in enumerate(itertools.product(*map(range, tensor.sizes))):
+                byte = sum(c * stride for c, stride in zip(coordinates, tensor.strides, strict=True))
                 places.setdefault(byte, cell)
-                element = None if tensor.values is None else tensor.values[at]
+                element = None if tensor.values is None else tensor.values[coordinates]
                 if element is not None and tensor.dtype is not None and not tensor.dtype.hasobject:
                     self.bytes[operand, cell] = np.asarray(element, tensor.dtype).tobytes()
                 if tensor.role in ("input", "constant"):
                     unknown = "?" if operand in looked_up else str(cell)
-                    self.labels[operand, cell] = unknown if element is None else _text(element)
+                    self.labels[operand, cell] = unknown if element is None else _format_value(element)
             self.cells.append(places)
 
     def run(self, number: int, move: Move) -> Iterator[Run]:
-        for at in itertools.product(*map(range, move.sizes)):
+        for coordinates in itertools.product(*map(range, move.sizes)):
             indices: list[Cell] = []
             destination: tuple[Cell, ...] = ()
             source: tuple[Cell, ...] = ()
@@ -114,13 +114,13 @@ class _Memory:
             fill = move.source.pattern if isinstance(move.source, Fill) else None
             try:
                 if isinstance(move.source, Access):
-                    source = self._cells(move.source, at, move.element_size, indices)
+                    source = self._cells(move.source, coordinates, move.element_size, indices)
             except _UnknownError:
                 pass
             except _SkippedError:
                 skipped = True
             try:
-                destination = self._cells(move.destination, at, move.element_size, indices)
+                destination = self._cells(move.destination, coordinates, move.element_size, indices)
             except _UnknownError:
                 pass
             except _SkippedError:
@@ -130,16 +130,16 @@ class _Memory:
             self._write(destination, source, fill)
             yield Run(number, destination, source, fill, tuple(dict.fromkeys(indices)), skipped)
 
-    def _cells(self, access: Access, at: tuple[int, ...], size: int, indices: list[Cell]) -> tuple[Cell, ...]:
-        byte, places = self._address(access, at, indices), self.cells[access.operand]
+    def _cells(self, access: Access, coordinates: tuple[int, ...], size: int, indices: list[Cell]) -> tuple[Cell, ...]:
+        byte, places = self._address(access, coordinates, indices), self.cells[access.operand]
         step = self.tensors[access.operand].element_size
         return tuple((access.operand, places[b]) for b in range(byte, byte + size, step) if b in places)
 
-    def _address(self, access: Access | Lookup, at: tuple[int, ...], indices: list[Cell]) -> int:
+    def _address(self, access: Access | Lookup, coordinates: tuple[int, ...], indices: list[Cell]) -> int:
         """Compute the byte offset of an access by its definition."""
-        total = access.offset + sum(c * stride for c, stride in zip(at, access.strides, strict=True))
+        total = access.offset + sum(c * stride for c, stride in zip(coordinates, access.strides, strict=True))
         for lookup in access.lookups:
-            index = self._index(lookup, self._address(lookup, at, indices), indices)
+            index = self._index(lookup, self._address(lookup, coordinates, indices), indices)
             if not 0 <= index < lookup.size:
                 if lookup.outside == "skip":
                     raise _SkippedError
@@ -173,10 +173,10 @@ class _Memory:
         if len(element) == tensor.element_size:
             self.bytes[cell] = element
             if tensor.dtype is not None and not tensor.dtype.hasobject:
-                self.labels[cell] = _text(np.frombuffer(element, tensor.dtype)[0])
+                self.labels[cell] = _format_value(np.frombuffer(element, tensor.dtype)[0])
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Format an element's value in a few characters."""
     try:
         text = f"{value:g}" if np.asarray(value).dtype.kind in "fiu" else str(value)

@@ -175,10 +175,10 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
 def escaped_lines(text: str) -> str:
     """Escape text, and keep the first lines only."""
     lines = text.splitlines()
-    listed = [escape(line) for line in lines[:MAX_COMPILED]]
+    escaped = [escape(line) for line in lines[:MAX_COMPILED]]
     if len(lines) > MAX_COMPILED:
-        listed.append(f"and {len(lines) - MAX_COMPILED} more lines")
-    return "\n".join(listed)
+        escaped.append(f"and {len(lines) - MAX_COMPILED} more lines")
+    return "\n".join(escaped)
 
 
 def _table(

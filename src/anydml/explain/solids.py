@@ -31,12 +31,12 @@ def grid(sizes: Sequence[int], chunks: Sequence[int], front: Place, depth: int) 
         depth: pixels by which the block goes back.
     """
     x, y, width, height = front
-    for at in cut_pixels(sizes[-1:], chunks[-1:], width):
-        yield f"M{x + at} {y + height}v{-height}l{depth} {-depth}"
-    for at in cut_pixels(sizes[-2:-1], chunks[-2:-1], height):
-        yield f"M{x} {y + at}h{width}l{depth} {-depth}"
-    for at in cut_pixels(sizes[:-2], chunks[:-2], depth):
-        yield f"M{x + at} {y - at}h{width}v{height}"
+    for pixel in cut_pixels(sizes[-1:], chunks[-1:], width):
+        yield f"M{x + pixel} {y + height}v{-height}l{depth} {-depth}"
+    for pixel in cut_pixels(sizes[-2:-1], chunks[-2:-1], height):
+        yield f"M{x} {y + pixel}h{width}l{depth} {-depth}"
+    for pixel in cut_pixels(sizes[:-2], chunks[:-2], depth):
+        yield f"M{x + pixel} {y - pixel}h{width}v{height}"
 
 
 def cut_pixels(sizes: Sequence[int], chunks: Sequence[int], pixels: int) -> list[int]:

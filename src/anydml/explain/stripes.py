@@ -48,7 +48,7 @@ def divide_into_stripes(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tup
         [
             k
             for k, (other_number, neighbour) in enumerate(touches)
-            if other_number != number and _share(touch, neighbour, number < other_number)
+            if other_number != number and _share_stripe(touch, neighbour, number < other_number)
         ]
         for number, touch in touches
     ]
@@ -79,12 +79,12 @@ def _groups(neighbours: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     """Yield the connected components of a graph, each as a list of its nodes."""
     visited: set[int] = set()
     for k in range(len(neighbours)):
-        group, waiting = [], [k]
-        while waiting:
-            if (node := waiting.pop()) not in visited:
+        group, todo = [], [k]
+        while todo:
+            if (node := todo.pop()) not in visited:
                 visited.add(node)
                 group.append(node)
-                waiting += neighbours[node]
+                todo += neighbours[node]
         if group:
             yield group
 
@@ -111,7 +111,7 @@ def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[
     return rectangles or [(x + lane % width, y, 1, height)]
 
 
-def _share(touch: Touch, earlier_touch: Touch, is_first: bool) -> bool:
+def _share_stripe(touch: Touch, earlier_touch: Touch, is_first: bool) -> bool:
     """Whether two touches overlap, and the order of the moves puts neither above the other."""
     first = touch if is_first else earlier_touch
     return (

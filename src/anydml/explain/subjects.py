@@ -101,8 +101,8 @@ def of_model(model: Model, device: str) -> Iterator[Section | str]:
     from anydml.dxdispatch.schedule import schedule
     from anydml.dxdispatch.steps import DispatchStep, OnnxStep
 
-    for where, problem in model.problems():
-        raise where.error(str(problem), problem.operator, problem.rule)
+    for place, problem in model.problems():
+        raise place.error(str(problem), problem.operator, problem.rule)
     todo = schedule(model)
     contents = _first_contents(todo)
     for step in todo.steps:

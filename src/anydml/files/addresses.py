@@ -78,7 +78,7 @@ class Address(ObjectPath):
             yield self / name.rstrip("/").rpartition("/")[2]
 
     def inside(self) -> Iterator[Any]:
-        """Properties of all objects in the folder, and in folders in it: each with its whole ``path``.
+        """Yield properties of all objects in the folder, and in folders in it: each with its whole ``path``.
 
         Raises:
             OSError: they cannot be listed.
@@ -87,19 +87,19 @@ class Address(ObjectPath):
 
         self._check_listed()
         try:
-            for several in obstore.list(self.store, f"{self.key}/" if self.key else None):
-                yield from several
+            for batch in obstore.list(self.store, f"{self.key}/" if self.key else None):
+                yield from batch
         except Exception as error:
             raise self._error(error) from None
 
     def files(self) -> Iterator[Address]:
-        """The addresses of all objects in the folder, and in folders in it."""
+        """Yield the addresses of all objects in the folder, and in folders in it."""
         start = len(self.key) + 1 if self.key else 0
         for entry in self.inside():
             yield self / entry["path"][start:]
 
     def state(self) -> tuple[Any, ...]:
-        """A value that changes with the object, or with anything in the folder; of http only with metadata of Zarr.
+        """Return a value that changes with an object, or with any in a folder; by http, only with Zarr's metadata.
 
         Raises:
             OSError: it cannot be read.

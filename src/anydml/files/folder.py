@@ -27,7 +27,7 @@ class Folder:
     allow_outside: bool = False
 
     def source(self, written: str, place: JsonPath) -> Path:
-        """The file to read for a `sourcePath`: relative to the folder, else (as DxDispatch does) to the current one.
+        """Return the file of a `sourcePath`: relative to the folder, or else to the current one, as in DxDispatch.
 
         Raises:
             ModelError: there is no such file, it is not a regular file, or it lies outside.
@@ -41,7 +41,7 @@ class Folder:
         return path
 
     def target(self, written: str, place: JsonPath) -> Path:
-        """The file to write for a `targetPath`, relative to the folder.
+        """Return the file to write for a `targetPath`, relative to the folder.
 
         Raises:
             ModelError: it is not a file, or it lies outside the folder.
@@ -68,17 +68,17 @@ class Folder:
 
 
 def _portable_path(written: str) -> str:
-    """A path as written on Windows, too."""
+    """Return a path as written on Windows, too."""
     return written if os.sep == "\\" else written.replace("\\", "/")
 
 
 def extension(written: str) -> str:
-    """The extension that says what a file is: ``".npy"``, in lower case."""
+    """Return the extension of a file's name in lower case, such as ``".npy"``."""
     return Path(_portable_path(written)).suffix.lower()
 
 
 def check_replaceable(target: Path, sources: Iterable[Path], overwrite: bool, place: JsonPath) -> None:
-    """Check that writing a file loses nothing: neither what is read, nor what exists unless it may be replaced.
+    """Check that writing a file overwrites no input, and no existing file unless it may be replaced.
 
     Args:
         target: the file that will be written.
@@ -130,50 +130,50 @@ def write_whole(
         if target.exists() and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.parent / f".{os.urandom(8).hex()}.part"
+        part_path = target.parent / f".{os.urandom(8).hex()}.part"
         try:
-            with _open_like(target, beside, allowed_by(sources, target.parent)) as file:
+            with _open_like(target, part_path, allowed_by(sources, target.parent)) as file:
                 write(file)
-            beside.replace(target)
+            part_path.replace(target)
         finally:
-            beside.unlink(missing_ok=True)
+            part_path.unlink(missing_ok=True)
     except OSError as error:
         raise place.error(f"{target} cannot be written: {error.strerror or error}") from None
     except ValueError as error:
         raise place.error(f"{str(target)!r} is not a path: {error}") from None
 
 
-def _open_like(target: Path, beside: Path, allowed: int) -> BinaryIO:
+def _open_like(target: Path, part_path: Path, allowed: int) -> BinaryIO:
     """Create a file whose permissions are no wider than those of `target`, and than those that are allowed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         old = target.stat()
     except FileNotFoundError:
-        return os.fdopen(os.open(beside, flags, allowed & 0o666), "wb")
+        return os.fdopen(os.open(part_path, flags, allowed & 0o666), "wb")
     # Until it has its owner, nobody else may look into it.
-    file = os.fdopen(os.open(beside, flags, 0o600), "wb")
+    file = os.fdopen(os.open(part_path, flags, 0o600), "wb")
     try:
         mode = stat.S_IMODE(old.st_mode) & 0o777
-        new = beside.stat()
+        new = part_path.stat()
         is_others = (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid)
         if (
             sys.platform != "win32"
             and is_others
-            and not (_try(os.chown, beside, old.st_uid, old.st_gid) or _try(os.chown, beside, -1, old.st_gid))
+            and not (_try(os.chown, part_path, old.st_uid, old.st_gid) or _try(os.chown, part_path, -1, old.st_gid))
         ):
             # The file belongs to another group, which gets no more than everybody.
             mode = mode & 0o707 | (mode & 0o007) << 3
-        if not _copy_attributes(target, beside):
+        if not _copy_attributes(target, part_path):
             # With an access list, the group's bits are its mask.
             mode &= 0o707
-        beside.chmod(mode & allowed)
+        part_path.chmod(mode & allowed)
     except BaseException:
         file.close()
         raise
     return file
 
 
-def _copy_attributes(target: Path, beside: Path) -> bool:
+def _copy_attributes(target: Path, part_path: Path) -> bool:
     """Copy the access list and the user's extended attributes; return False if an access list could not be copied."""
     if sys.platform != "linux":
         return True
@@ -184,7 +184,7 @@ def _copy_attributes(target: Path, beside: Path) -> bool:
         return True
     for name in names:
         if name == ACCESS_LIST or name.startswith("user."):
-            copied = _try(lambda name=name: os.setxattr(beside, name, os.getxattr(target, name)))
+            copied = _try(lambda name=name: os.setxattr(part_path, name, os.getxattr(target, name)))
             is_complete = is_complete and (copied or name != ACCESS_LIST)
     return is_complete
 

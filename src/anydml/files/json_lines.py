@@ -35,7 +35,7 @@ class JsonLines:
         self._counted = (0, 1)
 
     def line(self, keys: Sequence[str | int]) -> int | None:
-        """The line (from 1) of the value that `keys` lead to, or of the innermost one around it that is there.
+        """Return the line (from 1) of the value that `keys` lead to, or of the innermost one around it that is there.
 
         Args:
             keys: keys of objects and indices of arrays, from the root on.
@@ -47,13 +47,13 @@ class JsonLines:
             self._text = self._read()
         if self._text is None or not keys:
             return None
-        at = _match_end(_SPACE, self._text, 0)
+        position = _match_end(_SPACE, self._text, 0)
         for key in keys:
-            child = self._child(at, key)
+            child = self._child(position, key)
             if child is None:
                 break
-            at = child
-        return self._line_at(at)
+            position = child
+        return self._line_at(position)
 
     def _child(self, start: int, key: str | int) -> int | None:
         opening = self._text[start]  # type: ignore[index]  # there is a text where there is a position
@@ -70,25 +70,25 @@ class JsonLines:
 
     def _members(self, start: int) -> Iterator[tuple[str, int]]:
         text = self._text or ""
-        at = _match_end(_SPACE, text, start + 1)
-        while text[at] != "}":
-            end = _match_end(_STRING, text, at)
-            key = json.loads(text[at:end])
-            at = _match_end(_SPACE, text, _match_end(_SPACE, text, end) + 1)
-            yield key, at
-            at = _next(text, at)
+        position = _match_end(_SPACE, text, start + 1)
+        while text[position] != "}":
+            end = _match_end(_STRING, text, position)
+            key = json.loads(text[position:end])
+            position = _match_end(_SPACE, text, _match_end(_SPACE, text, end) + 1)
+            yield key, position
+            position = _next(text, position)
 
     def _element(self, start: int, index: int) -> int | None:
         text = self._text or ""
-        count, at = self._elements.get(start, (0, -1))
-        if at < 0 or count > index:
-            count, at = 0, _match_end(_SPACE, text, start + 1)
-        while count < index and text[at] != "]":
-            many = _SKIPPED_SCALARS.match(text, at) if index - count >= _SKIPPED_ELEMENTS else None
-            at = _match_end(_SPACE, text, many.end()) if many else _next(text, at)
-            count += _SKIPPED_ELEMENTS if many else 1
-        self._elements[start] = count, at
-        return at if text[at] != "]" else None
+        count, position = self._elements.get(start, (0, -1))
+        if position < 0 or count > index:
+            count, position = 0, _match_end(_SPACE, text, start + 1)
+        while count < index and text[position] != "]":
+            scalars = _SKIPPED_SCALARS.match(text, position) if index - count >= _SKIPPED_ELEMENTS else None
+            position = _match_end(_SPACE, text, scalars.end()) if scalars else _next(text, position)
+            count += _SKIPPED_ELEMENTS if scalars else 1
+        self._elements[start] = count, position
+        return position if text[position] != "]" else None
 
     def _line_at(self, position: int) -> int:
         text = self._text or ""
@@ -97,26 +97,26 @@ class JsonLines:
         return self._counted[1]
 
 
-def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, position: int) -> int:
     """Return the end of a pattern's match at a position."""
-    match = pattern.match(text, at)
-    return match.end() if match else at
+    match = pattern.match(text, position)
+    return match.end() if match else position
 
 
-def _next(text: str, at: int) -> int:
-    """The value after the one that begins there, or the bracket that ends them."""
-    if text[at] == '"':
-        at = _match_end(_STRING, text, at)
-    elif text[at] in "[{":
-        depth, end = 1, at + 1
+def _next(text: str, position: int) -> int:
+    """Return the value after the one that begins there, or the bracket that ends them."""
+    if text[position] == '"':
+        position = _match_end(_STRING, text, position)
+    elif text[position] in "[{":
+        depth, end = 1, position + 1
         while depth:
             match = _NESTING.match(text, end)
             if match is None:
                 break
             end = match.end()
             depth += bool(match[1]) - bool(match[2])
-        at = end
+        position = end
     else:
-        at = _match_end(_SCALAR, text, at)
-    at = _match_end(_SPACE, text, at)
-    return _match_end(_SPACE, text, at + 1) if text[at] == "," else at
+        position = _match_end(_SCALAR, text, position)
+    position = _match_end(_SPACE, text, position)
+    return _match_end(_SPACE, text, position + 1) if text[position] == "," else position

@@ -44,7 +44,7 @@ class JsonPath:
         return step
 
     def field(self, name: str) -> JsonPath:
-        """The place of a field that is named as errors do: ``"OutputTensors[1].Sizes"``."""
+        """Return the place of a field that is named as errors do: ``"OutputTensors[1].Sizes"``."""
         place = self
         for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", name):
             place = place / (key or int(index))

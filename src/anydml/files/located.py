@@ -27,7 +27,7 @@ _HUB = re.compile(r"hf:/{1,2}(?!datasets/|spaces/|buckets/)([^/@]+/[^/@]+)(?:@([
 
 
 def locate(name: str, value: object) -> Path:
-    """The path of a file or folder on this machine, or an `Address`.
+    """Return the path of a file or folder on this machine, or an `Address`.
 
     Args:
         name: the name of the function, for errors.
@@ -56,7 +56,7 @@ def locate(name: str, value: object) -> Path:
     after_scheme = text[match.end() :]
     place = JsonPath(f"{name}: {match[1].lower()}://{after_scheme.partition('/')[0].rpartition('@')[2]}/…")
     if "@" in after_scheme.partition("/")[0]:
-        raise place.error("has a name or password before its host, where only obstore's own settings may have them")
+        raise place.error("has a name or password before its host: give them by the settings of obstore instead")
     if "?" in text or "#" in text:
         raise place.error("has a query or fragment, which is not read: name the folder or object alone")
     if any(part in ("", ".", "..") for part in after_scheme.rstrip("/").split("/")):
@@ -69,7 +69,7 @@ def locate(name: str, value: object) -> Path:
 
 
 def real_path(path: Path) -> str:
-    """A path without links; of an address its text."""
+    """Return a path without links; of an address its text."""
     return str(path) if isinstance(path, Address) else os.path.realpath(path)
 
 
@@ -80,14 +80,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def at_once(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
+def map_concurrently(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
     """Call a function that waits for requests for many values concurrently, and return the results."""
     with ThreadPoolExecutor(MAX_REQUESTS, "anydml-addresses") as pool:
         return [*pool.map(function, values)]
 
 
-def size_at(path: Path) -> int:
-    """Bytes of a file or an object.
+def file_size(path: Path) -> int:
+    """Return bytes of a file or an object.
 
     Raises:
         OSError: the file does not exist, or cannot be looked for.
@@ -100,11 +100,11 @@ def size_at(path: Path) -> int:
 
 
 def _local_path(name: str, uri: str) -> Path:
-    """The local path of a file:// address."""
+    """Return the local path of a file:// address."""
     # Imported here, because it loads Python's HTTP modules, which plans of files do not need.
     from urllib.request import url2pathname
 
-    parts = urlsplit(uri)
-    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+    split_uri = urlsplit(uri)
+    if split_uri.netloc not in ("", "localhost") or split_uri.query or split_uri.fragment:
         raise ModelError(f"{name}: {uri[:200]!r} {address(uri)}, without a host, a query or a fragment")
-    return Path(url2pathname(parts.path))
+    return Path(url2pathname(split_uri.path))

@@ -30,7 +30,7 @@ def allowed_by(sources: Iterable[Path], folder: Path) -> int:
     permissions = ALL
     # What lies at an address has no permissions of this machine.
     for path in {source for source in sources if not isinstance(source, Address)}:
-        for entry, state in _all_of(path):
+        for entry, state in _walk(path):
             permissions &= _file_permissions(entry, state, _group_in(folder))
     return permissions | 0o700
 
@@ -39,7 +39,7 @@ def narrow(path: Path, allowed: int) -> None:
     """Remove permissions that are not allowed from a file, or from a folder and everything in it."""
     if sys.platform == "win32" or allowed == ALL:
         return
-    for entry, state in _all_of(path):
+    for entry, state in _walk(path):
         mode = stat.S_IMODE(state.st_mode)
         max_mode = folder_permissions(allowed) if stat.S_ISDIR(state.st_mode) else allowed
         if mode & 0o777 & ~max_mode:
@@ -52,19 +52,19 @@ def folder_permissions(allowed: int) -> int:
     return 0o700 | readable | (readable >> 2) | (allowed & 0o222)
 
 
-def _all_of(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _walk(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
     yield path, path.stat()
     if path.is_dir():
         # Links may form a cycle, or lead out of the folder.
-        for inside, folders, files in os.walk(path):
+        for folder, folders, files in os.walk(path):
             for name in (*folders, *files):
-                entry = Path(inside, name)
+                entry = Path(folder, name)
                 if not entry.is_symlink() or entry.is_file():
                     yield entry, entry.stat()
 
 
 def _file_permissions(path: Path, state: os.stat_result, group: int) -> int:
-    """Return a file's permissions; for a folder, what its files permit to those who may search it."""
+    """Return a file's permissions; for a folder, the permissions of its files for users who may search it."""
     mode = stat.S_IMODE(state.st_mode) & 0o777
     if stat.S_ISDIR(state.st_mode):
         return 0o700 | sum(0o7 << shift for shift in (0, 3) if mode >> shift & 1)
@@ -75,7 +75,7 @@ def _file_permissions(path: Path, state: os.stat_result, group: int) -> int:
 
 
 def _group_in(folder: Path) -> int:
-    """The group of new files in a folder."""
+    """Return the group of new files in a folder."""
     state = folder.stat()
     if sys.platform == "win32" or state.st_mode & stat.S_ISGID:
         return state.st_gid

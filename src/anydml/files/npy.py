@@ -148,22 +148,22 @@ def read_elements(npy: NpyFile, target: Array, place: JsonPath) -> None:
         ModelError: the file has become shorter since its header was read.
         OSError: it cannot be read.
     """
-    stored = target.view(npy.dtype)
+    elements = target.view(npy.dtype)
     with npy.path.open("rb") as file:
         file.seek(npy.offset)
         if npy.fortran_order and len(npy.shape) > 1 and npy.byte_count:
-            is_complete = _read_columns(file, stored.reshape(npy.shape))
+            is_complete = _read_columns(file, elements.reshape(npy.shape))
         else:
-            is_complete = _read_all(file, stored)
+            is_complete = _read_all(file, elements)
     if not is_complete:
         raise place.error(f"{npy.path} changed while it was read")
     if not npy.dtype.isnative:
-        stored.byteswap(inplace=True)
+        elements.byteswap(inplace=True)
 
 
-def _read_all(file: BinaryIO, stored: Array) -> bool:
+def _read_all(file: BinaryIO, elements: Array) -> bool:
     """Fill a contiguous array; return whether the file had enough bytes."""
-    return file.readinto(stored.reshape(-1).view(np.uint8).data) == stored.nbytes  # type: ignore[attr-defined,no-any-return]
+    return file.readinto(elements.reshape(-1).view(np.uint8).data) == elements.nbytes  # type: ignore[attr-defined,no-any-return]
 
 
 def _read_columns(file: BinaryIO, target: Array) -> bool:
@@ -177,10 +177,10 @@ def _read_columns(file: BinaryIO, target: Array) -> bool:
 
 
 def _read_chunk(file: BinaryIO, target: Array) -> bool:
-    stored = np.empty(target.shape[::-1], target.dtype)
-    if not _read_all(file, stored):
+    elements = np.empty(target.shape[::-1], target.dtype)
+    if not _read_all(file, elements):
         return False
-    target[...] = stored.T
+    target[...] = elements.T
     return True
 
 

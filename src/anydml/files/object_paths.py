@@ -68,15 +68,15 @@ class ObjectPath(_LocalPath):
         return unquote(after_scheme) if self.scheme.startswith("http") else after_scheme
 
     def read_bytes(self) -> bytes:
-        """The whole object.
+        """Return the whole object.
 
         Raises:
-            OSError: there is none, or it cannot be read.
+            OSError: the object does not exist, or cannot be read.
         """
         return bytes(self._get(None)[0])
 
     def open(self, mode: str = "rb", **_: Any) -> Any:  # type: ignore[override]
-        """The object as a file, which is read by requests of 256 KiB.
+        """Return the object as a file, which is read by requests of 256 KiB.
 
         Raises:
             OSError: there is no such object, or it cannot be read.
@@ -86,7 +86,7 @@ class ObjectPath(_LocalPath):
         return io.BufferedReader(_Read(self), READ)
 
     def stat(self, **_: Any) -> AddressStat:  # type: ignore[override]
-        """The size of the object.
+        """Return the size of the object.
 
         Raises:
             OSError: there is no such object.
@@ -96,7 +96,7 @@ class ObjectPath(_LocalPath):
         return AddressStat(int(metadata["size"]))
 
     def read_range(self, start: int, stop: int) -> tuple[memoryview, int]:
-        """Bytes of the object, and the size of all of it.
+        """Return bytes of the object, and the size of all of it.
 
         Raises:
             OSError: there is no such object, or it cannot be read.
@@ -114,19 +114,19 @@ class ObjectPath(_LocalPath):
         """
         import obstore
 
-        at = 0
+        position = 0
         try:
             response = obstore.get(self.store, self.key, options={"range": (start, start + len(view))})
-            parts = iter(response.stream(min_chunk_size=RESPONSE_CHUNK))
-            while (part := next(parts, None)) is not None:
-                view[at : at + len(part)] = memoryview(part)
-                at += len(part)
-            return at, int(response.meta["size"])
+            chunks = iter(response.stream(min_chunk_size=RESPONSE_CHUNK))
+            while (part := next(chunks, None)) is not None:
+                view[position : position + len(part)] = memoryview(part)
+                position += len(part)
+            return position, int(response.meta["size"])
         except Exception as error:
             raise self._error(error) from None
 
     def read_end(self, count: int) -> bytes:
-        """The last bytes of the object.
+        """Return the last bytes of the object.
 
         Raises:
             OSError: there is no such object, or it cannot be read.
@@ -152,8 +152,8 @@ class ObjectPath(_LocalPath):
 
         with path.open("wb") as file:
             try:
-                parts = iter(obstore.get(self.store, self.key).stream(min_chunk_size=1 << 20))
-                while (part := next(parts, None)) is not None:
+                chunks = iter(obstore.get(self.store, self.key).stream(min_chunk_size=1 << 20))
+                while (part := next(chunks, None)) is not None:
                     file.write(part)
             except OSError as error:
                 raise self._error(error) if isinstance(error, FileNotFoundError) else error from None
@@ -198,7 +198,7 @@ class ObjectPath(_LocalPath):
             raise self._error(error) from None
 
     def parts_of(self, size: int) -> Iterator[bytes]:
-        """The object in parts of about so many bytes.
+        """Yield the object in parts of about so many bytes.
 
         Raises:
             OSError: it cannot be read.
@@ -214,7 +214,7 @@ class ObjectPath(_LocalPath):
             missing_ok: whether there may be none.
 
         Raises:
-            OSError: there is none, or it cannot be removed.
+            OSError: the object does not exist, or cannot be removed.
         """
         if not missing_ok:
             self.stat()
@@ -230,16 +230,16 @@ class ObjectPath(_LocalPath):
 
         remaining = iter(paths)
         try:
-            while several := [path.key for path in islice(remaining, AT_A_TIME)]:
+            while batch := [path.key for path in islice(remaining, AT_A_TIME)]:
                 with suppress(FileNotFoundError):
-                    obstore.delete(self.store, several)
+                    obstore.delete(self.store, batch)
         except OSError:
             raise
         except Exception as error:
             raise self._error(error) from None
 
     def head(self) -> Any:
-        """Size and other properties of the object, by name; None if there is none.
+        """Return the size and other properties of the object, by name; None if there is none.
 
         Raises:
             OSError: it cannot be looked for.
@@ -304,5 +304,5 @@ class _Read(io.RawIOBase):
 
 
 def state_of(metadata: Any) -> tuple[Any, ...]:
-    """Return what changes with an object, by its properties."""
+    """Return a value that changes with an object, from its properties."""
     return metadata["size"], metadata["e_tag"], str(metadata["last_modified"])

@@ -20,14 +20,14 @@ _ASKS_FOR_CREDENTIALS = re.compile(r"169\.254\.(169|170)\.|metadata\.google\.int
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error of obstore, which may hold a page of a server's answer."""
+    """Return the first line of an error of obstore, which may hold a page of a server's answer."""
     lines = str(error).strip().splitlines()
     line = lines[0][:300] if lines else type(error).__name__
     return f"{line}{CREDENTIALS}" if _ASKS_FOR_CREDENTIALS.search(str(error)) else line
 
 
 def store_of(scheme: str, root: str) -> Any:
-    """The store of a bucket, container or server; what is in memory lasts as long as this process."""
+    """Return the store of a bucket, container or server; memory:// stores last as long as this process."""
     if scheme == "memory":
         return _memory(root)
     # Credentials and servers may change while a process runs.
@@ -41,7 +41,7 @@ _SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT", "HF_")
 
 
 def hub() -> str:
-    """The address of Hugging Face's hub."""
+    """Return the address of Hugging Face's hub."""
     return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 
 
@@ -54,7 +54,7 @@ def _memory(_root: str) -> Any:
 
 @lru_cache(maxsize=64)
 def _store_by(scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> Any:
-    """The store by settings of the environment, with its connections."""
+    """Return the store by settings of the environment, with its connections."""
     from obstore.store import from_url
 
     # Options would replace those that the environment has for the other kinds.

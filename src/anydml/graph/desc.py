@@ -54,5 +54,5 @@ class GraphDesc(Graph):
         return lower_graph(self, tuple(layouts or self.layouts()))
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """The program's moves."""
+        """Return the program's moves."""
         return self.program(layouts).moves

@@ -84,7 +84,7 @@ def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
 def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
     """Yield edges whose ends do not exist."""
     for field, edge in _edges(desc):
-        for name, number in _numbers(edge):
+        for name, number in _edge_numbers(edge):
             count = {"GraphInputIndex": desc.input_count, "GraphOutputIndex": desc.output_count}.get(name)
             if name.endswith("NodeIndex"):
                 count = len(desc.nodes)
@@ -99,7 +99,7 @@ def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pro
 
 def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: str, edge: object) -> Iterator[Problem]:
     for side, kind in (("To", "Input"), ("From", "Output")):
-        numbers = dict(_numbers(edge))
+        numbers = dict(_edge_numbers(edge))
         number, name = numbers.get(f"{side}NodeIndex"), f"{side}Node{kind}Index"
         if number is None:
             continue
@@ -127,12 +127,12 @@ def _edge_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Prob
     """Yield inputs and outputs with no edge or too many."""
     ends = defaultdict[tuple[str | int, ...], list[str]](list)
     for field, edge in _edges(desc):
-        at = dict(_numbers(edge))
+        number_of = dict(_edge_numbers(edge))
         for side, kind in (("To", "Input"), ("From", "Output")):
-            if f"{side}NodeIndex" in at:
-                ends[kind, at[f"{side}NodeIndex"], at[f"{side}Node{kind}Index"]].append(field)
-            if f"Graph{kind}Index" in at:
-                ends[kind, at[f"Graph{kind}Index"]].append(field)
+            if f"{side}NodeIndex" in number_of:
+                ends[kind, number_of[f"{side}NodeIndex"], number_of[f"{side}Node{kind}Index"]].append(field)
+            if f"Graph{kind}Index" in number_of:
+                ends[kind, number_of[f"Graph{kind}Index"]].append(field)
     yield from _ends_of_nodes(desc, tensors, ends)
     for k in range(desc.input_count):
         if not ends["Input", k]:
@@ -173,10 +173,12 @@ def _cycle_problems(desc: Graph) -> Iterator[Problem]:
     _, unordered = order(desc)
     if not unordered:
         return
-    waiting = {*unordered}
+    unordered_nodes = {*unordered}
     # Every waiting node has a waiting predecessor, so following predecessors ends in a cycle.
     before = {
-        edge.to_node_index: edge.from_node_index for edge in desc.intermediate_edges if edge.from_node_index in waiting
+        edge.to_node_index: edge.from_node_index
+        for edge in desc.intermediate_edges
+        if edge.from_node_index in unordered_nodes
     }
     path = [unordered[0]]
     while before[path[-1]] not in path:
@@ -239,7 +241,7 @@ def _edges(desc: Graph) -> Iterator[tuple[str, object]]:
         yield from ((f"{name}[{k}]", edge) for k, edge in enumerate(edges))
 
 
-def _numbers(edge: object) -> Iterator[tuple[str, int]]:
+def _edge_numbers(edge: object) -> Iterator[tuple[str, int]]:
     """Yield an edge's numbers, by their names in DirectML."""
     fields: dict[str, object] = edge.__dataclass_fields__  # type: ignore[attr-defined]
     for field in fields:

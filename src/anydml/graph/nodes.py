@@ -157,7 +157,7 @@ class Node:
     def _run_stored(self, desc: OperatorDesc, label: str) -> None:
         """Run an operator that needs scratch on stored inputs and outputs. Elements that it does not write are 0."""
         reason = f"{label} is {desc.OPERATOR}, which works through scratch of its own"
-        composer, layouts, numbers = self._composer, list[Layout](), list[int]()
+        composer, layouts, operand_numbers = self._composer, list[Layout](), list[int]()
         for k, tensor in enumerate(self._tensors):
             size, sizes = tensor.data_type.itemsize, (*tensor.sizes, 1)
             value = self._values.get(k)
@@ -173,10 +173,10 @@ class Node:
                 access = single_access(value)
             if access is None:
                 raise AssertionError("a stored value is one access")
-            numbers.append(access.operand)
+            operand_numbers.append(access.operand)
             layouts.append(Layout(tensor.sizes, access.strides[:-1], size))
         moves, constants = desc.lowered(layouts)
         operands = [composer.constant_bytes(f"{label}: constant {k}", array) for k, array in enumerate(constants)]
-        scratch = [composer.scratch_bytes(size, f"{label}: {why}") for size, why in desc.scratch]
-        places = dict(enumerate((*numbers, *operands, *scratch)))
+        scratch = [composer.scratch_bytes(size, f"{label}: {purpose}") for size, purpose in desc.scratch]
+        places = dict(enumerate((*operand_numbers, *operands, *scratch)))
         composer.move([renumbered(move, places) for move in moves])

@@ -55,10 +55,10 @@ def _flat(value: Value, tensor: TensorDesc, total: int) -> Value:
         if strides[axis] < reach:
             raise NotComposableError("its elements interleave, and its bytes are read as another tensor's")
         reach += (tensor.sizes[axis] - 1) * strides[axis]
-        flat = _of_length(flat, strides[axis])
+        flat = _with_length(flat, strides[axis])
         *outer, count, element_bytes = flat.sizes
         flat = flat.reshape((*outer, count * element_bytes))
-    return _of_length(flat, total // value.element_size)
+    return _with_length(flat, total // value.element_size)
 
 
 def _view(flat: Value, tensor: TensorDesc) -> Value:
@@ -71,20 +71,20 @@ def _view(flat: Value, tensor: TensorDesc) -> Value:
         step = tensor.element_strides[axis]
         if step < 1 + sum((sizes[inner] - 1) * tensor.element_strides[inner] for inner in axes[k + 1 :]):
             raise NotComposableError("its bytes are read more than once, as another tensor's")
-        value = _of_length(value, sizes[axis] * step * length)
+        value = _with_length(value, sizes[axis] * step * length)
         value = value.reshape((*value.sizes[:-1], sizes[axis], step * length))
-    value = _of_length(value, length)
+    value = _with_length(value, length)
     order = sorted(range(len(axes)), key=lambda k: axes[k])
     value = value.permute([*order, len(axes)])
     value = value.reshape((*(n if k in axes else 1 for k, n in enumerate(sizes)), length))
     return value.broadcast((*sizes, length))
 
 
-def _of_length(value: Value, length: int) -> Value:
+def _with_length(value: Value, length: int) -> Value:
     """Truncate the last axis, or pad it with zeros."""
-    *outer, have = value.sizes
-    if have < length:
-        zeros = Value.filled((*outer, length - have), bytes(value.element_size))
+    *outer, length_before = value.sizes
+    if length_before < length:
+        zeros = Value.filled((*outer, length - length_before), bytes(value.element_size))
         return join([value, zeros], len(outer))
     rank = len(value.sizes)
-    return value.slice((0,) * rank, (*outer, length), (1,) * rank) if have > length else value
+    return value.slice((0,) * rank, (*outer, length), (1,) * rank) if length_before > length else value

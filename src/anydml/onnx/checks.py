@@ -169,7 +169,7 @@ def reason(error: Exception) -> str:
 
 
 def _byte_size(model: ModelProto) -> int:
-    """Return the serialised size of a model, or that of its tensors if protobuf cannot serialise it.
+    """Return the serialised size of a model, or the size of its tensors if protobuf cannot serialise it.
 
     Raises:
         MemoryError: protobuf fails although the model is small enough.
@@ -184,7 +184,7 @@ def _byte_size(model: ModelProto) -> int:
 
 
 def _replace_unchecked(model: ModelProto) -> ModelProto:
-    """Return the model with placeholders for what the checker need not see.
+    """Return the model with placeholders for the values that onnx's checker need not see.
 
     It requires shapes and types of inputs and outputs, but does not compare them, and looks for the files of external
     tensors in the current folder.

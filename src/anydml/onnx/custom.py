@@ -93,7 +93,7 @@ def describe(described: Described, *_: Tensor | None) -> OperatorDesc | None:
     raise UnknownElementsError(f"a node of the domain {DOMAIN} has no equivalent operator in DirectML")
 
 
-def _entry(function: Function) -> Entry:
+def _cached_entry(function: Function) -> Entry:
     inputs = [parameter for parameter in function.parameters if parameter.is_array or parameter.kind == HOST]
     formals = (
         Formal(parameter.name, parameter.is_array or not parameter.has_default, is_variadic=parameter.kind == "Arrays")
@@ -125,7 +125,9 @@ _TYPES = {
 }
 """Types of attributes, by kinds of parameters; others are words."""
 
-NODES: Mapping[tuple[str, str], Entry] = {(DOMAIN, name): _entry(function) for name, function in _FUNCTIONS.items()}
+NODES: Mapping[tuple[str, str], Entry] = {
+    (DOMAIN, name): _cached_entry(function) for name, function in _FUNCTIONS.items()
+}
 """Entries for `anydml.onnx.table`."""
 
 

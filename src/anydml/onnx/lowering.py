@@ -167,7 +167,7 @@ class LoweringContext(abc.ABC):
         return self.trace.new_array(self.source(array), array.dtype)
 
     def filled(self, shape: Sizes, element: Array) -> TracedArray:
-        """Return a traced array whose elements are that of a one-element array; must be called after `arrays`."""
+        """Return a traced array filled with the element of a one-element array; must be called after `arrays`."""
         return self.trace.new_array(Value.filled(shape, self.pattern(element)), element.dtype)
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:

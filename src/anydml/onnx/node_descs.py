@@ -239,8 +239,10 @@ class _Descriptions:
             is_needed = not self._needed.isdisjoint(node.outputs)
             return None if is_needed else Finding(node.name, unchecked=str(reason), computes=True)
         if desc is not None and node.operator in INDEXED and node.inputs[1] in self._unread:
-            why = f"the constant indices {show(node.inputs[1])} were not read, and DirectML does not refuse others"
-            return Finding(node.name, desc, unchecked=why)
+            unread_reason = (
+                f"the constant indices {show(node.inputs[1])} were not read, and DirectML does not refuse others"
+            )
+            return Finding(node.name, desc, unchecked=unread_reason)
         return Finding(node.name, desc) if desc else None
 
     def _by_inputs(self, described: Described, inputs: Sequence[GraphValue | None], missing: str) -> Finding:
@@ -279,12 +281,12 @@ class _Descriptions:
             self._forget([output], unknown or Unknown(f"{show(output)}, whose sizes the model does not say"))
             if output and tensor is not None:
                 self._values[output] = tensor
-        why = str(error).removeprefix(f"{label(name, plain_domain(proto.domain), proto.op_type)}: ")
+        reason = str(error).removeprefix(f"{label(name, plain_domain(proto.domain), proto.op_type)}: ")
         if not isinstance(error, ComputesError):
-            why = f"{_operator(proto)}: {escape_controls(why)}"
-        if inside := movement_in(proto):
-            return Finding(name, unchecked=f"its bodies were not looked at, which have {inside}", cause=error)
-        return Finding(name, unchecked=why, computes=True, cause=error)
+            reason = f"{_operator(proto)}: {escape_controls(reason)}"
+        if inner_movement := movement_in(proto):
+            return Finding(name, unchecked=f"its bodies were not looked at, which have {inner_movement}", cause=error)
+        return Finding(name, unchecked=reason, computes=True, cause=error)
 
     def _forget(self, outputs: Iterable[str], unknown: Unknown) -> None:
         """Note that results are unknown, unless the model declares their types and sizes."""

@@ -37,8 +37,10 @@ def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
     if not plain.dtype.isnative:
         available = limits.available_memory()
         if available is not None and header.byte_count > available:
-            have = f"{bytes_text(available)} of memory are available"
-            raise place.error(f"{path} takes {bytes_text(header.byte_count)} in native byte order, but {have}")
+            available_text = f"{bytes_text(available)} of memory are available"
+            raise place.error(
+                f"{path} takes {bytes_text(header.byte_count)} in native byte order, but {available_text}"
+            )
         plain = plain.astype(plain.dtype.newbyteorder("="))
     if dtype.kind == "V" and plain.dtype != dtype and plain.itemsize == dtype.itemsize and plain.dtype.kind in "Vu":
         return plain.view(dtype)

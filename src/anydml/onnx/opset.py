@@ -98,12 +98,12 @@ def _set_version(imports: Any, version: int) -> None:
 
 def _remove(imports: Any, domain: str) -> None:
     """Remove a domain from a repeated field of opset imports."""
-    others = [(entry.domain, entry.version) for entry in imports if entry.domain != domain]
-    if len(others) == len(imports):
+    other_imports = [(entry.domain, entry.version) for entry in imports if entry.domain != domain]
+    if len(other_imports) == len(imports):
         return
     # Rebuild the list, since deleting single entries takes quadratic time.
     del imports[:]
-    for name, version in others:
+    for name, version in other_imports:
         imports.add(domain=name, version=version)
 
 

@@ -103,18 +103,18 @@ class _Rewriter:
         # Subgraphs see outer names; a ChainMap avoids copying these for each subgraph.
         lengths: ChainMap[str, int] = ChainMap(lengths_in(body), *(outer.maps if outer else ()))
         rewritten: list[NodeProto] = []
-        changed = False
+        is_changed = False
         for node in body.node:
             is_training = _is_training(self._own, node)
             if is_training:
                 rewritten += self._standard_nodes(node, lengths)
-                changed = True
+                is_changed = True
             else:
                 for graph in subgraphs(node):
                     self.rewrite(graph, lengths)
                 rewritten.append(node)
             note_lengths(node, is_training, lengths)
-        if changed:
+        if is_changed:
             # Copies, because clearing a repeated field invalidates its messages.
             copies = [copy.deepcopy(node) for node in rewritten]
             del body.node[:]

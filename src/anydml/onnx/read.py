@@ -61,8 +61,8 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     domain, kind = plain_domain(proto.domain), proto.op_type
     entry = NODES.get((domain, kind))
     if entry is None:
-        why = REASONS.get(kind, NO_SUCH) if not domain else NO_SUCH
-        raise ModelError(f"{label(name, domain, kind)}: {why}", kind)
+        reason = REASONS.get(kind, NO_SUCH) if not domain else NO_SUCH
+        raise ModelError(f"{label(name, domain, kind)}: {reason}", kind)
     opset = opsets.get(domain)
     if opset is None:
         domains = f"the model imports no opset of domain {show(domain or 'ai.onnx')}"

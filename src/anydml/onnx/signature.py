@@ -86,8 +86,13 @@ def onnx_signature(operator: str, opset: int) -> tuple[int, Signature] | None:
     except onnx.defs.SchemaError:
         return None
     attributes = {name: _attribute(attribute) for name, attribute in schema.attributes.items()}
-    uses, moved = Counter(formal.type_str for formal in schema.inputs), {formal.type_str for formal in schema.outputs}
-    return schema.since_version, Signature(tuple(_formal(formal, uses, moved) for formal in schema.inputs), attributes)
+    uses, output_types = (
+        Counter(formal.type_str for formal in schema.inputs),
+        {formal.type_str for formal in schema.outputs},
+    )
+    return schema.since_version, Signature(
+        tuple(_formal(formal, uses, output_types) for formal in schema.inputs), attributes
+    )
 
 
 def _attribute(declared: Any) -> Attribute:
@@ -95,12 +100,12 @@ def _attribute(declared: Any) -> Attribute:
     return Attribute((declared.type.value,), declared.required, value_of(default) if default.type else None)
 
 
-def _formal(parameter: Any, uses: Mapping[str, int], moved: Set[str]) -> Formal:
+def _formal(parameter: Any, uses: Mapping[str, int], output_types: Set[str]) -> Formal:
     kinds = {text.partition("(")[0] for text in parameter.types}
     kind = {"tensor": "tensor", "seq": "sequence"}.get("".join(kinds), "any")
     is_variadic = parameter.option == _VARIADIC
     dtypes = {}
-    if kind == "tensor" and parameter.type_str not in moved and len(parameter.types) <= FEW_TYPES:
+    if kind == "tensor" and parameter.type_str not in output_types and len(parameter.types) <= FEW_TYPES:
         names = sorted(text[7:-1].upper() for text in parameter.types)
         dtypes = {np.dtype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name))): name for name in names}
     is_alike = kind == "tensor" and (uses[parameter.type_str] > 1 or (is_variadic and parameter.is_homogeneous))

@@ -132,8 +132,8 @@ def concat_nodes(node: NodeProto, fresh: FreshNames) -> list[NodeProto]:
     nodes = _Nodes(base, fresh)
     new_nodes = [_successor(node, "Concat", node.input, [node.output[0] or fresh.new(base, "joined")], axis)]
     if len(node.output) > 1 and node.output[1]:
-        at = nodes.axis(axis)
-        parts = [nodes.length(f"length_{i}", name, at) for i, name in enumerate(node.input)]
+        axis_name = nodes.axis(axis)
+        parts = [nodes.length(f"length_{i}", name, axis_name) for i, name in enumerate(node.input)]
         name = fresh.new(base, "per_input_length")
         new_nodes += [*nodes.protos, helper.make_node("Concat", parts, [node.output[1]], name=name, axis=0)]
     return new_nodes

@@ -53,9 +53,9 @@ MOVING = frozenset({
 """Operators without a desc that do more than rename a buffer."""
 
 
-def host_finding(name: str, why: str) -> Finding:
+def host_finding(name: str, reason: str) -> Finding:
     """Return the finding of a node of which nothing would run on the device."""
-    return Finding(name, unchecked=why, off_device_reason=why)
+    return Finding(name, unchecked=reason, off_device_reason=reason)
 
 
 def movement_in(proto: NodeProto) -> str:

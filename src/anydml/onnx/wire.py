@@ -23,19 +23,19 @@ def count_messages(data: bytes, descriptor: Any, max_count: int) -> int:
     stack = [(0, len(data), _inner(descriptor))]
     inner_of: dict[str, dict[int, Any]] = {}
     while stack:
-        at, end, inner = stack.pop()
-        while at < end:
-            tag, at = _varint(data, at, end)
+        position, end, inner = stack.pop()
+        while position < end:
+            tag, position = _varint(data, position, end)
             kind = tag & 7
             if kind == 0:
-                _, at = _varint(data, at, end)
+                _, position = _varint(data, position, end)
             elif kind == 1:
-                at += 8
+                position += 8
             elif kind == 5:
-                at += 4
+                position += 4
             elif kind == 2:
-                size, at = _varint(data, at, end)
-                if size > end - at:
+                size, position = _varint(data, position, end)
+                if size > end - position:
                     return count
                 field = inner.get(tag >> 3)
                 if field is not None:
@@ -46,8 +46,8 @@ def count_messages(data: bytes, descriptor: Any, max_count: int) -> int:
                         name = field.full_name
                         if name not in inner_of:
                             inner_of[name] = _inner(field)
-                        stack.append((at, at + size, inner_of[name]))
-                at += size
+                        stack.append((position, position + size, inner_of[name]))
+                position += size
             else:
                 # Groups, which ONNX does not have.
                 return count
@@ -59,14 +59,14 @@ def _inner(descriptor: Any) -> dict[int, Any]:
     return {field.number: field.message_type for field in descriptor.fields if field.message_type is not None}
 
 
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
     """Decode a varint; return its value and the offset of its end, which is `end` if it is truncated."""
     value = shift = 0
-    while at < end:
-        byte = data[at]
-        at += 1
+    while position < end:
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         if byte < 128 or shift > 63:
-            return value, at
+            return value, position
         shift += 7
     return value, end

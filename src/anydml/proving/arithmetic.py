@@ -13,10 +13,10 @@ from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
 from anydml.proving.layouts import PLAIN, laid_out, shared_axes
 from anydml.proving.movement_terms import Mover, filled
 from anydml.proving.operator_calls import OperatorCall
-from anydml.proving.reassociation import SIGNS, in_order, scaled, times
+from anydml.proving.reassociation import SIGNS, in_order, split_scale, times
 from anydml.proving.rows import ALONG_AXIS, along_axis, reduction
-from anydml.proving.shapes import computed
-from anydml.proving.sizes import Size, Sizes, broadcast, fit
+from anydml.proving.shapes import compute
+from anydml.proving.sizes import Size, Sizes, broadcast, may_fit
 from anydml.proving.terms import Term
 
 COMMUTATIVE = frozenset(("Add", "And", "Equal", "Mul", "Or", "Xor"))
@@ -74,7 +74,7 @@ def _elementwise_term(
         return None
     if operator in _OF_ONE_DTYPE and len({term.dtype for term in terms if term is not None}) > 1:
         return None
-    if not all(fit(_broadcast(terms[:k]), term.sizes) for k, term in enumerate(terms) if term is not None):
+    if not all(may_fit(_broadcast(terms[:k]), term.sizes) for k, term in enumerate(terms) if term is not None):
         return None
     shape = _broadcast(terms)
     simpler = _simpler(mover, operator, terms, shape)
@@ -161,7 +161,7 @@ def _elementwise(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         dtype = numpy_type(call.get("to"))
     elif operator in _BOOLEAN:
         dtype = np.dtype(np.bool_)
-    constants = computed(mover.terms, operator, terms, dtype)
+    constants = compute(mover.terms, operator, terms, dtype)
     if constants is not None:
         return [constants]
     if all(term is None or term.is_constant for term in terms) or (call.version < 7 and len(terms) > 1):
@@ -176,8 +176,8 @@ def _elementwise(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 def _quantize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return the terms of a node that quantizes or dequantizes by one scale; None for several, or unknown types."""
-    others = [term for term in call.inputs[1:] if term is not None]
-    is_whole = all(constant.shape == () for constant in others)
+    scale_terms = [term for term in call.inputs[1:] if term is not None]
+    is_whole = all(constant.shape == () for constant in scale_terms)
     if (
         not is_whole
         or call.get("output_dtype", 0)
@@ -186,7 +186,7 @@ def _quantize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         return None
     zero = call.term(2)
     zero_dtype = np.dtype(np.uint8) if zero is None else zero.dtype
-    dtype = zero_dtype if call.operator == "QuantizeLinear" else others[0].dtype
+    dtype = zero_dtype if call.operator == "QuantizeLinear" else scale_terms[0].dtype
     quantized = elementwise_term(mover, call.operator, call.inputs, (call.version, call.attributes(("axis",))), dtype)
     return None if quantized is None else [quantized]
 
@@ -204,13 +204,13 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
         return None
     if (
         first.shape[-1] != second.shape[-2]
-        or not fit(first.shape[:-2], second.shape[:-2])
+        or not may_fit(first.shape[:-2], second.shape[:-2])
         or first.dtype != second.dtype
     ):
         return None
     batch = broadcast(first.shape[:-2], second.shape[:-2])
     if mover.is_real and first.dtype is not None and first.dtype.kind == "f":
-        (factor, first_rest), (second_factor, second_rest) = scaled(mover, first), scaled(mover, second)
+        (factor, first_rest), (second_factor, second_rest) = split_scale(mover, first), split_scale(mover, second)
         if first_rest is not None and second_rest is not None and factor * second_factor not in (0.0, 1.0):
             product = _dot(mover, first_rest, second_rest)
             return (

@@ -54,9 +54,9 @@ class Batch:
             is_added = any(self._axis(shape) in detail for shape in known_shapes)
             return not is_added and all(a in (b, 1) or b == 1 for a, b in zip(*known_shapes, strict=True))
         if is_node:
-            return kind in ELEMENTWISE and _fit(known_shapes, term.shape)
+            return kind in ELEMENTWISE and _can_broadcast(known_shapes, term.shape)
         if kind == "expand":
-            return _fit(known_shapes, term.shape)
+            return _can_broadcast(known_shapes, term.shape)
         if kind.startswith("Reduce") or kind in _NORMALISED:
             return self._axis(known_shapes[0]) not in detail[0] and all(
                 self._axis(shape) is None for shape in known_shapes[1:]
@@ -64,11 +64,11 @@ class Batch:
         return False
 
     def _own(self, size: Size) -> int | None:
-        """Return a size at one place of the batch; None if it has no such place."""
+        """Return a size for one element of the batch; None if it has no such element."""
         if isinstance(size, int):
             return size
-        (names, count), *others = size.parts
-        return count if not others and names == (self.name,) and count > 0 else None
+        (names, count), *other_parts = size.parts
+        return count if not other_parts and names == (self.name,) and count > 0 else None
 
     def _axis(self, sizes: Sequence[Size]) -> int | None:
         """Return the axis whose size contains the batch; None if there is none."""
@@ -101,6 +101,6 @@ class Batch:
 _NORMALISED = frozenset(("LayerNormalization", "LogSoftmax", "Softmax"))
 
 
-def _fit(shapes: Sequence[Sequence[Size]], shape: Sequence[Size]) -> bool:
+def _can_broadcast(shapes: Sequence[Sequence[Size]], shape: Sequence[Size]) -> bool:
     """Whether shapes broadcast to another one."""
     return all(a in (b, 1) for sizes in shapes for a, b in zip(sizes[::-1], shape[::-1], strict=False))

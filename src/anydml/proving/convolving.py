@@ -14,7 +14,7 @@ WINDOWED = frozenset(("AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool
 """Operators that move a window over images; their results have the rank of the first input."""
 
 
-def sized(call: OperatorCall, types: list[Type]) -> list[Type]:
+def result_types(call: OperatorCall, types: list[Type]) -> list[Type]:
     """Return the types of a node's results, with the sizes of those of a convolution or pool.
 
     Args:
@@ -32,7 +32,7 @@ def sized(call: OperatorCall, types: list[Type]) -> list[Type]:
     ]
 
 
-def padded(call: OperatorCall) -> OperatorCall:
+def with_explicit_pads(call: OperatorCall) -> OperatorCall:
     """Return a convolution or pool with `pads` in place of `auto_pad`; other nodes are returned unchanged."""
     mode = call.get("auto_pad", b"NOTSET")
     if call.domain or call.operator not in WINDOWED or mode == b"NOTSET" or any(call.get("pads", ())):
@@ -60,7 +60,7 @@ def padded(call: OperatorCall) -> OperatorCall:
 
 
 def _same(size: Size, reach: int, step: int) -> int | None:
-    """Return the padding of an axis for which the result's size is that of the image divided by the step, rounded up.
+    """Return the padding of an axis with which the result's size is ⌈image size / step⌉.
 
     None if it depends on the size, or is negative, which runtimes refuse, take for 0, or read from another place.
     """
@@ -73,13 +73,13 @@ def _same(size: Size, reach: int, step: int) -> int | None:
 def spare(call: OperatorCall) -> Iterator[Size]:
     """Yield sizes that are at least 0, since a convolution refuses images that are smaller than its kernel."""
     for size, reach, step, first, last in (
-        (_windows(padded(call)) or ()) if (call.domain, call.operator) == ("", "Conv") else ()
+        (_windows(with_explicit_pads(call)) or ()) if (call.domain, call.operator) == ("", "Conv") else ()
     ):
         yield size + first + last - reach
         yield quotient(size + first + last - reach, step)
 
 
-def unbiased(call: OperatorCall) -> OperatorCall:
+def without_zero_bias(call: OperatorCall) -> OperatorCall:
     """Remove a convolution's bias if it is all zeros; other nodes are returned unchanged."""
     bias = call.term(2)
     element = filled(bias) if bias is not None and call.operator in ("Conv", "ConvTranspose") else None

@@ -14,7 +14,7 @@ from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.proving.running import LARGEST_ERROR, error_of, random_inputs
 from anydml.proving.runtime_process import SECONDS, RefusedError, Runtime, UnansweredError
-from anydml.proving.sizes import Size, at
+from anydml.proving.sizes import Size, evaluate
 
 TRIES = 4
 """Number of random inputs."""
@@ -66,14 +66,14 @@ def compare_runs(
     with Runtime([*zip((first, second), folders, strict=True)], seconds) as runtime:
         for number in range(TRIES):
             values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(sizes_of_case)}
-            sizes = {key: at(size, values) or 0 for key, size in sizes_of_case.items()}
+            sizes = {key: evaluate(size, values) or 0 for key, size in sizes_of_case.items()}
             try:
                 inputs = random_inputs(first, sizes, number)
                 expected, repeated = (runtime.run(0, inputs) for _ in range(2))
             except (RefusedError, ModelError, MemoryError) as error:
                 # For whatever reason, the model does not support these sizes.
-                what = "ONNX Runtime refuses A" if isinstance(error, RefusedError) else "A is not run"
-                refused = RunComparison(sizes, {}, "", 0, f"{what}: {str(error)[:MAX_REASON]}")
+                failure = "ONNX Runtime refuses A" if isinstance(error, RefusedError) else "A is not run"
+                refused = RunComparison(sizes, {}, "", 0, f"{failure}: {str(error)[:MAX_REASON]}")
                 continue
             except UnansweredError as error:
                 refused = RunComparison(sizes, {}, "", 0, f"A is not run to its end: {error}")
@@ -86,10 +86,10 @@ def compare_runs(
             except UnansweredError as error:
                 refused = RunComparison(sizes, {}, "", 0, f"B is not run to its end: {error}")
                 break
-            for name, wanted_output, same, two in zip(names, expected, repeated, results, strict=True):
+            for name, wanted_output, same, second_output in zip(names, expected, repeated, results, strict=True):
                 if error_of(wanted_output, same):
                     continue
-                off = error_of(wanted_output, two)
+                off = error_of(wanted_output, second_output)
                 if worst is None or off > worst.error:
                     worst = RunComparison(sizes, inputs, name if off > LARGEST_ERROR else "", off)
             if worst is not None and worst.error == math.inf:

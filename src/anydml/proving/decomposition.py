@@ -9,7 +9,7 @@ import numpy as np
 from anydml.proving.fused import Apply
 from anydml.proving.movement_terms import Mover
 from anydml.proving.operator_calls import OperatorCall
-from anydml.proving.reassociation import scaled
+from anydml.proving.reassociation import split_scale
 from anydml.proving.terms import Term
 
 
@@ -45,7 +45,7 @@ def _convolution(apply: Apply, mover: Mover, call: OperatorCall, x: Term) -> Seq
         shape = (-1, *[1] * (len(x.sizes) - 2))
         result = apply("Conv", x, weights, **attributes)
         return [apply("Add", result, mover.reshape(bias, (*bias.sizes, *shape[1:])))]
-    number, unscaled = scaled(mover, x)
+    number, unscaled = split_scale(mover, x)
     if number == 1 or unscaled is None:
         return None
     factor = mover.terms.constant(np.array(number, x.dtype))

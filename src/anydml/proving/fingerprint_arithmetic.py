@@ -33,7 +33,7 @@ def spread(marks: Marks) -> Marks:
     return marks
 
 
-def mixed(seed: int, *marks: Marks) -> Marks:
+def mix(seed: int, *marks: Marks) -> Marks:
     """Combine fingerprints in order, after broadcasting."""
     mixture: Marks = np.array(seed & _MASK, np.uint64)
     for mark in marks:
@@ -50,15 +50,15 @@ def of_product(seed: int, first: Marks, second: Marks) -> Marks:
     """Return the fingerprints of products, which do not depend on the order of the factors."""
     is_negative = (first > of_negative(first)) ^ (second > of_negative(second))
     sizes = np.broadcast_arrays(np.minimum(first, of_negative(first)), np.minimum(second, of_negative(second)))
-    numbers = mixed(seed, np.minimum(*sizes), np.maximum(*sizes)) >> np.uint64(1)
+    numbers = mix(seed, np.minimum(*sizes), np.maximum(*sizes)) >> np.uint64(1)
     return np.where(is_negative, of_negative(numbers), numbers)
 
 
 def of_row(marks: Marks, axis: int) -> Marks:
     """Combine fingerprints along an axis, in order."""
-    moved = np.moveaxis(marks, axis, -1)
-    weights = spread(np.arange(1, moved.shape[-1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
-    return spread((spread(moved) * weights).sum(-1, dtype=np.uint64))
+    rows = np.moveaxis(marks, axis, -1)
+    weights = spread(np.arange(1, rows.shape[-1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
+    return spread((spread(rows) * weights).sum(-1, dtype=np.uint64))
 
 
 def of_place(seed: int, sizes: Sequence[int]) -> Marks:
@@ -75,7 +75,7 @@ def of_array(array: Any) -> Marks:
     is_float = flat.dtype.kind == "f"
     wide = np.zeros((flat.size, -(-flat.itemsize // 8) * 8), np.uint8)
     wide[:, : flat.itemsize] = (np.abs(flat) if is_float else flat).view(np.uint8).reshape(flat.size, flat.itemsize)
-    numbers = mixed(seed_of(f"constant {array.dtype}"), *wide.view(np.uint64).T) >> np.uint64(1)
+    numbers = mix(seed_of(f"constant {array.dtype}"), *wide.view(np.uint64).T) >> np.uint64(1)
     if is_float:
         numbers = np.where(np.signbit(flat), of_negative(numbers), numbers)
     return numbers.reshape(array.shape)

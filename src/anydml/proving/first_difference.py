@@ -49,7 +49,7 @@ def first_difference(first: Read, second: Read, output: str, marks: Mapping[int,
     first_needed, second_needed = (with_ancestors([read.outputs[output]]) for read in (first, second))
     a, b = _first(first_needed, second_needed, marks), _first(second_needed, first_needed, marks)
     places = [a or first_needed[-1], b or second_needed[-1]]
-    texts = [text(place) + attributes for place, attributes in zip(places, _differing(*places), strict=True)]
+    texts = [term_text(place) + attributes for place, attributes in zip(places, _differing(*places), strict=True)]
     return FirstDifference(output, (first.node(places[0]), second.node(places[1])), (texts[0], texts[1]))
 
 
@@ -82,10 +82,10 @@ def _number(value: Any) -> str:
     return show(value.decode(errors="replace")) if isinstance(value, bytes) else str(value)
 
 
-def _first(terms: Sequence[Term], others: Sequence[Term], marks: Mapping[int, Marks | None]) -> Term | None:
+def _first(terms: Sequence[Term], other_terms: Sequence[Term], marks: Mapping[int, Marks | None]) -> Term | None:
     """Return the first term that is not among others, preferably one that computes."""
     for is_sorted in (True, False):
-        other_keys = {_key(term, marks, is_sorted) for term in others} | {term.number for term in others}
+        other_keys = {_key(term, marks, is_sorted) for term in other_terms} | {term.number for term in other_terms}
         unmatched = [
             term for term in terms if term.number not in other_keys and _key(term, marks, is_sorted) not in other_keys
         ]
@@ -109,7 +109,7 @@ def _key(term: Term, marks: Mapping[int, Marks | None], is_sorted: bool) -> obje
     )
 
 
-def same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bool:
+def are_same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bool:
     """Whether two terms are the same, or have equal fingerprints."""
     first_marks, second_marks = marks.get(first.number), marks.get(second.number)
     if first is second or first_marks is None or second_marks is None:
@@ -117,7 +117,7 @@ def same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bool:
     return bool((first.dtype, first.shape) == (second.dtype, second.shape) and (first_marks == second_marks).all())
 
 
-def text(term: Term, depth: int = DEPTH) -> str:
+def term_text(term: Term, depth: int = DEPTH) -> str:
     """Return a term as a text."""
     return " ".join("".join(_text(term, depth)).split())
 

@@ -92,7 +92,7 @@ class Evaluator:
             term is not None and not term.is_constant for term in inputs
         ):
             return None
-        results = _moved(node, opsets, arrays) or _run(node, opsets, arrays)
+        results = _run_movement(node, opsets, arrays) or _run(node, opsets, arrays)
         if results is None:
             return None
         is_exact = node.op_type in EXACT and not node.domain
@@ -143,7 +143,7 @@ def error(first: Array, second: Array) -> float:
     return float(np.abs(a - b).max(initial=0) / scale)
 
 
-def _moved(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
+def _run_movement(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
     """Return the results of a node that moves elements; None if it computes, or is refused."""
     if (plain_domain(node.domain), node.op_type) not in NODES:
         return None

@@ -166,13 +166,13 @@ def _attention(apply: Apply, terms: Terms, call: OperatorCall) -> Sequence[Term]
     if x is None or x.shape is None or len(x.shape) != _PLAIN_INPUTS or weights is None or weights.shape is None:
         return None
     arrays = [None if term is None or not term.is_constant else term.array for term in (weights, bias)]
-    width, parts = weights.shape[-1], len(_HEADS)
-    if arrays[0] is None or not isinstance(width, int) or not count or width % (parts * count):
+    width, head_count = weights.shape[-1], len(_HEADS)
+    if arrays[0] is None or not isinstance(width, int) or not count or width % (head_count * count):
         return None
     if bias is not None and arrays[1] is None:
         return None
-    size = width // parts
-    if _get(call, "qkv_hidden_sizes", []) not in ([], [size] * parts):
+    size = width // head_count
+    if _get(call, "qkv_hidden_sizes", []) not in ([], [size] * head_count):
         return None
     heads = list[Term]()
     for k, perm in enumerate(_HEADS):

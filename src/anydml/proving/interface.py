@@ -25,7 +25,7 @@ def differences(first: ModelProto, second: ModelProto, sizes: Mapping[str, int])
     first_inputs, second_inputs = _inputs(first), _inputs(second)
     yield from _names("input", [*first_inputs], [*second_inputs])
     for key in first_inputs.keys() & second_inputs.keys():
-        yield from _declared(f"input {show(key)}", first_inputs[key], second_inputs[key], sizes)
+        yield from _compare_declared(f"input {show(key)}", first_inputs[key], second_inputs[key], sizes)
     outputs = [{value.name: value for value in model.graph.output} for model in (first, second)]
     yield from _names("output", [*outputs[0]], [*outputs[1]])
     for key in outputs[0].keys() & outputs[1].keys():
@@ -50,7 +50,9 @@ def _names(noun: str, first: list[str], second: list[str]) -> Iterator[str]:
         yield f"{noun}s are in another order: {', '.join(map(show, first))} in A, {', '.join(map(show, second))} in B"
 
 
-def _declared(label: str, first: ValueInfoProto, second: ValueInfoProto, sizes: Mapping[str, int]) -> Iterator[str]:
+def _compare_declared(
+    label: str, first: ValueInfoProto, second: ValueInfoProto, sizes: Mapping[str, int]
+) -> Iterator[str]:
     if {value.type.WhichOneof("value") for value in (first, second)} != {"tensor_type"}:
         if first.type != second.type:
             yield f"{label} is of another type in A than in B"

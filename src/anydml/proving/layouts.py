@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
-from anydml.proving.orders import REPEATED, Entry, aligned, refined
+from anydml.proving.orders import REPEATED, Entry, align, refine
 from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import Term
 from anydml.proving.views import Viewer, own_axes
@@ -131,7 +131,7 @@ def _factors(
         for (_, _, groups), axes_of in zip(operands, axes, strict=True):
             if shared in axes_of and shared != joined:
                 group = [factor for _, factor in groups[axes_of.index(shared)] if factor != 1]
-                factors = group if factors is None else refined(factors, group)
+                factors = group if factors is None else refine(factors, group)
                 if factors is None:
                     return None
         all_factors.append([size] if factors is None else factors)
@@ -153,7 +153,7 @@ def _input(
         if shared == joined and remaining:
             labelled[remaining[0][0]] = [((shared, 0), remaining[0][1])]
             continue
-        split = aligned(factors[shared], [size for _, size in remaining]) if remaining else ([], [])
+        split = align(factors[shared], [size for _, size in remaining]) if remaining else ([], [])
         if split is None or any(len(parts) > 1 for parts in split[0]):
             return None
         for (k, _), axes_of in zip(remaining, split[1], strict=True):

@@ -9,14 +9,14 @@ import numpy as np
 
 from anydml.onnx.graph_values import Array
 from anydml.proving.movement_terms import Mover
-from anydml.proving.orders import REPEATED, Entry, aligned, numbers
+from anydml.proving.orders import REPEATED, Entry, align, as_integers
 from anydml.proving.sizes import Size
 from anydml.proving.terms import Term
 
 MERGED = "numbers that results are multiplied by are merged into weights, which a runtime rounds"
 
 
-def multiplied(mover: Mover, term: Term, by: Array) -> Term | None:
+def merge_factor(mover: Mover, term: Term, by: Array) -> Term | None:
     """Return the product of a value and a constant, merged into the weights that the value is computed with.
 
     Args:
@@ -33,7 +33,7 @@ def multiplied(mover: Mover, term: Term, by: Array) -> Term | None:
     source, factors, axes = mover.along(term)
     if source is not term:
         at_source = _at_source(source, factors, axes, wide)
-        product = None if at_source is None else multiplied(mover, source, at_source)
+        product = None if at_source is None else merge_factor(mover, source, at_source)
         if product is None or product.shape != source.shape:
             return None
         return mover.view(product, factors, [entry for entries in axes for entry in entries], term.sizes)
@@ -77,7 +77,7 @@ def _at_source(source: Term, factors: Sequence[Size], axes: Sequence[Sequence[En
         return None
     by_factor = by.reshape(split).transpose(np.argsort(places))
     order = sorted(sizes)
-    groups = aligned(factors, source.sizes)
+    groups = align(factors, source.sizes)
     if groups is None or any(len(parts) > 1 for parts in groups[0]):
         return None
     shape = list[int]()
@@ -87,7 +87,7 @@ def _at_source(source: Term, factors: Sequence[Size], axes: Sequence[Sequence[En
         if all(factor_shape[dim] == 1 for dim in dims):
             shape.append(1)
             continue
-        group_sizes = numbers([factors[k] for k, _ in group])
+        group_sizes = as_integers([factors[k] for k, _ in group])
         if group_sizes is None:
             return None
         for dim, size in zip(dims, (factors[k] for k, _ in group if k in sizes), strict=True):
@@ -101,18 +101,18 @@ def _sum(mover: Mover, term: Term, by: Array) -> Term | None:
     for part in term.inputs:
         if part is None or len(part.sizes) != by.ndim:
             return None
-        product = multiplied(mover, part, by) if part.is_constant or _fits(by, part) else None
+        product = merge_factor(mover, part, by) if part.is_constant or _fits(by, part) else None
         if product is None:
             return None
         parts.append(product)
-    return _again(mover, term, parts)
+    return _with_inputs(mover, term, parts)
 
 
 def _fits(by: Array, term: Term) -> bool:
     return all(count in (1, size) for count, size in zip(by.shape, term.sizes, strict=True))
 
 
-def _again(mover: Mover, term: Term, inputs: Sequence[Term]) -> Term | None:
+def _with_inputs(mover: Mover, term: Term, inputs: Sequence[Term]) -> Term | None:
     """Return the result of a term's node for other inputs of the same shapes."""
     assert mover.again is not None, "it is there"
     result = mover.again(mover, term, inputs, range(len(inputs[0].sizes)))
@@ -125,9 +125,9 @@ def _product(mover: Mover, term: Term, by: Array) -> Term | None:
     by = by.reshape([1 if axis in added else next(remaining) for axis in range(by.ndim + len(added))])
     factors = [factor for factor in term.inputs if factor is not None]
     for k in sorted(range(len(factors)), key=lambda k: not factors[k].is_constant):
-        product = multiplied(mover, factors[k], by) if _fits(by, factors[k]) else None
+        product = merge_factor(mover, factors[k], by) if _fits(by, factors[k]) else None
         if product is not None and product.shape == factors[k].shape:
-            return _again(mover, term, [*factors[:k], product, *factors[k + 1 :]])
+            return _with_inputs(mover, term, [*factors[:k], product, *factors[k + 1 :]])
     return None
 
 

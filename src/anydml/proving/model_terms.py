@@ -20,7 +20,7 @@ from anydml.onnx.walk import bodies, subgraphs
 from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.constants import Constants
-from anydml.proving.convolving import padded, sized, spare, unbiased
+from anydml.proving.convolving import result_types, spare, with_explicit_pads, without_zero_bias
 from anydml.proving.decomposition import decompose
 from anydml.proving.folding import MAX_CONSTANT_ELEMENTS, Evaluator
 from anydml.proving.fused import defined
@@ -29,7 +29,7 @@ from anydml.proving.names import unnamed_size
 from anydml.proving.node_order import order_by_need
 from anydml.proving.operator_calls import UNKNOWN, OperatorCall, Type
 from anydml.proving.operator_terms import RULES
-from anydml.proving.orders import numbers
+from anydml.proving.orders import as_integers
 from anydml.proving.reassociation import SIGNS
 from anydml.proving.refusing import never_fits, refuses
 from anydml.proving.sizes import Size, Sizes, name
@@ -203,7 +203,7 @@ class Reader:
 
     def _is_function(self, call: OperatorCall) -> bool:
         """Whether a node's results depend on its inputs alone."""
-        return not (_draws(call) or any(subgraphs(call.proto)))
+        return not (_is_random(call) or any(subgraphs(call.proto)))
 
     def _terms(self, call: OperatorCall, values: Mapping[str, Term | None], read: Read, level: int) -> Sequence[Term]:
         if call.operator == "Constant" and not call.domain:
@@ -211,14 +211,14 @@ class Reader:
         graphs = [*subgraphs(call.proto)]
         if graphs:
             return self._with_bodies(call, graphs, values, read, level)
-        if _draws(call):
+        if _is_random(call):
             return [self.terms.unique(call.kind, *kind) for kind in call.types()]
         return self._computed(call)
 
     def _computed(self, call: OperatorCall) -> Sequence[Term]:
         """Return the terms of a node without subgraphs, which depend on its inputs alone."""
-        call = padded(call)
-        if not self.mover.has_signs and (plain := unbiased(call)) is not call:
+        call = with_explicit_pads(call)
+        if not self.mover.has_signs and (plain := without_zero_bias(call)) is not call:
             self.mover.rounded.add(SIGNS)
             call = plain
         apply = partial(self._applied, call.opsets)
@@ -234,10 +234,10 @@ class Reader:
         terms = arithmetic(self.mover, call) if terms is None else terms
         if terms is not None:
             return [self.evaluator.moved(term, call.inputs) for term in terms]
-        types = sized(call, call.types())
+        types = result_types(call, call.types())
         if all(term is None or term.is_constant for term in call.inputs):
             known_shapes = [
-                None if shape is None else numbers([-1 if n is None else n for n in shape]) for _, shape in types
+                None if shape is None else as_integers([-1 if n is None else n for n in shape]) for _, shape in types
             ]
             if all(call.proto.output) and all(
                 shape is not None and min(shape, default=0) >= 0 for shape in known_shapes
@@ -335,7 +335,7 @@ class Reader:
         return [inner[output.name] for output in body.output], inner
 
 
-def _draws(call: OperatorCall) -> bool:
+def _is_random(call: OperatorCall) -> bool:
     """Whether a node's results are random, or it may drop elements at random."""
     if call.domain or call.operator in RANDOM:
         return not call.domain

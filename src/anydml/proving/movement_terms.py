@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.onnx.graph_values import Array
 from anydml.proving.layouts import PLAIN, laid_out
-from anydml.proving.orders import REPEATED, Entry, aligned, numbers
+from anydml.proving.orders import REPEATED, Entry, align, as_integers
 from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import Term, Terms, elements_of
 from anydml.proving.views import Viewer, own_axes
@@ -62,7 +62,7 @@ class Mover(Viewer):
         shape = list[Size](term.sizes)
         for axis, _, count, _ in cuts:
             shape[axis] = count
-        cut_numbers = numbers([n for window in cuts for n in window])
+        cut_numbers = as_integers([n for window in cuts for n in window])
         if term.array is not None and term.dtype is not None and cut_numbers is not None:
             array = term.array
             for k in range(0, len(cut_numbers), 4):
@@ -126,7 +126,7 @@ class Mover(Viewer):
 
     def _computed_again(self, term: Term, factors: Sizes, windows: dict[int, tuple[Size, Size, int]]) -> Term | None:
         has_axes = term.kind in ("concat", "dot") or term.kind.endswith("@")
-        split = aligned(factors, term.sizes) if self.again is not None and has_axes else None
+        split = align(factors, term.sizes) if self.again is not None and has_axes else None
         if split is None or any(len(parts) > 1 for parts in split[0]):
             return None
         # Factors of size 1 belong to no axis.
@@ -205,7 +205,7 @@ class Mover(Viewer):
     def _parts(self, term: Term, axis: int) -> list[Term]:
         """Return the parts that a value is joined of along an axis; the value itself if it is not a join."""
         source, factors, axes = self.along(term)
-        split = aligned(factors, source.sizes) if source.kind == "concat" else None
+        split = align(factors, source.sizes) if source.kind == "concat" else None
         if split is None:
             return [term]
         # Factors are split at the axes of the parts.
@@ -259,7 +259,7 @@ class Mover(Viewer):
                 return self.view(source, factors, [entry for axis_entries in entries for entry in axis_entries], shape)
         if source.kind != "slice" or other_source.kind != "slice" or source.inputs != other_source.inputs:
             return None
-        split, longer = aligned(factors, source.sizes), [(k, size) for k, size in axes[axis] if size != 1]
+        split, longer = align(factors, source.sizes), [(k, size) for k, size in axes[axis] if size != 1]
         (sliced,) = source.inputs
         if split is None or len(longer) != 1 or sliced is None or ([(longer[0][0], 0)] not in split[1]):
             return None

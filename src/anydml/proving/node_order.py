@@ -23,12 +23,12 @@ def order_by_need(graph: GraphProto) -> tuple[list[NodeProto], int]:
         elif k not in visited:
             visited.add(k)
             stack.append((k, True))
-            stack += [(makers[name], False) for name in reversed(_read(graph.node[k])) if name in makers]
+            stack += [(makers[name], False) for name in reversed(_names_read(graph.node[k])) if name in makers]
     unneeded = (node for k, node in enumerate(graph.node) if k not in order)
     return [*(graph.node[k] for k in order), *unneeded], len(order)
 
 
-def _read(node: NodeProto) -> list[str]:
+def _names_read(node: NodeProto) -> list[str]:
     """Return the names that a node reads, also in its subgraphs."""
     graphs = [*subgraphs(node)]
     if not graphs:

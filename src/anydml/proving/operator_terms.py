@@ -12,7 +12,18 @@ from anydml.proving.elementwise import permutation_of
 from anydml.proving.movement_terms import Mover
 from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.padding import pad_rule
-from anydml.proving.sizes import Size, Sizes, are_sizes, axis_of, broadcast, differ, divided, fit, lower_bound, product
+from anydml.proving.sizes import (
+    Size,
+    Sizes,
+    are_sizes,
+    axis_of,
+    broadcast,
+    differ,
+    exact_quotient,
+    lower_bound,
+    may_fit,
+    product,
+)
 from anydml.proving.slice_split_gather import slice_rule, split_rule, take_rule
 from anydml.proving.terms import Term, elements_of, vector_of
 
@@ -84,10 +95,10 @@ def _reshape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         if open_size is None:
             return None
         shape[open_axis] = open_size
-    return _reshaped(mover, term, shape)
+    return _reshape_term(mover, term, shape)
 
 
-def _reshaped(mover: Mover, term: Term, shape: Sequence[Size]) -> Sequence[Term] | None:
+def _reshape_term(mover: Mover, term: Term, shape: Sequence[Size]) -> Sequence[Term] | None:
     """Return a term in another shape; None if the number of elements may differ."""
     return [mover.reshape(term, tuple(shape))] if product(shape) == product(term.sizes) else None
 
@@ -102,7 +113,7 @@ def _quotient(sizes: Sizes, others: Sequence[Size]) -> Size | None:
             below.append(size)
     quotient: Size | None = product(above)
     for size in below:
-        quotient = None if quotient is None else divided(quotient, size)
+        quotient = None if quotient is None else exact_quotient(quotient, size)
     return quotient
 
 
@@ -124,7 +135,7 @@ def _squeeze(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         if is_given or any(size != 1 and not differ(size, 1) for size in term.shape):
             return None
         axes = [axis for axis, size in enumerate(term.shape) if size == 1]
-    return _reshaped(mover, term, [size for axis, size in enumerate(term.shape) if axis not in axes])
+    return _reshape_term(mover, term, [size for axis, size in enumerate(term.shape) if axis not in axes])
 
 
 def _unsqueeze(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
@@ -137,7 +148,7 @@ def _unsqueeze(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if axes is None:
         return None
     remaining = iter(term.shape)
-    return _reshaped(mover, term, [1 if axis in axes else next(remaining) for axis in range(rank)])
+    return _reshape_term(mover, term, [1 if axis in axes else next(remaining) for axis in range(rank)])
 
 
 def _flatten(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
@@ -148,7 +159,7 @@ def _flatten(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     axis = axis + len(term.shape) if axis < 0 and call.version >= _AXES_FROM_THE_END else axis
     if not 0 <= axis <= len(term.shape):
         return None
-    return _reshaped(mover, term, [product(term.shape[:axis]), product(term.shape[axis:])])
+    return _reshape_term(mover, term, [product(term.shape[:axis]), product(term.shape[axis:])])
 
 
 _AXES_FROM_THE_END = 11
@@ -168,7 +179,7 @@ def _depth_to_space(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if term is None or term.shape is None or len(term.shape) != 4 or block < 1 or mode not in (b"DCR", b"CRD"):
         return None
     images, channels, rows, columns = term.shape
-    depth = divided(channels, block * block)
+    depth = exact_quotient(channels, block * block)
     if depth is None:
         return None
     axes, perm = (
@@ -183,7 +194,7 @@ def _space_to_depth(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if term is None or term.shape is None or len(term.shape) != 4 or block < 1:
         return None
     images, channels, *image = term.shape
-    rows, columns = (divided(size, block) for size in image)
+    rows, columns = (exact_quotient(size, block) for size in image)
     if rows is None or columns is None:
         return None
     split = mover.reshape(term, (images, channels, rows, block, columns, block))
@@ -214,7 +225,7 @@ def _expand(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if term is None or term.shape is None or target is None or not are_sizes(target):
         return None
     shape = tuple(target)
-    return [mover.expand(term, broadcast(term.shape, shape))] if fit(term.shape, shape) else None
+    return [mover.expand(term, broadcast(term.shape, shape))] if may_fit(term.shape, shape) else None
 
 
 def _constant_of_shape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from anydml.proving.sizes import Size, Sizes, divided
+from anydml.proving.sizes import Size, Sizes, exact_quotient
 
 REPEATED = -1
 """In place of a source's factor: elements are repeated."""
@@ -66,7 +66,7 @@ class Order(NamedTuple):
             The factors of the source, and those of the result by axis; None if they cannot be split for all sizes.
         """
         entries = self.entries()
-        split = aligned([size for _, size in entries], shape)
+        split = align([size for _, size in entries], shape)
         if split is None:
             return None
         parts, groups = split
@@ -81,7 +81,7 @@ class Order(NamedTuple):
         ]
 
 
-def aligned(
+def align(
     factors: Sequence[Size], shape: Sequence[Size]
 ) -> tuple[list[list[Size]], list[list[tuple[int, int]]]] | None:
     """Split factors so that each size of a shape is a product of consecutive ones.
@@ -105,7 +105,7 @@ def aligned(
             axis_rest = shape[axis] if axis < len(shape) else 1
             continue
         for step in (axis_rest, factor_rest):
-            next_factor, next_axis = divided(factor_rest, step), divided(axis_rest, step)
+            next_factor, next_axis = exact_quotient(factor_rest, step), exact_quotient(axis_rest, step)
             if (step != 0 or factor_rest == axis_rest) and next_factor is not None and next_axis is not None:
                 groups[axis].append((k, len(parts[k])))
                 parts[k].append(step)
@@ -117,13 +117,13 @@ def aligned(
     return (parts, groups) if all(size == 1 for size in ends) else None
 
 
-def refined(first: Sequence[Size], second: Sequence[Size]) -> list[Size] | None:
+def refine(first: Sequence[Size], second: Sequence[Size]) -> list[Size] | None:
     """Return the common refinement of two lists of factors with equal products; None if there is none."""
-    split = aligned(first, second)
+    split = align(first, second)
     return None if split is None else [size for factors in split[0] for size in factors]
 
 
-def numbers(sizes: Sequence[Size]) -> list[int] | None:
+def as_integers(sizes: Sequence[Size]) -> list[int] | None:
     """Return sizes as integers; None if one is symbolic."""
     integers = [size for size in sizes if isinstance(size, int)]
     return integers if len(integers) == len(sizes) else None

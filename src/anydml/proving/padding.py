@@ -14,7 +14,7 @@ from anydml.proving.terms import Term, vector_of
 
 
 def pad_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    """Return the term of a Pad; None where it is not known what is added."""
+    """Return the term of a Pad; None if the padding is unknown."""
     term, amounts = call.term(0), call.get("pads") if call.version < 11 else vector_of(call.term(1))
     fill = call.term(2)
     if term is None or term.shape is None or amounts is None or call.term(3) is not None:
@@ -46,7 +46,7 @@ def pad_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _cut(mover: Mover, term: Term, amounts: Sequence[Any]) -> Term | None:
-    """Return a term without what negative amounts cut from both ends of axes; None if their sizes are not known."""
+    """Return a term that negative amounts cut at both ends of axes; None if sizes are unknown."""
     windows = []
     for axis, size in enumerate(term.sizes):
         ends = amounts[axis], amounts[axis - len(term.sizes)]

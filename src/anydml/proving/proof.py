@@ -16,7 +16,7 @@ from anydml.proving.batches import Batch
 from anydml.proving.constants import Constants
 from anydml.proving.counterexample import RunComparison, compare_runs
 from anydml.proving.fingerprint_arithmetic import NoFingerprintError
-from anydml.proving.first_difference import FirstDifference, first_difference, same
+from anydml.proving.first_difference import FirstDifference, are_same, first_difference
 from anydml.proving.fused import in_own_domains
 from anydml.proving.interface import differences, names_in_both
 from anydml.proving.model_terms import Read, Reader
@@ -25,7 +25,7 @@ from anydml.proving.names import size_names, small_sizes
 from anydml.proving.reassociation import ORDER
 from anydml.proving.refusing import windows_of
 from anydml.proving.runtime_process import SECONDS
-from anydml.proving.sizes import Size, at
+from anydml.proving.sizes import Size, evaluate
 from anydml.proving.term_fingerprints import fingerprints_of
 from anydml.proving.terms import Term, Weights
 from anydml.text import count_noun
@@ -122,7 +122,7 @@ def prove(
             proof.rounding = _rounding(reader, a, b)
             proof.where = [f"{size} ≤ {limit}" for size, limit in reader.mover.assumed.items()]
             proof.verdict = "proved" if form == "floats" else "rounded"
-            proof.reasons = [*_COMPARED[weights]] + [_own(reader.own)] * bool(reader.own)
+            proof.reasons = [*_COMPARED[weights]] + [_operators_text(reader.own)] * bool(reader.own)
             return proof
         wrong = next(key for key, is_same in proof.outputs.items() if not is_same)
         proof.first_difference = first_difference(a, b, wrong, marks)
@@ -153,7 +153,7 @@ def _rounding(reader: Reader, a: Read, b: Read) -> list[str]:
     return [*reader.rounding()]
 
 
-def _own(operators: set[str]) -> str:
+def _operators_text(operators: set[str]) -> str:
     return f"{count_noun(len(operators), 'operator')} that ONNX does not define: {', '.join(sorted(operators))}"
 
 
@@ -184,7 +184,7 @@ def marked_outputs(
     except NoFingerprintError as error:
         reasons += [str(error)] * (str(error) not in reasons)
         return outputs, {}
-    return {**outputs, **{key: same(a.outputs[key], b.outputs[key], marks) for key in wrong}}, marks
+    return {**outputs, **{key: are_same(a.outputs[key], b.outputs[key], marks) for key in wrong}}, marks
 
 
 def nodes_that_may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
@@ -224,7 +224,7 @@ def _sample(
     """Compare the models at several small sizes, and note these if all results are equal."""
     rounding: set[str] = set()
     for values in small_sizes(proof.names):
-        numbered = [{key: at(size, values) or 0 for key, size in outputs.items()} for outputs in sizes_of_both]
+        numbered = [{key: evaluate(size, values) or 0 for key, size in outputs.items()} for outputs in sizes_of_both]
         for form in FORMS:
             reader, a, b = _read(models, folders, (numbered[0], numbered[1]), form, weights)
             outputs, marks = marked_outputs(a, b, (), proof.reasons)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from anydml.proving.merging import multiplied
+from anydml.proving.merging import merge_factor
 from anydml.proving.movement_terms import Mover, filled
 from anydml.proving.sizes import Sizes
 from anydml.proving.terms import Term
@@ -54,7 +54,7 @@ def in_order(mover: Mover, operator: str, terms: Sequence[Term], shape: Sizes, p
     return None
 
 
-def scaled(mover: Mover, term: Term) -> tuple[float, Term | None]:
+def split_scale(mover: Mover, term: Term) -> tuple[float, Term | None]:
     """Split a value into a constant factor and the unscaled value, which is None for a constant."""
     if (number := filled(term)) is not None:
         return float(number), None
@@ -71,7 +71,7 @@ def scaled(mover: Mover, term: Term) -> tuple[float, Term | None]:
 def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
     """Return a value times a number rounded to the digits that are compared; None if there is no value to multiply."""
     assert term.dtype is not None, "it is of floats"
-    if mover.merges and number != 1 and (merged := multiplied(mover, term, np.array(number))) is not None:
+    if mover.merges and number != 1 and (merged := merge_factor(mover, term, np.array(number))) is not None:
         return merged
     factor = float(f"{number:.{DIGITS[term.dtype.itemsize] - 1}e}")
     info = np.finfo(term.dtype)
@@ -86,7 +86,7 @@ def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
 def _multiply(mover: Mover, terms: Sequence[Term], shape: Sizes, number: float, plain: Plain) -> Term | None:
     factors = list[Term]()
     for term in terms:
-        source, without_number = scaled(mover, term)
+        source, without_number = split_scale(mover, term)
         number *= source
         factors += [] if without_number is None else [without_number]
     if not factors:
@@ -104,7 +104,7 @@ def _by_constant(mover: Mover, terms: Sequence[Term], shape: Sizes) -> Term | No
     if not mover.merges or len(constants) != 1 or len(values) != 1 or values[0].shape != shape:
         return None
     array = constants[0].array
-    return None if array is None else multiplied(mover, values[0], array)
+    return None if array is None else merge_factor(mover, values[0], array)
 
 
 def _power(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:

@@ -17,7 +17,7 @@ class UndecidedError(Exception):
     """A result is not the same expression for all sizes."""
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _is_equal(a: Any, b: Any) -> bool:
     if a == b:
         return True
     if differ(a, b):
@@ -25,7 +25,7 @@ def _equal(a: Any, b: Any) -> bool:
     raise UndecidedError
 
 
-def _less(a: Any, b: Any) -> bool:
+def _is_less(a: Any, b: Any) -> bool:
     gap = b - a
     if (lower_bound(gap - 1) or 0) >= 0 and lower_bound(gap - 1) is not None:
         return True
@@ -46,54 +46,54 @@ def _divide(terms: Terms, a: Any, b: Any) -> Any:
 
 
 def _larger(a: Any, b: Any) -> Any:
-    return b if _less(a, b) else a
+    return b if _is_less(a, b) else a
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    return a if _less(a, b) else b
+    return a if _is_less(a, b) else b
 
 
 _PAIRS: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Equal": _equal,
-    "Less": _less, "Greater": lambda a, b: _less(b, a), "LessOrEqual": lambda a, b: not _less(b, a),
-    "GreaterOrEqual": lambda a, b: not _less(a, b), "Max": _larger, "Min": _smaller,
+    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Equal": _is_equal,
+    "Less": _is_less, "Greater": lambda a, b: _is_less(b, a), "LessOrEqual": lambda a, b: not _is_less(b, a),
+    "GreaterOrEqual": lambda a, b: not _is_less(a, b), "Max": _larger, "Min": _smaller,
     "And": lambda a, b: a and b, "Or": lambda a, b: a or b,
 }  # fmt: skip
 """Operators of two integers or polynomials."""
 
 
-def computed(terms: Terms, kind: str, inputs: Sequence[Term | None], dtype: np.dtype[Any] | None) -> Term | None:
+def compute(terms: Terms, kind: str, inputs: Sequence[Term | None], dtype: np.dtype[Any] | None) -> Term | None:
     """Return the result of an element-wise operator on tensors of sizes; None if it is not the same for all sizes."""
     arrays = [elements_of(term) for term in inputs]
     present = [array for array in arrays if array is not None]
     if dtype is None or dtype.kind not in "iub" or not present or len(present) != len(inputs):
         return None
     try:
-        result = _each(partial(_divide, terms), present) if kind == "Div" else _computed(kind, present, dtype)
+        result = _map_elements(partial(_divide, terms), present) if kind == "Div" else _compute(kind, present, dtype)
         return None if result is None else terms.integers(result, dtype)
     except (UndecidedError, OverflowError, ValueError):
         # NumPy raises ValueError for shapes that do not fit.
         return None
 
 
-def _computed(kind: str, present: Sequence[Array], dtype: np.dtype[Any]) -> Array | None:
+def _compute(kind: str, present: Sequence[Array], dtype: np.dtype[Any]) -> Array | None:
     if kind == "Cast":
         return present[0] if dtype.kind == "i" and dtype.itemsize >= 4 else None
     if kind == "Neg":
-        return _each(lambda a: -a, present)
+        return _map_elements(lambda a: -a, present)
     if kind == "Where" and len(present) == 3:
-        return _each(lambda c, a, b: a if c else b, present)
+        return _map_elements(lambda c, a, b: a if c else b, present)
     if kind in _PAIRS and len(present) == 2:
-        return _each(_PAIRS[kind], present)
+        return _map_elements(_PAIRS[kind], present)
     if kind in ("Max", "Min", "Sum") and len(present) > 2:
         result = present[0]
         for array in present[1:]:
-            result = _each(_PAIRS["Add" if kind == "Sum" else kind], [result, array])
+            result = _map_elements(_PAIRS["Add" if kind == "Sum" else kind], [result, array])
         return result
     return None
 
 
-def _each(work: Callable[..., Any], arrays: Sequence[Array]) -> Array:
+def _map_elements(work: Callable[..., Any], arrays: Sequence[Array]) -> Array:
     shaped = np.broadcast_arrays(*arrays)
     result = np.empty(shaped[0].shape, object)
     flat = result.reshape(-1)

@@ -34,12 +34,12 @@ class Polynomial:
         return self._hash
 
     def __add__(self, other: Any) -> Size:
-        return _made([*self.parts, *products_of(other)])
+        return _make([*self.parts, *products_of(other)])
 
     def __mul__(self, other: Any) -> Size:
         if type(other) is int and other:
             return self if other == 1 else Polynomial(tuple((names, count * other) for names, count in self.parts))
-        return _made(
+        return _make(
             ((*sorted((*names, *other_names)),), count * times)
             for names, count in self.parts
             for other_names, times in products_of(other)
@@ -49,7 +49,7 @@ class Polynomial:
         return self.__add__(-other)
 
     def __rsub__(self, other: Any) -> Size:
-        return _made([*self.__neg__().parts, *products_of(other)])
+        return _make([*self.__neg__().parts, *products_of(other)])
 
     def __neg__(self) -> Polynomial:
         return Polynomial(tuple((names, -count) for names, count in self.parts))
@@ -84,7 +84,7 @@ def products_of(size: Any) -> Sequence[tuple[Product, int]]:
     return size.parts if isinstance(size, Polynomial) else [((), int(size))]
 
 
-def _made(parts: Iterable[tuple[Product, int]]) -> Size:
+def _make(parts: Iterable[tuple[Product, int]]) -> Size:
     terms: dict[Product, int] = {}
     for names, count in parts:
         terms[names] = terms.get(names, 0) + count
@@ -106,7 +106,7 @@ def product(sizes: Iterable[Size]) -> Size:
     return total * number
 
 
-def divided(size: Size, by: Size) -> Size | None:
+def exact_quotient(size: Size, by: Size) -> Size | None:
     """Return the quotient of two sizes that divide without remainder for all values of the names; None for others."""
     if size == by:
         return 1
@@ -126,8 +126,8 @@ def divided(size: Size, by: Size) -> Size | None:
         if times % count or len(terms) == MAX_PARTS:
             return None
         terms.append((tuple(remaining), times // count))
-        undivided = undivided - _made([terms[-1]]) * by
-    return _made(terms)
+        undivided = undivided - _make([terms[-1]]) * by
+    return _make(terms)
 
 
 MAX_PARTS = 64
@@ -201,13 +201,13 @@ def quotient(size: Size, by: Size) -> Size:
     """Return the quotient of two sizes, rounded down; if it is not a polynomial, a new name stands for it."""
     if isinstance(size, int) and isinstance(by, int):
         return size // by
-    exact = divided(size, by)
+    exact = exact_quotient(size, by)
     if exact is not None:
         return exact
     integer_part: Size = 0
     if isinstance(by, int) and by > 0:
         # The part that divides without remainder is left out of the name, so that equal quotients have equal names.
-        integer_part = _made([(names, count // by) for names, count in products_of(size)])
+        integer_part = _make([(names, count // by) for names, count in products_of(size)])
         size = size - integer_part * by
         variable_terms = [(names, count) for names, count in products_of(size) if names]
         if len(variable_terms) == 1 and variable_terms[0][1] == len(variable_terms[0][0]) == 1:
@@ -228,7 +228,7 @@ def are_sizes(sizes: Sequence[Size]) -> bool:
     return all((low := lower_bound(size)) is not None and low >= 0 for size in sizes)
 
 
-def fit(first: Sizes, second: Sizes) -> bool:
+def may_fit(first: Sizes, second: Sizes) -> bool:
     """Whether shapes may broadcast to each other, as far as their constant sizes tell."""
     pairs = zip(first[::-1], second[::-1], strict=False)
     return all(not (isinstance(a, int) and isinstance(b, int)) or 1 in (a, b) or a == b for a, b in pairs)
@@ -265,7 +265,7 @@ def _broadcast(first: Size, second: Size) -> Size:
     return name(f"{DERIVED_NAME}larger({small}, {large})")
 
 
-def at(size: Size, values: Mapping[str, int]) -> int | None:
+def evaluate(size: Size, values: Mapping[str, int]) -> int | None:
     """Return the value of a size for values of names; None if a name has none."""
     total = 0
     for names, count in products_of(size):
@@ -280,7 +280,7 @@ def _value(size_name: str, values: Mapping[str, int]) -> int | None:
     """Return the value of a name; None if it has none."""
     if not isinstance(size_name, Quotient):
         return values.get(size_name)
-    above, by = at(size_name.above, values), at(size_name.by, values)
+    above, by = evaluate(size_name.above, values), evaluate(size_name.by, values)
     return None if above is None or not by else above // by
 
 
@@ -298,7 +298,7 @@ def variables(size: Size) -> list[Size]:
         divisor = math.gcd(*(count for _, count in parts))
         rests = (tuple(sorted((factors - shared).elements())) for factors in counts)
         remaining.append(
-            _made((variables_left, count // divisor) for variables_left, (_, count) in zip(rests, parts, strict=True))
+            _make((variables_left, count // divisor) for variables_left, (_, count) in zip(rests, parts, strict=True))
         )
     return remaining
 

@@ -19,7 +19,7 @@ from anydml.proving.elementwise import ELEMENTWISE
 from anydml.proving.fingerprint_arithmetic import (
     Marks,
     NoFingerprintError,
-    mixed,
+    mix,
     of_array,
     of_negative,
     of_place,
@@ -28,7 +28,7 @@ from anydml.proving.fingerprint_arithmetic import (
     spread,
 )
 from anydml.proving.terms import Term, with_ancestors
-from anydml.proving.views import moved as moved_array
+from anydml.proving.views import reorder as moved_array
 
 MAX_MARKS = 1 << 27
 """Maximum number of elements of all values."""
@@ -71,7 +71,7 @@ def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_re
     if is_unknown or not batch.keeps(term):
         return _opaque(term, known_marks, sizes)
     marks = [array for array in known_marks if array is not None]
-    moved = _moved(term, marks, sizes, batch)
+    moved = _moved_marks(term, marks, sizes, batch)
     if moved is not None:
         return moved
     if operator == "Neg":
@@ -86,7 +86,7 @@ def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_re
         return _dot(marks, term.detail)
     if term.kind.startswith("Reduce") and "@" not in term.kind and len(marks) == 1:
         axes, detail = term.detail
-        return mixed(seed_of(f"{term.kind}:{detail}"), _along(marks[0], axes)).reshape(sizes)
+        return mix(seed_of(f"{term.kind}:{detail}"), _combine_along(marks[0], axes)).reshape(sizes)
     if term.kind in ("Softmax", "LogSoftmax", "LayerNormalization"):
         return (
             _normalise(term, operator, marks) if len(marks) == len(known_marks) else _opaque(term, known_marks, sizes)
@@ -103,14 +103,14 @@ def _element_by_element(
     if operator in COMMUTATIVE and len(marks) == 2:
         pair = np.broadcast_arrays(*marks)
         marks = [np.minimum(*pair), np.maximum(*pair)]
-    return np.broadcast_to(mixed(seed_of(text), *marks), sizes)
+    return np.broadcast_to(mix(seed_of(text), *marks), sizes)
 
 
 def _normalise(term: Term, operator: str, marks: list[Marks]) -> Marks:
     """Return the fingerprints of a normalisation along an axis, or along all axes from one on."""
     axes, detail = term.detail
-    row = np.expand_dims(_along(marks[0], axes), axes)
-    return mixed(seed_of(f"{operator}:{detail}"), marks[0], row, *marks[1:])
+    row = np.expand_dims(_combine_along(marks[0], axes), axes)
+    return mix(seed_of(f"{operator}:{detail}"), marks[0], row, *marks[1:])
 
 
 PRIMES = 2097143, 2097133, 2097131
@@ -143,23 +143,23 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
             products = np.matmul(a[..., part].astype(np.float64), b[..., part, :].astype(np.float64))
             total += products.astype(np.uint64) % np.uint64(prime)
         sums.append(total % np.uint64(prime))
-    product = mixed(seed_of(f"dot product of {count}"), *sums)
+    product = mix(seed_of(f"dot product of {count}"), *sums)
     sizes = [*batch, *(shape[axis] for shape, axes in zip((first, second), free_axes, strict=True) for axis in axes)]
     order = [*batch_axes, *free_axes[0], *free_axes[1]]
     moved = product.reshape(sizes).transpose([order.index(axis) for axis in axes if axis in order])
     return moved.reshape([second[axis] if first[axis] == 1 else first[axis] for axis in axes])
 
 
-def _along(marks: Marks, axes: tuple[int, ...]) -> Marks:
+def _combine_along(marks: Marks, axes: tuple[int, ...]) -> Marks:
     """Combine fingerprints along axes, independently of their order."""
     count = int(np.prod([marks.shape[axis] for axis in axes], dtype=np.int64))
-    return mixed(count, spread(spread(marks) + _ODD).sum(axes, dtype=np.uint64))
+    return mix(count, spread(spread(marks) + _ODD).sum(axes, dtype=np.uint64))
 
 
 _ODD = np.uint64(0xD1B54A32D192ED03)
 
 
-def _moved(term: Term, marks: list[Marks], sizes: list[int], batch: Batch) -> Marks | None:
+def _moved_marks(term: Term, marks: list[Marks], sizes: list[int], batch: Batch) -> Marks | None:
     """Return the fingerprints of a moved value; None if it is computed."""
     detail: Any = term.detail
     match term.kind:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from anydml.onnx.graph_values import Array
-from anydml.proving.orders import REPEATED, Entry, Order, numbers
+from anydml.proving.orders import REPEATED, Entry, Order, as_integers
 from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import MAX_FOLLOWED_ELEMENTS, Term, Terms
 
@@ -47,7 +47,7 @@ class Viewer:
         order = Order.of(factors, entries)
         if order.is_plain and source.shape == shape:
             return source
-        known_shape, sizes = numbers(shape), numbers((*order.factors, *order.repeats))
+        known_shape, sizes = as_integers(shape), as_integers((*order.factors, *order.repeats))
         max_factors = MAX_REPEATED_ELEMENTS if source.is_constant else MAX_FOLLOWED_ELEMENTS
         is_small = (
             known_shape is not None
@@ -55,7 +55,7 @@ class Viewer:
             and (not order.repeats or math.prod(known_shape) <= max_factors)
         )
         if source.array is not None and source.dtype is not None and known_shape is not None and is_small:
-            array = moved(source.array, order).reshape(known_shape)
+            array = reorder(source.array, order).reshape(known_shape)
             if not source.is_constant:
                 return self.terms.integers(array, source.dtype)
             return self.terms.constant(array, source if order.is_plain else None, source.dtype)
@@ -123,9 +123,9 @@ def own_axes(term: Term) -> list[list[Entry]]:
     return [[(axis, size)] for axis, size in enumerate(term.sizes)]
 
 
-def moved(array: Array, order: Order) -> Array:
+def reorder(array: Array, order: Order) -> Array:
     """Return elements in an order, with an axis for each factor."""
-    factors, sizes = numbers(order.factors), numbers([size for _, size in order.entries()])
+    factors, sizes = as_integers(order.factors), as_integers([size for _, size in order.entries()])
     assert factors is not None, "they are numbers"
     assert sizes is not None, "they are numbers"
     array = array.reshape(factors).transpose([k for k in order.perm if k != REPEATED])

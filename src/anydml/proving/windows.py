@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anydml.proving.orders import REPEATED, Entry, aligned
-from anydml.proving.sizes import Size, Sizes, divided, lower_bound, product
+from anydml.proving.orders import REPEATED, Entry, align
+from anydml.proving.sizes import Size, Sizes, exact_quotient, lower_bound, product
 from anydml.proving.terms import Term
 
 Window = tuple[int, Size, Size, int]
@@ -23,7 +23,7 @@ def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, P
         if not entries:
             return None
         (k, _), inner_count = entries[0], product(size for _, size in entries[1:])
-        start, length = divided(first, inner_count), divided(count, inner_count)
+        start, length = exact_quotient(first, inner_count), exact_quotient(count, inner_count)
         if start is None or length is None or (step != 1 and len(entries) > 1):
             return None
         if k != REPEATED:
@@ -34,7 +34,7 @@ def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, P
 
 def outward(source: Term, factors: Sizes, windows: dict[int, Part]) -> tuple[Sizes, dict[int, Part]] | None:
     """Combine windows of a slice with the slice's own, as windows of its source by factors; None if they do not fit."""
-    split, (base,) = aligned(factors, source.sizes), source.inputs
+    split, (base,) = align(factors, source.sizes), source.inputs
     if split is None or base is None or any(len(parts) != 1 for parts in split[0]):
         return None
     current_factors, composed = [*factors], {**windows}
@@ -48,7 +48,7 @@ def outward(source: Term, factors: Sizes, windows: dict[int, Part]) -> tuple[Siz
     return tuple(current_factors), composed
 
 
-def _within(window: Part, at: Size, size: Size) -> Part | None:
+def _section_of_part(window: Part, at: Size, size: Size) -> Part | None:
     """Return the section of a window in one part of an axis; None if it is not the same for all sizes.
 
     Args:
@@ -90,7 +90,7 @@ def parts_of(term: Term, joined: int, window: Part | None) -> list[tuple[Term | 
     at: Size = 0
     for term_input in term.inputs:
         size: Size = 0 if joined < 0 or term_input is None else term_input.sizes[joined]
-        part = (0, size, 1) if window is None else _within(window, at, size)
+        part = (0, size, 1) if window is None else _section_of_part(window, at, size)
         if part is None:
             return None
         at = at + size

@@ -92,7 +92,7 @@ class Stored:
                     raise ModelError(f"{self.folder / entry.value} is missing", rule=f"{MODEL} has elements there")
 
     def inputs(self) -> list[Any]:
-        """The arrays that are passed at run time, in the graph's order.
+        """Return the arrays that are passed at run time, in the graph's order.
 
         Raises:
             ModelError: they do not fit the model.
@@ -102,7 +102,7 @@ class Stored:
         return self._values("input", [value_info for value_info in graph.input if value_info.name not in constants])
 
     def outputs(self) -> list[Any]:
-        """The expected outputs; none for an invalid case.
+        """Return the expected outputs; none for an invalid case.
 
         Raises:
             ModelError: they do not fit the model.
@@ -252,7 +252,7 @@ def stored_onnx(folder: Path) -> Stored:
 
 
 def read_about(folder: Path) -> Mapping[str, Any]:
-    """Return the contents of `case.json`; an empty dict if there is none.
+    """Return the contents of `case.json`; an empty dict if there is no such file.
 
     Raises:
         ModelError: it does not describe a case.

@@ -97,7 +97,7 @@ def engine_value(value: Any) -> Any:
     return [*value.tensors] if isinstance(value, TensorList) else value
 
 
-def same(first: Any, second: Any) -> bool:
+def are_equal(first: Any, second: Any) -> bool:
     """Whether two values are equal.
 
     Arrays must have equal shapes, dtypes and elements, where NaN equals NaN, and −0 differs from 0. Sequences, which
@@ -109,14 +109,14 @@ def same(first: Any, second: Any) -> bool:
     if not isinstance(first, np.ndarray) or not isinstance(second, np.ndarray):
         are_lists = isinstance(first, list) and isinstance(second, list)
         return (first is None and second is None) or (
-            are_lists and len(first) == len(second) and all(map(same, first, second))
+            are_lists and len(first) == len(second) and all(map(are_equal, first, second))
         )
     if first.shape != second.shape or first.dtype != second.dtype:
         return False
     if first.nbytes > COMPARED_BYTES and len(first) > 1:
         # In pieces, without copies of whole arrays.
         count = min(len(first), first.nbytes // COMPARED_BYTES + 1)
-        return all(map(same, np.array_split(first, count), np.array_split(second, count)))
+        return all(map(are_equal, np.array_split(first, count), np.array_split(second, count)))
     if first.dtype.hasobject:
         return bool((first == second).all()) if first.size else True
     bits = np.ascontiguousarray(first).tobytes() == np.ascontiguousarray(second).tobytes()
@@ -155,10 +155,10 @@ def make_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0, is_v
     chosen = [OPERATORS[name] for name in named]
     for k, operator in enumerate(chosen):
         share = count * (k + 1) // len(chosen) - count * k // len(chosen)
-        yield from _of_operator(operator, share, seed, is_valid)
+        yield from _draw_cases(operator, share, seed, is_valid)
 
 
-def _of_operator(operator: Operator, count: int, seed: int, is_valid: bool) -> Iterator[Case]:
+def _draw_cases(operator: Operator, count: int, seed: int, is_valid: bool) -> Iterator[Case]:
     missing = set(reachable_features(operator)) if is_valid else set()
     for k in range(count):
         draw = Draw(f"{seed} {operator.name} {k} {is_valid}")
@@ -209,7 +209,7 @@ def valid_case(operator: Operator, node: Node, name: str) -> Case:
                 outputs,
                 *(alternative.outputs for alternative in alternatives if alternative.outputs is not None),
             ]
-            if others is None or not any(all(map(same, others, reading)) for reading in all_outputs):
+            if others is None or not any(all(map(are_equal, others, reading)) for reading in all_outputs):
                 alternatives.append(Alternative(ambiguity.question, reading.words, others, ambiguity.readings[0].words))
     sentence = deciding_sentence(operator, node)
     where = document(node.operator, node.opset)

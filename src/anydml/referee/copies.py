@@ -68,14 +68,14 @@ def _dropout(node: Node) -> list[Result]:
     return [copy_tensor(node, 0), mask][: node.outputs]
 
 
-def _trains(node: Node) -> bool:
+def _is_training(node: Node) -> bool:
     mode = node.optional(2)
     return mode is not None and bool(mode.any())
 
 
 def _drops_input(node: Node) -> bool:
     ratio = node.optional(1)
-    return _trains(node) and (ratio is None or float(ratio) != 0)
+    return _is_training(node) and (ratio is None or float(ratio) != 0)
 
 
 DROPOUT = Operator(
@@ -84,7 +84,7 @@ DROPOUT = Operator(
     _dropout,
     (
         (
-            _trains,
+            _is_training,
             (
                 "If set to 0, the output would be a simple copy of the input.",
                 "if it was set to 0, the output would be a simple copy of the input.",
@@ -103,7 +103,7 @@ DROPOUT = Operator(
         LeftOut("training, which draws at random what is dropped", _drops_input),
         LeftOut(
             "masks before opset 12, and of training by a ratio of 0, which the text does not describe",
-            lambda node: node.outputs > 1 and (node.opset < 12 or _trains(node)),
+            lambda node: node.outputs > 1 and (node.opset < 12 or _is_training(node)),
         ),
     ),
 )
@@ -115,7 +115,7 @@ def _draw_cast(draw: Draw) -> Node:
 
 
 def _conversion_attributes(draw: Draw) -> dict[str, Any]:
-    """Attributes that control conversions to other types."""
+    """Return attributes that control conversions to other types."""
     attributes: dict[str, Any] = {}
     if draw.opset >= 19 and draw.is_likely(0.3):
         attributes["saturate"] = draw.choice([0, 1])
@@ -129,7 +129,7 @@ def _cast(node: Node) -> list[Result]:
 
 
 def converts(to: Callable[[Node], int]) -> LeftOut:
-    """Casts to another type."""
+    """Return casts to another type."""
     return LeftOut(
         "casts to another type, which convert elements", lambda node: to(node) != element_type(node.array(0).dtype)
     )

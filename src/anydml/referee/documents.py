@@ -208,7 +208,7 @@ def _result(judged: Judged, cause: Cause) -> dict[str, Any]:
 
 
 def page(judged: Judged) -> Explanation:
-    """Return a page with a picture of what must go where in the smallest case of each cause that can be drawn."""
+    """Return a page that draws the moves of the smallest case of each cause, if they can be drawn."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in judged.counts.items() if count)
     sections: list[Any] = []
     causes = causes_of(judged)

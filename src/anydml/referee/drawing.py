@@ -38,7 +38,7 @@ class Draw(random.Random):
         return self.random() < share
 
     def sizes(self, rank: int | None = None, min_size: int = 0, max_rank: int = 5) -> Sizes:
-        """Sizes of few elements in all: many 1s, now and then a 0."""
+        """Return sizes of few elements in all: many 1s, now and then a 0."""
         rank = self.choice([0, 1, 1, 2, 2, 3, 3, 4, max_rank]) if rank is None else rank
         sizes: list[int] = []
         for _ in range(rank):
@@ -50,25 +50,25 @@ class Draw(random.Random):
         return tuple(sizes)
 
     def axis(self, rank: int) -> int:
-        """An axis from −rank to rank − 1; the first and the last are likely."""
+        """Return an axis from −rank to rank − 1; the first and the last are likely."""
         return self.choice([-rank, rank - 1, self.randrange(-rank, rank)])
 
     def signed(self, axis: int, rank: int) -> int:
-        """An axis, now and then counted from the end."""
+        """Return an axis, now and then counted from the end."""
         return axis - rank if self.is_likely(0.4) else axis
 
     def subset(self, items: Sequence[T], min_count: int = 0) -> list[T]:
-        """Some items in any order."""
+        """Return some items in any order."""
         return self.sample(list(items), self.randint(min_count, len(items)))
 
     def dtype(self, parameter: str, without: Sequence[str] = ()) -> np.dtype[Any]:
-        """One of the types that the text lists for an input."""
+        """Return one of the types that the text lists for an input."""
         allowed = [dtype for dtype in dtypes(self.operator, self.opset, parameter) if dtype[0] not in without]
         common = [dtype for dtype in allowed if dtype[0] in COMMON]
         return self.choice(common if common and self.is_likely(0.5) else allowed)[1]
 
     def kind(self, parameter: str) -> Kind:
-        """One of the types that the text lists for an input: of tensors, sequences or optional values alike."""
+        """Return one of the types that the text lists for an input: of tensors, sequences or optional values alike."""
         allowed = kinds(self.operator, self.opset, parameter)
         forms = sorted({(dtype.is_sequence, dtype.is_optional) for dtype in allowed})
         form = self.choice(forms)
@@ -77,7 +77,7 @@ class Draw(random.Random):
         return self.choice(common if common and self.is_likely(0.5) else chosen)
 
     def value(self, kind: Kind) -> Value:
-        """A value of a type: now and then a sequence without tensors, or an empty optional value."""
+        """Return a value of a type: now and then a sequence without tensors, or an empty optional value."""
         if kind.is_optional:
             element = None if self.is_likely(0.25) else self.value(kind._replace(is_optional=False))
             assert not isinstance(element, OptionalValue)
@@ -87,7 +87,7 @@ class Draw(random.Random):
         return self.data(kind.dtype, self.sizes())
 
     def tensors(self, dtype: np.dtype[Any], number: int) -> TensorList:
-        """A sequence of so many tensors, each of sizes of its own."""
+        """Return a sequence of so many tensors, each of sizes of its own."""
         return TensorList(dtype, tuple(self.data(dtype, self.sizes(max_rank=3)) for _ in range(number)))
 
     def index_dtype(self, parameter: str) -> np.dtype[Any]:
@@ -95,7 +95,7 @@ class Draw(random.Random):
         return self.choice(dtypes(self.operator, self.opset, parameter))[1]
 
     def data(self, dtype: np.dtype[Any], shape: Sizes, is_special: bool = True) -> Array:
-        """Elements that differ from each other where the type has as many values, with special ones among them."""
+        """Return elements, some of them special, that differ if the type has enough values."""
         total = count(shape)
         if dtype.hasobject:
             words = [self.choice(WORDS) if self.is_likely(0.1) else f"w{k}" for k in range(total)]
@@ -115,7 +115,7 @@ class Draw(random.Random):
         return data.reshape(shape)
 
     def integers(self, values: Sequence[int], dtype: Any = np.int64) -> Array:
-        """A vector of integers."""
+        """Return a vector of integers."""
         return np.array(values, dtype).reshape(len(values))
 
 

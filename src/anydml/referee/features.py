@@ -35,7 +35,7 @@ def _features(operator: Operator, node: Node) -> Iterator[str]:
             continue
         yield f"{name} is {kind_of(value)}"
         yield f"{name} {'is an initializer' if k in node.constant else 'given at run time'}"
-        yield from _of_value(name, value)
+        yield from _value_features(name, value)
     for name in formals[len(node.inputs) :]:
         yield f"{name} omitted"
     for name in declared.attributes:
@@ -61,7 +61,7 @@ def kind_of(value: Value) -> Kind:
     return Kind(element, is_sequence, is_optional)
 
 
-def _of_value(name: str, value: Value) -> Iterator[str]:
+def _value_features(name: str, value: Value) -> Iterator[str]:
     tensors = tensors_of(value)
     if isinstance(value, OptionalValue) and value.element is None:
         yield f"{name} has no element"
@@ -73,10 +73,10 @@ def _of_value(name: str, value: Value) -> Iterator[str]:
             yield f"{name} is empty"
         if 1 in tensor.shape:
             yield f"{name} has a size of 1"
-        yield from _of_numbers(name, tensor)
+        yield from _number_features(name, tensor)
 
 
-def _of_numbers(name: str, value: Array) -> Iterator[str]:
+def _number_features(name: str, value: Array) -> Iterator[str]:
     if value.dtype.kind not in "iu" or value.size > MAX_VALUES or name == "data":
         return
     numbers = [int(element) for element in value.reshape(-1)]
@@ -121,5 +121,5 @@ NOT_DRAWN = {
 
 
 def reachable_of(name: str) -> tuple[str, ...]:
-    """The features to reach, by operator."""
+    """Return the features to reach, by operator."""
     return reachable_features(OPERATORS[name])

@@ -51,12 +51,12 @@ def find_case(path: Path, number: int, name: str) -> Stored:
     Raises:
         ModelError: it is incomplete.
     """
-    stored = _of_file(path)[number] if path.is_file() else find_cases(path)[0]
+    stored = _cases_in_file(path)[number] if path.is_file() else find_cases(path)[0]
     return replace(stored, name=name)
 
 
 @lru_cache(4)
-def _of_file(path: Path) -> tuple[StoredWebnn, ...]:
+def _cases_in_file(path: Path) -> tuple[StoredWebnn, ...]:
     return tuple(tests_of(path))
 
 

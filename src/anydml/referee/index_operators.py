@@ -20,7 +20,7 @@ OUT_OF_BOUNDS: Quote = (
 
 
 def drawn_indices(draw: Draw, shape: Sizes, size: int, kind: Any) -> Array:
-    """Indices of an axis from either end; the first and last are likely."""
+    """Return indices of an axis from either end; the first and last are likely."""
     numbers = [
         draw.choice([draw.randrange(-size, size), draw.choice([-size, size - 1, 0, -1])])
         for _ in range(int(np.prod(shape)))
@@ -29,7 +29,7 @@ def drawn_indices(draw: Draw, shape: Sizes, size: int, kind: Any) -> Array:
 
 
 def along_axis(node: Node) -> tuple[Array, Array]:
-    """The first and last valid index of the axis."""
+    """Return the first and last valid index of the axis."""
     size = node.array(0).shape[node.attribute("axis")]
     return np.array(-size), np.array(size - 1)
 
@@ -145,7 +145,7 @@ def _gather_nd(node: Node) -> list[Result]:
 
 
 def tuple_bounds(node: Node) -> tuple[Array, Array]:
-    """The first and last valid index of each axis that tuples index."""
+    """Return the first and last valid index of each axis that tuples index."""
     b = node.attribute("batch_dims") or 0
     sizes = np.array(node.array(0).shape[b : b + node.array(1).shape[-1]], np.int64)
     return -sizes, sizes - 1

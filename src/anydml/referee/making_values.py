@@ -18,7 +18,7 @@ INT64 = np.dtype(np.int64)
 
 
 def numbers(values: list[int], dtype: np.dtype[Any] = INT64) -> Result:
-    """A vector of numbers."""
+    """Return a vector of numbers."""
     return Result((len(values),), dtype, lambda at: Constant(values[at[0]]))
 
 

@@ -50,14 +50,14 @@ Value: TypeAlias = Array | TensorList | OptionalValue
 
 
 def tensors_of(value: Value | None) -> tuple[Array, ...]:
-    """The tensors of a value, in order."""
+    """Return the tensors of a value, in order."""
     if isinstance(value, OptionalValue):
         value = value.element
     return () if value is None else value.tensors if isinstance(value, TensorList) else (value,)
 
 
 def with_tensors(value: Value | None, tensors: tuple[Array, ...]) -> Any:
-    """A value of the same kind with other tensors."""
+    """Return a value of the same kind with other tensors."""
     match value:
         case None:
             return None
@@ -93,7 +93,7 @@ class Node(NamedTuple):
         return [value for k, value in enumerate(self.inputs) if value is not None and k not in self.constant]
 
     def attribute(self, name: str) -> Any:
-        """An attribute's value, or its default in the operator's text; None if it has none."""
+        """Return an attribute's value, or its default in the operator's text; None if it has none."""
         return self.attributes[name] if name in self.attributes else default_of(self.operator, self.opset, name)
 
     def array(self, number: int) -> Array:
@@ -107,7 +107,7 @@ class Node(NamedTuple):
         return self.array(number) if number < len(self.inputs) and self.inputs[number] is not None else None
 
     def tensors(self, number: int) -> tuple[Array, ...]:
-        """The tensors of an input."""
+        """Return the tensors of an input."""
         return tensors_of(self.inputs[number])
 
     def integers(self, number: int) -> list[int]:
@@ -116,7 +116,7 @@ class Node(NamedTuple):
         return [] if value is None else [int(element) for element in value.reshape(-1)]
 
     def with_input(self, number: int, value: Value | None) -> Node:
-        """The node with another input."""
+        """Return the node with another input."""
         return self._replace(inputs=(*self.inputs[:number], value, *self.inputs[number + 1 :]))
 
 
@@ -183,7 +183,7 @@ def zero(dtype: np.dtype[Any]) -> Constant:
 
 
 def evaluate(node: Node, formula: Formula) -> list[Value]:
-    """The results of a node, element by element."""
+    """Return the results of a node, element by element."""
     return [_evaluate(node, result) for result in formula(node)]
 
 
@@ -213,7 +213,7 @@ def _tensor(node: Node, result: Result) -> Array:
 
 
 def count(shape: Sizes) -> int:
-    """The number of elements."""
+    """Return the number of elements."""
     return math.prod(shape)
 
 
@@ -223,7 +223,7 @@ def wrap_index(index: int, size: int) -> int:
 
 
 def place(number: int, shape: Sizes) -> Coordinate:
-    """The coordinate of an element by its number in row-major order."""
+    """Return the coordinate of an element by its number in row-major order."""
     coordinate = []
     for size in reversed(shape):
         coordinate.append(number % size)
@@ -232,7 +232,7 @@ def place(number: int, shape: Sizes) -> Coordinate:
 
 
 def number(at: Coordinate, shape: Sizes) -> int:
-    """The number of an element in row-major order."""
+    """Return the number of an element in row-major order."""
     number = 0
     for c, size in zip(at, shape, strict=True):
         number = number * size + c

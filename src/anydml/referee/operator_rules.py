@@ -186,7 +186,7 @@ def input_between(name: str, number: int, bounds: Bounds, quote: Quote) -> Rule:
 
 
 def one_of(name: str, values: Callable[[Node], list[object]], wrong: object, quote: Quote) -> Rule:
-    """The rule that an attribute is one of some values."""
+    """Return the rule that an attribute is one of some values."""
 
     def holds(node: Node) -> bool:
         return name not in node.attributes or node.attributes[name] in values(node)
@@ -198,7 +198,7 @@ def one_of(name: str, values: Callable[[Node], list[object]], wrong: object, quo
 
 
 def rank_of(number: int = 0) -> Bound:
-    """The rank of an input."""
+    """Return the rank of an input."""
     return lambda node: node.array(number).ndim
 
 
@@ -208,7 +208,7 @@ def lowest_axis(node: Node) -> int:
 
 
 def highest_axis(node: Node) -> int:
-    """The rank of the first input, minus one."""
+    """Return the rank of the first input, minus one."""
     return node.array(0).ndim - 1
 
 

@@ -36,6 +36,6 @@ OPERATORS: Mapping[str, Operator] = {operator.name: operator for module in _MODU
 
 
 def results_of(node: Node) -> list[Result]:
-    """The results of a node, none of which is a sequence or an optional value."""
+    """Return the results of a node, none of which is a sequence or an optional value."""
     results = OPERATORS[node.operator].formula(node)
     return [result for result in results if isinstance(result, Result)]

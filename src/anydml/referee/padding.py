@@ -135,7 +135,7 @@ def _is_far(node: Node) -> bool:
     return node.attribute("mode") == "reflect" and any(max(ends) > 0 and max(ends) >= size for size, ends in around)
 
 
-def _cuts(node: Node) -> bool:
+def _is_cutting(node: Node) -> bool:
     return any(min(ends) < 0 for ends in pads_of(node)) and node.attribute("mode") != "constant"
 
 
@@ -199,7 +199,7 @@ PAD = Operator(
         ),
         Ambiguity(
             "whether an edge, a reflection or a torus is that of the tensor before or after negative pads are removed",
-            _cuts,
+            _is_cutting,
             (
                 Reading("removed first", _pad),
                 Reading("removed last", lambda node: _pad(node, is_cut_first=False)),

@@ -18,7 +18,7 @@ from anydml.referee.schema_texts import element_type, schema
 
 
 def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> onnx.ModelProto:
-    """The model of one node.
+    """Return the model of one node.
 
     Args:
         node: the node.
@@ -65,7 +65,7 @@ def type_of(value: Value, sizes: Any) -> onnx.TypeProto:
 
 
 def message_of(value: Value, name: str) -> Any:
-    """A value as ONNX's message, under a name."""
+    """Return a value as ONNX's message, under a name."""
     match value:
         case TensorList():
             return numpy_helper.from_list([*value.tensors], name, int(SequenceProto.TENSOR))
@@ -119,7 +119,7 @@ def fits_info(kind: onnx.TypeProto, value: Any) -> bool:
 
 
 def read_value(path: Path, kind: onnx.TypeProto) -> Any:
-    """The value of a file.
+    """Return the value of a file.
 
     Raises:
         ModelError: the file has none of that type.

@@ -20,7 +20,7 @@ SCALES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 0.3, 1.7)
 
 
 def modes(opset: int) -> list[str]:
-    """The transformations that the text of an opset has."""
+    """Return the transformations that the text of an opset has."""
     extra = ["tf_half_pixel_for_nn"] if opset < 13 else ["half_pixel_symmetric"] if opset >= 19 else []
     return [*MODES, *extra]
 

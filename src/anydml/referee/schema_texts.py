@@ -18,7 +18,7 @@ FIRST, LAST = 11, min(NEWEST, onnx.defs.onnx_opset_version())
 
 @lru_cache(None)
 def schema(operator: str, opset: int) -> Any:
-    """The operator's schema in an opset.
+    """Return the operator's schema in an opset.
 
     Raises:
         ValueError: the opset does not have the operator, or has only deprecated it.
@@ -34,7 +34,7 @@ def schema(operator: str, opset: int) -> Any:
 
 @lru_cache(None)
 def versions(operator: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """The operator's versions that some opset in `FIRST` to `LAST` has, each with those opsets."""
+    """Return the operator's versions that some opset in `FIRST` to `LAST` has, each with those opsets."""
     types: dict[int, list[int]] = {}
     for opset in range(FIRST, LAST + 1):
         try:
@@ -56,7 +56,7 @@ def first_versions() -> Mapping[str, int]:
 
 @lru_cache(None)
 def default_of(operator: str, opset: int, name: str) -> Any:
-    """The default of an attribute; None if it has none."""
+    """Return the default of an attribute; None if it has none."""
     declared = schema(operator, opset).attributes.get(name)
     if declared is None or not declared.default_value.type:
         return None
@@ -88,7 +88,7 @@ class Kind(NamedTuple):
 
 @lru_cache(None)
 def kinds(operator: str, opset: int, parameter: str) -> tuple[Kind, ...]:
-    """The types that the text lists for an input.
+    """Return the types that the text lists for an input.
 
     Args:
         operator: the operator.
@@ -108,7 +108,7 @@ def _kinds(formals: Any, parameter: str) -> tuple[Kind, ...]:
 
 @lru_cache(None)
 def dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str, np.dtype[Any]], ...]:
-    """Names and dtypes of the element types that the text lists for an input that is a tensor or a sequence."""
+    """Return names and dtypes of the element types that the text lists for an input that is a tensor or a sequence."""
     return _dtypes(kinds(operator, opset, parameter))
 
 
@@ -144,7 +144,7 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 @lru_cache(None)
 def text_of(operator: str, opset: int) -> str:
-    """All that the text says of an operator: its description, attributes, inputs and outputs, spaces made one."""
+    """Return an operator's description, attributes, inputs and outputs as one text with single spaces."""
     definition = schema(operator, opset)
     parts = [definition.doc, *(attribute.description for attribute in definition.attributes.values())]
     parts += [formal.description for formal in (*definition.inputs, *definition.outputs)]
@@ -152,7 +152,7 @@ def text_of(operator: str, opset: int) -> str:
 
 
 def plain_text(text: str) -> str:
-    """A text without marks of code and line breaks, its spaces made one."""
+    """Return a text without marks of code and line breaks, its spaces made one."""
     return re.sub(r"\s+", " ", re.sub(r"<br/>|`", " ", text)).strip()
 
 
@@ -162,5 +162,5 @@ def has_sentence(operator: str, opset: int, sentence: str) -> bool:
 
 
 def document(operator: str, opset: int) -> str:
-    """The document that decides, by name."""
+    """Return the document that decides, by name."""
     return f"ONNX's Changelog.md, {operator}-{schema(operator, opset).since_version}"

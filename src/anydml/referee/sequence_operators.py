@@ -23,7 +23,7 @@ FIRST = "input_sequence"
 
 
 def copy_tensor(node: Node, number: int, within: int | None = None) -> Result:
-    """A tensor of an input as it is."""
+    """Return a tensor of an input as it is."""
     tensor = node.array(number) if within is None else node.tensors(number)[within]
 
     def source(at: Coordinate) -> Source:
@@ -33,7 +33,7 @@ def copy_tensor(node: Node, number: int, within: int | None = None) -> Result:
 
 
 def sequence(node: Node, number: int = 0) -> TensorList:
-    """An input that is a sequence."""
+    """Return an input that is a sequence."""
     value = node.inputs[number]
     assert isinstance(value, TensorList)
     return value
@@ -54,7 +54,7 @@ def _construct(node: Node) -> list[ResultList]:
 
 
 def other_type(value: Array) -> Array:
-    """The same sizes of another type."""
+    """Return the same sizes of another type."""
     return np.zeros(value.shape, np.float32 if value.dtype != np.float32 else np.int64)
 
 
@@ -115,7 +115,7 @@ def _draw_at(draw: Draw) -> Node:
 
 
 def _position(node: Node, number: int, default: int) -> int:
-    """A position, counted from the front."""
+    """Return a position, counted from the front."""
     (position,) = node.integers(number) or [default]
     return wrap_index(position, len(sequence(node).tensors))
 
@@ -125,7 +125,7 @@ def _sequence_at(node: Node) -> list[Result]:
 
 
 def _positions(last: int) -> Callable[[Node], tuple[Array, Array]]:
-    """The lowest and the highest position, where the highest is so much below the number of tensors."""
+    """Return the lowest and the highest position, where the highest is so much below the number of tensors."""
 
     def bounds(node: Node) -> tuple[Array, Array]:
         count = len(sequence(node).tensors)

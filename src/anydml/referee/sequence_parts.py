@@ -41,7 +41,7 @@ def _draw_split(draw: Draw) -> Node:
 
 
 def _chunks(node: Node) -> list[int]:
-    """The sizes of the parts."""
+    """Return the sizes of the parts."""
     size, split = node.array(0).shape[node.attribute("axis")], node.optional(1)
     if split is not None and split.ndim:
         return node.integers(1)
@@ -65,18 +65,18 @@ def _split(node: Node) -> list[ResultList]:
 
 
 def _one_of_nothing(node: Node) -> list[ResultList]:
-    """A sequence of one tensor without elements."""
+    """Return a sequence of one tensor without elements."""
     empty = Result(node.array(0).shape, node.array(0).dtype, lambda at: (0, at))
     return [ResultList(empty.dtype, (empty,))]
 
 
-def _by_sizes(node: Node) -> bool:
+def _is_by_sizes(node: Node) -> bool:
     split = node.optional(1)
     return split is not None and split.ndim == 1
 
 
 def _other_sum(node: Node, draw: Draw) -> Node | None:
-    if not _by_sizes(node):
+    if not _is_by_sizes(node):
         return None
     parts = node.integers(1)
     return node.with_input(1, draw.integers([*parts[:-1], parts[-1] + 1], node.array(1).dtype))
@@ -91,7 +91,7 @@ SPLIT_TO_SEQUENCE = Operator(
             lambda node: node.optional(1) is not None and not node.attribute("keepdims"),
             ("If input 'split' is specified, this attribute is ignored.",),
         ),
-        (_by_sizes, ("with lengths of the parts on 'axis' specified in 'split'",)),
+        (_is_by_sizes, ("with lengths of the parts on 'axis' specified in 'split'",)),
         (
             lambda node: node.optional(1) is not None,
             ("If 'split' is a scalar, then 'input' will be split into chunks all of size 'split' if possible.",),
@@ -107,7 +107,7 @@ SPLIT_TO_SEQUENCE = Operator(
         Rule(
             "sum of split",
             ("the sum of entries in 'split' must be equal to the dimension size of input tensor on 'axis'",),
-            lambda node: not _by_sizes(node) or sum(node.integers(1)) == node.array(0).shape[node.attribute("axis")],
+            lambda node: not _is_by_sizes(node) or sum(node.integers(1)) == node.array(0).shape[node.attribute("axis")],
             _other_sum,
         ),
     ),
@@ -122,7 +122,7 @@ SPLIT_TO_SEQUENCE = Operator(
         ),
         Ambiguity(
             "an axis without elements that is split into parts of one size",
-            lambda node: not _by_sizes(node) and node.array(0).shape[node.attribute("axis")] == 0,
+            lambda node: not _is_by_sizes(node) and node.array(0).shape[node.attribute("axis")] == 0,
             (
                 Reading("a sequence without tensors", _split),
                 Reading("one part, which has no elements", _one_of_nothing),
@@ -133,7 +133,7 @@ SPLIT_TO_SEQUENCE = Operator(
     left_out=(
         LeftOut(
             "parts of size 0, or less, of a scalar split",
-            lambda node: not _by_sizes(node) and min(node.integers(1), default=1) < 1,
+            lambda node: not _is_by_sizes(node) and min(node.integers(1), default=1) < 1,
         ),
     ),
 )

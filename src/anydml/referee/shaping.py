@@ -10,7 +10,7 @@ from anydml.referee.operator_rules import LeftOut, Operator, Rule, attribute_bet
 
 
 def draw_elements(draw: Draw, max_rank: int = 5, min_rank: int = 0, parameter: str = "data") -> Array:
-    """Elements of any type and shape for an input."""
+    """Return elements of any type and shape for an input."""
     while True:
         shape = draw.sizes(max_rank=max_rank)
         if len(shape) >= min_rank:
@@ -18,7 +18,7 @@ def draw_elements(draw: Draw, max_rank: int = 5, min_rank: int = 0, parameter: s
 
 
 def reshape_result(node: Node, shape: Sizes) -> list[Result]:
-    """The first input's elements in row-major order, in another shape."""
+    """Return the first input's elements in row-major order, in another shape."""
     x = node.array(0)
 
     def source(at: Coordinate) -> Source:
@@ -77,7 +77,7 @@ TRANSPOSE = Operator(
 
 
 def _draw_factors(draw: Draw, total: int) -> list[int]:
-    """Sizes with that product."""
+    """Return sizes with that product."""
     factors = []
     for prime in (2, 2, 2, 3, 3, 5, 7):
         if total % prime == 0 and draw.is_likely(0.6):

@@ -164,7 +164,7 @@ def _is_readable(shrinker: Shrinker, stored: Stored) -> bool:
 
 
 def as_lines(case: Any, described: Iterable[str], engine: str, verdict: Verdict) -> str:
-    """A case as lines to paste into an issue."""
+    """Return a case as lines to paste into an issue."""
     lines = [*described]
     lines += [f"expected: {smaller_nodes.as_text(value)}" for value in case.outputs]
     for alternative in getattr(case, "alternatives", ()):

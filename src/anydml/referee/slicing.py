@@ -77,7 +77,7 @@ def _slice(node: Node) -> list[Result]:
 
 
 def with_start(node: Node, start: Callable[[int, int, int], int | None]) -> list[Result]:
-    """The result of a Slice before opset 13 whose starts are read otherwise; as the formula has it since.
+    """Return the result of a Slice before opset 13 whose starts are read otherwise; as the formula has it since.
 
     Args:
         node: the node.
@@ -121,7 +121,7 @@ def _axis_bounds(node: Node) -> tuple[Array, Array]:
     return np.array(-rank), np.array(rank - 1)
 
 
-def _goes_back_in_nothing(node: Node) -> bool:
+def _is_reversed_and_empty(node: Node) -> bool:
     axes = node.integers(3) if node.optional(3) is not None else [*range(len(node.integers(1)))]
     steps = zip(axes, node.integers(4), strict=False)
     return node.opset >= 13 and any(step < 0 and node.array(0).shape[axis] == 0 for axis, step in steps)
@@ -228,7 +228,7 @@ SLICE = Operator(
         ),
         Ambiguity(
             "a backward slice of an axis without elements is clamped to the range from 0 to −1",
-            _goes_back_in_nothing,
+            _is_reversed_and_empty,
             (
                 Reading("nothing", _slice),
                 Reading("there is no such range, so it is refused", None),

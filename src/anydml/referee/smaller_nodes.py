@@ -13,7 +13,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from anydml.errors import ModelError
 from anydml.referee.case_folders import Stored
-from anydml.referee.cases import Case, engine_value, operator_named, same, valid_case
+from anydml.referee.cases import Case, are_equal, engine_value, operator_named, valid_case
 from anydml.referee.fewer_axes import of_fewer_entries, shifted_axes
 from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, tensors_of, with_tensors
 from anydml.referee.schema_texts import schema
@@ -21,7 +21,7 @@ from anydml.referee.verdicts import as_array
 
 
 def node_of(stored: Stored) -> Node:
-    """The node of a stored case, with its inputs.
+    """Return the node of a stored case, with its inputs.
 
     Raises:
         ModelError: the model does not have exactly one node.
@@ -73,19 +73,19 @@ def _value(attribute: AttributeProto) -> Any:
 
 
 def case_of(stored: Stored) -> Case:
-    """The case of a folder."""
+    """Return the case of a folder."""
     return valid_case(operator_named(stored.operator), node_of(stored), stored.name)
 
 
 def smaller_cases(case: Case) -> Iterator[Case | None]:
-    """Cases that are a little smaller than one; None for a node that is not valid, or ambiguous if the case is not."""
+    """Yield slightly smaller cases; None for an invalid node, or for an ambiguous one if the case is not."""
     for node in _smaller_nodes(case.node):
         valid = _valid(case.name, node)
         yield None if valid is None or (valid.alternatives and not case.alternatives) else valid
 
 
 def _valid(name: str, node: Node) -> Case | None:
-    """The case of a node, if the rules allow it, and anydml, which checks it too, agrees."""
+    """Return the case of a node, if the rules allow it, and anydml, which checks it too, agrees."""
     from anydml.onnx import backend
     from anydml.referee.protos import model_of
 
@@ -107,11 +107,11 @@ def _valid(name: str, node: Node) -> Case | None:
 
 
 def _are_equal(outputs: Sequence[Any], expected: Sequence[Any]) -> bool:
-    return len(outputs) == len(expected) and all(map(same, outputs, expected))
+    return len(outputs) == len(expected) and all(map(are_equal, outputs, expected))
 
 
 def _smaller_nodes(node: Node) -> Iterator[Node]:
-    """Nodes that are a little smaller than one."""
+    """Yield nodes that are a little smaller than one."""
     for name in node.attributes:
         yield node._replace(attributes={key: value for key, value in node.attributes.items() if key != name})
     if len(node.inputs) > 1 and node.outputs == 1:
@@ -202,14 +202,14 @@ def _cuts(arrays: Sequence[Array | None], axis: int, old: int, places: Mapping[i
 
 
 def part_of(array: Any, like: Any) -> Any:
-    """A part of an array, as an array of the same dtype."""
+    """Return a part of an array, as an array of the same dtype."""
     elements = np.empty(np.shape(array), like.dtype)
     elements[...] = array
     return elements
 
 
 def _of_simpler_numbers(node: Node) -> Iterator[Node]:
-    """Numbers nearer to 0, and common types."""
+    """Yield numbers nearer to 0, and common types."""
     for k, value in enumerate(node.inputs):
         if not isinstance(value, np.ndarray) or not k or value.dtype.kind not in "iu":
             continue
@@ -227,7 +227,7 @@ def _of_simpler_numbers(node: Node) -> Iterator[Node]:
 
 
 def _of_plain_elements(node: Node) -> Iterator[Node]:
-    """Elements that count, of FLOAT: of all inputs of the first one's type, or of that alone."""
+    """Yield elements that count, of FLOAT: of all inputs of the first one's type, or of that alone."""
     first = node.inputs[0] if node.inputs else None
     if first is None or first.dtype == np.float32 or first.dtype.kind not in "fiuc":
         return
@@ -240,7 +240,7 @@ def _of_plain_elements(node: Node) -> Iterator[Node]:
 
 
 def _simplify_value(value: Value | None) -> Value | None:
-    """The value with elements 1, 2, 3 and so on, of FLOAT."""
+    """Return the value with elements 1, 2, 3 and so on, of FLOAT."""
     tensors = tuple(
         np.arange(1, tensor.size + 1, dtype=np.float32).reshape(tensor.shape) for tensor in tensors_of(value)
     )
@@ -253,9 +253,9 @@ def _simplify_value(value: Value | None) -> Value | None:
 
 
 def lines_of(case: Case) -> Iterator[str]:
-    """A case as lines to paste."""
+    """Yield a case as lines to paste."""
     node = case.node
-    attributes = {name: kind_said(value) for name, value in node.attributes.items()}
+    attributes = {name: describe_attribute(value) for name, value in node.attributes.items()}
     yield f"{node.operator}, opset {node.opset}, attributes {attributes or 'none'}"
     names = [formal.name for formal in schema(node.operator, node.opset).inputs]
     for k, value in enumerate(node.inputs):
@@ -264,15 +264,15 @@ def lines_of(case: Case) -> Iterator[str]:
             yield f"{names[min(k, len(names) - 1)]} ({kind}): {as_text(value)}"
 
 
-def kind_said(value: Any) -> Any:
-    """An attribute as one line."""
+def describe_attribute(value: Any) -> Any:
+    """Return an attribute as one line."""
     if isinstance(value, np.ndarray):
         return as_text(value)
     return " ".join(str(value).split()) if isinstance(value, onnx.TypeProto) else value
 
 
 def as_text(value: Any) -> str:
-    """A value as one line."""
+    """Return a value as one line."""
     if isinstance(value, OptionalValue):
         return f"optional: {'nothing' if value.element is None else as_text(value.element)}"
     if isinstance(value, TensorList):

@@ -10,8 +10,8 @@ from anydml.referee.operator_rules import Operator, Quote, Rule, axis_twice, is_
 from anydml.referee.shaping import draw_elements, reshape_result
 
 
-def given_axes(draw: Draw, x: Array, axes: list[int], operator: str, rank: int) -> Node:
-    """A node with axes as an attribute before opset 13, and as an input since."""
+def node_with_axes(draw: Draw, x: Array, axes: list[int], operator: str, rank: int) -> Node:
+    """Return a node with axes as an attribute before opset 13, and as an input since."""
     signed = [draw.signed(axis, rank) for axis in axes]
     if draw.opset < 13:
         return Node(operator, draw.opset, (x,), {"axes": signed})
@@ -19,7 +19,7 @@ def given_axes(draw: Draw, x: Array, axes: list[int], operator: str, rank: int) 
 
 
 def axes_of(node: Node) -> list[int] | None:
-    """Axes from an attribute or input; None if there are none."""
+    """Return axes from an attribute or input; None if there are none."""
     if node.opset < 13:
         axes: list[int] | None = node.attributes.get("axes")
         return axes
@@ -31,7 +31,7 @@ def _draw_squeeze(draw: Draw) -> Node:
     ones = [k for k, size in enumerate(x.shape) if size == 1]
     if not ones or draw.is_likely(0.25):
         return Node("Squeeze", draw.opset, (x,))
-    return given_axes(draw, x, draw.subset(ones, 1), "Squeeze", x.ndim)
+    return node_with_axes(draw, x, draw.subset(ones, 1), "Squeeze", x.ndim)
 
 
 def _squeeze(node: Node) -> list[Result]:
@@ -44,7 +44,7 @@ def _squeeze(node: Node) -> list[Result]:
 
 
 def _axes_in(low: Any, high: Any, quote: Quote) -> Rule:
-    """The rule that axes, of an attribute or input, are in a range."""
+    """Return the rule that axes, of an attribute or input, are in a range."""
 
     def holds(node: Node) -> bool:
         return all(low(node) <= axis <= high(node) for axis in axes_of(node) or [])
@@ -68,7 +68,7 @@ def _axes_in(low: Any, high: Any, quote: Quote) -> Rule:
 def _squeeze_more(node: Node, draw: Draw) -> Node | None:
     x = node.array(0)
     longer = [k for k, size in enumerate(x.shape) if size > 1]
-    return given_axes(draw, x, [draw.choice(longer)], "Squeeze", x.ndim) if longer else None
+    return node_with_axes(draw, x, [draw.choice(longer)], "Squeeze", x.ndim) if longer else None
 
 
 SQUEEZE = Operator(
@@ -105,7 +105,7 @@ SQUEEZE = Operator(
 def _draw_unsqueeze(draw: Draw) -> Node:
     x = draw_elements(draw, 4)
     rank = x.ndim + draw.choice([1, 1, 2, 3])
-    return given_axes(draw, x, draw.sample(range(rank), rank - x.ndim), "Unsqueeze", rank)
+    return node_with_axes(draw, x, draw.sample(range(rank), rank - x.ndim), "Unsqueeze", rank)
 
 
 def _unsqueeze(node: Node) -> list[Result]:
@@ -118,7 +118,7 @@ def _unsqueeze(node: Node) -> list[Result]:
 def _unsqueezed_twice(node: Node, draw: Draw) -> Node | None:
     axes = axes_of(node) or []
     x = node.array(0)
-    return given_axes(draw, x, [0, *[0 for _ in axes]], "Unsqueeze", x.ndim + len(axes) + 1)
+    return node_with_axes(draw, x, [0, *[0 for _ in axes]], "Unsqueeze", x.ndim + len(axes) + 1)
 
 
 def _are_distinct(node: Node) -> bool:

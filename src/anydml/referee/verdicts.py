@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.referee.case_folders import Stored
-from anydml.referee.cases import same
+from anydml.referee.cases import are_equal
 from anydml.referee.engines import Engine
 from anydml.referee.outside import CrashError, MissingError, NotRunError, OutputError, OutsideError
 from anydml.referee.schema_texts import name_of
@@ -154,12 +154,12 @@ def _difference(actual: Any, expected: Any, name: str, is_exact: bool) -> tuple[
         return "shape", f"{name} has sizes {[*actual.shape]}, not {[*expected.shape]}"
     if actual.dtype != expected.dtype:
         return "type", f"{name} is of {name_of(actual.dtype)}, not {name_of(expected.dtype)}"
-    if same(actual, expected) or (not is_exact and _is_near(actual, expected)):
+    if are_equal(actual, expected) or (not is_exact and _is_near(actual, expected)):
         return "", ""
     wrong = [
         at
         for at in np.ndindex(*actual.shape)
-        if not same(np.asarray(actual[at], actual.dtype), np.asarray(expected[at], actual.dtype))
+        if not are_equal(np.asarray(actual[at], actual.dtype), np.asarray(expected[at], actual.dtype))
     ]
     kind = "elements"
     if actual.dtype.kind in "fc" and all(actual[at] == expected[at] == 0 for at in wrong):

@@ -287,9 +287,9 @@ class Analysis:
             return None
         compositions = [self._compositions(name) for name in data]
         # Either all inputs of a Concat use their first composition, or all their last.
-        several = len(compositions[0]) if count == 1 else min(2, max(map(len, compositions)))
+        result_count = len(compositions[0]) if count == 1 else min(2, max(map(len, compositions)))
         results_of: list[list[Tensor]] = []
-        for k in range(several):
+        for k in range(result_count):
             given_inputs: list[Tensor | None] = [*tensors]
             for i, (composition, tensor) in enumerate(zip(compositions, tensors, strict=False)):
                 assert tensor is not None, "it is not opaque"

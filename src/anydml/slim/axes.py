@@ -43,8 +43,8 @@ def with_ones(
     if 1 in source and [size for size in source if size != 1] == axes:
         ones = [axis for axis, size in enumerate(source) if size == 1]
         places = [axis for axis, size in enumerate(source) if size != 1]
-        moved = [places[axis] for axis in perm]
-        order = _interleave(sizes, moved, taken_sizes, ones) or [*ones, *moved]
+        moved_places = [places[axis] for axis in perm]
+        order = _interleave(sizes, moved_places, taken_sizes, ones) or [*ones, *moved_places]
         windows = [(0, size, 1) for size in source]
         for axis, part in zip(places, window, strict=True):
             windows[axis] = part

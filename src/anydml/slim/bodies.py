@@ -44,7 +44,7 @@ def _slim(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
         slimmed = slim(model)
         if slimmed is model:
             continue
-        around = terms.keys() - _own(body)
+        around = terms.keys() - _values_in_body(body)
         lent = {tensor.name for tensor in model.graph.initializer} & around
         constants = [tensor for tensor in slimmed.graph.initializer if tensor.name not in lent]
         names_made = {tensor.name for tensor in constants} | {
@@ -61,7 +61,7 @@ def _slim(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
     return Op(proto) if is_changed else op
 
 
-def _own(body: GraphProto) -> set[str]:
+def _values_in_body(body: GraphProto) -> set[str]:
     """Return the names of the values that a body defines."""
     names = {name for node in body.node for name in node.output}
     return names | {value.name for value in (*body.input, *body.initializer)}
@@ -69,7 +69,7 @@ def _own(body: GraphProto) -> set[str]:
 
 def _model(body: GraphProto, terms: Named, around: ModelProto) -> ModelProto:
     """Return a body as a model, with the values that it reads of the surrounding graph as inputs or constants."""
-    own_names = _own(body)
+    own_names = _values_in_body(body)
     read = [name for node in body.node for name in Op(node).inputs + Op(node).captured]
     outside = dict.fromkeys(
         name for name in (*read, *(output.name for output in body.output)) if name and name not in own_names

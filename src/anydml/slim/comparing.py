@@ -30,7 +30,7 @@ LARGE_BITS = (20, 16, 12, 8)
 """Numbers of bits of large symbolic sizes, above most bounds in models; tensors can have the first of these sizes."""
 
 
-def at_other_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:
+def analyses_at_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:
     """Yield analyses for small symbolic sizes, and for large ones, first descending and then ascending by name."""
     if not names:
         return
@@ -45,7 +45,7 @@ def at_other_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:
     yield Analysis(graph, {name: large + n for n, name in enumerate(names)})
 
 
-def compute_the_same(pairs: Sequence[tuple[Analysis, Analysis]]) -> bool:
+def have_equal_fingerprints(pairs: Sequence[tuple[Analysis, Analysis]]) -> bool:
     """Whether two graphs of one model have the same results, by fingerprints; False if there are none.
 
     Args:
@@ -142,8 +142,8 @@ def _are_same(
         return bool(np.array_equal(first.tensor.array, second.tensor.array))
     ours, theirs = _pieces(before, old), _pieces(after, new)
     if ours is not None and theirs is not None:
-        named = _named(before, ours)
-        if named is not None and named == _named(after, theirs):
+        named = _by_source_names(before, ours)
+        if named is not None and named == _by_source_names(after, theirs):
             return True
         are_equal_constants = _equal_constants(before, ours, after, theirs)
         if are_equal_constants is not None:
@@ -207,7 +207,7 @@ def _pieces(analysis: Analysis, name: str) -> Pieces | None:
     return flat_pieces(analysis.operand(name)) if value.op is None else value.pieces_of_sources
 
 
-def _named(analysis: Analysis, pieces: Pieces) -> list[tuple[str, FlatPiece]] | None:
+def _by_source_names(analysis: Analysis, pieces: Pieces) -> list[tuple[str, FlatPiece]] | None:
     """Return pieces with the names of their sources; None if a source is made by movement."""
     names = []
     for piece in pieces:

@@ -86,8 +86,8 @@ def _digits(indices: Array) -> list[Digit] | None:
     step, firsts = 1, indices
     while firsts.size > 1:
         gaps = np.diff(firsts)
-        others = np.flatnonzero(gaps != gaps[0])
-        count = int(others[0]) + 1 if others.size else firsts.size
+        breaks = np.flatnonzero(gaps != gaps[0])
+        count = int(breaks[0]) + 1 if breaks.size else firsts.size
         if not gaps[0] or firsts.size % count or (np.diff(firsts.reshape(-1, count)) != gaps[0]).any():
             return None
         digits.insert(0, Digit(count, step, int(gaps[0])))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from anydml.errors import ModelError
 from anydml.onnx.checks import inline_functions
 from anydml.proving.names import small_sizes
-from anydml.proving.orders import numbers
+from anydml.proving.orders import as_integers
 from anydml.proving.rewrites import Proofs
 from anydml.proving.sizes import Size
 from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
 from anydml.slim.bodies import Slim, with_slimmed_bodies
-from anydml.slim.comparing import at_other_sizes, compute_the_same, differing
+from anydml.slim.comparing import analyses_at_sizes, differing, have_equal_fingerprints
 from anydml.slim.folding import Folding, plain
 from anydml.slim.graph import Graph
 from anydml.slim.roots import with_divisions
@@ -90,7 +90,7 @@ class Judge:
         term = self._proofs.terms(graph.bare).get(name)
         if term is None or term.kind in ("constant", "sizes"):
             return None if term is None else term.is_constant
-        return False if term.shape is not None and numbers(term.shape) is None else None
+        return False if term.shape is not None and as_integers(term.shape) is None else None
 
     def wrong(self, before: Analyses, after: Analyses, is_compared: bool = True) -> set[str]:
         """Return the names of values that are not known to be equal.
@@ -119,7 +119,7 @@ class Judge:
                 for k, sizes in enumerate(small_sizes(self._names))
             ]
             pairs = [(analysis, Analysis(after.graph, analysis.sizes, analysis)) for analysis in small]
-        if compute_the_same(pairs):
+        if have_equal_fingerprints(pairs):
             return True
         # Without symbolic sizes, fingerprints are quicker; proofs support more operators.
         proofs = None if self._names else self._proofs
@@ -134,7 +134,7 @@ class Judge:
         Values that are unknown in the first graph, or too large to be compared one by one, are judged by their shapes.
         """
         if self._graph is None:
-            self._others = [*at_other_sizes(before, self._names)]
+            self._others = [*analyses_at_sizes(before, self._names)]
         elif self._graph is not before:
             self._others = [Analysis(before, analysis.sizes, analysis) for analysis in self._others]
         self._graph = before

@@ -70,16 +70,16 @@ class Builder:
         return self._costs[id(expr)]
 
     def value(self, name: str, sizes: Sequence[int]) -> Expr:
-        """An existing value."""
+        """Return an existing value."""
         return self._build(Expr("value", (), tuple(sizes), detail=name))
 
     def output(self, op: Op, output: int, inputs: Sequence[Expr], sizes: Sequence[int], cost: Cost) -> Expr:
-        """An output of a node that stays."""
+        """Return an output of a node that stays."""
         node = self._build(Expr("node", tuple(inputs), (), detail=op, cost=cost))
         return self._build(Expr("output", (node,), tuple(sizes), detail=(op, output)))
 
     def constant(self, name: str, sizes: Sequence[int]) -> Expr:
-        """A value that is computed ahead and becomes a constant of the model."""
+        """Return a value that is computed ahead and becomes a constant of the model."""
         return self._build(Expr("Constant", (), tuple(sizes), detail=name))
 
     def reshape(self, expr: Expr, sizes: Sequence[int]) -> Expr | None:
@@ -146,7 +146,7 @@ class Builder:
         return self.parts(self._build(Expr("node", (expr,), (), (tuple(lengths),), (("axis", axis),), "Split", cost)))
 
     def parts(self, node: Expr) -> list[Expr]:
-        """The outputs of a Split."""
+        """Return the outputs of a Split."""
         ((_, axis),), (lengths,), sizes = node.attributes, node.numbers, node.inputs[0].sizes
         shapes = [(*sizes[:axis], length, *sizes[axis + 1 :]) for length in lengths]
         return [self._build(Expr("Split", (node,), shape, detail=k)) for k, shape in enumerate(shapes)]

@@ -23,7 +23,7 @@ from anydml.proving.elementwise import ELEMENTWISE
 from anydml.proving.fingerprint_arithmetic import (
     Marks,
     NoFingerprintError,
-    mixed,
+    mix,
     of_array,
     of_negative,
     of_place,
@@ -145,20 +145,20 @@ class _Fingerprints:
         if op.kind == "Mul":
             return of_product(seed_of(_description(op)), *map(self.of, op.inputs))
         if op.kind in ELEMENTWISE and all(op.inputs):
-            return mixed(seed_of(_description(op)), *map(self.of, op.inputs))
+            return mix(seed_of(_description(op)), *map(self.of, op.inputs))
         if op.kind == "MatMul" and all(len(self.tensor(name).shape) > 1 for name in op.inputs):
             return self._products(op)
         if op.kind == "Gemm" and is_plain_gemm(op):
             marks = self._products(op)
             has_bias = len(op.inputs) > 2 and op.inputs[2]
-            return mixed(seed_of("Add:[]"), marks, self.of(op.inputs[2])) if has_bias else marks
+            return mix(seed_of("Add:[]"), marks, self.of(op.inputs[2])) if has_bias else marks
         return self._rows(op)
 
     def _products(self, op: Op) -> Marks:
         """Return the fingerprints of dot products, which do not depend on the order of the factors."""
         rows = self._lines(op.inputs[0], -2 if op.get("transA", 0) else -1)[..., :, None]
         columns = self._lines(op.inputs[1], -1 if op.get("transB", 0) else -2)[..., None, :]
-        return mixed(seed_of("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
+        return mix(seed_of("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
 
     def _rows(self, op: Op) -> Marks | None:
         """Return the fingerprints of a normalisation or reduction along axes; None for other nodes."""
@@ -171,8 +171,8 @@ class _Fingerprints:
         row = of_row(np.moveaxis(marks, axes, last).reshape(*remaining, -1), -1)
         seed = seed_of(_description(op, ("axis", "axes", "keepdims")))
         if op.kind.startswith("Reduce"):
-            return mixed(seed, row).reshape(self.tensor(op.outputs[0]).shape)
-        return mixed(seed, marks, np.expand_dims(row, tuple(axes)), *map(self.of, op.inputs[1:]))
+            return mix(seed, row).reshape(self.tensor(op.outputs[0]).shape)
+        return mix(seed, marks, np.expand_dims(row, tuple(axes)), *map(self.of, op.inputs[1:]))
 
     def _lines(self, name: str, axis: int) -> Marks:
         """Return the fingerprints of the rows or columns of matrices."""

@@ -107,10 +107,12 @@ class Folding:
         if op.kind in MOVEMENT:
             # Movement is composed later; here, only equal sizes are found.
             return self._first.get(term.number) if name in self._exact and term.kind == "sizes" else None
-        near: list[str] = [] if self._is_scale(op) else [name for name in op.inputs if name]
-        makers = [self._graph.maker(name) for name in near] if op.kind in EXACT else []
-        near += [name for maker in makers if maker is not None and maker.kind in EXACT for name in maker.inputs if name]
-        for candidate in (twin, *near):
+        input_names: list[str] = [] if self._is_scale(op) else [name for name in op.inputs if name]
+        makers = [self._graph.maker(name) for name in input_names] if op.kind in EXACT else []
+        input_names += [
+            name for maker in makers if maker is not None and maker.kind in EXACT for name in maker.inputs if name
+        ]
+        for candidate in (twin, *input_names):
             if candidate != name and self._terms.get(candidate) is term:
                 return self._names.get(candidate, candidate)
         if name not in self._exact:

@@ -64,7 +64,7 @@ class Op:
         proto.input.extend(inputs)
         proto.output.extend(outputs)
         proto.name = name
-        _keep(proto.attribute, {attribute.name for attribute in proto.attribute} - changes.keys())
+        _keep_named(proto.attribute, {attribute.name for attribute in proto.attribute} - changes.keys())
         proto.attribute.extend(helper.make_attribute(key, value) for key, value in changes.items())
         return Op(proto)
 
@@ -181,7 +181,7 @@ class Graph:
         formerly = {name for node in self.model.graph.node for name in (*node.input, *_capture(node))}
         inputs = {value.name for value in graph.input}
         unused = {tensor.name for tensor in graph.initializer if tensor.name in formerly - used - inputs}
-        _keep(graph.initializer, {tensor.name for tensor in graph.initializer} - unused)
+        _keep_named(graph.initializer, {tensor.name for tensor in graph.initializer} - unused)
         graph.initializer.extend(initial.values())
         for name, array in self.constants.new_arrays.items():
             if name in used:
@@ -194,7 +194,7 @@ class Graph:
                 for key, value in entries.items():
                     tensor.external_data.add(key=key, value=value)
         new_values = {name for op in self.ops if op not in initial for name in op.outputs}
-        _keep(graph.value_info, new_values)
+        _keep_named(graph.value_info, new_values)
         annotations = [
             annotation for annotation in graph.quantization_annotation if annotation.tensor_name not in unused
         ]
@@ -211,7 +211,7 @@ def _capture(node: NodeProto) -> Iterator[str]:
             yield output if isinstance(output, str) else output.name
 
 
-def _keep(repeated: Any, names: Set[str]) -> None:
+def _keep_named(repeated: Any, names: Set[str]) -> None:
     """Delete the items of a repeated field whose names are not in `names`."""
     for k in reversed(range(len(repeated))):
         if repeated[k].name not in names:

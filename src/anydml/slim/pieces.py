@@ -43,8 +43,8 @@ class FlatPiece(NamedTuple):
 
     Attributes:
         source: number of the source; −1 for a fill.
-        at: its first element in the tensor.
-        offset: its first element in the source.
+        at: index of the piece's first element in the tensor.
+        offset: index of its first element in the source.
         digits: by descending steps; none has size 1, and adjacent ones cannot be merged.
         fill: bytes of an element if it is a fill.
     """
@@ -100,7 +100,7 @@ def flat_pieces(value: Value) -> Pieces:
             for factor, stride in zip(factors, source.strides, strict=True)
         ]
         flat.append(FlatPiece(source.operand, at, source.offset // width, tidy(digits)))
-    return merged(flat)
+    return merge(flat)
 
 
 def tidy(digits: Iterable[Digit]) -> tuple[Digit, ...]:
@@ -148,24 +148,24 @@ def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[
     return axes, window, perm
 
 
-def merged(pieces: Sequence[FlatPiece]) -> Pieces:
+def merge(pieces: Sequence[FlatPiece]) -> Pieces:
     """Merge pieces where possible, and sort them by their first elements."""
     ordered = sorted(pieces, key=lambda piece: piece.at)
     while 1 < len(ordered) <= MAX_MERGED:
-        fewer = _with_equidistant_merged(ordered)
-        fewer = _with_equidistant_merged(_with_adjacent_merged(sorted(fewer, key=lambda piece: piece.at)))
+        fewer = _merge_equidistant(ordered)
+        fewer = _merge_equidistant(_merge_adjacent(sorted(fewer, key=lambda piece: piece.at)))
         if len(fewer) == len(ordered):
             break
         ordered = sorted(fewer, key=lambda piece: piece.at)
     return tuple(ordered)
 
 
-def _with_adjacent_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
+def _merge_adjacent(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
     """Merge pairs of pieces of which one continues a digit of the other."""
     adjacent: list[FlatPiece] = []
     for piece in pieces:
         for k in range(max(0, len(adjacent) - NEIGHBOURS), len(adjacent)):
-            joined = _continued(adjacent[k], piece)
+            joined = _merge_pair(adjacent[k], piece)
             if joined is not None:
                 adjacent[k] = joined
                 break
@@ -174,23 +174,23 @@ def _with_adjacent_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
     return adjacent
 
 
-def _continued(piece: FlatPiece, following: FlatPiece) -> FlatPiece | None:
+def _merge_pair(piece: FlatPiece, following: FlatPiece) -> FlatPiece | None:
     """Merge two pieces of which the second continues a digit of the first; None if it does not."""
     if (piece.source, piece.fill) != (following.source, following.fill):
         return None
     step, stride = following.at - piece.at, following.offset - piece.offset
-    for digits, others in ((piece.digits, following.digits), (following.digits, piece.digits)):
+    for digits, other_digits in ((piece.digits, following.digits), (following.digits, piece.digits)):
         for k, digit in enumerate(digits):
             remaining_digits = (*digits[:k], *digits[k + 1 :])
-            if remaining_digits == others:
+            if remaining_digits == other_digits:
                 # The other piece has size 1 along this digit.
                 first, total = (digit.size if digits is piece.digits else 1), digit.size + 1
             elif (
-                len(digits) == len(others)
-                and remaining_digits == (*others[:k], *others[k + 1 :])
-                and digit[1:] == others[k][1:]
+                len(digits) == len(other_digits)
+                and remaining_digits == (*other_digits[:k], *other_digits[k + 1 :])
+                and digit[1:] == other_digits[k][1:]
             ):
-                first, total = piece.digits[k].size, digit.size + others[k].size
+                first, total = piece.digits[k].size, digit.size + other_digits[k].size
             else:
                 continue
             if step == first * digit.step and stride == first * digit.stride:
@@ -198,7 +198,7 @@ def _continued(piece: FlatPiece, following: FlatPiece) -> FlatPiece | None:
     return None
 
 
-def _with_equidistant_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
+def _merge_equidistant(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
     """Merge pieces with equal digits at equal distances; the distance becomes a new digit."""
     groups: dict[tuple[object, ...], list[FlatPiece]] = {}
     for piece in pieces:
@@ -233,7 +233,7 @@ class Box(NamedTuple):
         return ends
 
 
-def boxed(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
+def as_box(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
     """Return a piece as a box in a shape; None if it is not one."""
     strides, start, offset_left = packed_strides(sizes), [], piece.at
     for stride in strides:
@@ -259,7 +259,7 @@ def boxed(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
     return box if all(end <= size for end, size in zip(box.ends(), sizes, strict=True)) else None
 
 
-def cropped(piece: FlatPiece, box: Box, first: Sequence[int], sizes: Sequence[int]) -> FlatPiece:
+def crop(piece: FlatPiece, box: Box, first: Sequence[int], sizes: Sequence[int]) -> FlatPiece:
     """Return a piece of a tensor as a piece of the tensor's part that begins at `first` and has the shape `sizes`."""
     strides = packed_strides(sizes)
     at = sum((a - b) * stride for a, b, stride in zip(box.start, first, strides, strict=True))

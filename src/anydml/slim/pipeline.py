@@ -66,7 +66,7 @@ class Stage:
     differs: str = ""
 
     def __str__(self) -> str:
-        """A text on the rewrites, and what they save."""
+        """A text with the rewrites and their savings."""
         differs = f", {self.differs}" if self.differs else ""
         if self.cost[0] == self.cost[1]:
             return f"{self.title}{differs}"
@@ -247,10 +247,10 @@ def _zeros(before: Graph, after: Graph) -> str:
 def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
     """Return the cost of all movement in a graph."""
     regions = Regions(analysis, stand_ins)
-    return Cost.sum([*(regions.cost(region) for region in regions.all), _of_fusions(analysis)])
+    return Cost.sum([*(regions.cost(region) for region in regions.all), _fusion_cost(analysis)])
 
 
-def _of_fusions(analysis: Analysis) -> Cost:
+def _fusion_cost(analysis: Analysis) -> Cost:
     """Return the cost of products that runtimes must reshape, and of sums that they fuse."""
     count = sum(len(product.leading) > 1 for product in fused_products(analysis))
     sums = normalized_sums(analysis).values()
@@ -308,7 +308,7 @@ def _compose(
     is_compared: bool = True,
 ) -> _Composed:
     """Compose the movement of a graph, and compare the result unless the caller does."""
-    fused = _of_fusions(analyses.first)
+    fused = _fusion_cost(analyses.first)
     for _ in range(MAX_TRIES):
         plan = Plan(analyses, stand_ins, settled, judge)
         before, after = (Cost.sum([cost, fused]) for cost in (plan.before, plan.after))
@@ -345,7 +345,7 @@ def total(slimmed: Slimmed) -> str:
     return f"{first}, {bytes_text(after.moved)} by {after.nodes} after{where}"
 
 
-def listed(kinds: list[str]) -> str:
+def format_counts(kinds: list[str]) -> str:
     """Return a text of operators with their counts."""
     counts = Counter(kinds)
     return ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in counts.items()) or "no node"

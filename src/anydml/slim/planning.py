@@ -11,7 +11,7 @@ from anydml.slim.costs import RESHAPES, Cost
 from anydml.slim.equivalence import Judge
 from anydml.slim.expressions import Expr, cost, in_order, operators_of, with_splits
 from anydml.slim.graph import Op
-from anydml.slim.regions import Key, Region, Regions, sliced_at_once
+from anydml.slim.regions import Key, Region, Regions, merge_slices
 from anydml.slim.search import Search
 from anydml.slim.sizes import StandIns
 
@@ -104,11 +104,13 @@ class Plan:
             return
         names = [n for n in region.results if not self.is_folded(n) or n in self.analysis.graph.outputs]
         exprs = self._exprs(region)
-        candidates = [exprs, sliced_at_once(self._regions, region) if len(region.ops) > 1 else old]
+        candidates = [exprs, merge_slices(self._regions, region) if len(region.ops) > 1 else old]
         if len(names) > 1:
             # Nodes that several results share may pay off although they are not the cheapest for any single result.
-            ways = {name: self._ways.get(name, ())[1:] for name in names}
-            candidates.append({name: min(ways[name], key=self.builder.cost, default=exprs[name]) for name in names})
+            originals = {name: self._ways.get(name, ())[1:] for name in names}
+            candidates.append(
+                {name: min(originals[name], key=self.builder.cost, default=exprs[name]) for name in names}
+            )
         starts = [{name: exprs_of[name] for name in names} for exprs_of in candidates]
         if self.analysis.graph.opset >= OPSET_OF_SPLIT:
             starts = [with_splits(self.builder, start) for start in starts]

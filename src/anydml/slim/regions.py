@@ -41,9 +41,9 @@ class Region:
 
     @property
     def title(self) -> str:
-        """A name for messages: that of its first result."""
-        others = f" and {len(self.results) - 1} more" if len(self.results) > 1 else ""
-        return f"{self.results[0]}{others}"
+        """The name of the region in messages: the name of its first result."""
+        rest_text = f" and {len(self.results) - 1} more" if len(self.results) > 1 else ""
+        return f"{self.results[0]}{rest_text}"
 
     @property
     def key(self) -> Key:
@@ -169,7 +169,7 @@ class Regions:
         yield from self.analysis.graph.outputs
 
 
-def sliced_at_once(regions: Regions, region: Region) -> dict[str, Expr]:
+def merge_slices(regions: Regions, region: Region) -> dict[str, Expr]:
     """Return the results of a region by its own nodes, with consecutive Slices merged, and Reshapes as well.
 
     Slices of a result of the region are not merged with it, because the result is needed anyway.
@@ -193,13 +193,13 @@ def sliced_at_once(regions: Regions, region: Region) -> dict[str, Expr]:
                         exprs[name] = regions.builder.reshape(source, values[name].sizes) or exprs[name]
                 continue
             unsliced, outer = sliced.get(data[0], (sources[data[0]], None))
-            window = window_lists[k] if outer is None else _within(outer, window_lists[k])
+            window = window_lists[k] if outer is None else _compose_windows(outer, window_lists[k])
             exprs[name] = regions.builder.slice(unsliced, window, values[name].width)
             if name not in region.results:
                 sliced[name] = unsliced, window
     return {name: exprs[name] for name in region.results}
 
 
-def _within(outer: Window, inner: Window) -> Window:
+def _compose_windows(outer: Window, inner: Window) -> Window:
     """Return a window of a window as one window of the tensor."""
     return [(a + c * by, n, by * step) for (a, _, by), (c, n, step) in zip(outer, inner, strict=True)]

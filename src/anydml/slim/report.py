@@ -8,7 +8,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.slim.analysis import Analysis
-from anydml.slim.pipeline import Slimmed, listed, total
+from anydml.slim.pipeline import Slimmed, format_counts, total
 from anydml.slim.regions import Region
 from anydml.tensor import Layout
 from anydml.text import bytes_text, count_noun
@@ -19,15 +19,15 @@ MAX_REGIONS = 100
 
 def report(title: str, slimmed: Slimmed) -> Explanation:
     """Return the page of a model."""
-    changed, analysis = slimmed.changed, slimmed.before
-    drawn = [] if analysis is None else [_section(analysis, region) for region in changed[:MAX_REGIONS]]
+    changed_regions, analysis = slimmed.changed, slimmed.before
+    drawn = [] if analysis is None else [_section(analysis, region) for region in changed_regions[:MAX_REGIONS]]
     notes = [*slimmed.notes, *(f"{region.title}: {region.refused}" for region in slimmed.regions if region.refused)]
     notes += [str(stage) for stage in slimmed.stages if stage.title]
-    unchanged = len(slimmed.regions) - len(changed)
+    unchanged = len(slimmed.regions) - len(changed_regions)
     stays = "stays as it is" if unchanged == 1 else "stay as they are"
     notes.append(f"{unchanged} of {count_noun(len(slimmed.regions), 'region')} {stays}")
-    if (more := len(changed) - MAX_REGIONS) > 0:
-        notes.append(f"{more} more {'is' if more == 1 else 'are'} not drawn")
+    if (hidden_count := len(changed_regions) - MAX_REGIONS) > 0:
+        notes.append(f"{hidden_count} more {'is' if hidden_count == 1 else 'are'} not drawn")
     return Explanation(
         f"{title}: {total(slimmed)}", [explanation for explanation in drawn if explanation is not None], notes
     )
@@ -56,7 +56,7 @@ def _section(analysis: Analysis, region: Region) -> Section | None:
         composer.output(name, Value(value.sizes, value.width, tuple(pieces)))
         outputs.append(_shape(analysis, name))
     before, after = (
-        f"{bytes_text(cost.moved)} by {listed(kinds)}"
+        f"{bytes_text(cost.moved)} by {format_counts(kinds)}"
         for cost, kinds in ((region.before, region.kinds_before), (region.after, region.kinds_after))
     )
     shapes = dict(enumerate([*inputs, *outputs]))

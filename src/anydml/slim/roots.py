@@ -19,11 +19,11 @@ def with_divisions(graph: Graph, terms: Mapping[str, Term | None]) -> list[Op] |
         graph: the graph.
         terms: the terms of its values, by name.
     """
-    ops = [_divided(op, graph, terms) for op in graph.ops]
+    ops = [_replace_reciprocal(op, graph, terms) for op in graph.ops]
     return None if ops == graph.ops else ops
 
 
-def _divided(op: Op, graph: Graph, terms: Mapping[str, Term | None]) -> Op:
+def _replace_reciprocal(op: Op, graph: Graph, terms: Mapping[str, Term | None]) -> Op:
     root = graph.maker(op.inputs[0]) if op.kind == "Reciprocal" else None
     if root is None or root.kind != "Sqrt":
         return op

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.slim.axes import split_digits, with_ones
 from anydml.slim.expressions import Builder, Expr
 from anydml.slim.orders import Order
-from anydml.slim.pieces import Box, Digit, FlatPiece, Pieces, boxed, cropped, merged, sliced_axes, tidy
+from anydml.slim.pieces import Box, Digit, FlatPiece, Pieces, as_box, crop, merge, sliced_axes, tidy
 from anydml.slim.sizes import StandIns
 from anydml.tensor import packed_strides
 
@@ -74,13 +74,13 @@ class Search:
             yield from self._in_blocks(piece, source, sizes)
         units = packed_strides(sizes)
         by_source = split_digits(piece.digits, packed_strides(source.sizes), lambda digit: digit.stride)
-        ways = (
+        candidates = (
             split_digits(by_source, units, lambda digit: digit.step),
             by_source,
             split_digits(piece.digits, units, lambda digit: digit.step),
             piece.digits,
         )
-        for digits in dict.fromkeys(map(tuple, ways)):
+        for digits in dict.fromkeys(map(tuple, candidates)):
             expr = self._sliced_and_transposed(piece, digits, source, sizes)
             if expr is not None:
                 yield expr
@@ -104,22 +104,24 @@ class Search:
         """Yield DepthToSpace, and SpaceToDepth with its channels in any order."""
         (n, depth, height, width), (_, channels, rows, _) = source.sizes, sizes
         if rows > height and rows % height == 0:
-            b = rows // height
+            block_size = rows // height
             for mode, cut, perm in (
-                ("CRD", (n, channels, b, b, height, width), (0, 1, 4, 2, 5, 3)),
-                ("DCR", (n, b, b, channels, height, width), (0, 3, 4, 1, 5, 2)),
+                ("CRD", (n, channels, block_size, block_size, height, width), (0, 1, 4, 2, 5, 3)),
+                ("DCR", (n, block_size, block_size, channels, height, width), (0, 3, 4, 1, 5, 2)),
             ):
                 order = Order(cut, perm)
-                if order.transposed == (n, channels, height, b, width, b) and order.is_of(piece):
-                    yield self._builder.blocks("DepthToSpace", source, sizes, self._width, blocksize=b, mode=mode)
+                if order.transposed == (n, channels, height, block_size, width, block_size) and order.is_of(piece):
+                    yield self._builder.blocks(
+                        "DepthToSpace", source, sizes, self._width, blocksize=block_size, mode=mode
+                    )
         if rows < height and height % rows == 0:
-            b = height // rows
-            if channels != b * b * depth or width % b:
+            block_size = height // rows
+            if channels != block_size * block_size * depth or width % block_size:
                 return
-            blocks = self._builder.blocks("SpaceToDepth", source, sizes, self._width, blocksize=b)
-            numbers = np.arange(channels).reshape(b, b, depth)
+            blocks = self._builder.blocks("SpaceToDepth", source, sizes, self._width, blocksize=block_size)
+            numbers = np.arange(channels).reshape(block_size, block_size, depth)
             for inner in itertools.permutations((3, 5, 1)):
-                if Order((n, depth, rows, b, width // b, b), (0, *inner, 2, 4)).is_of(piece):
+                if Order((n, depth, rows, block_size, width // block_size, block_size), (0, *inner, 2, 4)).is_of(piece):
                     picked = numbers.transpose([(3, 5, 1).index(axis) for axis in inner]).reshape(-1).tolist()
                     yield blocks if inner == (3, 5, 1) else self._builder.pick(blocks, 1, picked, self._width)
 
@@ -142,14 +144,14 @@ class Search:
         # A single axis may move if all axes of size 1 stay.
         moving = iter([axis for axis in perm if sliced.sizes[axis] != 1])
         still = [k if size == 1 else next(moving) for k, size in enumerate(sliced.sizes)]
-        ways = [
+        candidates = [
             self._swap(sliced, perm, sizes),
             *(
                 self._builder.reshape(self._builder.transpose(sliced, order, self._width), sizes)
                 for order in dict.fromkeys((tuple(perm), tuple(still)))
             ),
         ]
-        return min(filter(None, ways), key=self._builder.cost, default=None)
+        return min(filter(None, candidates), key=self._builder.cost, default=None)
 
     def _swap(self, expr: Expr, perm: Sequence[int], sizes: tuple[int, ...]) -> Expr | None:
         """Return matrices that are transposed last, since runtimes fuse that Transpose with a MatMul."""
@@ -204,17 +206,19 @@ class Search:
     def _pad(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
         """Yield a box that is padded by one fill."""
         fills = {piece.fill for piece in pieces if piece.source < 0}
-        others = [piece for piece in pieces if piece.source >= 0]
-        boxes = _boxes(others, sizes)
+        other_pieces = [piece for piece in pieces if piece.source >= 0]
+        boxes = _boxes(other_pieces, sizes)
         if len(fills) != 1 or not boxes:
             return
         first = [*map(min, zip(*(box.start for _, box in boxes), strict=True))]
         end = [*map(max, zip(*(box.ends() for _, box in boxes), strict=True))]
         inner = tuple(b - a for a, b in zip(first, end, strict=True))
         after = [size - b for size, b in zip(sizes, end, strict=True)]
-        if math.prod(inner) != sum(piece.size for piece in others) or not self._stand_ins.is_constant(*first, *after):
+        if math.prod(inner) != sum(piece.size for piece in other_pieces) or not self._stand_ins.is_constant(
+            *first, *after
+        ):
             return
-        expr = self.cheapest(merged([cropped(*box, first, inner) for box in boxes]), inner, depth + 1)
+        expr = self.cheapest(merge([crop(*box, first, inner) for box in boxes]), inner, depth + 1)
         if expr is not None:
             yield self._builder.pad(expr, first, after, fills.pop(), self._dtype)
 
@@ -253,7 +257,7 @@ class Search:
         for start, end, members in groups if len(groups) > 1 else ():
             inner = (*sizes[:axis], end - start, *sizes[axis + 1 :])
             first = [start if k == axis else 0 for k in range(len(sizes))]
-            expr = self.cheapest(merged([cropped(*boxes[k], first, inner) for k in members]), inner, depth + 1)
+            expr = self.cheapest(merge([crop(*boxes[k], first, inner) for k in members]), inner, depth + 1)
             if expr is None:
                 return None
             parts.append(expr)
@@ -262,5 +266,5 @@ class Search:
 
 def _boxes(pieces: Sequence[FlatPiece], sizes: Sequence[int]) -> list[tuple[FlatPiece, Box]]:
     """Return pieces with their boxes in a shape; none if one is not a box."""
-    boxes = [(piece, box) for piece in pieces if (box := boxed(piece, sizes)) is not None]
+    boxes = [(piece, box) for piece in pieces if (box := as_box(piece, sizes)) is not None]
     return boxes if len(boxes) == len(pieces) else []

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from onnx import ModelProto
 
 from anydml.proving.names import size_names
-from anydml.proving.sizes import Size, at, name, names_of, variables
+from anydml.proving.sizes import Size, evaluate, name, names_of, variables
 
 FIRST_PRIME, PRIMES_END = 211, 1 << 14
 """The primes are not below the first, and below the second."""
@@ -122,7 +122,7 @@ class _Choice:
         """Return a prime factor for each size, by its value; the first size without one gets 0, and ends the search."""
         stand_ins = dict[int, int]()
         for size in sizes:
-            value = at(size, values) or 0
+            value = evaluate(size, values) or 0
             if value in stand_ins:
                 continue
             used = {*stand_ins.values(), *values.values()}

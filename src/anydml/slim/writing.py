@@ -120,8 +120,8 @@ class Writer:
         """Return the name of an output of a node that stays, whose inputs may change."""
         op, output = expr.detail
         if op not in self._kept:
-            moved = [self._names[id(source)] for source in expr.inputs[0].inputs]
-            inputs = [*moved, *map(self._read, op.inputs[len(moved) :])]
+            source_names = [self._names[id(source)] for source in expr.inputs[0].inputs]
+            inputs = [*source_names, *map(self._read, op.inputs[len(source_names) :])]
             # Another expression may have its name already.
             outputs = [self._graph.new_name(base, "kept") if name in self._made else name for name in op.outputs]
             self._kept[op] = op.replaced(inputs, outputs)

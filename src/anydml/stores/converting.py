@@ -99,18 +99,18 @@ def convert(
 def conversion(
     model: str | os.PathLike[str], to: str, is_shared: bool = False
 ) -> tuple[Composer, Change, list[str], Axes]:
-    """A composer and a change to tensors over its inputs; remarks and the axes of ranks, which the change adds.
+    """Return a composer and a change to tensors over its inputs; remarks and the axes of ranks, which the change adds.
 
     Args:
         model: as in `convert`.
-        to: likewise.
+        to: the layout to convert to.
         is_shared: whether the axes are needed.
 
     Raises:
         ModelError: as in `convert`.
     """
     if to not in LAYOUTS:
-        raise ModelError(f"convert: to is {to!r}, where one of {', '.join(LAYOUTS)} is expected")
+        raise ModelError(f"convert: to must be one of {', '.join(LAYOUTS)}, not {to!r}")
     folder = Path(path_text("convert", model))
     if not folder.is_dir():
         raise JsonPath(str(folder)).error("is not a folder: name one with a checkpoint and its config.json")

@@ -136,7 +136,7 @@ def plan(
     Args:
         desc: the operator.
         inputs: one store per input tensor of the desc, with its sizes and data type.
-        outputs: one target per output tensor, likewise.
+        outputs: one target per output tensor, with its sizes and data type.
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
         overwrite: whether existing files may be replaced.
 
@@ -171,7 +171,7 @@ def plan(
     for number, ((field, tensor), file) in enumerate(zip(tensors, bindings, strict=True)):
         kind = Store if number < len(inputs) else Target
         if not isinstance(file, kind):
-            raise BindingError(f"{name}: {field} is {file!r:.80}, where a {kind.__name__} is expected", name, field)
+            raise BindingError(f"{name}: {field} must be a {kind.__name__}, not {file!r:.80}", name, field)
         dtype = tensor.data_type.dtype
         if file.shape != tuple(tensor.sizes) or file.dtype != dtype:
             message = f"{name}: {field} is {file.dtype} {file.shape}, but the tensor is {dtype} {tuple(tensor.sizes)}"

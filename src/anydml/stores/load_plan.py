@@ -79,7 +79,7 @@ class LoadPlan:
     remarks: list[str]
 
     def descriptors(self) -> Iterator[ByteRun]:
-        """The runs of all tensors, in the order of tensors.
+        """Yield the runs of all tensors, in the order of tensors.
 
         Raises:
             ModelError: a move has more than `MAX_RUNS` runs, which `to_json` has as boxes; or elements are changed
@@ -94,7 +94,7 @@ class LoadPlan:
                 yield ByteRun(store.path, offset, name, start, move.element_size)
 
     def ranges(self, gap: int = 0) -> dict[Path, Numbers]:
-        """The sorted, merged intervals that are read of each file: rows of the first byte and the one after the last.
+        """Return the intervals that are read of each file, sorted and merged: rows of a first byte and an end.
 
         Args:
             gap: largest number of unneeded bytes between two runs that are merged.
@@ -171,7 +171,7 @@ class LoadPlan:
         return arrays
 
     def explain(self, pattern: str = "*") -> str:
-        """Text with a line per part of an array in a file that becomes a part of a tensor, in the order of tensors.
+        """Return a text with a line per part of a tensor: the part of a file that it is read from.
 
         Parts are the smallest boxes that contain the elements, as Python slices.
 
@@ -239,7 +239,7 @@ class LoadPlan:
             raise ModelError(f"plan_load: {show(changed.name)} of {changed.path} is changed when it is read: use load")
 
     def _moves(self) -> Iterator[tuple[str, Move, Store]]:
-        """The name of a tensor, a move to it, and the store that the move reads, for all moves, by tensors."""
+        """Yield the name of a tensor, a move to it, and the store that the move reads, for all moves, by tensors."""
         names = [*self.tensors]
         order = sorted((row[-1], k, row) for k, alike in enumerate(self._program.alike) for row in alike.sets.tolist())
         for output, kind, box_row in order:

@@ -65,7 +65,7 @@ def plan_load(
     """
     placement = Placement.of("plan_load", ranks)
     if not 0 <= rank < placement.ranks:
-        raise ModelError(f"plan_load: rank is {rank}, where 0 to {placement.ranks - 1} are expected")
+        raise ModelError(f"plan_load: rank must be from 0 to {placement.ranks - 1}, not {rank}")
     if to is not None and (layout is not None or not isinstance(model, (str, os.PathLike))):
         raise ModelError("plan_load: to= needs the folder of a model, and excludes layout=")
     change: Change | None

@@ -67,7 +67,7 @@ def hashes_of(
 
     Args:
         read: the checkpoint.
-        described: those of its tensors that are hashed.
+        described: the tensors of the checkpoint that are hashed.
         memory: bytes of all buffers.
         advance: called with the numbers of hashed bytes.
     """
@@ -119,10 +119,10 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     if not isinstance(tensors, dict) or not isinstance(metadata, dict):
         raise place.error("is a manifest without tensors")
     if files is not None and not isinstance(files, dict):
-        raise (place / "files").error(f"is {show(files)}, where an object is expected")
+        raise (place / "files").error(f"must be an object, not {show(files)}")
     for name, checksum in (files or {}).items():
         if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
-            raise (place / "files" / name).error(f"is {show(checksum)}, where 64 digits are expected")
+            raise (place / "files" / name).error(f"must be 64 digits, not {show(checksum)}")
     result = Manifest({}, {}, {key: str(value) for key, value in metadata.items()}, files)
     for name, entry in tensors.items():
         tensor_place = place / "tensors" / name
@@ -133,11 +133,9 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         if kind is None:
             raise (tensor_place / "dtype").error(f"is {show(dtype)}, but must be a dtype that this version knows")
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
-            raise (tensor_place / "shape").error(
-                f"is {str(shape)[:40]}, where a list of integers of 0 or more is expected"
-            )
+            raise (tensor_place / "shape").error(f"must be a list of integers from 0, not {str(shape)[:40]}")
         if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
-            raise (tensor_place / "sha256").error(f"is {show(checksum)}, where 64 digits are expected")
+            raise (tensor_place / "sha256").error(f"must be 64 digits, not {show(checksum)}")
         is_kept = is_of_blocks(kind)
         result.described[name] = (
             blocks_of(dtype, tuple(shape), tensor_place / "shape") if is_kept else (tuple(shape), kind)
@@ -147,7 +145,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 
 
 def _dtype(text: Any) -> np.dtype[Any] | None:
-    """A dtype by its name in NumPy or ml_dtypes."""
+    """Return a dtype by its name in NumPy or ml_dtypes."""
     dtypes = {str(dtype): dtype for dtype in DTYPES.values()} | {**DTYPES_OF_BLOCKS}
     if not isinstance(text, str) or text in dtypes:
         return dtypes.get(text) if isinstance(text, str) else None
@@ -182,7 +180,7 @@ def manifest(
         overwrite: whether an existing file may be replaced.
         progress: as in `anydml.stores.Plan.run`.
         only: as in `anydml.stores.reshard`.
-        drop: likewise.
+        drop: as in `anydml.stores.reshard`.
         remark: is called with each line on what was left out or assumed.
 
     Returns:

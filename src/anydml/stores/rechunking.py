@@ -131,9 +131,7 @@ def rechunk(
         else [_axis(axis, len(output_axes), "permute", place) for axis in permute]
     )
     if sorted(order) != [*range(len(output_axes))]:
-        raise BindingError(
-            f"rechunk: {place}: permute is {order}, where its {len(output_axes)} axes are expected, each once"
-        )
+        raise BindingError(f"rechunk: {place}: permute must name each of its {len(output_axes)} axes once, not {order}")
 
     def function(x: Any) -> Any:
         return x[index][flips].transpose(order)
@@ -186,7 +184,7 @@ def _check_target(output: Path, source: Path) -> None:
 def _remarks(
     store: Store | ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None, is_as_it_is: bool
 ) -> list[str]:
-    """Remarks on properties of the source that are not kept, and on a plan that changes nothing."""
+    """Return remarks on properties of the source that are not kept, and on a plan that changes nothing."""
     if not isinstance(store, ZarrStore):
         is_copy = is_as_it_is and store.order is None and isinstance(new, Target)
         return ["changes nothing: this writes the same elements in the same order"] if is_copy else []
@@ -203,7 +201,7 @@ def _remarks(
 
 
 def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> str | None:
-    """Slices of the axes of an array in their order, where they are given by names."""
+    """Return slices of the axes of an array in their order, where they are given by names."""
     if slices is None or "=" not in slices:
         return slices
     slices_by_name = _slices_by_name(slices, place)
@@ -221,7 +219,7 @@ def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> s
 
 
 def _slices_by_name(slices: str, place: JsonPath) -> dict[str, slice]:
-    """Slices by the names of axes."""
+    """Return slices by the names of axes."""
     index_slices: dict[str, slice] = {}
     for text in slices.split(","):
         before, sign, written = text.rpartition("=")
@@ -255,7 +253,7 @@ def _axis(axis: int, rank: int, option: str, place: JsonPath) -> int:
 
 
 def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[Any, ...]:
-    """Slices and integers, one per axis."""
+    """Return slices and integers, one per axis."""
     rank = len(shape)
     texts = [] if slices is None else slices.split(",")
     if len(texts) > rank:

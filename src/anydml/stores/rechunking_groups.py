@@ -12,7 +12,7 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
-from anydml.files.located import at_once, real_path, size_at
+from anydml.files.located import file_size, map_concurrently, real_path
 from anydml.stores.formats.inside_files import PathInFile, remarks_on_reading
 from anydml.stores.formats.n5 import as_plain
 from anydml.stores.formats.packing import is_packed
@@ -46,15 +46,15 @@ def rechunk_group(
     """Like `rechunk`, for a group.
 
     Args:
-        source: its folder.
-        target: the folder of another one.
+        source: the folder of the group.
+        target: the folder of the new group.
         chunks: sizes for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
-        shards: likewise.
-        codec: the codec of the same arrays; where no chunks are given, of all that are not coordinates.
+        shards: sizes of shards, given like `chunks`.
+        codec: the codec of the same arrays; without `chunks`, the codec of all arrays that are not coordinates.
         memory: as in `rechunk`.
-        overwrite: likewise.
-        version: the version of the format; where it is another one, all arrays are written anew.
-        slices: by the names of axes, of every array that has them.
+        overwrite: as in `rechunk`.
+        version: the version of the format; if it differs from the source's, all arrays are written again.
+        slices: slices by names of axes, for all arrays that have these axes.
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)
     sliced = _slice(group, slices or {}, place)
@@ -99,7 +99,9 @@ def rechunk_group(
     if same and not is_moved:
         plan.remarks.append(f"changes nothing of {names(same)}: {SAME}")
     if unchanged:
-        size = bytes_text(sum(at_once(size_at, copied) if isinstance(source, Address) else map(size_at, copied)))
+        size = bytes_text(
+            sum(map_concurrently(file_size, copied) if isinstance(source, Address) else map(file_size, copied))
+        )
         they = "it is" if len(unchanged) == 1 else "they are"
         plan.remarks.append(f"copies {names(unchanged)} as {they}, {size} in {count_noun(len(copied), 'file')}")
     plan.remarks += [f"leaves out {show(name)}, which {reason}" for name, reason in group.refused.items()]
@@ -127,7 +129,7 @@ def _is_whole(index: Sequence[Any], shape: Sequence[int]) -> bool:
 
 
 def _slice(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> dict[str, tuple[slice, ...]]:
-    """The slices of each array that has an axis of these names."""
+    """Return the slices of each array that has an axis of these names."""
     all_axes = {axis for member in group.arrays.values() for axis in member.axes}
     if unknown := [name for name in slices if name not in all_axes]:
         axis_names = (
@@ -144,7 +146,7 @@ def _slice(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> di
 def _choose(
     group: ZarrGroup, chunks: GroupSizes | None, shards: Sequence[int] | None, codec: str | None, place: JsonPath
 ) -> dict[str, Sizes | None]:
-    """The arrays that are rewritten, and their chunks."""
+    """Return the arrays that are rewritten, and their chunks."""
     if isinstance(chunks, Mapping):
         if unknown := [name for name in chunks if name not in group.arrays]:
             raise place.error(f"has no array {show(unknown[0])}; it has {names(group.arrays)}")
@@ -169,7 +171,7 @@ def _choose(
 
 
 def array_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:
-    """Remarks on properties of an array that change although no argument says so."""
+    """Return remarks on properties of an array that change although no argument says so."""
     remarks = _shards_remarks(store, new, shards)
     if store.layout.version < new.layout.version and is_of_xarray(store.metadata):
         remarks.append("keeps the fill value, which xarray takes for a missing one in version 2 alone")
@@ -184,14 +186,14 @@ def _shards_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | N
     if shards is None and len(old_levels) > 1 and new.layout.version == 2:
         return ["writes each chunk to a file, for version 2 of Zarr has no shards"]
     if shards and len(new_levels) < len(old_levels):
-        return [f"makes shards of chunks, where there were {len(old_levels) - 1} levels of shards"]
+        return [f"makes shards of chunks; the input has {len(old_levels) - 1} levels of shards"]
     if shards is None and len(new_levels) > 1 and new_levels[0] != old_levels[0] and len(store.shape) == len(new.shape):
         return [f"makes shards of {new_levels[0]}, whole chunks, of those of {old_levels[0]}"]
     return []
 
 
 def whole_axes(chunks: Sizes, shape: Sequence[int]) -> list[int | Sequence[int]]:
-    """Chunks with sizes in place of −1, and with 1 for empty axes."""
+    """Return chunks with sizes in place of −1, and with 1 for empty axes."""
     if len(chunks) != len(shape):
         return [*chunks]
     return [

@@ -72,7 +72,7 @@ def parts_of(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], max_b
 
 
 def _boxes(shape: tuple[int, ...], max_bytes: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Starts and sizes of boxes of at most so many elements."""
+    """Yield starts and sizes of boxes of at most so many elements."""
     if math.prod(shape) <= max_bytes:
         yield (0,) * len(shape), shape
         return
@@ -91,7 +91,7 @@ MIN_MEMORY = 17_000
 
 
 def memory_of(name: str, memory: int | str) -> int:
-    """Bytes of memory, of which a part is for the buffers of each side.
+    """Return bytes of memory, of which a part is for the buffers of each side.
 
     Raises:
         BindingError: they are not enough.
@@ -122,7 +122,7 @@ class Streamed:
         return [store for tensor in self.tensors.values() for store in tensor.sources]
 
     def read(self, batches: Iterable[list[Part]]) -> Generator[tuple[list[Part], list[Array]]]:
-        """Lists of parts, each with the bytes of its parts; files are opened once for many lists.
+        """Yield lists of parts, each with the bytes of its parts; files are opened once for many lists.
 
         Raises:
             ModelError: a file cannot be read.
@@ -185,7 +185,7 @@ class Streamed:
 
 
 def ahead(batches: Iterator[T], pool: ThreadPoolExecutor) -> Iterator[T]:
-    """The same, of which the next one is made while each is looked at."""
+    """Yield the same items, and make the next one in a thread meanwhile."""
     waiting = pool.submit(next, batches, None)
     while (result := waiting.result()) is not None:
         waiting = pool.submit(next, batches, None)

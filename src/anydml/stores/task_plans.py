@@ -49,7 +49,7 @@ def plan_tasks(
     Args:
         file: the JSON file that is written.
         source: as for `rechunk`; all processes must find it, and the target, under the same path.
-        target: likewise.
+        target: as for `rechunk`.
         tasks: their number; by default each writes about 256 MiB, or reads as many bytes of files with texts. Where the
             blocks of the plan are fewer, they are made smaller; where they cannot be, the last tasks have nothing to
             do.
@@ -75,7 +75,7 @@ def plan_tasks(
     written = Path(path_text("plan_tasks", file))
     place = JsonPath(str(written))
     if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
-        raise BindingError(f"plan_tasks: tasks is {tasks!r:.40}, where a number from 1 is expected")
+        raise BindingError(f"plan_tasks: tasks must be a number from 1, not {tasks!r:.40}")
     paths = [str(absolute_path(locate_inside("plan_tasks", path))) for path in (source, target)]
     plan = rechunk(paths[0], paths[1], **options)
     if not isinstance(plan.blocking, GridBlocking):
@@ -140,7 +140,7 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
 
 @checked()
 def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], None] = False) -> Plan:
-    """Write what no task of a plan has written, and give the outputs their names.
+    """Write the blocks that no task has written, and give the outputs their names.
 
     Args:
         file: what `plan_tasks` wrote.
@@ -169,7 +169,7 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
 
 
 def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, Any], JsonPath]:
-    """The plan of a file, made anew, and what the file says.
+    """Read a file of tasks; return its plan, made again, its document and its place.
 
     Raises:
         ModelError: `plan_tasks` did not write the file.
@@ -200,7 +200,7 @@ def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[s
 
 
 def _text_bytes(plan: Plan) -> int:
-    """Bytes of the files that hold texts of any length, whose elements a plan counts as numbers."""
+    """Return bytes of the files that hold texts of any length, whose elements a plan counts as numbers."""
     return sum(map(_bytes_inside, {store.path for store in plan.inputs if is_text(store.dtype)}))
 
 
@@ -216,7 +216,7 @@ def _bytes_inside(folder: Path) -> int:
 
 
 def _digest_in(file: Path, work: str, groups: Sequence[range]) -> str | None:
-    """The digest in the file if it has the same plan and tasks, some of which may have run already; else None."""
+    """Return the digest in the file if it has the same plan and tasks, which may have run in part; else None."""
     try:
         document = json.loads(file.read_bytes())
         is_same = document["work"] == work and [range(*task["blocks"]) for task in document["tasks"]] == groups
@@ -226,7 +226,7 @@ def _digest_in(file: Path, work: str, groups: Sequence[range]) -> str | None:
 
 
 def _work_digest(plan: Plan) -> str:
-    """A digest of what the blocks of a plan do, and of the inputs, that is the same on every machine that has them."""
+    """Return a digest of a plan's blocks and inputs, equal on all machines that have these inputs."""
     digest = hashlib.sha256()
     for part in plan.blocking.state():
         digest.update(part)
@@ -238,14 +238,14 @@ def _work_digest(plan: Plan) -> str:
 
 
 def _without_device(state: Any) -> Any:
-    """The state of a file without its device, whose number may be another one on each machine."""
+    """Return the state of a file without its device, whose number may be another one on each machine."""
     if not isinstance(state, tuple):
         return state
     return tuple(map(_without_device, state[1:] if len(state) == 5 and isinstance(state[0], int) else state))
 
 
 def _groups(plan: Plan, count: int) -> list[range]:
-    """The blocks of each task, of about equal bytes; the last ones have none if there are too few."""
+    """Return the blocks of each task, of about equal bytes; the last ones have none if there are too few."""
     sizes = [plan.blocking.block_bytes(number) for number in range(len(plan.blocks))]
     total = sum(sizes)
     group_count, ends, done = min(count, len(sizes)), [0], 0
@@ -261,7 +261,7 @@ def _groups(plan: Plan, count: int) -> list[range]:
 
 
 def _describe(plan: Plan, number: int, blocks: Sequence[int]) -> dict[str, Any]:
-    """A task for people and programs: what it reads and writes."""
+    """Return a task for people and programs: what it reads and writes."""
     all_boxes = [*_boxes(plan, blocks)]
     return {
         "task": number,

@@ -42,8 +42,8 @@ def verify(
 ) -> str | None:
     """Compare two checkpoints, bit for bit, however their tensors are divided into files and ranks.
 
-    Two Zarr arrays, Zarr groups or .npy files are compared likewise, however they are divided into chunks: elements,
-    and of Zarr fill values, names of axes and attributes, too.
+    Zarr arrays, Zarr groups and .npy files are compared, too, however they are divided into chunks: their elements, and
+    Zarr's fill values, names of axes and attributes.
 
     Args:
         first: a checkpoint, as in `anydml.stores.reshard`, or a manifest; or a Zarr array or group, or a .npy file.
@@ -96,18 +96,18 @@ def compare(
 
     Args:
         first: as in `verify`.
-        second: likewise.
-        layout: likewise.
-        to: likewise.
-        memory: likewise.
-        follow: likewise.
-        progress: likewise.
+        second: as in `verify`.
+        layout: as in `verify`.
+        to: as in `verify`.
+        memory: as in `verify`.
+        follow: as in `verify`.
+        progress: as in `verify`.
         dtype: to which the first is cast, as in `anydml.stores.reshard`.
         metadata: whether keys and texts of the files' metadata must be equal, too.
         only: as in `anydml.stores.reshard`, of the first.
-        drop: likewise.
-        strip: likewise.
-        rename: likewise.
+        drop: as in `anydml.stores.reshard`, of the first.
+        strip: as in `anydml.stores.reshard`, of the first.
+        rename: as in `anydml.stores.reshard`, of the first.
         second_layout: rules for the second.
 
     Returns:
@@ -202,7 +202,7 @@ def _side(
 
 
 def _describe(first: Shapes, second: Shapes) -> Iterator[Difference]:
-    """Differences of names, dtypes and shapes."""
+    """Yield differences of names, dtypes and shapes."""
     for name in first:
         if name not in second:
             yield Difference(name, "missing", f"{show(name)} is only in the first")
@@ -218,7 +218,7 @@ def _describe(first: Shapes, second: Shapes) -> Iterator[Difference]:
 
 
 def _metadata(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
-    """Differences of metadata."""
+    """Yield differences of metadata."""
     for key in {**first, **second}:
         if first.get(key) != second.get(key):
             texts = " and ".join(
@@ -228,7 +228,7 @@ def _metadata(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[D
 
 
 def _compare_checksums(alike: Shapes, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
-    """Differences of checksums."""
+    """Yield differences of checksums."""
     for name in alike:
         if first[name] != second[name]:
             yield Difference(name, "checksum", f"{show(name)} differs: SHA-256 {first[name]} and {second[name]}")
@@ -246,7 +246,7 @@ def _compare_elements(
     advance: Callable[[int], None],
     is_whole: bool,
 ) -> list[Difference]:
-    """Differences of elements; the first one, or one of each tensor."""
+    """Return differences of elements; the first one, or one of each tensor."""
     sides = [Streamed(side.composer, side.tensors, memory // 4) for side in (first, second)]
     identities = identities_of_stores("verify", [store for side in sides for store in side.sources])
     differences: dict[str, Difference] = {}
@@ -279,7 +279,7 @@ def _is_equal(x: Array, y: Array) -> bool:
 def _describe_first(
     part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], ours: Array, theirs: Array
 ) -> tuple[str, int]:
-    """Text on the first element that differs, and the number of those that do."""
+    """Return a text on the first element that differs, and the number of those that do."""
     shape, dtype = kind
     differing = (ours != theirs).reshape(-1, dtype.itemsize).any(1)
     first = int(differing.argmax())

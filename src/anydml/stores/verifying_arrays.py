@@ -57,7 +57,7 @@ def compare_arrays(
         first: a Zarr array or group, or a .npy file.
         second: another one.
         memory: as in `anydml.stores.verify`.
-        progress: likewise.
+        progress: as in `verify`.
 
     Raises:
         ModelError: one cannot be read, or only one is a group.
@@ -106,13 +106,13 @@ def compare_arrays(
 
 
 def _difference(name: str, subject: str, unequal: Unequal) -> Difference:
-    """A difference of elements."""
+    """Return a difference of elements."""
     text = f"{subject} differs at {[*unequal.index]}: {' and '.join(unequal.values)}"
     return Difference(name, "elements", text, unequal.count)
 
 
 def _open(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]]:
-    """Arrays by relative path, attributes of groups by relative path, remarks, and why other arrays cannot be read."""
+    """Return arrays and groups' attributes by relative path, remarks, and reasons why other arrays cannot be read."""
     if not is_zarr_group(path):
         return {"": open_store(path)}, {}, [], {}
     group = ZarrGroup(path)
@@ -128,7 +128,7 @@ def _open(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]
 
 
 def _unreadable_arrays(sides: Sequence[Path], closed: Mapping[str, str], also: Mapping[str, str]) -> list[Difference]:
-    """Differences of arrays that both groups have, and one at least of which cannot be read."""
+    """Return differences of arrays that both groups have, and one at least of which cannot be read."""
     differences = list[Difference]()
     for name in {**closed, **also}:
         files = [{str(path.relative_to(side / name)): path for path in _files(side / name)} for side in sides]
@@ -158,7 +158,7 @@ def _is_same_file(first: Path, second: Path) -> bool:
 def _describe(
     first: Mapping[str, Store | ZarrStore | str], second: Mapping[str, Store | ZarrStore | str]
 ) -> list[Difference]:
-    """Differences of names, dtypes and shapes."""
+    """Return differences of names, dtypes and shapes."""
     differences = [
         Difference(name, "missing", f"{show(name)} is only in the first") for name in first if name not in second
     ]
@@ -184,7 +184,7 @@ def _subject(name: str) -> str:
 
 
 def _kept_with(first: Arrays, second: Arrays) -> list[Difference]:
-    """Differences of fill values, names of axes and attributes of arrays."""
+    """Return differences of fill values, names of axes and attributes of arrays."""
     differences = list[Difference]()
     for name, store in first.items():
         another = second.get(name)
@@ -217,7 +217,7 @@ def _show_both(first: str, second: str) -> str:
 
 
 def _metadata(first: Mapping[str, Any], second: Mapping[str, Any], is_array: bool = False) -> list[Difference]:
-    """Differences of attributes."""
+    """Return differences of attributes."""
     differences = list[Difference]()
     for name in {**first, **second}:
         if name not in first or name not in second:
@@ -267,7 +267,7 @@ def _is_icechunk(path: Path) -> bool:
 
 
 def _is_same_node(first: bytes, second: bytes) -> bool:
-    """Whether metadata say the same: Icechunk spells them anew, and consolidates none."""
+    """Whether two nodes have equal metadata; Icechunk writes its own text, without consolidated metadata."""
     node, other_node = json.loads(first), json.loads(second)
     return all(node.get(key) == other_node.get(key) for key in COMPARED_METADATA)
 

@@ -31,7 +31,7 @@ MAX_INDICES = 1 << 22
 
 
 def indices_of(nodes: Iterable[Node]) -> set[str]:
-    """The names of the indices of nodes."""
+    """Return the names of the indices of nodes."""
     return {name for node in nodes if node.operator in INDEXED for name in node.inputs[1:2]}
 
 

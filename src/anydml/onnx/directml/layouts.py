@@ -118,7 +118,7 @@ def _check_pixels(node: Node, desc: Resample2OperatorDesc, axes: Sequence[Scaled
         if (differing := np.flatnonzero(expected != actual)).size:
             at = int(differing[0])
             message = (
-                f"pixel {at} of axis {d} is that at {expected[at]}, where RESAMPLE2 would read that at {actual[at]}"
+                f"pixel {at} of axis {d} is the one at {expected[at]}, but RESAMPLE2 would read the one at {actual[at]}"
             )
             rule = "RESAMPLE2 computes in FLOAT and must read the same pixels as the node"
             raise node.error(message, "scales", rule)

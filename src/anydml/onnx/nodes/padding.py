@@ -118,7 +118,7 @@ def pad_array(
 def _crop(array: TracedArray, before: Sequence[int], after: Sequence[int]) -> TracedArray:
     """Remove elements at the ends of axes whose counts are negative."""
     starts = [max(0, -n) for n in before]
-    sizes = [size - n - max(0, -m) for size, n, m in zip(array.shape, starts, after, strict=True)]
+    sizes = [size - n - max(0, -after_count) for size, n, after_count in zip(array.shape, starts, after, strict=True)]
     return window(array, starts, sizes, [1] * len(sizes))
 
 

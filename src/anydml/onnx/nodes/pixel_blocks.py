@@ -38,8 +38,8 @@ def depth_to_space(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
 def space_to_depth(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """SpaceToDepth: rearrange blocks of pixels into channels."""
     size = _blocksize(node, x)
-    h, w = x.shape[2:]
-    if h % size or w % size:
-        message = f"{count_noun(h, 'row')} and {count_noun(w, 'column')} do not divide by {size}"
+    height, width = x.shape[2:]
+    if height % size or width % size:
+        message = f"{count_noun(height, 'row')} and {count_noun(width, 'column')} do not divide by {size}"
         raise node.error(message, "input", "blocksize must divide both")
     return ctx.result(node, pixel_unshuffle(ctx.array(x), size, is_depth_last=block_order(node) == "DCR"))

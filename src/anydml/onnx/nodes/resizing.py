@@ -66,7 +66,7 @@ def resize(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
         indices, first, last = nearest_indices(node, axis, size)
         array = pick(array, indices, k)
         if first or last:
-            before, after = ([n * (d == k) for d in range(len(axes))] for n in (first, last))
+            before, after = ([n * (dimension == k) for dimension in range(len(axes))] for n in (first, last))
             array = pad_array(ctx, array, before, after, fill)
     return ctx.result(node, array)
 
@@ -262,8 +262,12 @@ def nearest_indices(node: Node, axis: Scaled, size: int) -> tuple[Array, int, in
     }[rounding(node)]()
     indices = np.clip(rounded, 0, size - 1).astype(np.int64)
     is_inside = (numerators >= 0) & (numerators <= (size - 1) * below)
-    inside = np.flatnonzero(is_inside) if mode == "tf_crop_and_resize" else np.arange(axis.size)
-    if not inside.size:
+    inside_indices = np.flatnonzero(is_inside) if mode == "tf_crop_and_resize" else np.arange(axis.size)
+    if not inside_indices.size:
         return indices[:0], axis.size, 0
     # Coordinates are monotonic, so those outside are at the ends.
-    return indices[inside[0] : inside[-1] + 1], int(inside[0]), axis.size - 1 - int(inside[-1])
+    return (
+        indices[inside_indices[0] : inside_indices[-1] + 1],
+        int(inside_indices[0]),
+        axis.size - 1 - int(inside_indices[-1]),
+    )

@@ -118,7 +118,7 @@ def concat_from_sequence(node: Node, ctx: LoweringContext, tensors: TensorSequen
         axis = node.axis(len(parts[0].shape) + 1)
         if any((part.shape, part.dtype) != (parts[0].shape, parts[0].dtype) for part in parts):
             raise node.error("tensors differ in shape or type", "input_sequence", "they must be equal along a new axis")
-        parts = [Tensor(p.dtype, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
+        parts = [Tensor(tensor.dtype, (*tensor.shape[:axis], 1, *tensor.shape[axis:])) for tensor in parts]
     axis, _, _ = joined_axis(node, parts)
     arrays = ctx.arrays(*tensors)
     if is_new:

@@ -59,11 +59,11 @@ def _filled_in(node: Node, x: Tensor, requested: Sequence[int]) -> Sizes:
     if sizes.count(-1) > 1:
         raise node.error(f"shape is {list(requested)}", "shape", "at most one entry may be −1")
     if -1 in sizes:
-        others = math.prod(size for size in sizes if size != -1)
-        if not others or x.size % others:
+        other_count = math.prod(size for size in sizes if size != -1)
+        if not other_count or x.size % other_count:
             message = f"shape is {list(requested)}, but data has {count_noun(x.size, 'element')}"
             raise node.error(message, "shape", "the other sizes must divide the number of elements")
-        sizes[sizes.index(-1)] = x.size // others
+        sizes[sizes.index(-1)] = x.size // other_count
     if math.prod(sizes) != x.size:
         message = f"shape is {list(requested)}, of {count_noun(math.prod(sizes), 'element')}, but data has {x.size}"
         raise node.error(message, "shape", "the number of elements must not change")
@@ -125,11 +125,11 @@ def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
     check_rank(f"{node.label}: the result", rank)
     result = []
     for sizes in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
-        others = [size for size in sizes if size != 1]
-        if any(size != others[0] for size in others[1:]):
+        large_sizes = [size for size in sizes if size != 1]
+        if any(size != large_sizes[0] for size in large_sizes[1:]):
             texts = " and ".join(str([*shape]) for shape in shapes)
             raise node.error(f"shapes {texts} do not fit together", "shape", "sizes must be equal, or 1")
-        result.append(others[0] if others else 1)
+        result.append(large_sizes[0] if large_sizes else 1)
     return tuple(result)
 
 

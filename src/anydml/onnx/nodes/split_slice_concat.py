@@ -112,16 +112,16 @@ def window_of(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | Non
         counts = f"starts, ends, axes and steps have {len(starts)}, {len(ends)}, {len(along)} and {len(walk)} entries"
         raise node.error(counts, "starts", "starts, ends, axes and steps must have one length")
     offsets, sizes, strides, window_sizes = [0] * rank, [*shape], [1] * rank, [*shape]
-    for start, end, d, step in zip(starts, ends, axes_of(node, along, rank), walk, strict=True):
+    for start, end, dimension, step in zip(starts, ends, axes_of(node, along, rank), walk, strict=True):
         if step == 0:
-            raise node.error(f"the step of axis {d} is 0", "steps", "a step must never be 0")
-        first, window_sizes[d] = _walk(start, end, step, shape[d])
-        strides[d] = step if step == 1 or window_sizes[d] > 1 else 1
-        if not window_sizes[d]:
-            offsets[d] = sizes[d] = 0
+            raise node.error(f"the step of axis {dimension} is 0", "steps", "a step must never be 0")
+        first, window_sizes[dimension] = _walk(start, end, step, shape[dimension])
+        strides[dimension] = step if step == 1 or window_sizes[dimension] > 1 else 1
+        if not window_sizes[dimension]:
+            offsets[dimension] = sizes[dimension] = 0
             continue
-        way = (window_sizes[d] - 1) * step
-        offsets[d], sizes[d] = (first + way, 1 - way) if step < 0 else (first, 1 + way)
+        distance = (window_sizes[dimension] - 1) * step
+        offsets[dimension], sizes[dimension] = (first + distance, 1 - distance) if step < 0 else (first, 1 + distance)
     return Window(tuple(offsets), tuple(sizes), tuple(strides), tuple(window_sizes))
 
 
@@ -147,7 +147,7 @@ def concat(node: Node, ctx: LoweringContext, *parts: Tensor) -> list[Tensor]:
 
 
 def joined_axis(node: Node, parts: Sequence[Tensor]) -> tuple[int, Sizes, Sizes]:
-    """The axis, the lengths along it and the sizes of the result; only version 1 of Concat has a default.
+    """Return the axis, the lengths along it and the sizes of the result; only version 1 of Concat has a default.
 
     Raises:
         ModelError, DescError: the axis is missing or outside, or types or sizes do not fit together.

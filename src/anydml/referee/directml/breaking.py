@@ -17,7 +17,7 @@ from anydml.tensor import DataType, TensorDesc
 
 
 def broken(rng: Generator, desc: OperatorDesc) -> tuple[OperatorDesc, Problem] | None:
-    """A desc with another field that breaks one rule alone, whatever the level; None if this attempt failed."""
+    """Return a desc with another field that breaks one rule alone, whatever the level; None if this attempt failed."""
     fields = dataclasses.fields(desc)  # type: ignore[arg-type]  # every desc is a dataclass
     field = fields[int(rng.integers(len(fields)))].name
     changes = [*_changes(rng, getattr(desc, field))]

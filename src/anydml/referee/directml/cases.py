@@ -67,7 +67,7 @@ class DirectmlCase(NamedTuple):
 
 
 def operator_names(names: Sequence[str]) -> list[str]:
-    """The operators of DirectML by their names, in any case, with or without `DML_OPERATOR_`; all if none is given.
+    """Return DirectML's operators by names in any case, with or without `DML_OPERATOR_`; all if there are no names.
 
     Raises:
         ModelError: there is no such operator.
@@ -117,7 +117,7 @@ def directml_cases(
 
 
 def draw_desc(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
-    """A desc that its document decides, and a level that allows it."""
+    """Return a desc that its document decides, and a level that allows it."""
     level: FeatureLevel | None = None
     for k in range(TRIES):
         desc: Any = DRAWS[name](rng)
@@ -137,7 +137,7 @@ def draw_desc(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
 
 
 def simplify(desc: Any) -> Any:
-    """A desc whose indices share no memory, as they would be there twice, and whose inputs are bound at one time."""
+    """Return a desc whose indices share no memory, so that none is repeated, and whose inputs are bound at one time."""
     indices = getattr(desc, "indices_tensor", None)
     if indices is not None and collides(indices.sizes, indices.element_strides):
         return dataclasses.replace(desc, indices_tensor=TensorDesc(indices.data_type, indices.sizes))
@@ -148,7 +148,7 @@ def simplify(desc: Any) -> Any:
 
 
 def make_case(case: str, name: str, desc: Any, level: FeatureLevel, write: Callable[[list[Any]], None]) -> DirectmlCase:
-    """A valid case of a desc.
+    """Return a valid case of a desc.
 
     Args:
         case: its name.
@@ -188,7 +188,7 @@ def _memory(tensor: TensorDesc) -> Any:
 
 
 def tensor_view(flat: Any, tensor: TensorDesc) -> Any:
-    """A tensor's elements in its memory, a view in its sizes.
+    """Return a tensor's elements in its memory, a view in its sizes.
 
     Args:
         flat: the memory, as elements.
@@ -199,7 +199,7 @@ def tensor_view(flat: Any, tensor: TensorDesc) -> Any:
 
 
 def model_of(case: DirectmlCase) -> dict[str, Any]:
-    """The model file of a case, for DxDispatch."""
+    """Return the model file of a case, for DxDispatch."""
     resources: dict[str, Any] = {}
     bound: dict[str, Any] = {}
     initial: dict[str, Any] = {}
@@ -235,7 +235,7 @@ def _number(value: Any) -> Any:
 
 
 def desc_of(desc: OperatorDesc) -> dict[str, Any]:
-    """A desc as DxDispatch's JSON has it."""
+    """Return a desc as DxDispatch's JSON has it."""
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(desc):  # type: ignore[arg-type]  # every desc is a dataclass
         value, name = getattr(desc, field.name), camel(field.name)

@@ -19,7 +19,7 @@ NEAR = Fraction(1, 1000)
 
 
 def elements(rng: Generator, dtype: np.dtype[Any], count: int, has_nan: bool) -> Any:
-    """Elements that differ from each other as far as the type goes, with zeros and the ends of the type among them."""
+    """Return elements that differ as far as the type permits, among them zeros and the type's limits."""
     values = (int(rng.integers(1, 30)) + np.arange(count)).astype(dtype)
     specials: list[Any] = [0]
     if dtype.kind == "f":
@@ -32,7 +32,7 @@ def elements(rng: Generator, dtype: np.dtype[Any], count: int, has_nan: bool) ->
 
 
 def an_index(rng: Generator, size: int, is_signed: bool) -> int:
-    """An index of an axis, from either end if the type is signed; the first and the last are likely."""
+    """Return an index of an axis, from either end if the type is signed; the first and the last are likely."""
     low = -size if is_signed else 0
     candidates = [int(rng.integers(low, size)), low, size - 1, 0]
     return candidates[int(rng.integers(4))]
@@ -63,7 +63,7 @@ def fill(rng: Generator, desc: Any, inputs: list[Any]) -> None:
 
 
 def _indices(rng: Generator, desc: Any, array: Any, is_signed: bool) -> Any:
-    """Indices of the kind that a desc has."""
+    """Return indices of the kind that a desc has."""
     shape = array.shape
     if desc.OPERATOR == "DML_ONE_HOT":
         size = desc.output_tensor.sizes[desc.axis]
@@ -90,7 +90,7 @@ def _one_of_each(rng: Generator, shape: tuple[int, ...], size: int, is_signed: b
 
 
 def _distinct(rng: Generator, shape: tuple[int, ...], axis: int, size: int, is_signed: bool) -> Any:
-    """Indices along an axis, none of them twice in a line."""
+    """Return indices along an axis that differ within each line."""
     lines = np.zeros((*shape[:axis], *shape[axis + 1 :], shape[axis]), np.int64)
     for at in np.ndindex(*lines.shape[:-1]):
         lines[at] = rng.permutation(size)[: shape[axis]]

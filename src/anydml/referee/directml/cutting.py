@@ -18,13 +18,13 @@ Make = Callable[..., TensorDesc]
 
 
 def random_parts(rng: Generator, size: int) -> list[int]:
-    """Sizes of at least 1 that add up."""
+    """Return sizes of at least 1 that add up."""
     cuts = np.flatnonzero(rng.random(size - 1) < 0.4) + 1
     return [int(n) for n in np.diff([0, *cuts, size])]
 
 
 def random_desc(rng: Generator, operator: str) -> OperatorDesc:
-    """A desc of `operator` that every rule allows at the latest level."""
+    """Return a desc of `operator` that every rule allows at the latest level."""
     types = BITS_32_AND_LESS if operator == "split" else tuple(DataType)
     data_type = types[rng.integers(len(types))]
     sizes = random_sizes(rng)

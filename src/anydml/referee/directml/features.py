@@ -29,13 +29,13 @@ EDGES = ("indices first", "indices last", "indices below 0")
 
 
 def levels_of(desc: OperatorDesc) -> list[FeatureLevel]:
-    """The levels that have the operator of a desc."""
+    """Return the levels that have the operator of a desc."""
     return [level for level in FeatureLevel if not desc.SUPPORT or row_at(desc.SUPPORT, level) is not None]
 
 
 @lru_cache(None)
 def reachable_features(name: str) -> tuple[str, ...]:
-    """The features that the cases of an operator must reach."""
+    """Return the features that the cases of an operator must reach."""
     desc: Any = DRAWS[name](np.random.default_rng(0))
     names = [f"level {level.short}" for level in levels_of(desc)]
     row = row_at(desc.SUPPORT, FeatureLevel.LATEST) if desc.SUPPORT else None
@@ -62,7 +62,7 @@ def reachable_features(name: str) -> tuple[str, ...]:
 
 
 def features_of(desc: Any, level: FeatureLevel) -> tuple[str, ...]:
-    """The features of a desc, in words."""
+    """Return the features of a desc, in words."""
     return tuple(dict.fromkeys(_features(desc, level)))
 
 
@@ -111,7 +111,7 @@ def of_indices(desc: Any, inputs: Sequence[Any]) -> Iterator[str]:
 
 
 def columns_of(desc: Any, indices: Any) -> list[tuple[Any, int]]:
-    """Indices of each axis, with its size."""
+    """Return indices of each axis, with its size."""
     signed = indices.astype(np.int64) if indices.dtype != np.uint64 else indices
     if desc.OPERATOR == "DML_ONE_HOT":
         return [(signed, desc.output_tensor.sizes[desc.axis])]

@@ -34,13 +34,13 @@ def _matrix(rng: Generator) -> list[int]:
 
 
 def diagonal_matrix(rng: Generator) -> OperatorDesc:
-    """A desc of DIAGONAL_MATRIX."""
+    """Return a desc of DIAGONAL_MATRIX."""
     y = random_tensor(rng, a_type(rng), _matrix(rng), True)
     return operators.DiagonalMatrixOperatorDesc(y, int(rng.integers(-9, 10)), float(rng.choice([1, 10.6, -1, 300])))
 
 
 def diagonal_matrix1(rng: Generator) -> OperatorDesc:
-    """A desc of DIAGONAL_MATRIX1."""
+    """Return a desc of DIAGONAL_MATRIX1."""
     sizes, data_type = _matrix(rng), a_type(rng)
     x, y = pair(rng, data_type, sizes, sizes)
     begin, end = (int(rng.choice([INT_MIN, INT_MAX, *range(-20, 21)])) for _ in range(2))
@@ -49,27 +49,27 @@ def diagonal_matrix1(rng: Generator) -> OperatorDesc:
 
 
 def fill_value_constant(rng: Generator) -> OperatorDesc:
-    """A desc of FILL_VALUE_CONSTANT."""
+    """Return a desc of FILL_VALUE_CONSTANT."""
     data_type = a_type(rng)
     y = random_tensor(rng, data_type, random_sizes(rng), True)
     return operators.FillValueConstantOperatorDesc(y, data_type, a_number(rng, data_type))
 
 
 def fill_value_sequence(rng: Generator) -> OperatorDesc:
-    """A desc of FILL_VALUE_SEQUENCE."""
+    """Return a desc of FILL_VALUE_SEQUENCE."""
     data_type = a_type(rng, tuple(t for t in DATA_TYPES if t != DataType.FLOAT64))
     y = random_tensor(rng, data_type, random_sizes(rng), True)
     return operators.FillValueSequenceOperatorDesc(y, data_type, a_number(rng, data_type), a_number(rng, data_type))
 
 
 def element_wise_identity(rng: Generator) -> OperatorDesc:
-    """A desc of ELEMENT_WISE_IDENTITY."""
+    """Return a desc of ELEMENT_WISE_IDENTITY."""
     sizes = random_sizes(rng)
     return operators.ElementWiseIdentityOperatorDesc(*pair(rng, a_type(rng), sizes, sizes))
 
 
 def reverse_subsequences(rng: Generator) -> OperatorDesc:
-    """A desc of REVERSE_SUBSEQUENCES."""
+    """Return a desc of REVERSE_SUBSEQUENCES."""
     sizes = random_sizes(rng)
     axis = int(rng.integers(len(sizes)))
     x, y = pair(rng, a_type(rng), sizes, sizes)
@@ -78,7 +78,7 @@ def reverse_subsequences(rng: Generator) -> OperatorDesc:
 
 
 def one_hot(rng: Generator) -> OperatorDesc:
-    """A desc of ONE_HOT."""
+    """Return a desc of ONE_HOT."""
     sizes = random_sizes(rng)
     axis = int(rng.integers(len(sizes)))
     data_type = a_type(rng)
@@ -90,7 +90,7 @@ def one_hot(rng: Generator) -> OperatorDesc:
 
 
 def element_wise_if(rng: Generator) -> OperatorDesc:
-    """A desc of ELEMENT_WISE_IF."""
+    """Return a desc of ELEMENT_WISE_IF."""
     sizes = random_sizes(rng)
     x, y = pair(rng, a_type(rng), sizes, sizes)
     condition = random_tensor(rng, DataType.UINT8, sizes, False)
@@ -98,7 +98,7 @@ def element_wise_if(rng: Generator) -> OperatorDesc:
 
 
 def upsample_2d(rng: Generator) -> OperatorDesc:
-    """A desc of UPSAMPLE_2D."""
+    """Return a desc of UPSAMPLE_2D."""
     sizes = [int(n) for n in rng.integers(1, 4, int(rng.integers(4, 6)))]
     width, height = (int(k) for k in rng.integers(1, 4, 2))
     out = [*sizes[:-2], sizes[-2] * height, sizes[-1] * width]
@@ -123,27 +123,27 @@ def _resample(
 
 
 def resample(rng: Generator) -> OperatorDesc:
-    """A desc of RESAMPLE."""
+    """Return a desc of RESAMPLE."""
     return _resample(rng, operators.ResampleOperatorDesc)
 
 
 def resample1(rng: Generator) -> OperatorDesc:
-    """A desc of RESAMPLE1."""
+    """Return a desc of RESAMPLE1."""
     return _resample(rng, operators.Resample1OperatorDesc)
 
 
 def resample2(rng: Generator) -> OperatorDesc:
-    """A desc of RESAMPLE2."""
+    """Return a desc of RESAMPLE2."""
     return _resample(rng, operators.Resample2OperatorDesc)
 
 
 def resample3(rng: Generator) -> OperatorDesc:
-    """A desc of RESAMPLE3."""
+    """Return a desc of RESAMPLE3."""
     return _resample(rng, operators.Resample3OperatorDesc, bool(rng.integers(2)))
 
 
 def unfold(rng: Generator) -> OperatorDesc:
-    """A desc of UNFOLD."""
+    """Return a desc of UNFOLD."""
     while True:
         d = int(rng.integers(1, 4))
         sizes = [int(n) for n in (*rng.integers(1, 3, 2), *rng.integers(1, 6, d))]
@@ -160,7 +160,7 @@ def unfold(rng: Generator) -> OperatorDesc:
 
 
 def nonzero_coordinates(rng: Generator) -> OperatorDesc:
-    """A desc of NONZERO_COORDINATES."""
+    """Return a desc of NONZERO_COORDINATES."""
     sizes = random_sizes(rng)
     columns = max(1, len(sizes) - next((k for k, size in enumerate(sizes) if size > 1), len(sizes)))
     width = int(rng.integers(columns, len(sizes) + 1))

@@ -40,7 +40,7 @@ class StoredDirectml(Stored):
 
     @property
     def is_printed(self) -> bool:
-        """Whether what the model prints is expected, instead of arrays."""
+        """Whether the case expects printed text instead of arrays."""
         return (self.folder / PRINTED).exists()
 
     @property
@@ -79,7 +79,7 @@ class StoredDirectml(Stored):
         return []
 
     def outputs(self) -> list[Any]:
-        """The outputs that are expected."""
+        """Return the outputs that are expected."""
         if not self.is_valid:
             return []
         if self.is_printed:
@@ -98,7 +98,7 @@ class StoredDirectml(Stored):
         return without_undefined(desc, arrays)
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
-        """The elements of outputs in the memory that an engine has written.
+        """Return the elements of outputs in the memory that an engine has written.
 
         Args:
             engine: an engine of `anydml.referee.engines`.
@@ -124,7 +124,7 @@ class StoredDirectml(Stored):
         return without_undefined(desc, arrays)
 
     def desc(self) -> OperatorDesc:
-        """The desc of its only operator.
+        """Return the desc of its only operator.
 
         Raises:
             ModelError: the model does not have exactly one operator, or its desc breaks a rule.
@@ -143,7 +143,7 @@ class StoredDirectml(Stored):
 
 
 def stored_directml(folder: Path) -> StoredDirectml:
-    """The case of a folder with `model.json`.
+    """Return the case of a folder with `model.json`.
 
     Raises:
         ModelError: it is not whole.
@@ -163,7 +163,7 @@ def printed_lines(text: str) -> Any:
 
 
 def without_undefined(desc: OperatorDesc, outputs: list[Any]) -> list[Any]:
-    """Outputs without what the document leaves undefined: rows beyond the count."""
+    """Return outputs without the elements that the document leaves undefined: rows beyond the count."""
     if not isinstance(desc, NonzeroCoordinatesOperatorDesc) or len(outputs) < 2:
         return outputs
     count, rows = outputs

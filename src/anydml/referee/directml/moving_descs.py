@@ -27,7 +27,7 @@ MODES = ("CONSTANT", "EDGE", "REFLECTION", "SYMMETRIC", "WRAP")
 
 
 def tile(rng: Generator) -> OperatorDesc:
-    """A desc of TILE."""
+    """Return a desc of TILE."""
     sizes = random_sizes(rng, elements=30)
     repeats = [int(n) for n in rng.choice([1, 1, 1, 2, 3], len(sizes))]
     data_type = a_type(rng, tuple(t for t in DATA_TYPES if t != DataType.FLOAT64))
@@ -47,14 +47,14 @@ def _window_fields(rng: Generator) -> tuple[list[int], list[int], list[int], lis
 
 
 def padding(rng: Generator) -> OperatorDesc:
-    """A desc of PADDING."""
+    """Return a desc of PADDING."""
     sizes, out, start, end = _window_fields(rng)
     value = float(rng.choice([0, 10.6, -3.5, 1e30, np.inf, 200]))
     return operators.PaddingOperatorDesc(*pair(rng, a_type(rng), sizes, out), str(rng.choice(MODES)), value, start, end)
 
 
 def padding1(rng: Generator) -> OperatorDesc:
-    """A desc of PADDING1."""
+    """Return a desc of PADDING1."""
     sizes, out, start, end = _window_fields(rng)
     data_type = a_type(rng)
     return operators.Padding1OperatorDesc(
@@ -63,7 +63,7 @@ def padding1(rng: Generator) -> OperatorDesc:
 
 
 def gather_elements(rng: Generator) -> OperatorDesc:
-    """A desc of GATHER_ELEMENTS."""
+    """Return a desc of GATHER_ELEMENTS."""
     sizes = random_sizes(rng)
     axis = int(rng.integers(len(sizes)))
     index_sizes = [*sizes[:axis], int(rng.integers(1, 8)), *sizes[axis + 1 :]]
@@ -74,7 +74,7 @@ def gather_elements(rng: Generator) -> OperatorDesc:
 
 
 def scatter(rng: Generator) -> OperatorDesc:
-    """A desc of SCATTER."""
+    """Return a desc of SCATTER."""
     sizes = random_sizes(rng)
     axis = int(rng.integers(len(sizes)))
     index_sizes = [*sizes[:axis], int(rng.integers(1, 8)), *sizes[axis + 1 :]]
@@ -85,7 +85,7 @@ def scatter(rng: Generator) -> OperatorDesc:
 
 
 def _tuples(rng: Generator, batched: bool) -> tuple[list[int], list[int], list[int], tuple[int, int, int]]:
-    """Sizes of input, indices and what is picked, and the three counts."""
+    """Return the sizes of the input, indices and picked elements, and the three counts."""
     while True:
         data_sizes, positions = random_sizes(rng, 5, 60), random_sizes(rng, 4, 12)
         batch = int(rng.integers(0, len(data_sizes))) if batched else 0
@@ -108,17 +108,17 @@ def _gather_nd(rng: Generator, kind: Callable[..., OperatorDesc], batched: bool)
 
 
 def gather_nd(rng: Generator) -> OperatorDesc:
-    """A desc of GATHER_ND."""
+    """Return a desc of GATHER_ND."""
     return _gather_nd(rng, operators.GatherNdOperatorDesc, False)
 
 
 def gather_nd1(rng: Generator) -> OperatorDesc:
-    """A desc of GATHER_ND1."""
+    """Return a desc of GATHER_ND1."""
     return _gather_nd(rng, operators.GatherNd1OperatorDesc, True)
 
 
 def scatter_nd(rng: Generator) -> OperatorDesc:
-    """A desc of SCATTER_ND."""
+    """Return a desc of SCATTER_ND."""
     sizes, numbers, picked, counts = _tuples(rng, False)
     data_type = a_type(rng)
     x, y = pair(rng, data_type, sizes, sizes)
@@ -127,7 +127,7 @@ def scatter_nd(rng: Generator) -> OperatorDesc:
 
 
 def slice_grad(rng: Generator) -> OperatorDesc:
-    """A desc of SLICE_GRAD."""
+    """Return a desc of SLICE_GRAD."""
     sizes = random_sizes(rng)
     offsets, windows, steps, result_sizes = [], [], [], []
     dense = rng.random() < 0.4
@@ -153,20 +153,20 @@ def _depth_space(rng: Generator, to_space: bool) -> tuple[TensorDesc, TensorDesc
 
 
 def space_to_depth(rng: Generator) -> OperatorDesc:
-    """A desc of SPACE_TO_DEPTH."""
+    """Return a desc of SPACE_TO_DEPTH."""
     return operators.SpaceToDepthOperatorDesc(*_depth_space(rng, False))
 
 
 def space_to_depth1(rng: Generator) -> OperatorDesc:
-    """A desc of SPACE_TO_DEPTH1."""
+    """Return a desc of SPACE_TO_DEPTH1."""
     return operators.SpaceToDepth1OperatorDesc(*_depth_space(rng, False), order=DepthSpaceOrder(int(rng.integers(2))))
 
 
 def depth_to_space(rng: Generator) -> OperatorDesc:
-    """A desc of DEPTH_TO_SPACE."""
+    """Return a desc of DEPTH_TO_SPACE."""
     return operators.DepthToSpaceOperatorDesc(*_depth_space(rng, True))
 
 
 def depth_to_space1(rng: Generator) -> OperatorDesc:
-    """A desc of DEPTH_TO_SPACE1."""
+    """Return a desc of DEPTH_TO_SPACE1."""
     return operators.DepthToSpace1OperatorDesc(*_depth_space(rng, True), order=DepthSpaceOrder(int(rng.integers(2))))

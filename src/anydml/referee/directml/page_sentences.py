@@ -108,7 +108,7 @@ QUESTIONS: Sequence[Mapping[str, Any]] = json.loads(
 
 
 def sentence(name: str, indices: Sequence[Any]) -> str:
-    """The sentence that decides a desc.
+    """Return the sentence that decides a desc.
 
     Args:
         name: the operator's name in small letters.
@@ -127,5 +127,5 @@ def questions(name: str) -> list[dict[str, str]]:
 
 
 def document(name: str) -> str:
-    """The document of an operator, by name."""
+    """Return the document of an operator, by name."""
     return f"DirectML's DML_{name.upper()}_OPERATOR_DESC"

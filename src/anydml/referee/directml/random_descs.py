@@ -51,7 +51,7 @@ DRAWS: Mapping[str, Callable[[Generator], OperatorDesc]] = {
 
 
 def axis_of_parts(desc: Any) -> int:
-    """The axis of a desc of parts, counted from the front."""
+    """Return the axis of a desc of parts, counted from the front."""
     return int(desc.axis % len(desc.outputs[0][1].sizes))
 
 

@@ -26,7 +26,7 @@ def random_sizes(rng: Generator, max_rank: int = 8, elements: int = 120) -> list
 
 
 def padded_strides(rng: Generator, sizes: Sequence[int], unit: int = 1, gap: int = 3) -> list[int]:
-    """Strides of a tensor whose dimensions lie in any order with gaps between: no two elements meet."""
+    """Return strides of a tensor whose dimensions lie in any order with gaps between: no two elements meet."""
     strides = [0] * len(sizes)
     span = unit
     for d in rng.permutation(len(sizes)):
@@ -36,7 +36,7 @@ def padded_strides(rng: Generator, sizes: Sequence[int], unit: int = 1, gap: int
 
 
 def interleaved_strides(rng: Generator, sizes: Sequence[int]) -> list[int]:
-    """Small strides whose elements interleave and yet never meet, where a few tries find some."""
+    """Return small strides whose elements interleave and yet never meet, where a few tries find some."""
     for _ in range(20):
         strides = [int(s) for s in rng.integers(1, 12, len(sizes))]
         if not collides(sizes, strides):
@@ -53,7 +53,7 @@ def collides(sizes: Sequence[int], strides: Sequence[int], element: int = 1) -> 
 
 
 def random_tensor(rng: Generator, data_type: DataType, sizes: Sequence[int], is_output: bool) -> TensorDesc:
-    """A desc with packed, permuted, padded, interleaved and (inputs only) broadcast or overlapping strides."""
+    """Return a desc with packed, permuted, padded, interleaved and (inputs only) broadcast or overlapping strides."""
     draw = rng.random()
     if draw < 0.25:
         strides = None
@@ -77,17 +77,17 @@ def random_tensor(rng: Generator, data_type: DataType, sizes: Sequence[int], is_
 def pair(
     rng: Generator, data_type: DataType, sizes: Sequence[int], out: Sequence[int]
 ) -> tuple[TensorDesc, TensorDesc]:
-    """An input and an output of one type."""
+    """Return an input and an output of one type."""
     return random_tensor(rng, data_type, sizes, False), random_tensor(rng, data_type, out, True)
 
 
 def a_type(rng: Generator, types: Sequence[DataType] = DATA_TYPES) -> DataType:
-    """One of some types."""
+    """Return one of some types."""
     return types[int(rng.integers(len(types)))]
 
 
 def a_number(rng: Generator, data_type: DataType) -> int | float:
-    """A number that the type has."""
+    """Return a number that the type has."""
     if data_type.dtype.kind == "f":
         return float(data_type.dtype.type(rng.normal() * 10))
     bounds = np.iinfo(data_type.dtype)

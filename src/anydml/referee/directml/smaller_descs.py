@@ -15,7 +15,7 @@ from anydml.errors import AnydmlError
 from anydml.feature_level import FeatureLevel
 from anydml.operators.enums import NamedEnum
 from anydml.operators.problem import camel
-from anydml.referee.cases import same
+from anydml.referee.cases import are_equal
 from anydml.referee.directml.cases import DirectmlCase, desc_of, make_case, tensor_view, write_directml
 from anydml.referee.directml.contents import are_decided, is_decided
 from anydml.referee.directml.model_folders import StoredDirectml, without_undefined
@@ -26,7 +26,7 @@ Arrays = list[Any]
 
 
 def case_of(stored: StoredDirectml) -> DirectmlCase:
-    """The case of a folder."""
+    """Return the case of a folder."""
     desc: Any = stored.desc()
     resources = json.loads(stored.model.read_text("utf-8"))["resources"]
     views = [tensor_view(_flat(resources[name]["initialValues"], tensor), tensor) for name, tensor in desc.inputs]
@@ -46,7 +46,7 @@ def write_alone(case: DirectmlCase, folder: Path) -> Path:
 
 
 def lines_of(case: DirectmlCase) -> Iterator[str]:
-    """A case as lines to paste."""
+    """Yield a case as lines to paste."""
     fields = {name: value for name, value in desc_of(case.desc).items() if "Tensor" not in name}
     yield f"DML_OPERATOR_{case.operator.upper()} {fields or ''}".rstrip()
     for (name, tensor), flat in zip(case.desc.inputs, case.inputs, strict=True):
@@ -69,14 +69,14 @@ def _case(name: str, operator: str, desc: Any, level: FeatureLevel, views: Array
 
 
 def smaller_cases(case: DirectmlCase) -> Iterator[DirectmlCase | None]:
-    """Cases that are a little smaller than one; None for a desc that is not valid."""
+    """Yield cases that are a little smaller than one; None for a desc that is not valid."""
     views = [tensor_view(flat, tensor) for flat, (_, tensor) in zip(case.inputs, case.desc.inputs, strict=True)]
     for desc, arrays in _smaller_fields(case.desc, views):
         yield _valid(case, desc, arrays)
 
 
 def _valid(case: DirectmlCase, desc: Any, arrays: Arrays) -> DirectmlCase | None:
-    """The case of a desc, if the rules allow it at the case's level, its results are decided, and anydml agrees."""
+    """Return the case of a desc if rules at its level allow it, its results are decided, and anydml agrees."""
     if any(True for _ in desc.problems(case.level)) or not is_decided(desc, case.level):
         return None
     shapes = [tensor.sizes for _, tensor in desc.inputs]
@@ -92,17 +92,17 @@ def _valid(case: DirectmlCase, desc: Any, arrays: Arrays) -> DirectmlCase | None
     results = [
         tensor_view(array.view(t.data_type.dtype), t) for array, t in zip(memory[first:], tensors[first:], strict=True)
     ]
-    agree = all(map(same, without_undefined(desc, results), without_undefined(desc, [*smaller.outputs])))
+    agree = all(map(are_equal, without_undefined(desc, results), without_undefined(desc, [*smaller.outputs])))
     return smaller if agree else None
 
 
 def _tensors(desc: Any) -> dict[str, TensorDesc]:
-    """The fields of a desc that are tensors, one entry per tensor of a list, named as those of `inputs`."""
+    """Return the fields of a desc that are tensors, one entry per tensor of a list, named as those of `inputs`."""
     return dict((*desc.inputs, *desc.outputs))
 
 
 def _replace_tensors(desc: Any, tensors: dict[str, TensorDesc], **fields: Any) -> Any:
-    """The desc with other tensors and fields; None if no desc has them."""
+    """Return the desc with other tensors and fields; None if no desc has them."""
     for field in dataclasses.fields(desc):
         value, name = getattr(desc, field.name), camel(field.name)
         if isinstance(value, TensorDesc) and name in tensors:
@@ -116,7 +116,7 @@ def _replace_tensors(desc: Any, tensors: dict[str, TensorDesc], **fields: Any) -
 
 
 def _simplify_tensor(tensor: TensorDesc, how: int) -> TensorDesc:
-    """A tensor that is packed, not OWNED_BY_DML, and of no more bytes than it needs; or one of these."""
+    """Return a tensor that is packed, not OWNED_BY_DML, and of no more bytes than it needs; or one of these."""
     strides = None if how in (0, 1) else tensor.strides
     flags = TensorFlags.NONE if how in (0, 2) else tensor.flags
     return TensorDesc(tensor.data_type, tensor.sizes, strides, flags)
@@ -143,7 +143,7 @@ def _smaller_fields(desc: Any, arrays: Arrays) -> Iterator[tuple[Any, Arrays]]:
 def _adjust_outputs(
     desc: Any, tensors: dict[str, TensorDesc], before: Any, after: Any
 ) -> Iterator[dict[str, TensorDesc]]:
-    """The tensors with outputs that follow a number per dimension, as sums or as products of it."""
+    """Yield the tensors with outputs that follow a number per dimension, as sums or as products of it."""
     (name, output), *_ = desc.outputs
     if not isinstance(before, tuple) or len(before) != len(output.sizes):
         return
@@ -173,7 +173,7 @@ def _of_fewer_sizes(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]) -
 def _shorten_dimension(
     desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc], back: int, old: int, new: int
 ) -> Iterator[tuple[Any, Arrays]]:
-    """Tensors that are shorter along a dimension, and outputs that follow them by a sum or a product."""
+    """Yield tensors that are shorter along a dimension, and outputs that follow them by a sum or a product."""
     names = [name for name, _ in desc.inputs]
     alike = [
         name for name, tensor in tensors.items() if tensor.sizes[-back:][:1] == (old,) and len(tensor.sizes) >= back
@@ -200,12 +200,12 @@ def _shorten_dimension(
 
 
 def _part(array: Any, sizes: Sequence[int]) -> Any:
-    """The first elements of an array; the array itself where it has fewer."""
+    """Return the first elements of an array; the array itself where it has fewer."""
     return part_of(array[tuple(slice(0, size) for size in sizes)], array) if len(sizes) == array.ndim else array
 
 
 def _resize_tensor(tensor: TensorDesc, back: int, size: int | None) -> TensorDesc:
-    """A packed tensor with another size, or without the dimension."""
+    """Return a packed tensor with another size, or without the dimension."""
     if len(tensor.sizes) < back or (size is None and len(tensor.sizes) == 1):
         return tensor
     at = len(tensor.sizes) - back
@@ -214,7 +214,7 @@ def _resize_tensor(tensor: TensorDesc, back: int, size: int | None) -> TensorDes
 
 
 def _lists(desc: Any, rank: int, axis: int, old: int, new: int | None) -> dict[str, Any]:
-    """Lists with a number per dimension, the new size in place of the old one, or without the dimension; the axis."""
+    """Return lists per dimension with the new size of an axis or without the axis, and the axis."""
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(desc):
         value = getattr(desc, field.name)
@@ -230,7 +230,7 @@ def _lists(desc: Any, rank: int, axis: int, old: int, new: int | None) -> dict[s
 
 
 def _simpler(value: Any) -> Iterator[Any]:
-    """Numbers nearer to 0."""
+    """Yield numbers nearer to 0."""
     match value:
         case bool() | NamedEnum() | DataType():
             return
@@ -244,7 +244,7 @@ def _simpler(value: Any) -> Iterator[Any]:
 
 
 def _of_plain_elements(desc: Any, arrays: Arrays, tensors: dict[str, TensorDesc]) -> Iterator[tuple[Any, Arrays]]:
-    """Indices of 0, and elements that count, of FLOAT32."""
+    """Yield indices of 0, and elements that count, of FLOAT32."""
     names = [name for name, _ in desc.inputs]
     for k, name in enumerate(names):
         if name in ("IndicesTensor", "SequenceLengthsTensor", "ConditionTensor"):

@@ -32,29 +32,29 @@ class CallRule(NamedTuple):
 
 
 def value_of(call: Call, field: str) -> Any:
-    """An argument or option that is not a tensor; None if it is omitted."""
+    """Return an argument or option that is not a tensor; None if it is omitted."""
     return call.arguments.get(field, call.options.get(field))
 
 
 def with_value(call: Call, field: str, value: Any) -> Call:
-    """The call with another argument or option."""
+    """Return the call with another argument or option."""
     if field in call.arguments:
         return call._replace(arguments={**call.arguments, field: value})
     return call._replace(options={**call.options, field: value})
 
 
 def tensor_of(call: Call, name: str) -> Array:
-    """An argument that is a tensor."""
+    """Return an argument that is a tensor."""
     return call.node.array(call.tensors[name])
 
 
 def with_tensor(call: Call, name: str, array: Array) -> Call:
-    """The call with another tensor."""
+    """Return the call with another tensor."""
     return call._replace(node=call.node.with_input(call.tensors[name], array))
 
 
 def first_of(call: Call) -> Array:
-    """The first tensor."""
+    """Return the first tensor."""
     return call.node.array(0)
 
 
@@ -66,7 +66,7 @@ def argument_rule(
     name: str = "",
     default: Any = None,
 ) -> CallRule:
-    """A rule of an argument or option, which are given the first tensor; one that is omitted keeps it."""
+    """Return a rule of an argument or option, which are given the first tensor; one that is omitted keeps it."""
 
     def keeps(call: Call) -> bool:
         value = value_of(call, field)
@@ -84,7 +84,7 @@ def argument_rule(
 def of_tensor(
     tensor: str, name: str, sentence: str, holds: Callable[[Call], bool], wrong: Callable[[Array], Array | None]
 ) -> CallRule:
-    """A rule of a tensor."""
+    """Return a rule of a tensor."""
 
     def broken(call: Call, draw: Draw) -> Call | None:
         changed = wrong(tensor_of(call, tensor)) if tensor in call.tensors else None
@@ -94,17 +94,17 @@ def of_tensor(
 
 
 def other_type(array: Array) -> Array:
-    """The array in another type."""
+    """Return the array in another type."""
     return array.astype(np.int8 if array.dtype != np.int8 else np.float32)
 
 
 def one_more(array: Array) -> Array | None:
-    """An array with one element more along its last axis."""
+    """Return an array with one element more along its last axis."""
     return None if not array.ndim else np.concatenate([array, array[..., :1]], -1)
 
 
 def changed_at(values: Sequence[int], draw: Draw, number: Callable[[int], int]) -> list[int] | None:
-    """A list with one element changed; None of an empty one."""
+    """Return a list with one element changed; None of an empty one."""
     if not values:
         return None
     k = draw.randrange(len(values))
@@ -125,7 +125,7 @@ def is_along(call: Call) -> bool:
 
 
 def axis_below(rank: str) -> CallRule:
-    """The rule that the axis is one of the first tensor's, which the step calls `rank`."""
+    """Return the rule that the axis is one of the first tensor's, which the step calls `rank`."""
     return argument_rule(
         "axis",
         f"If axis is greater than or equal to {rank}, then throw a TypeError.",
@@ -136,7 +136,7 @@ def axis_below(rank: str) -> CallRule:
 
 
 def type_of_indices(words: str) -> CallRule:
-    """The rule that indices are of one of `INDICES`, in the words of the step."""
+    """Return the rule that indices are of one of `INDICES`, in the words of the step."""
     return of_tensor(
         "indices",
         "type of indices",

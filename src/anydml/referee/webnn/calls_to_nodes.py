@@ -10,13 +10,13 @@ import numpy as np
 from anydml.referee.drawing import INT64_MIN
 from anydml.referee.nodes import Array, Node
 from anydml.referee.webnn.operators import OPSET, Call
-from anydml.referee.webnn.test_files import array_of, given_to
+from anydml.referee.webnn.test_files import arguments_of, array_of
 
 Values = Mapping[str, Any]
 
 
 def call_of(name: str, arrays: Mapping[str, Array], arguments: Values, options: Values) -> Call:
-    """A call by its parts.
+    """Return a call by its parts.
 
     Args:
         name: the operator.
@@ -29,10 +29,10 @@ def call_of(name: str, arrays: Mapping[str, Array], arguments: Values, options: 
 
 
 def call_in(test: Mapping[str, Any]) -> Call:
-    """The call of a test with one operator."""
+    """Return the call of a test with one operator."""
     (operator,) = test["graph"]["operators"]
     tensors = {name: array_of(value) for name, value in test["graph"]["inputs"].items()}
-    arguments_by_name = given_to(operator)
+    arguments_by_name = arguments_of(operator)
     options = arguments_by_name.pop("options", {})
     arrays: dict[str, Array] = {
         f"inputs[{k}]": tensors[value] for k, value in enumerate(arguments_by_name.pop("inputs", ()))

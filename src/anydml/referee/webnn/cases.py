@@ -56,7 +56,7 @@ class WebnnCase(NamedTuple):
 
 
 def webnn_names(names: Sequence[str]) -> list[str]:
-    """The operators of WebNN by their names, in any case; all if none is given.
+    """Return the operators of WebNN by their names, in any case; all if none is given.
 
     Raises:
         ModelError: there is no such operator.
@@ -99,7 +99,7 @@ def webnn_cases(
 
 
 def valid_case(case: str, name: str, call: Call, constant: frozenset[int]) -> WebnnCase:
-    """The case of a valid call."""
+    """Return the case of a valid call."""
     outputs: tuple[Any, ...] = tuple(evaluate(call.node, OPERATORS[call.node.operator].formula))
     return WebnnCase(case, name, call, outputs, constant, features_of(name, call), WEBNN[name].sentence)
 
@@ -115,7 +115,7 @@ def _invalid(name: str, draw: Draw, case: str) -> WebnnCase:
 
 
 def draw_call(name: str, draw: Draw) -> Call:
-    """A valid call of an operator."""
+    """Return a valid call of an operator."""
     for _ in range(TRIES):
         call = WEBNN[name].draw(draw)
         if call is None:
@@ -133,7 +133,7 @@ def draw_call(name: str, draw: Draw) -> Call:
 
 
 def json_array(array: Array) -> Array:
-    """An array whose elements JSON has."""
+    """Return an array whose elements JSON has."""
     if array.dtype.kind == "f":
         return np.where(np.isfinite(array), array, np.array(2.5, array.dtype)).astype(array.dtype)
     if array.dtype.itemsize == 8:
@@ -144,7 +144,7 @@ def json_array(array: Array) -> Array:
 
 
 def test_of(case: WebnnCase) -> dict[str, Any]:
-    """A case as a test of web-platform-tests, and what decides it beside it."""
+    """Return a case as a test of web-platform-tests, with the rule that decides it."""
     call = case.call
     inputs: dict[str, Any] = {}
     arguments: list[dict[str, Any]] = []
@@ -183,7 +183,7 @@ def test_of(case: WebnnCase) -> dict[str, Any]:
 
 
 def tensor_of(array: Array) -> dict[str, Any]:
-    """A tensor as web-platform-tests have it."""
+    """Return a tensor as web-platform-tests have it."""
     return {
         "data": array.reshape(-1).tolist(),
         "descriptor": {"shape": [*array.shape], "dataType": array.dtype.name},

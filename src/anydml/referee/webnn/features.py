@@ -48,7 +48,7 @@ VALUES: Mapping[str, Sequence[str]] = {
 
 
 def reachable_features(name: str) -> tuple[str, ...]:
-    """The features that the cases of an operator must reach."""
+    """Return the features that the cases of an operator must reach."""
     tensors, first = TENSORS[name], next(iter(TENSORS[name]))
     names = [f"{tensor} is {kind}" for tensor, kinds in tensors.items() for kind in kinds]
     names += [f"{first} of rank {rank}" for rank in range(MIN_RANKS.get(name, 0), MAX_RANK + 1)]
@@ -62,7 +62,7 @@ def reachable_features(name: str) -> tuple[str, ...]:
 
 
 def features_of(name: str, call: Call) -> tuple[str, ...]:
-    """The features of a call, in words."""
+    """Return the features of a call, in words."""
     return tuple(dict.fromkeys(_features(name, call)))
 
 

@@ -49,7 +49,7 @@ class WebnnOperator(NamedTuple):
 
 
 def _node(draw: Draw, name: str) -> Node | None:
-    """A node of ONNX whose elements are of a type that WebNN has."""
+    """Return a node of ONNX whose elements are of a type that WebNN has."""
     draw.operator, draw.opset = name, OPSET
     node = OPERATORS[name].draw(draw)
     moved = None if node is None else node.inputs[-1 if name == "Where" else 0]
@@ -57,13 +57,13 @@ def _node(draw: Draw, name: str) -> Node | None:
 
 
 def _axis(draw: Draw, node: Node, rank: int) -> dict[str, Any]:
-    """The axis as an option, which may be omitted if it is 0."""
+    """Return the axis as an option, which may be omitted if it is 0."""
     axis = wrap_index(node.attribute("axis"), rank)
     return {"axis": axis} if axis or draw.is_likely(0.7) else {}
 
 
 def _draw_index_type(draw: Draw, node: Node) -> Node:
-    """The node with indices of one of the types that WebNN lists."""
+    """Return the node with indices of one of the types that WebNN lists."""
     indices = node.array(1)
     types = [np.int32, np.int64, *([] if (indices < 0).any() else [np.uint32])]
     return node.with_input(1, indices.astype(draw.choice(types)))

@@ -18,14 +18,14 @@ from anydml.referee.protos import model_of
 from anydml.referee.webnn.calls_to_nodes import NODES, call_in
 from anydml.referee.webnn.operators import OPSET, Call
 from anydml.referee.webnn.steps import RULES
-from anydml.referee.webnn.test_files import array_of, given_to, outputs_of
+from anydml.referee.webnn.test_files import arguments_of, array_of, outputs_of
 from anydml.text import count_noun
 
 Values = Mapping[str, Any]
 
 
 def run(graph: Mapping[str, Any]) -> list[Any]:
-    """The outputs of a graph, in the order of `expectedOutputs`.
+    """Return the outputs of a graph, in the order of `expectedOutputs`.
 
     Raises:
         ModelError: it has another operator.
@@ -45,7 +45,7 @@ def run(graph: Mapping[str, Any]) -> list[Any]:
 
 
 def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
-    """The outputs of a test with one operator, in the order of `expectedOutputs`, by the desc of the node of ONNX.
+    """Return the outputs of a test of one operator, in the order of `expectedOutputs`, by the ONNX node's desc.
 
     Args:
         device: the device.
@@ -87,8 +87,8 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
 
 
 def _arguments(operator: Mapping[str, Any], values: Values) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments of an operator, and those of them that are tensors as arrays."""
-    arguments = given_to(operator)
+    """Return the arguments of an operator, and those of them that are tensors as arrays."""
+    arguments = arguments_of(operator)
     tensors = {key: values[value] for key, value in arguments.items() if isinstance(value, str) and value in values}
     if "inputs" in arguments:
         tensors["inputs"] = [values[value] for value in arguments["inputs"]]

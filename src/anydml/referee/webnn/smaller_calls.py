@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import AnydmlError
-from anydml.referee.cases import same
+from anydml.referee.cases import are_equal
 from anydml.referee.nodes import Array
 from anydml.referee.operators import OPERATORS
 from anydml.referee.smaller_nodes import as_text, cuts
@@ -22,7 +22,7 @@ from anydml.referee.webnn.test_files import StoredWebnn
 
 
 def case_of(stored: StoredWebnn) -> WebnnCase:
-    """The case of a test."""
+    """Return the case of a test."""
     call = call_in(stored.test)
     inputs = stored.test["graph"]["inputs"].values()
     constant = frozenset(k for k, array in enumerate(inputs) if array.get("constant"))
@@ -38,7 +38,7 @@ def write_alone(case: WebnnCase, folder: Path) -> Path:
 
 
 def lines_of(case: WebnnCase) -> Iterator[str]:
-    """A case as lines to paste."""
+    """Yield a case as lines to paste."""
     call = case.call
     yield f"{case.operator}, arguments {dict(call.arguments) or 'none'}, options {dict(call.options) or 'none'}"
     for name, number in call.tensors.items():
@@ -46,7 +46,7 @@ def lines_of(case: WebnnCase) -> Iterator[str]:
 
 
 def smaller_cases(case: WebnnCase) -> Iterator[WebnnCase | None]:
-    """Cases that are a little smaller than one; None for a call that is not valid."""
+    """Yield cases that are a little smaller than one; None for a call that is not valid."""
     if case.constant:
         yield _valid(case, case.call, frozenset())
     call = case.call
@@ -61,7 +61,7 @@ def smaller_cases(case: WebnnCase) -> Iterator[WebnnCase | None]:
 
 
 def _valid(case: WebnnCase, call: Call, constant: frozenset[int]) -> WebnnCase | None:
-    """The case of a call, if the rules allow it, indices exist, none twice where it writes, and anydml agrees."""
+    """Return the case of a call if rules allow it, indices are in range and written once, and anydml agrees."""
     if not all(rule.holds(call) for rule in RULES[case.operator]):
         return None
     if not OPERATORS[call.node.operator].is_case(call.node):
@@ -70,7 +70,7 @@ def _valid(case: WebnnCase, call: Call, constant: frozenset[int]) -> WebnnCase |
     if any(not tensor.size for tensor in (*smaller.outputs, *(call.node.array(k) for k in call.tensors.values()))):
         return None
     outputs = run(test_of(smaller)["graph"])
-    return smaller if all(map(same, outputs, smaller.outputs)) else None
+    return smaller if all(map(are_equal, outputs, smaller.outputs)) else None
 
 
 Parts = tuple[dict[str, Array], Mapping[str, Any], Mapping[str, Any]]
@@ -100,7 +100,7 @@ def _with_lists(
     arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any], axis: int, old: int,
     new: int | None,
 ) -> Iterator[Parts]:  # fmt: skip
-    """Shorter tensors, with lists that have the axis as they are, shorter, or with the new size."""
+    """Yield shorter tensors, with lists that have the axis as they are, shorter, or with the new size."""
     first = next(iter(arrays.values()))
 
     def adapted(fields: Mapping[str, Any], how: int) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _list(name: str, value: list[Any], axis: int, old: int, new: int | None, how
 
 
 def _simpler(value: Any) -> Iterator[Any]:
-    """Numbers nearer to 0, and shorter lists."""
+    """Yield numbers nearer to 0, and shorter lists."""
     if isinstance(value, bool | str):
         return
     if isinstance(value, list):
@@ -149,7 +149,7 @@ def _simpler(value: Any) -> Iterator[Any]:
 def _simplify_parts(
     arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Iterator[Parts]:
-    """Indices nearer to 0, and elements that count, of FLOAT32."""
+    """Yield indices nearer to 0, and elements that count, of FLOAT32."""
     for name, value in arrays.items():
         if name in ("indices", "condition") and value.any():
             for at in np.argwhere(value != 0):

@@ -131,7 +131,7 @@ def _size_of_axis(call: Call) -> int:
 def about_splits(
     name: str, sentence: str, holds: Callable[[Any, int], bool], wrong: Callable[[Any, int, Draw], Any]
 ) -> CallRule:
-    """A rule about ``splits`` and the size of the axis that is split."""
+    """Return a rule about ``splits`` and the size of the axis that is split."""
 
     def broken(call: Call, draw: Draw) -> Call | None:
         changed = wrong(call.arguments["splits"], _size_of_axis(call), draw)

@@ -82,7 +82,7 @@ class StoredWebnn(Stored):
         return len(json.dumps(self.test["graph"]))
 
     def check(self) -> None:
-        """Check the tensors of the test, and that operators and what is expected name what there is.
+        """Check the tensors of the test, and that operators and expected outputs name existing ones.
 
         Raises:
             ModelError: one cannot be read, a name is unknown, or nothing is expected of a valid test.
@@ -102,7 +102,7 @@ class StoredWebnn(Stored):
             array_of(tensor)
             names.add(name)
         for operator in graph["operators"]:
-            arguments = given_to(operator)
+            arguments = arguments_of(operator)
             if missing := [name for name in REQUIRED.get(operator["name"], ()) if name not in arguments]:
                 return f"has {operator['name']} without {' and '.join(missing)}"
             used = [value for key, value in arguments.items() if key in TENSORS] + [*arguments.get("inputs", ())]
@@ -117,7 +117,7 @@ class StoredWebnn(Stored):
         return "expects no outputs" if self.is_valid and not graph["expectedOutputs"] else ""
 
     def outputs(self) -> list[Any]:
-        """The outputs that are expected."""
+        """Return the outputs that are expected."""
         return [array_of(output) for output in self.test["graph"]["expectedOutputs"].values()]
 
     def inputs(self) -> list[Any]:
@@ -125,23 +125,23 @@ class StoredWebnn(Stored):
         return []
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs of an engine, as in `Stored`."""
+        """Return the outputs of an engine, as in `Stored`."""
         return run_method(engine, self.form)(self.test, self.folder, self.number)
 
 
-def given_to(operator: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an operator by name, its options among them."""
+def arguments_of(operator: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an operator by name, its options among them."""
     return {key: value for argument in operator["arguments"] for key, value in argument.items()}
 
 
 def outputs_of(operator: Mapping[str, Any]) -> list[str]:
-    """The names of an operator's outputs."""
+    """Return the names of an operator's outputs."""
     names = operator["outputs"]
     return [names] if isinstance(names, str) else [*names]
 
 
 def array_of(tensor: Mapping[str, Any]) -> Any:
-    """The array of a tensor."""
+    """Return the array of a tensor."""
     descriptor = tensor["descriptor"]
     if descriptor["dataType"] not in DATA_TYPES:
         raise ValueError(f"dataType is {descriptor['dataType']!r}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.proving.elementwise import ELEMENTWISE
 from anydml.slim.graph import Op
-from anydml.slim.pieces import boxed
+from anydml.slim.pieces import as_box
 from anydml.slim.rewrites.rewrite import Rewrite
 
 
@@ -29,9 +29,9 @@ class Broadcasting(Rewrite):
             if is_candidate and op.kind == "MatMul" and self._write_product(op):
                 is_found = True
                 continue
-            new = self._without_expand(op) if is_candidate else op
-            is_found = is_found or new is not op
-            self._ops.append(new)
+            new_op = self._without_expand(op) if is_candidate else op
+            is_found = is_found or new_op is not op
+            self._ops.append(new_op)
         return self._ops if is_found else None
 
     def _without_expand(self, op: Op) -> Op:
@@ -44,8 +44,8 @@ class Broadcasting(Rewrite):
             if maker is None or maker.kind != "Expand" or not self._are_known(maker.inputs[0]):
                 continue
             sizes = values[maker.inputs[0]].sizes
-            others = [values[name].sizes for i, name in enumerate(inputs) if name and i != k]
-            shapes = [sizes, *others, values[op.outputs[0]].sizes]
+            other_shapes = [values[name].sizes for i, name in enumerate(inputs) if name and i != k]
+            shapes = [sizes, *other_shapes, values[op.outputs[0]].sizes]
             if min(map(len, shapes)) < matrix_axes or (matrix_axes and sizes[-2:] != values[name].sizes[-2:]):
                 continue
             *batches, result = (shape[: len(shape) - matrix_axes] for shape in shapes)
@@ -86,7 +86,7 @@ class Broadcasting(Rewrite):
         return True
 
     def _root(self, name: str) -> tuple[str, list[tuple[Op, str]]]:
-        """Return the value behind element by element nodes of one tensor, and these in order, with what each reads."""
+        """Walk back over element-wise nodes of one large tensor; return its name, and the nodes with their inputs."""
         chain: list[tuple[Op, str]] = []
         while self._graph.is_read_once(name):
             op = self._graph.maker(name)
@@ -103,7 +103,7 @@ class Broadcasting(Rewrite):
         """Return the batch of matrices, split where they repeat, and its repeated axes; None if there are none."""
         value = self._values[name]
         pieces = value.pieces_of_sources
-        box = boxed(pieces[0], value.sizes) if pieces is not None and len(pieces) == 1 else None
+        box = as_box(pieces[0], value.sizes) if pieces is not None and len(pieces) == 1 else None
         if box is None or pieces is None or pieces[0].source < 0:
             return None
         batch: list[int] = []

@@ -48,8 +48,8 @@ class ColumnSplitting(Rewrite):
                 return chain
             (reader,) = readers
             op = self._graph.ops[reader.number]
-            others = [self._values.get(operand) for operand in op.inputs if operand != name]
-            if not is_elementwise(op) or not all(value is not None and value.is_constant for value in others):
+            other_values = [self._values.get(operand) for operand in op.inputs if operand != name]
+            if not is_elementwise(op) or not all(value is not None and value.is_constant for value in other_values):
                 return chain
             if self._values[op.outputs[0]].sizes != self._values[name].sizes:
                 return chain

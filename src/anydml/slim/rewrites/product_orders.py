@@ -101,19 +101,19 @@ class GroupSearch:
     def _orders(self, name: str, product: Product) -> list[Order]:
         """Return the orders in which a product is read, directly or behind nodes that compute element by element."""
         orders: dict[Order, None] = {}
-        waiting, visited = [name], {name}
-        while waiting and len(visited) < MAX_GROUP_NODES:
-            for reader in self._readers.of.get(waiting.pop(), ()):
+        names, visited = [name], {name}
+        while names and len(visited) < MAX_GROUP_NODES:
+            for reader in self._readers.of.get(names.pop(), ()):
                 if reader.piece is not None:
                     orders.update(dict.fromkeys(orders_of(reader.piece, product.leading, product.columns)))
                 result = self._result(reader.number)
                 if result and result not in visited and self._size(result) == self._size(name):
                     visited.add(result)
-                    waiting.append(result)
+                    names.append(result)
         return [*orders]
 
     def _result(self, number: int) -> str:
-        """Return the name of what a node computes element by element; empty for other nodes."""
+        """Return the name of an element-wise node's result; empty for other nodes."""
         op = self._graph.ops[number]
         return op.outputs[0] if number != OUTSIDE and is_elementwise(op) else ""
 
@@ -130,9 +130,9 @@ class GroupSearch:
         entry, count = group.entry, self._size(first)
         # By value, its elements in the old order.
         before = {group.root: entry.piece if entry else self._piece(group.root)}
-        waiting = [group.root] if len(self._readers.of.get(group.root, ())) <= MAX_GROUP_NODES else []
-        while waiting and len(group.nodes) < MAX_GROUP_NODES:
-            name = waiting.pop(0)
+        names = [group.root] if len(self._readers.of.get(group.root, ())) <= MAX_GROUP_NODES else []
+        while names and len(group.nodes) < MAX_GROUP_NODES:
+            name = names.pop(0)
             for reader in self._readers.of.get(name, ()):
                 if reader.number in group.nodes or (name == group.root and entry and reader.piece != entry.piece):
                     continue
@@ -141,7 +141,7 @@ class GroupSearch:
                     group.nodes.append(reader.number)
                     before[result] = self._piece(result)
                     # Nodes that did not fit may fit now.
-                    waiting += [*before]
+                    names += [*before]
         group.nodes.sort()
         times = sum(self._gain(group, name, piece) for name, piece in before.items())
         group.gain = 2 * times * self._values[first].bytes

@@ -89,11 +89,11 @@ class LeadingAxes:
         if axes is None or min(axes) < len(change.before):
             return None
         sizes = self._values[op.inputs[0]].sizes
-        others = [self._values[name].sizes for name in op.inputs[1:] if name]
-        if any(len(sizes_of_other) > len(sizes) - len(change.before) for sizes_of_other in others):
+        other_shapes = [self._values[name].sizes for name in op.inputs[1:] if name]
+        if any(len(sizes_of_other) > len(sizes) - len(change.before) for sizes_of_other in other_shapes):
             return None
-        new = change.of(sizes) if self._can_be_written(sizes, change) else None
-        return None if new is None else {0: new}
+        new_sizes = change.of(sizes) if self._can_be_written(sizes, change) else None
+        return None if new_sizes is None else {0: new_sizes}
 
     def _broadcast_inputs(self, op: Op, change: Change, rank: int) -> dict[int, Sizes] | None:
         if op.kind == "MatMul" and not self._keeps_matrices(op, change, rank):
@@ -104,11 +104,11 @@ class LeadingAxes:
         for k, name in enumerate(op.inputs[:count]):
             if name:
                 value = self._values[name]
-                new = change.of_broadcast(value.sizes, rank)
-                if new is None or not (value.is_constant or len(value.sizes) < rank or change.of(value.sizes)):
+                new_sizes = change.of_broadcast(value.sizes, rank)
+                if new_sizes is None or not (value.is_constant or len(value.sizes) < rank or change.of(value.sizes)):
                     return None
-                if new != value.sizes:
-                    broadcast[k] = new
+                if new_sizes != value.sizes:
+                    broadcast[k] = new_sizes
         is_variable = any(not self._values[op.inputs[k]].is_constant for k in broadcast)
         return broadcast if is_variable else None
 
@@ -117,9 +117,9 @@ class LeadingAxes:
         if op.kind not in BROADCASTING or math.prod(change.before) != 1 or len(change.after) >= len(change.before):
             return False
         rank = len(self._values[name].sizes)
-        others = [self._values[operand] for operand in op.inputs if operand != name and operand in self._values]
+        other_values = [self._values[operand] for operand in op.inputs if operand != name and operand in self._values]
         other_sizes = [
-            value.sizes for value in others if value.tensor and (value.is_constant or not change.of(value.sizes))
+            value.sizes for value in other_values if value.tensor and (value.is_constant or not change.of(value.sizes))
         ]
         min_rank = 2 if op.kind == "MatMul" else 0
         return rank - len(change.before) + len(change.after) >= min_rank and any(
@@ -141,16 +141,16 @@ class LeadingAxes:
 
     def _can_be_written(self, sizes: Sequence[int], change: Change) -> bool:
         """Whether a shape can be changed, and Reshapes to and from the changed one can be written."""
-        new = change.of(sizes)
-        return new is not None and self._stand_ins.can_reshape(sizes, new)
+        new_sizes = change.of(sizes)
+        return new_sizes is not None and self._stand_ins.can_reshape(sizes, new_sizes)
 
     def _keeps_matrices(self, op: Op, change: Change, rank: int) -> bool:
         """Whether a change leaves the matrices of a MatMul alone, or only changes rows of its first factor."""
-        behind = rank - len(change.before)
+        trailing_count = rank - len(change.before)
         first, second = (len(self._values[name].sizes) for name in op.inputs)
-        if min(first, second) < 2 or len(change.after) + behind < 2:
+        if min(first, second) < 2 or len(change.after) + trailing_count < 2:
             return False
-        return behind > 1 or (behind == 1 and first == rank and second == 2)
+        return trailing_count > 1 or (trailing_count == 1 and first == rank and second == 2)
 
 
 class ReshapePushing(Rewrite):
@@ -198,13 +198,13 @@ class ReshapePushing(Rewrite):
         """Yield connected nodes that can be changed, without those that take more Reshapes than they save."""
         remaining = {number for number, op in self._computing if self._axes.changed_inputs(op, change) is not None}
         while remaining:
-            group, waiting = set[int](), [next(iter(remaining))]
-            while waiting:
-                number = waiting.pop()
+            group, todo = set[int](), [next(iter(remaining))]
+            while todo:
+                number = todo.pop()
                 if number in remaining:
                     remaining.remove(number)
                     group.add(number)
-                    waiting += self._neighbours(number)
+                    todo += self._neighbours(number)
             is_smaller = True
             while is_smaller:
                 is_smaller = False
@@ -216,7 +216,7 @@ class ReshapePushing(Rewrite):
                 yield group
 
     def _neighbours(self, number: int) -> Iterable[int]:
-        """Yield the nodes that make or read what a node reads or makes."""
+        """Yield the nodes that share a value with a node."""
         op = self._nodes[number]
         for name in (*op.inputs, *op.outputs):
             if name in self._makers:
@@ -225,12 +225,12 @@ class ReshapePushing(Rewrite):
                 yield from self._readers.get(name, ())
 
     def _cost(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
-        """Return the cost of some nodes in Reshapes, with those of what they read and make, if a group is changed."""
+        """Return the cost, in Reshapes, of some nodes with their inputs and outputs if a group is changed."""
         names = {name for number in numbers for op in [self._nodes[number]] for name in (*op.inputs, *op.outputs)}
         return self._in_runtime(group, numbers, change) + sum(self._reshapes_of(name, group, change) for name in names)
 
     def _in_runtime(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
-        """Return what runtimes add to some nodes, in Reshapes, if a group is changed: to products, and fused sums."""
+        """Return the cost, in Reshapes, of some products and fused sums in runtimes if a group is changed."""
         count = 0
         for number in numbers:
             shape = self._fused[number].sizes if number in self._fused else self._sums.get(number)
@@ -290,11 +290,11 @@ class ReshapePushing(Rewrite):
                     inputs[k] = self._reshaped(inputs[k], sizes)
             names = [self._graph.new_name(name, "shaped") for name in op.outputs]
             self._ops.append(self._axes.with_inputs(op, inputs).replaced(outputs=names))
-            for new, name in zip(names, op.outputs, strict=True):
+            for new_name, name in zip(names, op.outputs, strict=True):
                 sizes = self._values[name].sizes
                 after = change.of(sizes) or ()
-                self._names[name, after] = new
-                self._write(new, after, sizes, name)
+                self._names[name, after] = new_name
+                self._write(new_name, after, sizes, name)
         return self._ops
 
     def _without_ones(self, op: Op, of_node: Mapping[int, Change]) -> Op:
@@ -309,8 +309,8 @@ class ReshapePushing(Rewrite):
     def _reshaped(self, name: str, sizes: Sizes) -> str:
         """Return the name of a value in another shape."""
         if (name, sizes) not in self._names:
-            new = self._graph.new_name(name, "shaped")
-            self._names[name, sizes] = self._write(name, self._values[name].sizes, sizes, new)
+            new_name = self._graph.new_name(name, "shaped")
+            self._names[name, sizes] = self._write(name, self._values[name].sizes, sizes, new_name)
         return self._names[name, sizes]
 
     def _write(self, name: str, before: Sizes, after: Sizes, output: str) -> str:

@@ -20,44 +20,44 @@ class SignFolding(Rewrite):
     def rewritten(self) -> list[Op] | None:
         """See `Rewrite.rewritten`."""
         for op in self._graph.ops:
-            joined, constant = self._product(op)
-            if joined is None:
+            join, constant = self._product(op)
+            if join is None:
                 self._ops.append(op)
                 continue
-            (name,) = joined.outputs
+            (name,) = join.outputs
             plain = self._graph.new_name(name, "plain")
-            inputs = [self._negate(term) or term for term in joined.inputs]
-            self._ops.append(joined.replaced(inputs, [plain], self._graph.new_name(name, "Concat")))
-            signed = self._graph.constant(constant, self._signed(joined, constant))
+            inputs = [self._negate(term) or term for term in join.inputs]
+            self._ops.append(join.replaced(inputs, [plain], self._graph.new_name(name, "Concat")))
+            signed = self._graph.constant(constant, self._signed(join, constant))
             self._ops.append(op.replaced([plain if operand == name else signed for operand in op.inputs]))
         return self._ops if len(self._ops) > len(self._graph.ops) else None
 
     def _product(self, op: Op) -> tuple[Op | None, str]:
         """Return the Concat and the constant that a node multiplies; None if it does not."""
         for name, constant_name in (op.inputs, op.inputs[::-1]) if op.kind == "Mul" else ():
-            joined, constant = self._graph.maker(name), self._values.get(constant_name)
-            if joined is None or joined.kind != "Concat" or not self._are_known(name, constant_name):
+            join, constant = self._graph.maker(name), self._values.get(constant_name)
+            if join is None or join.kind != "Concat" or not self._are_known(name, constant_name):
                 continue
             if constant is None or constant.tensor is None or not constant.is_constant:
                 continue
             is_small = len(constant.sizes) <= len(self._values[name].sizes) and constant.tensor.dtype.kind == "f"
-            if is_small and self._graph.is_read_once(name) and any(map(self._negate, joined.inputs)):
-                return joined, constant_name
+            if is_small and self._graph.is_read_once(name) and any(map(self._negate, join.inputs)):
+                return join, constant_name
         return None, ""
 
     def _negate(self, name: str) -> str:
-        """Return the name of what a Neg negates to make a value; empty if none does, or if it is read repeatedly."""
+        """Return the input of the Neg that computes a value; empty if no Neg does, or if it is read repeatedly."""
         op = self._graph.maker(name)
         return op.inputs[0] if op is not None and op.kind == "Neg" and self._graph.is_read_once(name) else ""
 
-    def _signed(self, joined: Op, constant: str) -> Array:
-        """Return the constant with the signs of what is joined."""
+    def _signed(self, join: Op, constant: str) -> Array:
+        """Return the constant with the signs of the joined values."""
         array = self._graph.constants.read(constant)
-        sizes = self._values[joined.outputs[0]].sizes
-        axis = joined.get("axis", 0) % len(sizes)
+        sizes = self._values[join.outputs[0]].sizes
+        axis = join.get("axis", 0) % len(sizes)
         signs = [
             np.full(self._values[name].sizes[axis], -1 if self._negate(name) else 1, array.dtype)
-            for name in joined.inputs
+            for name in join.inputs
         ]
         signed: Array = array * np.concatenate(signs).reshape([-1 if k == axis else 1 for k in range(len(sizes))])
         return signed

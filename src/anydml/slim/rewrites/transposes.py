@@ -79,18 +79,18 @@ class TransposePushing(Rewrite):
     def _grown(self, name: str) -> _Group:
         """Return the largest group behind a Transpose."""
         group = _Group(self._perms[name])
-        waiting = [*self._enter(group, name)]
-        while waiting and len(group.nodes) < MAX_GROUP_NODES:
-            number = waiting.pop(0)
+        names = [*self._enter(group, name)]
+        while names and len(group.nodes) < MAX_GROUP_NODES:
+            number = names.pop(0)
             op = self._graph.ops[number]
             if number == OUTSIDE or number in group.nodes or not self._fits(op, group):
                 continue
             for operand in op.inputs:
                 if self._perms.get(operand) == group.perm and operand not in group.values:
-                    waiting += self._enter(group, operand)
+                    names += self._enter(group, operand)
             group.nodes.append(number)
             group.values.update(output for output in op.outputs if output)
-            waiting += [reader for output in op.outputs for reader in self._readers.get(output, ())]
+            names += [reader for output in op.outputs for reader in self._readers.get(output, ())]
         group.nodes.sort()
         return group
 
@@ -127,18 +127,18 @@ class TransposePushing(Rewrite):
 
     def _gain(self, group: _Group) -> int:
         """Return how many bytes fewer are transposed."""
-        inside = {*group.nodes}
+        group_nodes = {*group.nodes}
         gain = 0
         for name in group.values:
-            others = [number for number in self._readers.get(name, ()) if number not in inside]
+            readers_outside = [number for number in self._readers.get(name, ()) if number not in group_nodes]
             size = 2 * self._values[name].bytes
             if name in group.entries:
-                gain += 0 if others else size
+                gain += 0 if readers_outside else size
                 continue
             next_transposes = [
-                self._graph.ops[n] for n in others if n != OUTSIDE and self._graph.ops[n].kind == "Transpose"
+                self._graph.ops[n] for n in readers_outside if n != OUTSIDE and self._graph.ops[n].kind == "Transpose"
             ]
-            if len(next_transposes) < len(others):
+            if len(next_transposes) < len(readers_outside):
                 gain -= size
             for op in next_transposes:
                 perm = self._perms.get(op.outputs[0])
@@ -155,8 +155,8 @@ class TransposePushing(Rewrite):
             if group is None:
                 self._ops.append(op)
                 continue
-            self._ops.append(new := self._adapt(op, group, names))
-            for output, name in zip(op.outputs, new.outputs, strict=True):
+            self._ops.append(new_op := self._adapt(op, group, names))
+            for output, name in zip(op.outputs, new_op.outputs, strict=True):
                 if any(reader not in group.nodes for reader in self._readers.get(output, ())):
                     self._add("Transpose", [name], output, perm=group.perm)
         return self._ops

@@ -166,7 +166,7 @@ def _unflatten(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule
 def _flatten(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
     place = rule.place / "flatten"
     if len(rule.value) != 2:
-        raise place.error(f"is {rule.value[:8]}, where the first and the last axis are expected")
+        raise place.error(f"must be a first and a last axis, not {rule.value[:8]}")
     first, last = (_axis(axis, tensor, name, place) for axis in rule.value)
     if first > last:
         raise place.error(f"is {rule.value}, whose last axis comes before the first")

@@ -81,4 +81,4 @@ def _wrong_sizes(path: Path) -> Iterator[str]:
     # Tensors that share elements, as torch.save lets them, may be counted once.
     shared = sum(size for _, _, size in {(tensor.path, tensor.offset, tensor.nbytes) for tensor in tensors})
     if size not in (total, shared):
-        yield f"{index}: total_size is {size}, where the tensors have {total} bytes"
+        yield f"{index}: total_size is {size}, but the tensors have {total} bytes"

@@ -88,7 +88,7 @@ def dtype_of(name: str, dtype_name: Any) -> np.dtype[Any]:
         hint = ": nothing is quantised here: write an unquantised file, and quantise that, as by llama-quantize"
     elif short == "auto":
         hint = ": without it, dtypes stay as they are"
-    raise ModelError(f"{name}: dtype is {show(str(dtype_name))}, where one of {', '.join(dtypes)} is expected{hint}")
+    raise ModelError(f"{name}: dtype must be one of {', '.join(dtypes)}, not {show(str(dtype_name))}{hint}")
 
 
 def array_as(name: str, store: Any, dtype_name: Any) -> tuple[Store, list[str]]:

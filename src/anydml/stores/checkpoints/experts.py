@@ -35,7 +35,7 @@ class Projection(NamedTuple):
     is_concatenated: bool
 
     def names(self, expert: int) -> list[str]:
-        """Names of the tensors of an expert."""
+        """Return names of the tensors of an expert."""
         return [f"{self.prefix}.{expert}.{part}.{self.kind}" for part in self.parts]
 
     def apart(self, composer: Composer, tensor: ComposedTensor) -> Iterator[tuple[str, ComposedTensor]]:

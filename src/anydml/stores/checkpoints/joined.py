@@ -36,7 +36,7 @@ def parts_of(ranks: Sequence[Checkpoint]) -> StoredTensors:
             key = repr(cuts), store.shape
             if (boxes := boxes_by_key.get(key)) is None:
                 if cuts is None or not _is_cuts(cuts, store.shape):
-                    raise (place / name).error(f"is {show(cuts)}, where intervals of {store.ndim} axes are expected")
+                    raise (place / name).error(f"must be intervals of {store.ndim} axes, not {show(cuts)}")
                 boxes = boxes_by_key[key] = [*_boxes(cuts)]
             pieces.setdefault(name, []).extend(StoredPiece(store, *box) for box in boxes)
     alike = Alike()

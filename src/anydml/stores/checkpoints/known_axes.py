@@ -120,7 +120,7 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
         sizes = shape_in_elements((), tensor.dtype)
         return Unknown(f"whose rows of {sizes[-1]} elements of {name_of(tensor.dtype)} are not whole bytes")
     if len(tensor.shape) != dimensions:
-        return Unknown(f"whose shape is {[*tensor.shape]}, where {count_noun(dimensions, 'dimension')} would be known")
+        return Unknown(f"whose shape {[*tensor.shape]} should have {count_noun(dimensions, 'dimension')}")
     if not _is_floating(tensor.dtype) and (others := _sibling_tensors(name, model)):
         return Unknown(f"which is {tensor.dtype}, and may be packed, for there is {show(others[0])}")
     if not model.are_parts and model.ranks > 1 and _OF_HEADS.fullmatch(name):

@@ -97,7 +97,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
             numbers.next()
     layer_count = args.get("num_layers")
     if type(layer_count) is int and numbers.layers and layer_count not in numbers.layers.values():
-        raise place.error(f"has {count_noun(max(numbers.layers.values()), 'layer')}, where args tell {layer_count}")
+        raise place.error(f"has {count_noun(max(numbers.layers.values()), 'layer')}, but args say {layer_count}")
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
             raise place.error(f"has {show(different[0])} in some ranks only")
@@ -144,9 +144,7 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
         if type(expected) is int and expected != count:
             raise place.error(f"has folders of {count} {noun}, but args say {expected}: add the missing folders")
     if len(by_rank) != counts[0] * counts[1] * counts[2]:
-        raise place.error(
-            f"has {len(by_rank)} folders of ranks, where {counts[0]} × {counts[1]} × {counts[2]} are expected"
-        )
+        raise place.error(f"must have {counts[0]} × {counts[1]} × {counts[2]} folders of ranks, not {len(by_rank)}")
     return by_rank, args
 
 
@@ -198,7 +196,7 @@ class _Numbers:
             for key, numbers in kind.items():
                 if numbers != {*range(len(numbers))} or counts.setdefault(key, len(numbers)) != len(numbers):
                     raise self._place.error(
-                        f"has a rank with numbers {min(numbers)} to {max(numbers)} of {key or 'experts'}, where all of "
+                        f"has a rank with numbers {min(numbers)} to {max(numbers)} of {key or 'experts'}, but all of "
                         "a stage have the same from 0 on"
                     )
 

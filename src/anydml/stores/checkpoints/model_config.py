@@ -67,7 +67,7 @@ class ModelConfig(NamedTuple):
                 yield Heads(groups if of_keys else count, size)
 
     def block(self, axis: int) -> int | None:
-        """The rows or columns of a weight that share a scale; None if they are not defined."""
+        """Return the rows or columns of a weight that share a scale; None if they are not defined."""
         sizes = {tuple(sizes) for part in self.parts for sizes in _blocks_of(part.get("quantization_config"))}
         return sizes.pop()[axis] if len(sizes) == 1 else None
 

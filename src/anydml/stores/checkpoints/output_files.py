@@ -93,7 +93,7 @@ def plan_checkpoint(
     check_output(out, placement is not None or dcp, inputs)
     is_file, max_bytes = is_one_file(out), parse_size(shard_size)
     if not max_bytes:
-        raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
+        raise ModelError(f"{name}: shard_size must be the bytes of a file, such as 5GB, not 0")
     check_shards(name, shards, out, is_whole=not (is_file or dcp or placement is not None))
     check_extras(name, extras, out, is_file)
     beside, to = inputs[0] if isinstance(extras, bool) else extras, None if dtype is None else dtype_of(name, dtype)
@@ -190,7 +190,7 @@ def _metadata_for(
 
 
 def outputs_of(files: Sequence[OutputFile]) -> Targets:
-    """Targets of all parts of files."""
+    """Return targets of all parts of files."""
     tensors = files[0].parts.whole_tensors
     new_files, offsets = list[NewFile](), list[Numbers]()
     for path, parts, metadata, ranks in files:
@@ -223,7 +223,7 @@ def check_output(out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLi
 
 
 def _ranks(composer: Composer, placed_tensors: Placed, stem: Path, metadata: Mapping[str, str]) -> Iterator[OutputFile]:
-    """One file per rank."""
+    """Yield one file per rank."""
     count = placed_tensors.placement.ranks
     for rank in range(count):
         parts, cuts = placed_tensors.parts(composer, rank)

@@ -32,7 +32,7 @@ class Axes:
         rules: patterns that take precedence over the known ones.
 
     Attributes:
-        rules: likewise.
+        rules: the patterns and their axes.
     """
 
     def __init__(self, rules: Sequence[tuple[Pattern, Axis]] = ()) -> None:

@@ -59,7 +59,7 @@ class Placement(NamedTuple):
                 raise ModelError(f"{name}: {key} is {show(count)}, but must be 1 to {MAX_RANKS}")
         placement = cls(**counts)
         if placement.ranks > MAX_RANKS:
-            raise ModelError(f"{name}: {placement.ranks} ranks are asked for, where 1 to {MAX_RANKS} are possible")
+            raise ModelError(f"{name}: the number of ranks must be from 1 to {MAX_RANKS}, not {placement.ranks}")
         return placement
 
     @property
@@ -129,7 +129,7 @@ class Placed:
             )
         expert_count = config.experts if config is not None and placement.ep > 1 else None
         if config is not None and expert_count and numbers and self._experts != expert_count:
-            raise ModelError(f"{where} has {self._experts} experts, where {config.path} tells {expert_count}")
+            raise ModelError(f"{where} has {self._experts} experts, but {config.path} says {expert_count}")
         self._is_tied = placement.pp > 1 and not any("lm_head" in name or "output" in name for name in all_names)
 
     @property
@@ -184,7 +184,7 @@ class Placed:
         return [texts[k] for k in first.tolist()]
 
     def first(self, kind: int) -> ComposedTensor:
-        """The first tensor of a kind."""
+        """Return the first tensor of a kind."""
         return self.tensors[self._firsts[kind]]
 
     def shares(self, rank: int) -> dict[int, tuple[AxisIntervals, ...]]:

@@ -80,7 +80,7 @@ def _training(parts: list[str]) -> int:
 
 
 def about(checkpoint: Checkpoint) -> list[str]:
-    """Return remarks on files that were opened without joining: their part of a checkpoint, and what is left out."""
+    """Return remarks on files that were opened without joining: their part of a checkpoint, and the files left out."""
     remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.others)
     remarks += different_metadata([checkpoint])
     remarks += [f"cannot read {error}" for error in checkpoint.refused.values()]
@@ -161,7 +161,7 @@ def check_ends(tensors: StoredTensors, folder: Path) -> None:
         if name in tensors and tensors[name].ndim and tensors[name].shape[0] < rows:
             rows_text = count_noun(tensors[name].shape[0], "row")
             raise (JsonPath(str(folder)) / name).error(
-                f"has {rows_text} in these files, where {source} says {rows}: files are missing"
+                f"has {rows_text} in these files, but {source} says {rows}: files are missing"
             )
 
 

@@ -40,7 +40,7 @@ def read_python(path: Path) -> tuple[LayoutFunction, list[tuple[Pattern, Axis]]]
         raise place.error("has no function layout(tensors), which gives the new tensors by name")
     axes = namespace.get("axes", {})
     if not isinstance(axes, Mapping):
-        raise (place / "axes").error(f"is {axes!r:.60}, where a dict of patterns is expected")
+        raise (place / "axes").error(f"must be a dict of patterns, not {axes!r:.60}")
     return function, [_axis(pattern, axis, place / "axes") for pattern, axis in axes.items()]
 
 
@@ -69,7 +69,7 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
     try:
         returned = function(arguments)
         if not isinstance(returned, dict) or not all(isinstance(name, str) for name in returned):
-            raise place.error(f"layout returned {type(returned).__name__}, where a dict of arrays by name is expected")
+            raise place.error(f"layout must return a dict of arrays by name, not {type(returned).__name__}")
         tree, _ = results_of(trace, returned, [None], [])
     except ModelError:
         raise
@@ -79,7 +79,7 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
         trace.is_over = True
     for name, array in tree.items():
         if not isinstance(array, Result):
-            raise (place / name).error(f"is {type(returned[name]).__name__}, where an array is expected")
+            raise (place / name).error(f"must be an array, not {type(returned[name]).__name__}")
     return {
         name: without_unread_sources(array.array.value, array.array.element, sources) for name, array in tree.items()
     }
@@ -97,13 +97,13 @@ def _error_in_file(place: JsonPath, path: Path, error: BaseException) -> ModelEr
 
 def _axis(pattern: Any, axis: Any, place: JsonPath) -> tuple[Pattern, Axis]:
     if not isinstance(pattern, str):
-        raise place.error(f"has {pattern!r:.60}, where a pattern of names is expected")
+        raise place.error(f"must have patterns of names as keys, not {pattern!r:.60}")
     place /= pattern
     parts = axis if isinstance(axis, tuple) else (axis, None)
     heads = parts[1] if len(parts) == 2 and isinstance(parts[1], tuple) and parts[1] else parts[1:]
     is_axis = len(parts) == 2 and type(parts[0]) is int and all(n is None or (type(n) is int and n > 0) for n in heads)
     if axis is not None and not is_axis:
-        raise place.error(f"is {axis!r:.60}, where an axis, an axis and counts of heads, or None is expected")
+        raise place.error(f"must be an axis, an axis and counts of heads, or None, not {axis!r:.60}")
     try:
         return Pattern(pattern), Axis(None) if axis is None else Axis(*parts)
     except ModelError as error:

@@ -72,7 +72,7 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
     if shards is None:
         return
     if type(shards) is not int or shards < 1:
-        raise ModelError(f"{name}: shards is {show(shards)}, where a number of files from 1 is expected")
+        raise ModelError(f"{name}: shards must be a number of files from 1, not {show(shards)}")
     if not is_whole:
         raise ModelError(
             f"{name}: shards is the number of files of whole tensors in a folder, but {out} is not one: leave out "
@@ -83,7 +83,7 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
 def files_of_shards(
     name: str, parts: Parts, out: Path, stem: str, metadata: dict[str, str], max_bytes: int, count: int | None
 ) -> Iterator[OutputFile]:
-    """Files of whole tensors, in order, with the names of Hugging Face.
+    """Yield files of whole tensors, in order, with the names of Hugging Face.
 
     Args:
         name: the name of the command, for errors.

@@ -204,7 +204,7 @@ def _checkpoint_per_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
 
 
 def _chosen(path: Path, follow: bool) -> Chosen:
-    """Return the files of a folder; none if the path is not a folder."""
+    """Return the files of a folder; an empty list if the path is not a folder."""
     return choose_files(path, follow) if path.is_dir() else Chosen(None, [])
 
 
@@ -291,8 +291,6 @@ def _assemble(files: Sequence[Checkpoint], folder: JsonPath) -> StoredTensors:
                 or len(start) != store.ndim
                 or any(type(n) is not int or not 0 <= n < 1 << 62 for n in start)
             ):
-                raise (place / name).error(
-                    f"says {show(start)}, where saved_offsets with {store.ndim} integers are expected"
-                )
+                raise (place / name).error(f"must have saved_offsets of {store.ndim} integers, not {show(start)}")
             pieces.setdefault(name, []).append(StoredPiece.of_store(store, tuple(start)))
     return {name: tensor_of(name, tensor_pieces) for name, tensor_pieces in pieces.items()}

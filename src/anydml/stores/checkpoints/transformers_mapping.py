@@ -131,7 +131,7 @@ class Architecture:
         self._values: dict[Value, Value] = {}
 
     def trace(self) -> Trace:
-        """A trace whose tensors converters accept."""
+        """Return a trace whose tensors converters accept."""
         return Trace("convert", PosingTensor, self._torch.device("cpu"))
 
     def to_transformers(self, trace: Trace, tensors: ComposedTensors) -> tuple[ComposedTensors, list[str]]:
@@ -168,7 +168,7 @@ class Architecture:
                     self._check_members(origins[name])
                 expected_shape = [*self.shapes[name]] if name in self.shapes else "none"
                 raise ModelError(
-                    f"convert: the checkpoint gives {show(name)} of shape {[*tensor.shape]}, where {self.name} has "
+                    f"convert: the checkpoint gives {show(name)} of shape {[*tensor.shape]}, but {self.name} has "
                     f"{expected_shape}: config.json is of another model"
                 )
         self._loaded = transforms
@@ -225,7 +225,7 @@ class Architecture:
         ]
 
     def _parted(self, transforms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Renamings and converters."""
+        """Return renamings and converters."""
         loading = self._loading
         return (
             [transform for transform in transforms if isinstance(transform, loading.WeightRenaming)],

@@ -72,7 +72,7 @@ class FileTensors(NamedTuple):
 
     @classmethod
     def of(cls, tensors: Mapping[str, ShapeAndDtype]) -> Self:
-        """Tensors by name."""
+        """Return tensors by name."""
         kind_numbers: dict[ShapeAndDtype, int] = {}
         kind = [kind_numbers.setdefault(tensor, len(kind_numbers)) for tensor in tensors.values()]
         numbers = np.arange(len(tensors), dtype=np.int32)
@@ -84,13 +84,13 @@ class FileTensors(NamedTuple):
         return bytes_of(self.kinds)
 
     def items(self) -> Iterator[tuple[str, ShapeAndDtype]]:
-        """Names, shapes and dtypes."""
+        """Return names, shapes and dtypes."""
         texts, kinds = self.names.texts, self.kinds
         return ((texts[name], kinds[kind]) for name, kind in zip(self.name.tolist(), self.kind.tolist(), strict=True))
 
 
 def bytes_of(kinds: Sequence[ShapeAndDtype]) -> Numbers:
-    """Bytes of tensors by their shapes and dtypes."""
+    """Return bytes of tensors by their shapes and dtypes."""
     return np.array([math.prod(shape) * dtype.itemsize for shape, dtype in kinds], np.int64)
 
 

@@ -130,7 +130,7 @@ def set_of(file: Path) -> tuple[str, ...]:
 
 
 def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpoint]:
-    """The files of ranks, by rank.
+    """Return the files of ranks, by rank.
 
     Raises:
         ModelError: some are not files of ranks, differ in the number of ranks, are missing, or occur twice.

@@ -104,7 +104,7 @@ def read_zero(folder: Path) -> Distributed:
 
 
 def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDict]]:
-    """The files of the model and those of the optimizer, by rank; of the model one in stages below 3.
+    """Return the files of the model and those of the optimizer, by rank; of the model one in stages below 3.
 
     Raises:
         ModelError: a file is of an unknown kind or of a second model-parallel rank, or is missing.
@@ -157,7 +157,7 @@ def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[lis
     stage, count = states[0].get("zero_stage"), states[0].get("partition_count")
     stage = getattr(stage, "arguments", (stage,))[0]
     if stage not in (1, 2, 3):
-        raise JsonPath(str(shards[0].path)).error(f"has zero_stage {show(stage)}, where 1, 2 or 3 is expected")
+        raise JsonPath(str(shards[0].path)).error(f"has zero_stage {show(stage)}, which must be 1, 2 or 3")
     ranks = max(count) if isinstance(count, list) and count else count
     if ranks != len(shards):
         raise place.error(f"has files …_optim_states.pt of {count_noun(len(shards), 'rank')}, which say that "
@@ -191,7 +191,7 @@ def _tensors_by_group(
     shapes: Sequence[Mapping[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], paddings: Any,
     place: JsonPath,
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:  # fmt: skip
-    """Tensors of stages 1 and 2: the groups of all ranks, one after the other, are the weights of a group."""
+    """Return tensors of stages 1 and 2: the groups of all ranks, one after the other, are the weights of a group."""
     shapes_of: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     if len(shapes) != len(ranks[0]):
         raise place.error(f"has {len(ranks[0])} groups of weights, but param_shapes describe {len(shapes)}")
@@ -217,7 +217,7 @@ def _tensors_by_group(
 def _tensors_by_rank(
     shapes: Sequence[tuple[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], place: JsonPath
 ) -> dict[str, tuple[tuple[int, ...], list[Place]]]:
-    """Tensors of stage 3: each rank has an equal interval of each."""
+    """Return tensors of stage 3: each rank has an equal interval of each."""
     of_tensor: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
     offset = 0
     for name, shape in shapes:

@@ -138,7 +138,7 @@ class _Metadata:
     lengths: Numbers
 
     def make(self) -> bytes:
-        """All bytes."""
+        """Return all bytes."""
         memo = _Memo()
         texts = self.names.texts
         kinds = np.full(len(texts), -1, np.int32)
@@ -224,7 +224,7 @@ class _Memo:
 
     @staticmethod
     def get(number: int) -> bytes:
-        """The opcodes that fetch a value."""
+        """Return the opcodes that fetch a value."""
         return b"h%c" % number if number < 256 else b"j" + number.to_bytes(4, "little")
 
     def once(self, value: bytes) -> bytes:
@@ -249,17 +249,17 @@ def _name(module: str, name: str) -> bytes:
 
 
 def _dict(items: Iterable[bytes]) -> bytes:
-    """A dict of keys and values in turn."""
+    """Return a dict of keys and values in turn."""
     return b"".join([b"}(", *items, b"u"])
 
 
 def _size(sizes: tuple[int, ...]) -> bytes:
-    """A torch.Size."""
+    """Return a torch.Size."""
     return _name("torch", "Size") + b"(" + _plain(sizes) + b"tR"
 
 
 def _bytes_around(shape: tuple[int, ...], dtype: np.dtype[Any], kind: str) -> tuple[bytes, bytes]:
-    """The bytes before and after the elements of a tensor in a file of ``torch.save``."""
+    """Return the bytes before and after the elements of a tensor in a file of ``torch.save``."""
     size = math.prod(shape) * dtype.itemsize
     storage = _plain("storage") + _name("torch.storage", "UntypedStorage") + b"".join(map(_plain, ("0", "cpu", size)))
     values = b"".join(map(_plain, (0, shape, Layout.packed(shape, 1).strides, False)))

@@ -105,18 +105,18 @@ class _Reader:
         return content
 
     def number(self, kind: str) -> Any:
-        """A number."""
+        """Return a number."""
         return struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
 
     def text(self) -> str:
-        """A text."""
+        """Return a text."""
         size = self.number("Q")
         if size > MAX_TEXT:
             raise self._place.error(f"has a text of {size} bytes; the maximum is {MAX_TEXT}")
         return self.take(size).decode("utf-8", "replace")
 
     def value(self, kind: int, depth: int = 0) -> Any:
-        """The value of a key; None for an array, which is skipped."""
+        """Return the value of a key; None for an array, which is skipped."""
         if kind == _TEXT:
             return self.text()
         if kind == _ARRAY and depth < MAX_DEPTH:
@@ -178,7 +178,7 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
             descriptions.append((name, shape, reader.number("I"), reader.number("Q")))
         alignment = metadata.get("general.alignment", ALIGNMENT)
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
-            raise (place / "general.alignment").error(f"is {show(alignment)}, where a power of two is expected")
+            raise (place / "general.alignment").error(f"must be a power of two, not {show(alignment)}")
         start = -(-(size - reader.bytes_left) // alignment) * alignment
     stores, refused = _stores(path, descriptions, start, alignment, size, place)
     return FileContent(stores, texts, refused=refused)
@@ -226,7 +226,7 @@ def _stores(
 
 
 def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """The shape and dtype of a type, perhaps in blocks.
+    """Return the shape and dtype of a type, perhaps in blocks.
 
     Raises:
         ModelError: the type is not known, or rows are not whole blocks.

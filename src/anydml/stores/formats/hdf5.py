@@ -127,7 +127,7 @@ def _link_target(link: Any) -> str:
 
 
 def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[tuple[str, bytes | Range]]:
-    """Metadata and chunks of a dataset.
+    """Yield metadata and chunks of a dataset.
 
     Raises:
         ValueError: its elements are not plain bytes in this file, or a filter is unknown.

@@ -28,7 +28,7 @@ class IcechunkObject(NamedTuple):
     name: str
 
     def read(self, start: int | None, stop: int) -> bytes:
-        """Some of the bytes; with no `start`, the last `stop` of them.
+        """Return some of the bytes; with no `start`, the last `stop` of them.
 
         Raises:
             OSError: icechunk cannot read them.
@@ -43,7 +43,7 @@ class IcechunkObject(NamedTuple):
         return bytes(data.to_bytes())
 
     def length(self) -> int:
-        """Number of bytes.
+        """Return number of bytes.
 
         Raises:
             OSError: icechunk does not know it.
@@ -65,7 +65,7 @@ def is_icechunk(path: Path) -> bool:
 
 
 def snapshot_of(path: Path) -> str:
-    """The latest snapshot of a repository, which changes with every commit.
+    """Return the latest snapshot of a repository, which changes with every commit.
 
     Raises:
         ModelError: icechunk is not installed, or cannot open the repository.
@@ -74,7 +74,7 @@ def snapshot_of(path: Path) -> str:
 
 
 def references_of_icechunk(path: Path, place: JsonPath) -> References:
-    """The objects of a repository.
+    """Return the objects of a repository.
 
     Raises:
         ModelError: icechunk is not installed, or cannot open the repository.
@@ -137,19 +137,19 @@ def _session(path: Path, place: JsonPath) -> Any:
 
 
 def _wait_for(call: Coroutine[Any, Any, Any]) -> Any:
-    """The result of an asynchronous call."""
+    """Return the result of an asynchronous call."""
     return asyncio.run_coroutine_threadsafe(call, _loop()).result()
 
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """A loop of asyncio in a thread of its own: zarr-python's may be the one that waits here."""
+    """Return a loop of asyncio in a thread of its own: zarr-python's may be the one that waits here."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="anydml-icechunk", daemon=True).start()
     return loop
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of an error of icechunk, which goes on with where in its sources it was."""
+    """Return the first line of an error of icechunk, which goes on with where in its sources it was."""
     lines = [line.strip(" │×╰─▶") for line in str(error).splitlines()]
     return next((line for line in lines if line), type(error).__name__).removeprefix("x ")[:200]

@@ -82,7 +82,7 @@ class PathInFile(Address):
         return len(data), size
 
     def parts_of(self, size: int) -> Iterator[bytes]:
-        """The object in parts."""
+        """Yield the object in parts."""
         end = self.head()["size"]
         yield from (bytes(self._get((start, min(end, start + size)))[0]) for start in range(0, end, size))
 
@@ -91,7 +91,7 @@ class PathInFile(Address):
         path.write_bytes(self.read_bytes())
 
     def head(self) -> Any:
-        """A dict with the `size` of the object; None if it does not exist."""
+        """Return a dict with the `size` of the object; None if it does not exist."""
         content = self.references.objects.get(self.key)
         return None if content is None else {"size": len(content) if isinstance(content, bytes) else content.length()}
 
@@ -108,12 +108,12 @@ class PathInFile(Address):
         yield from (self / name for name in self.references.inside.get(self.key, ()))
 
     def inside(self) -> Iterator[Any]:
-        """The names of all objects in the folder, and in folders in it, as properties ``path``."""
+        """Yield the names of all objects in the folder, and in folders in it, as properties ``path``."""
         start = f"{self.key}/" if self.key else ""
         yield from ({"path": name} for name in self.references.objects if name.startswith(start))
 
     def state(self) -> tuple[Any, ...]:
-        """A value that changes with the file, or with any that it refers to."""
+        """Return a value that changes with the file, or with any that it refers to."""
         return _state(self.file), self.references.state()
 
 
@@ -150,7 +150,7 @@ def _is_current(path: Path) -> bool:
 
 
 def _state(path: Path) -> tuple[Any, ...]:
-    """A value that changes with a file or repository."""
+    """Return a value that changes with a file or repository."""
     if not path.is_dir():
         return state_of(path.stat())
     return state_of_n5(path) if is_n5(path) else (snapshot_of(path),)
@@ -171,7 +171,7 @@ def _forget_others(path: Path) -> None:
 
 
 def lost_of(path: Path) -> list[str]:
-    """The names of attributes that are left out of the array or group at a path, and of what is inside it."""
+    """Return the names of attributes that are left out of the array or group at a path, and of its members."""
     if not isinstance(path, PathInFile):
         return []
     start = f"{path.key}/" if path.key else ""
@@ -180,7 +180,7 @@ def lost_of(path: Path) -> list[str]:
 
 
 def remarks_on_reading(path: Path) -> list[str]:
-    """Remarks on the other files from which a path is read, the state of a repository, or what is lost, if any."""
+    """Return remarks: other files from which a path is read, the state of a repository, lost attributes."""
     if lost := lost_of(path):
         return [f"leaves out attributes that JSON cannot hold: {names(lost)}"]
     if isinstance(path, PathInFile) and path.references.version:
@@ -197,14 +197,14 @@ def remarks_on_reading(path: Path) -> list[str]:
 
 
 def absolute_path(path: Path) -> Path:
-    """A path that means the same in another folder."""
+    """Return a path that means the same in another folder."""
     if isinstance(path, PathInFile):
         return PathInFile(os.path.abspath(str(path)))
     return path if isinstance(path, Address) else Path(os.path.abspath(path))
 
 
 def _kind(path: Path) -> Any:
-    """The function that reads the references of a file; None of others."""
+    """Return the function that reads the references of a file; None of others."""
     if path.is_dir():
         return references_of_n5 if is_n5(path) else references_of_icechunk
     with path.open("rb") as file:
@@ -222,7 +222,7 @@ def _kind(path: Path) -> Any:
 
 
 def _split_path(path: PathInFile) -> tuple[str, str]:
-    """The path of the file, and the name of the object in it."""
+    """Return the path of the file, and the name of the object in it."""
     text = str(path)
     for file in _KNOWN:
         if text == file or text.startswith(file + os.sep):
@@ -237,7 +237,7 @@ def _split_path(path: PathInFile) -> tuple[str, str]:
 
 
 def _read_references(file: str) -> References:
-    """The references of a file, which are read once."""
+    """Return the references of a file, which are read once."""
     path = Path(file)
     cached = _KNOWN.get(file)
     if cached is None:

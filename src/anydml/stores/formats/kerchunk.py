@@ -33,7 +33,7 @@ def is_kerchunk(path: Path) -> bool:
 
 
 def references_of_kerchunk(path: Path, place: JsonPath) -> References:
-    """The references of a file.
+    """Return the references of a file.
 
     Paths of files that are not whole are those of the folder of the file.
 
@@ -60,7 +60,7 @@ def references_of_kerchunk(path: Path, place: JsonPath) -> References:
 def _object(
     reference: Any, path: Path, templates: Mapping[str, Any], file_paths: dict[str, Path], place: JsonPath
 ) -> bytes | Range:
-    """The bytes of an object, or where they lie."""
+    """Return the bytes of an object, or where they lie."""
     if isinstance(reference, dict):
         return json.dumps(reference).encode()
     if isinstance(reference, str):
@@ -74,7 +74,7 @@ def _object(
     if not is_range or any(
         isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in reference[1:]
     ):
-        raise place.error(f"is {show(reference)}, where a text, or a path with an offset and a size, is expected")
+        raise place.error(f"must be a text, or a path with an offset and a size, not {show(reference)}")
     if reference[0] not in file_paths:
         file_paths[reference[0]] = _path(reference[0], path, templates, place)
     return Range(file_paths[reference[0]], *(reference[1:] or (0, None)))

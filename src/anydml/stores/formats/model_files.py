@@ -104,15 +104,15 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
 
 
 def _check_alone(chosen: str | None, others_here: Sequence[str], place: JsonPath) -> None:
-    """Refuse files of another checkpoint, which some programs would read rather than that of a file or an index.
+    """Refuse a folder with several checkpoints, because programs differ in which of them they read.
 
     Args:
         chosen: name of the file or index; None if those of a training program are read, where there are some.
         others_here: names of all entries of the folder.
-        place: of the folder.
+        place: the folder, for errors.
 
     Raises:
-        ModelError: there are some.
+        ModelError: the folder has files of another checkpoint.
     """
     rivals = [name for name in others_here if name == METADATA]
     if chosen is None or not (_FIRST.fullmatch(chosen) or _SECOND.fullmatch(chosen)):
@@ -137,7 +137,7 @@ def _rank(file: Path) -> tuple[bool, bool]:
 
 
 def _same_variant(name: str | None) -> str | None:
-    """The file of ``torch.save`` that has the same variant of a model as a safetensors file."""
+    """Return the file of ``torch.save`` that has the same variant of a model as a safetensors file."""
     match = _VARIANT.fullmatch(name or "")
     return match and f"{match[1] or 'pytorch_'}model{match[2]}.bin"
 
@@ -163,7 +163,7 @@ def _is_of_model(file: Path) -> bool:
 
 
 def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:
-    """The index of a folder: that of model, or else the only one without a variant such as fp16 in its name.
+    """Return the index of a folder: model's, or else the only one without a variant such as fp16 in its name.
 
     Raises:
         ModelError: there are several.
@@ -176,7 +176,7 @@ def _usual(indexes: Sequence[Path], place: JsonPath) -> Path:
 
 
 def file_in_folder(folder: Path, written: str, place: JsonPath) -> Path:
-    """A file of a folder; only links into the cache of Hugging Face's hub may lead out of the folder."""
+    """Return a file of a folder; only links into the cache of Hugging Face's hub may lead out of the folder."""
     if isinstance(folder, Address):
         if any(part in ("", ".", "..") for part in written.split("/")) or not (folder / written).is_file():
             raise place.error(f"is {show(written)}, which is not a file of {folder}")

@@ -59,7 +59,7 @@ def is_n5(path: Path) -> bool:
 
 
 def state_of_n5(path: Path) -> tuple[Any, ...]:
-    """A value that changes with any of the files."""
+    """Return a value that changes with any of the files."""
     walked = ((Path(folder) / name for name in sorted(files)) for folder, _, files in os.walk(path))
     return tuple((str(file), *state_of(file.stat())) for file in itertools.chain.from_iterable(walked))
 
@@ -96,7 +96,7 @@ def _is_array(attributes: Mapping[str, Any]) -> bool:
 
 
 def _nodes(path: Path, name: str) -> Iterator[tuple[str, Json]]:
-    """Groups and arrays by relative path, with their attributes."""
+    """Yield groups and arrays by relative path, with their attributes."""
     attributes: Any = {}
     if (file := path / name / ATTRIBUTES).is_file():
         attributes = parse_json(file.read_bytes(), JsonPath(str(file)), "text")
@@ -110,7 +110,7 @@ def _nodes(path: Path, name: str) -> Iterator[tuple[str, Json]]:
 
 
 def _array(path: Path, fields: Json) -> Iterator[tuple[str, bytes | Range]]:
-    """Metadata and blocks of an array.
+    """Yield metadata and blocks of an array.
 
     Raises:
         ValueError: the array has unsupported properties.
@@ -149,7 +149,7 @@ def _array(path: Path, fields: Json) -> Iterator[tuple[str, bytes | Range]]:
 
 
 def as_plain(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The metadata of an array with its elements in row-major order, in chunks of one size."""
+    """Return the metadata of an array with its elements in row-major order, in chunks of one size."""
     document = json.loads(metadata["zarr.json"])
     grid = document["chunk_grid"]["configuration"]
     if "chunk_shapes" in grid:
@@ -167,11 +167,11 @@ def _are_sizes(value: Any, min_size: int) -> bool:
 
 
 def _compressors(attributes: Json, size: int) -> list[Json]:
-    """Codecs of Zarr by which the blocks are compressed."""
+    """Return codecs of Zarr by which the blocks are compressed."""
     # Version 1 had only a name.
     options = attributes.get("compression", {"type": attributes.get("compressionType", "raw")})
     if not isinstance(options, dict) or options.get("type") not in CODECS:
-        raise ValueError(f"has compression {show(str(options))}, where one of {', '.join(CODECS)} is read")
+        raise ValueError(f"has compression {show(str(options))}, which must be one of {', '.join(CODECS)}")
     return CODECS[options["type"]](options, size)
 
 
@@ -180,7 +180,7 @@ def _codec(name: str, **configuration: Any) -> Json:
 
 
 def _level(options: Mapping[str, Any], default: int) -> int:
-    """A level, of which N5 writes −1 for the default."""
+    """Return a compression level; N5 writes −1 for the default."""
     level = int(options.get("level", -1))
     return default if level < 0 else level
 
@@ -191,7 +191,7 @@ def _transpose_codec(rank: int) -> Json:
 
 
 def _files(folder: Path, rank: int) -> Iterator[tuple[tuple[int, ...], Path]]:
-    """The files of blocks, by their numbers."""
+    """Yield the files of blocks, by their numbers."""
     with os.scandir(folder) as entries:
         all_entries = [*entries]
     for entry in all_entries:
@@ -206,7 +206,7 @@ def _files(folder: Path, rank: int) -> Iterator[tuple[tuple[int, ...], Path]]:
 
 
 def _sizes(file: Path, rank: int) -> tuple[int, ...]:
-    """The sizes of a block by its header.
+    """Return the sizes of a block by its header.
 
     Raises:
         ValueError: the header is broken, or its block's elements are not numbers.
@@ -239,7 +239,7 @@ def _edges(
         for number, (file, sizes) in blocks.items():
             if sizes[axis] != (end if number[axis] == last else size):
                 raise ValueError(
-                    f"has a block of sizes {[*sizes]}, {file}, where other blocks have {size}, and {end} at the end of "
+                    f"has a block of sizes {[*sizes]}, {file}, but other blocks have {size}, and {end} at the end of "
                     f"axis {axis}: let TensorStore copy it to a Zarr folder"
                 )
     if all(end == size for (_, end), size in zip(ends, block, strict=True)):

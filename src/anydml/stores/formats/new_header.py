@@ -92,7 +92,7 @@ class NewHeader:
 def make_header(
     tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath, ranks: RankParts | None = None
 ) -> tuple[NewHeader, Numbers, int]:
-    """The header of a new file.
+    """Return the header of a new file.
 
     Tensors are in the given order, but those with larger elements come first, so that all are aligned.
 

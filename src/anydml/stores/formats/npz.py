@@ -49,7 +49,7 @@ class FileSection(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """The position in the part."""
+        """Return the position in the part."""
         return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -58,7 +58,7 @@ class FileSection(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         remaining = max(0, self._size - self._at)
         self._file.seek(self._start + self._at)
         content = self._file.read(remaining if size is None or size < 0 else min(size, remaining))
@@ -69,7 +69,7 @@ class FileSection(io.RawIOBase):
 def entries(
     path: Path, place: JsonPath, start: int = 0, length: int | None = None, may_be_packed: bool = False
 ) -> dict[str, ZipEntry]:
-    """The entries of a zip file, by name.
+    """Return the entries of a zip file, by name.
 
     Args:
         path: the zip file, or a file that contains one.

@@ -47,7 +47,7 @@ class NpzHeaders(NamedTuple):
 
 
 def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) -> bytes:
-    """The bytes before the elements of an array in C order.
+    """Return the bytes before the elements of an array in C order.
 
     Raises:
         ModelError: the format has no such dtype.

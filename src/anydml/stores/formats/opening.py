@@ -184,7 +184,7 @@ def _what_is_in(entries: Sequence[Path]) -> str:
 
 
 def opened_file(path: Path) -> Checkpoint:
-    """The tensors of a file.
+    """Return the tensors of a file.
 
     Raises:
         ModelError: the file is broken, or of no format with several arrays.
@@ -203,7 +203,7 @@ def opened_file(path: Path) -> Checkpoint:
 
 
 def join_files(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoint:
-    """The tensors of several files as one checkpoint, in the order of the files.
+    """Return the tensors of several files as one checkpoint, in the order of the files.
 
     Raises:
         ModelError: two files have a tensor of the same name.
@@ -245,12 +245,12 @@ def _read_indexed(index: Path, place: JsonPath) -> Checkpoint:
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict):
         message = "is missing" if weight_map is None else f"is {show(weight_map)}"
-        raise (place / "weight_map").error(f"{message}, where an object of the tensors' files is expected")
+        raise (place / "weight_map").error(f"{message}, but must be an object with the file of each tensor")
     files: dict[str, Path] = {}
     texts: dict[str, str] = {}
     for name, written in weight_map.items():
         if not isinstance(written, str):
-            raise (place / "weight_map" / name).error(f"is {show(written)}, where a file's name is expected")
+            raise (place / "weight_map" / name).error(f"must be a file's name, not {show(written)}")
         if written not in files:
             files[written] = file_in_folder(index.parent, written, place / "weight_map" / name)
         # One text per file, not one per tensor.

@@ -55,13 +55,13 @@ class PickledDict(list[tuple[Any, Any]]):
 
 
 def dict_of(value: Any) -> dict[str, Any]:
-    """The items of a dict, or of an object that has them, such as an OrderedDict, whose keys are texts."""
+    """Return the items of a dict, or of an object that has them, such as an OrderedDict, whose keys are texts."""
     items = value.items if isinstance(value, PickledCall) else value if isinstance(value, PickledDict) else ()
     return {key: value for key, value in items if isinstance(key, str)}
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object."""
+    """Return the attributes of an object."""
     return dict_of(value.state) if isinstance(value, PickledCall) else {}
 
 
@@ -96,7 +96,7 @@ _NOTHING = frozenset(("PROTO", "FRAME"))
 
 
 def read_pickle(content: bytes, place: JsonPath, max_bytes: int = MAX_BYTES) -> Any:
-    """The content of a pickle: numbers, texts, lists, tuples, and the classes of this module.
+    """Return the content of a pickle: numbers, texts, lists, tuples, and the classes of this module.
 
     Raises:
         ModelError: the pickle is broken, or too large.
@@ -129,7 +129,7 @@ class _BoundedReader:
 
 
 def next_pickle(file: BinaryIO, place: JsonPath, max_bytes: int = MAX_BYTES) -> Any:
-    """The content of a pickle, as `read_pickle`, in a file, which is then behind it.
+    """Return the content of a pickle, as `read_pickle`, in a file, which is then behind it.
 
     Raises:
         ModelError: the pickle is broken, or too large.

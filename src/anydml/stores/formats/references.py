@@ -26,7 +26,7 @@ class Range(NamedTuple):
     size: int | None
 
     def read(self, start: int | None, stop: int) -> bytes:
-        """Some of the bytes; with no `start`, the last `stop` of them.
+        """Return some of the bytes; with no `start`, the last `stop` of them.
 
         Raises:
             OSError: they cannot be read. A missing file is another error than a missing object.
@@ -46,7 +46,7 @@ class Range(NamedTuple):
             raise OSError(0, "does not exist, but should hold elements", str(self.path)) from None
 
     def length(self) -> int:
-        """Number of bytes.
+        """Return number of bytes.
 
         Raises:
             OSError: there is no such file.
@@ -108,7 +108,7 @@ class References:
         yield from self._files
 
     def state(self) -> tuple[object, ...]:
-        """A value that changes with any of these files.
+        """Return a value that changes with any of these files.
 
         Raises:
             OSError: one cannot be read.

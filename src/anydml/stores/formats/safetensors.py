@@ -93,7 +93,7 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
     del text
     content = content.pairs if isinstance(content, _Entry) else content
     if not isinstance(content, tuple):
-        raise place.error(f"has a header that is {show(content)}, where an object is expected")
+        raise place.error(f"has a header that is not an object, but {show(content)}")
     try:
         entries = unique(content, place, "header")
         metadata_entry = entries.pop(METADATA, None)
@@ -194,7 +194,7 @@ def parse_json(
 
 
 def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, noun: str) -> dict[str, Any]:
-    """An object of JSON.
+    """Return an object of JSON.
 
     Raises:
         ModelError: it repeats a name.
@@ -217,17 +217,17 @@ def _plain(value: Any, place: JsonPath) -> Any:
 
 def _metadata(metadata: Any, place: JsonPath) -> dict[str, str]:
     if not isinstance(metadata, dict):
-        raise place.error(f"is {show(metadata)}, where an object is expected")
+        raise place.error(f"must be an object, not {show(metadata)}")
     for key, value in metadata.items():
         if not isinstance(value, str):
-            raise (place / key).error(f"is {show(value)}, where a string is expected")
+            raise (place / key).error(f"must be a string, not {show(value)}")
     return metadata
 
 
 def _stores(
     path: Path, entries: dict[str, Any], start: int, size: int, place: JsonPath
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
-    """The tensors, and errors of those whose elements are not whole bytes, by name."""
+    """Return the tensors, and errors of those whose elements are not whole bytes, by name."""
     kinds: dict[str, tuple[np.dtype[Any] | None, str, tuple[int, ...], int]] = {}
     rows = []
     for name, entry in entries.items():
@@ -263,7 +263,7 @@ def _stores(
 
 
 def _fields(entry: Any, place: JsonPath, name: str) -> _Entry:
-    """The entry of an object that has other fields, too, or another order."""
+    """Return the entry of an object that has other fields, too, or another order."""
     fields = _plain(entry, place)
     # Like the safetensors library, ignore keys that are not in the format.
     ends = fields.get("data_offsets") if isinstance(fields, dict) and {*fields} >= {*ENTRY} else None
@@ -275,9 +275,9 @@ def _fields(entry: Any, place: JsonPath, name: str) -> _Entry:
 
 
 def _incomplete_error(entry: Any, place: JsonPath) -> ModelError:
-    """The error of an incomplete entry."""
+    """Return the error of an incomplete entry."""
     if not isinstance(entry, dict):
-        return place.error(f"is {show(entry)}, where an object is expected")
+        return place.error(f"must be an object, not {show(entry)}")
     if missing := [key for key in ENTRY if key not in entry]:
         return place.error(f"has no {missing[0]}")
     return _not_rising(entry["data_offsets"], place)
@@ -286,7 +286,7 @@ def _incomplete_error(entry: Any, place: JsonPath) -> ModelError:
 def _not_rising(offsets: Any, place: JsonPath) -> ModelError:
     is_pair = isinstance(offsets, list) and len(offsets) == 2
     shown = f"{show(offsets[0])} and {show(offsets[1])}" if is_pair else show(offsets)
-    return (place / "data_offsets").error(f"are {shown}, where two rising integers from 0 are expected")
+    return (place / "data_offsets").error(f"must be two integers from 0 in ascending order, not {shown}")
 
 
 def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None, str, tuple[int, ...], int]:
@@ -295,7 +295,7 @@ def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None,
     The dtype is None if elements are not whole bytes.
     """
     if not isinstance(name, str) or (name not in DTYPES and name not in PARTS_OF_BYTES):
-        raise (place / "dtype").error(f"is {show(name)}, where one of {', '.join(DTYPES)} is expected")
+        raise (place / "dtype").error(f"must be one of {', '.join(DTYPES)}, not {show(name)}")
     dtype, shape = DTYPES.get(name), _sizes(sizes, place / "shape")
     count = PARTS_OF_BYTES[name] if dtype is None else dtype.itemsize * 8
     for extent in shape:
@@ -309,8 +309,8 @@ def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None,
 
 def _sizes(sizes: Any, place: JsonPath) -> tuple[int, ...]:
     if not isinstance(sizes, list) or len(sizes) > MAX_DIMENSIONS:
-        raise place.error(f"is {show(sizes)}, where an array of at most {MAX_DIMENSIONS} is expected")
+        raise place.error(f"must be an array of at most {MAX_DIMENSIONS} sizes, not {show(sizes)}")
     for number, value in enumerate(sizes):
         if type(value) is not int or not 0 <= value < 1 << 63:
-            raise (place / number).error(f"is {show(value)}, where an integer from 0 is expected")
+            raise (place / number).error(f"must be an integer from 0, not {show(value)}")
     return tuple(sizes)

@@ -34,20 +34,20 @@ class ShardIndex(NamedTuple):
         return 16 * self.chunks + 4 * self.has_sum
 
     def read(self, data: bytes) -> Entries:
-        """The entries of an index.
+        """Return the entries of an index.
 
         Raises:
             ValueError: it is too short, or its checksum is wrong.
         """
         if len(data) != self.size:
-            raise ValueError(f"it has {len(data)} bytes, where an index of {self.size} is expected")
+            raise ValueError(f"its index must be {self.size} bytes, not {len(data)}")
         entries = np.frombuffer(data, "<u8", 2 * self.chunks).reshape(-1, 2)
         if self.has_sum and _sum(data[: 16 * self.chunks]) != data[16 * self.chunks :]:
             raise ValueError("the checksum of its index is wrong")
         return entries.astype(np.uint64)
 
     def write(self, entries: Entries) -> bytes:
-        """The bytes of an index."""
+        """Return the bytes of an index."""
         data = entries.astype("<u8").tobytes()
         return data + _sum(data) if self.has_sum else data
 
@@ -59,7 +59,7 @@ def _sum(data: bytes) -> bytes:
 
 
 def index_of(configuration: Mapping[str, Any], shard: Sequence[int]) -> ShardIndex | None:
-    """The form of the indices by the configuration of a sharding codec; None if anydml does not read it itself."""
+    """Return the form of a sharding codec's indices; None if anydml cannot read them itself."""
     codecs = list[Any](configuration.get("index_codecs") or ())
     names = [codec["name"] for codec in codecs]
     if names not in (["bytes"], ["bytes", "crc32c"]):

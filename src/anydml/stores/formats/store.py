@@ -239,7 +239,7 @@ def _read_elsewhere(path: Address, view: memoryview, offset: int) -> None:
 
 
 def resolved(read: Array, dtype: np.dtype[Any]) -> Array:
-    """Elements as they are in a file, of another dtype.
+    """Return elements as they are in a file, of another dtype.
 
     A field of the first dtype names what PyTorch leaves for later: ``neg``, ``conj``, or both.
     """

@@ -46,7 +46,7 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
 
     @classmethod
     def of(cls, parts: Sequence[tuple[int, bytes]] = ()) -> KnownBytes:
-        """Parts, by their offsets."""
+        """Return parts, by their offsets."""
         offsets = np.array([offset for offset, _ in parts], np.int64)
         return cls(offsets, np.arange(len(parts)), tuple(content for _, content in parts))
 
@@ -237,7 +237,7 @@ def _check_address(path: Path, place: JsonPath) -> None:
     if isinstance(path, Address):
         check_written(path)
         if path.suffix.lower() != ".zarr":
-            raise place.error("is an address, where only Zarr arrays are written: let its name end with .zarr")
+            raise place.error("is an address, and only Zarr arrays can be written there: let its name end with .zarr")
 
 
 def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
@@ -254,7 +254,7 @@ def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
 def new_tensors(
     path: Path, tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str]
 ) -> dict[str, Target]:
-    """A safetensors file, or a .gguf or .npz file by its suffix.
+    """Return a safetensors file, or a .gguf or .npz file by its suffix.
 
     Raises:
         ModelError: as `new_file`.
@@ -269,7 +269,7 @@ def new_tensors(
 def new_file(
     path: Path, tensors: FileTensors, metadata: Mapping[str, str], ranks: RankParts | None = None
 ) -> tuple[NewFile, Numbers]:
-    """A safetensors file, or a .gguf or .npz file by its suffix, and the offsets of its tensors.
+    """Return a safetensors file, or a .gguf or .npz file by its suffix, and the offsets of its tensors.
 
     Args:
         path: the path of the file.
@@ -283,7 +283,7 @@ def new_file(
     place = JsonPath(str(path))
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise (place / METADATA).error(f"has {key!r:.60}: {value!r:.60}, where texts are expected")
+            raise (place / METADATA).error(f"must have texts only, not {key!r:.60}: {value!r:.60}")
     suffix = path.suffix.lower()
     if suffix == ".npz":
         if metadata:
@@ -320,7 +320,7 @@ def _sizes(raw_sizes: Any, place: JsonPath) -> tuple[int, ...]:
 
 
 def remarks_on_folder(out: Path) -> list[str]:
-    """A remark on a folder whose name ends like that of a file."""
+    """Return a remark on a folder whose name ends like a file's name."""
     if out.suffix.lower() in (".zarr", ".zip", ".icechunk") or not re.fullmatch(r"\.[A-Za-z]\w{0,9}", out.suffix):
         return []
     return [f"writes a folder named {out.name}: {out.suffix} is not the suffix of a file that is written here"]

@@ -19,13 +19,13 @@ class Targets(Sequence[Target]):
     """Arrays in files that a plan will write.
 
     Attributes:
-        files: all of them.
-        file: number of the file of each.
-        names: the names of arrays, of which each has one.
-        name: which.
-        kinds: shapes and dtypes.
-        kind: which each has.
-        offset: bytes from the start of its file to its first element.
+        files: all files.
+        file: the number of each target's file.
+        names: all names of arrays.
+        name: the number of each target's name.
+        kinds: all pairs of a shape and a dtype.
+        kind: the number of each target's kind.
+        offset: bytes from the start of the file to each target's first element.
     """
 
     files: Sequence[NewFile]
@@ -66,13 +66,13 @@ class Targets(Sequence[Target]):
         return units
 
     def of_file(self, number: int) -> Self:
-        """The targets of a file."""
+        """Return the targets of a file."""
         numbers = np.flatnonzero(self.file == number)
         columns = {column: getattr(self, column)[numbers] for column in ("file", "name", "kind", "offset")}
         return replace(self, **columns)
 
     def with_paths(self, change: Callable[[Path], Path]) -> Self:
-        """The same targets in files under other paths."""
+        """Return the same targets in files under other paths."""
         return replace(self, files=[replace(file, path=change(file.path)) for file in self.files])
 
     def __len__(self) -> int:

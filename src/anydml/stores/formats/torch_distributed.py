@@ -141,7 +141,7 @@ def _piece(
     info: Mapping[str, Any],
     place: JsonPath,
 ) -> Store:
-    """The store of a piece, which has the shape and the dtype that ``.metadata`` declares."""
+    """Return the store of a piece, which has the shape and the dtype that ``.metadata`` declares."""
     written, offset, length = (info.get(key) for key in ("relative_path", "offset", "length"))
     if not isinstance(written, str) or type(offset) is not int or type(length) is not int or min(offset, length) < 0:
         raise place.error("has a place without a path, an offset and a length")
@@ -167,9 +167,9 @@ def _piece(
     except ValueError:
         raise place.error(f"is not a tensor at {offset} of {show(written)}") from None
     if store.shape != shape:
-        raise place.error(f"has shape {[*store.shape]} at {offset} of {show(written)}, where {[*shape]} is expected")
+        raise place.error(f"must have shape {[*shape]} at {offset} of {show(written)}, not {[*store.shape]}")
     if dtype is not None and store.dtype != dtype:
-        raise place.error(f"has {store.dtype} at {offset} of {show(written)}, where {dtype} is declared")
+        raise place.error(f"has {store.dtype} at {offset} of {show(written)}, but {dtype} is declared")
     return replace(store, name=name, seen=state)
 
 

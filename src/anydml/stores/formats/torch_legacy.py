@@ -25,7 +25,7 @@ SIZES = {
 
 
 def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntry]]:
-    """The content of such a file, and the places of its storages by their keys.
+    """Return the content of such a file, and the places of its storages by their keys.
 
     Args:
         file: at its beginning.

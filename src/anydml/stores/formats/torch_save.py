@@ -109,13 +109,13 @@ class TorchDict(NamedTuple):
     seen: tuple[Any, ...]
 
     def under(self, key: str) -> dict[str, Store]:
-        """The tensors below a key, by the rest of their names."""
+        """Return the tensors below a key, by the rest of their names."""
         items = self.tensors.stores.items()
         return {name.removeprefix(f"{key}."): store for name, store in items if name.startswith(f"{key}.")}
 
 
 def read_torch_dict(path: Path) -> TorchDict:
-    """Read a dict that a program saved, of which more is needed than the tensors.
+    """Read a saved dict with its tensors and all other entries.
 
     Raises:
         ModelError: as in `read_torch`.
@@ -144,7 +144,7 @@ class TorchFile(NamedTuple):
     storages: Mapping[str, ZipEntry]
 
     def tensors(self, place: JsonPath) -> FileContent:
-        """All tensors, as in `read_torch`.
+        """Return all tensors, as in `read_torch`.
 
         Raises:
             ModelError: two have one name.
@@ -166,7 +166,7 @@ class TorchFile(NamedTuple):
 def _zipped(
     path: Path, file: BinaryIO, place: JsonPath, start: int, length: int | None
 ) -> tuple[Any, dict[str, ZipEntry]]:
-    """The content of a zip file, and the places of its storages."""
+    """Return the content of a zip file, and the places of its storages."""
     zip_entries = entries(path, place, start, length)
     name = next((entry for entry in zip_entries if entry.endswith("/data.pkl")), None)
     if name is None:
@@ -185,7 +185,7 @@ def _zipped(
 def _named(
     value: Any, name: str, place: JsonPath, around: tuple[int, ...], number: Iterator[int]
 ) -> Iterator[tuple[str, PickledCall | None]]:
-    """Tensors of nested dicts, lists and modules, and None for what contains no tensor.
+    """Yield tensors of nested dicts, lists and modules, and None for what contains no tensor.
 
     Args:
         value: what contains them.
@@ -226,7 +226,7 @@ def _named(
 
 
 def _plain_tensor(value: Any) -> Any:
-    """The tensor of a parameter, or of one with attributes."""
+    """Return the tensor of a parameter, or of one with attributes."""
     while isinstance(value, PickledCall) and isinstance(value.arguments, tuple) and value.arguments:
         name, arguments = value.function, value.arguments
         if name in (PickledName(_UTILS, "_rebuild_parameter"), PickledName(_UTILS, "_rebuild_parameter_with_state")):
@@ -239,7 +239,7 @@ def _plain_tensor(value: Any) -> Any:
 
 
 def _of_module(value: PickledCall) -> list[tuple[Any, Any]]:
-    """The parameters, buffers and modules of a module of ``torch.nn``, as its state_dict has them."""
+    """Return the parameters, buffers and modules of a module of ``torch.nn``, as its state_dict has them."""
     state = dict(value.state) if isinstance(value.state, PickledDict) else {}
     state_items = list[tuple[Any, Any]]()
     if not {"_parameters", "_buffers", "_modules"} <= {*state}:
@@ -266,7 +266,7 @@ def _key(key: Any) -> str:
 
 
 def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: PickledCall, place: JsonPath) -> Store:
-    """The store of a tensor."""
+    """Return the store of a tensor."""
     function = call.function.name
     if call.function.module != _UTILS or function not in (
         "_rebuild_tensor",

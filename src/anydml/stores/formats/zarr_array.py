@@ -228,7 +228,7 @@ def open_zarr(path: Path) -> ZarrStore:
     with place.reading():
         arrays_inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_zarr(entry))
     hint = f": name one of {names(arrays_inside)} in it" if arrays_inside else ""
-    raise place.error(f"is a Zarr group, but an array is expected{hint}")
+    raise place.error(f"must be a Zarr array, not a group{hint}")
 
 
 def metadata_of(path: Path) -> dict[str, bytes]:
@@ -316,7 +316,7 @@ def know_fill(metadata: Mapping[str, bytes]) -> None:
 
 
 def _with_shards(grid: ChunkGrid, metadata: Mapping[str, Any]) -> ChunkGrid:
-    """The grid of an array with shards, by its chunks if anydml reads and writes these itself."""
+    """Return the grid of an array with shards, by its chunks if anydml reads and writes these itself."""
     codecs = json.loads(json.dumps(metadata["codecs"], default=str))
     if len(codecs) != 1 or codecs[0]["name"] != SHARDING or metadata.get("storage_transformers") or 0 in grid.inner:
         return grid

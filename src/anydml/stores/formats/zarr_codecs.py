@@ -88,14 +88,14 @@ def raise_if_short(error: Exception) -> None:
 
 
 def coder_of(codec: Mapping[str, Any]) -> Any:
-    """The codec of numcodecs with a configuration."""
+    """Return the codec of numcodecs with a configuration."""
     import numcodecs
 
     return numcodecs.get_codec(dict(codec))
 
 
 def _stream(codec: Mapping[str, Any]) -> Callable[[], Any] | None:
-    """A factory of decoders for formats that do not state the decoded size; None for others."""
+    """Return a factory of decoders for formats that do not state the decoded size; None for others."""
     name = codec.get("id")
     if name in ("gzip", "zlib"):
         return lambda: zlib.decompressobj(31 if name == "gzip" else 15)
@@ -127,7 +127,7 @@ OF_OBJECTS = frozenset({"json2", "msgpack2", "pickle", "vlen-array", "vlen-bytes
 
 
 def rounding(metadata: Mapping[str, bytes], dtype: np.dtype[Any]) -> set[str]:
-    """Names of the codecs of an array that may give back other elements than they got."""
+    """Return names of the codecs of an array that may give back other elements than they got."""
     document = json.loads(metadata.get("zarr.json") or metadata[".zarray"])
     # Sums of differences are exact for integers.
     return {*names_of(document)} - (EXACT if dtype.kind in "fc" else EXACT | {"delta"})
@@ -138,7 +138,7 @@ MAX_GROWTH, GROWTH_ALLOWANCE = 16, 64 << 10
 
 
 def names_of(document: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the codecs in metadata, including nested ones."""
+    """Yield names of the codecs in metadata, including nested ones."""
     for option in (document.get("compressor"), *(document.get("filters") or ())):
         if option is not None:
             yield str((option if isinstance(option, Mapping) else option.get_config()).get("id"))
@@ -147,7 +147,7 @@ def names_of(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def names_inside(codecs: Iterable[Any]) -> Iterator[str]:
-    """Full names of codecs of version 3, including nested ones."""
+    """Yield full names of codecs of version 3, including nested ones."""
     for codec in codecs:
         if isinstance(codec, Mapping):
             yield str(codec.get("name"))
@@ -157,7 +157,7 @@ def names_inside(codecs: Iterable[Any]) -> Iterator[str]:
 
 
 def bounded(array: Any, text_bytes: int | None = None) -> Any:
-    """An array of zarr-python whose codecs decode no chunk to much more than its bytes.
+    """Return an array of zarr-python whose codecs decode no chunk to much more than its bytes.
 
     For a larger chunk they raise any error of the codec's library.
 
@@ -189,7 +189,7 @@ def bounded(array: Any, text_bytes: int | None = None) -> Any:
 
 
 def _of_v3(codecs: Iterable[Any], max_bytes: int | None) -> tuple[Any, ...]:
-    """Codecs of version 3, in the order in which they encode, bounded by so many bytes or by those of the elements."""
+    """Return version 3's codecs in order of encoding, bounded by a number of bytes or by the elements' bytes."""
     from zarr.codecs import BytesCodec, ShardingCodec
 
     kind, bounded_codecs, is_exact = _classes()[1], list[Any](), False
@@ -212,7 +212,7 @@ def _of_v3(codecs: Iterable[Any], max_bytes: int | None) -> tuple[Any, ...]:
 
 
 def _numcodecs_of(codec: Any) -> Mapping[str, Any] | None:
-    """The configuration, for numcodecs, by which a compressor of version 3 is decoded; None for other codecs."""
+    """Return the configuration, for numcodecs, by which a compressor of version 3 is decoded; None for other codecs."""
     configuration = codec.to_dict()
     name = str(configuration["name"]).removeprefix("numcodecs.")
     if name not in COMPRESSORS:
@@ -223,7 +223,7 @@ def _numcodecs_of(codec: Any) -> Mapping[str, Any] | None:
 
 @cache
 def _classes() -> tuple[Any, Any]:
-    """Bounded codec classes for versions 2 and 3."""
+    """Return bounded codec classes for versions 2 and 3."""
     import asyncio
 
     from numcodecs.abc import Codec
@@ -278,7 +278,7 @@ SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
 def codec_of_v2(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
-    """The codec of metadata of version 2, and whether chunks have no other codec."""
+    """Return the codec of metadata of version 2, and whether chunks have no other codec."""
     compressor = document.get("compressor")
     if compressor is not None and not isinstance(compressor, Mapping):
         compressor = compressor.get_config()
@@ -287,7 +287,7 @@ def codec_of_v2(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, 
 
 
 def codec_of_v3(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
-    """The same for version 3, by the names of version 2."""
+    """Return the same for version 3, by the names of version 2."""
     codecs = [json.loads(json.dumps(codec)) for codec in document["codecs"]]
     first, compressors = codecs[0], codecs[1:]
     if first["name"] != "bytes" or len(compressors) > 1 or document.get("storage_transformers"):
@@ -306,7 +306,7 @@ def codec_of_v3(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, 
 
 
 def as_stored(dtype: np.dtype[Any], codecs: Sequence[Mapping[str, Any]]) -> np.dtype[Any]:
-    """The dtype with the byte order of chunks of version 3, which is in their codecs."""
+    """Return the dtype with the byte order of chunks of version 3, which is in their codecs."""
     endian = dict(codecs[0].get("configuration") or {}).get("endian") if codecs[0]["name"] == "bytes" else None
     if endian is None or dtype.itemsize == 1 or dtype.kind not in "iufcmMU":
         return dtype

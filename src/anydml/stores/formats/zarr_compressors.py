@@ -63,7 +63,7 @@ EXAMPLE = {"blosc": "blosc:lz4,5,bitshuffle", "lz4": "lz4:1", "pcodec": "pcodec:
 
 
 def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPath) -> list[Json]:
-    """Configurations of a codec in the form of users.
+    """Return configurations of a codec in the form of users.
 
     Args:
         codec: a name, and after a colon values of its options.
@@ -78,7 +78,7 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
     if name not in COMPRESSORS:
         *other_names, last = COMPRESSORS
         raise place.error(
-            f"codec is {codec!r:.40}, where {', '.join(other_names)} or {last} is expected, such as zstd:3 or "
+            f"codec must be {', '.join(other_names)} or {last}, not {codec!r:.40}: write it such as zstd:3 or "
             "blosc:lz4,5,bitshuffle"
         )
     options = _options(codec, name, text.split(",") if colon else [], place)
@@ -108,7 +108,7 @@ def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPa
 
 
 def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
-    """The options of a codec by their names."""
+    """Return the options of a codec by their names."""
     allowed = COMPRESSORS[name]
     if texts and not allowed:
         raise place.error(f"codec is {codec!r:.40}, but {name} has no options")
@@ -120,7 +120,7 @@ def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
         if option is None:
             expected = " and ".join(map(str, remaining)) or f"no more than {count_noun(len(allowed), 'option')}"
             raise place.error(
-                f"codec is {codec!r:.40}, where {expected} is expected, such as {EXAMPLE.get(name, f'{name}:3')}"
+                f"codec must have {expected}, such as {EXAMPLE.get(name, f'{name}:3')}, not {codec!r:.40}"
             )
         options[option.name] = option.read(text)
         remaining = remaining[remaining.index(option) + 1 :]

@@ -88,7 +88,7 @@ class ZarrGroup:
         return {name for name, last in short_names.items() if last in listed_names or self.arrays[name].axes == (last,)}
 
     def files_of(self, name: str) -> Iterator[Path]:
-        """All files of an array."""
+        """Yield all files of an array."""
         if isinstance(self.path, Address):
             yield from (self.path / name).files()
             return
@@ -96,7 +96,7 @@ class ZarrGroup:
             yield from (Path(folder) / file_name for file_name in sorted(files))
 
     def metadata(self, changed: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
-        """The files that describe the groups, by relative path, after arrays got other metadata.
+        """Return the files that describe the groups, by relative path, after arrays got other metadata.
 
         Raises:
             ModelError: consolidated metadata are broken.
@@ -115,7 +115,7 @@ class ZarrGroup:
         return contents
 
     def metadata_in(self, version: int, arrays: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
-        """The files that describe the groups in another version of the format, by relative path.
+        """Return the files that describe the groups in another version of the format, by relative path.
 
         Args:
             version: 2 or 3.
@@ -144,11 +144,11 @@ class ZarrGroup:
         return contents
 
     def attributes(self, group: str) -> Json:
-        """The attributes of a group, by its relative path."""
+        """Return the attributes of a group, by its relative path."""
         return self._attributes(group)[0]
 
     def _attributes(self, group: str) -> tuple[Json, bool]:
-        """Attributes of a group, and whether it has consolidated metadata."""
+        """Return attributes of a group, and whether it has consolidated metadata."""
         folder = self.path / group
         if self.version == 3:
             document = _json(folder / "zarr.json")
@@ -160,7 +160,7 @@ class ZarrGroup:
 def _consolidated(
     version: int, inside: Mapping[str, Mapping[str, bytes]], own_metadata: Mapping[str, bytes]
 ) -> dict[str, bytes]:
-    """The file with consolidated metadata of a group.
+    """Return the file with consolidated metadata of a group.
 
     Args:
         version: the version of the format.

@@ -24,7 +24,7 @@ def opened(function: Any, store: Any, mode: str) -> Any:
 
 
 def memory_store(files: Mapping[str, bytes], contents: MutableMapping[str, Any] | None = None) -> Any:
-    """A store of zarr-python with files in memory, by name, which are put into `contents` as its buffers."""
+    """Return a store of zarr-python with files in memory, by name, which are put into `contents` as its buffers."""
     import zarr
     from zarr.core.buffer import default_buffer_prototype
 
@@ -41,7 +41,7 @@ def in_memory(files: Mapping[str, bytes], contents: MutableMapping[str, Any] | N
 
 
 def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) -> Array:
-    """The elements of a file that holds a whole chunk or shard.
+    """Return the elements of a file that holds a whole chunk or shard.
 
     Args:
         metadata: contents of the files that describe its array, by name.
@@ -59,7 +59,7 @@ def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) ->
 
 
 def _decoded_texts(array: Any) -> Array:
-    """The texts of an array of one chunk, as numbers."""
+    """Return the texts of an array of one chunk, as numbers."""
     with one_chunk(math.prod(array.shape)) as max_bytes:
         try:
             texts = np.asarray(bounded(array, max_bytes)[...], array.dtype)
@@ -73,7 +73,7 @@ def _decoded_texts(array: Any) -> Array:
 
 
 def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
-    """The bytes of a file for a whole chunk or shard.
+    """Return the bytes of a file for a whole chunk or shard.
 
     Codecs of numcodecs flatten what they get in the order of its memory, and decode it in C order. Elements that they
     get behind the first transposes lie so.
@@ -96,7 +96,7 @@ def _encode(metadata: Mapping[str, bytes], elements: Array) -> bytes:
 
 
 def _alone(metadata: Mapping[str, bytes], sizes: Sequence[int]) -> tuple[dict[str, bytes], str, list[int]]:
-    """The metadata of an array of one chunk or shard, the name of its file, and its axes of those of the sizes."""
+    """Return an array of one chunk or shard: its metadata, the name of its file, and the order of its axes."""
     if "zarr.json" not in metadata:
         document = json.loads(metadata[".zarray"])
         document |= {"shape": [*map(int, sizes)], "chunks": [*map(int, sizes)], "dimension_separator": "."}

@@ -65,12 +65,12 @@ class Asked(NamedTuple):
     compressors: Sequence[Json] | None = None
 
     def along(self, sizes: Sequence[Any]) -> list[Any]:
-        """Sizes, or other values, of the axes that the new axes were."""
+        """Return sizes, or other values, of the axes that the new axes were."""
         return [sizes[k] for k in self.axes or ()]
 
 
 def changed(metadata: Mapping[str, bytes], shape: Sequence[int], request: Asked) -> dict[str, bytes]:
-    """The metadata of a new array.
+    """Return the metadata of a new array.
 
     Args:
         metadata: contents of the files that describe the other array, by name.
@@ -104,7 +104,7 @@ def attribute_remarks(metadata: Mapping[str, bytes]) -> list[str]:
 
 
 def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The metadata of an array with another dtype.
+    """Return the metadata of an array with another dtype.
 
     Args:
         metadata: the metadata of the array.
@@ -119,7 +119,7 @@ def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[
 
 
 def smallest(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The metadata of an array of one element with the same codecs."""
+    """Return the metadata of an array of one element with the same codecs."""
     documents = {name: json.loads(text) for name, text in metadata.items() if name != ".zattrs"}
     return {name: json.dumps(_smallest(document)).encode() for name, document in documents.items()}
 
@@ -133,7 +133,7 @@ def _smallest(node: Any, key: str = "") -> Any:
 
 
 def shard_levels(metadata: Mapping[str, bytes]) -> list[list[int]]:
-    """Sizes of what a file holds, of the shards in it, and of the innermost chunks; one item without shards."""
+    """Return sizes of a file's content, of each level of shards in it, and of chunks; one item without shards."""
     if "zarr.json" not in metadata:
         return [[*json.loads(metadata[".zarray"])["chunks"]]]
     document = json.loads(as_regular(metadata)["zarr.json"])
@@ -141,7 +141,7 @@ def shard_levels(metadata: Mapping[str, bytes]) -> list[list[int]]:
 
 
 def attributes_of(metadata: Mapping[str, bytes]) -> Json:
-    """The attributes of an array, without those that name its axes."""
+    """Return the attributes of an array, without those that name its axes."""
     return {
         key: value for key, value in _attributes(metadata).items() if key != DIMENSIONS or not isinstance(value, list)
     }
@@ -155,7 +155,7 @@ def is_same(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> bool:
 
 
 def axes_of(metadata: Mapping[str, bytes]) -> list[Any]:
-    """Names of the axes of an array, as Zarr or xarray has them; empty where there are none."""
+    """Return names of the axes of an array, as Zarr or xarray has them; empty where there are none."""
     if "zarr.json" in metadata and (names := json.loads(metadata["zarr.json"]).get("dimension_names")):
         return [*names] if any(names) else []
     names = _attributes(metadata).get(DIMENSIONS)
@@ -174,12 +174,12 @@ def is_of_xarray(metadata: Mapping[str, bytes]) -> bool:
 
 
 def has_fill_value(metadata: Mapping[str, bytes]) -> bool:
-    """Whether an array has a fill value, without which version 2 does not say what missing chunks are."""
+    """Whether an array has a fill value; without one, version 2 does not define missing chunks."""
     return ".zarray" not in metadata or json.loads(metadata[".zarray"]).get("fill_value") is not None
 
 
 def codecs_beside_spec(metadata: Mapping[str, bytes]) -> set[str]:
-    """Names of the codecs of an array of version 3 that its specification does not have."""
+    """Return names of the codecs of an array of version 3 that its specification does not have."""
     document = json.loads(metadata.get("zarr.json", b"{}"))
     return {name for name in names_inside(document.get("codecs", ())) if name.startswith("numcodecs.")}
 
@@ -207,7 +207,7 @@ def _change_v3(document: Json, request: Asked) -> None:
 
 
 def _along(codecs: Sequence[Json], request: Asked) -> list[Json]:
-    """The codecs for an array with other axes: transposes keep their order, and unknown axes lose shards."""
+    """Return the codecs for an array with other axes: transposes keep their order, and unknown axes lose shards."""
     new_codecs: list[Json] = []
     for codec in codecs:
         new_codec = (

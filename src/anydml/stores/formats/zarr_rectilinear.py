@@ -59,7 +59,7 @@ def _is_size(value: Any) -> bool:
 
 
 def with_edges(metadata: Mapping[str, bytes], edges: Sequence[Sequence[int]]) -> dict[str, bytes]:
-    """Metadata of an array of regular chunks, with chunks of several sizes."""
+    """Return metadata of an array of regular chunks, with chunks of several sizes."""
     document = json.loads(metadata["zarr.json"])
     shapes = [[*map(_run, itertools.groupby(map(int.__sub__, axis_edges[1:], axis_edges)))] for axis_edges in edges]
     document["chunk_grid"] = {"name": GRID, "configuration": {"kind": "inline", "chunk_shapes": shapes}}
@@ -67,13 +67,13 @@ def with_edges(metadata: Mapping[str, bytes], edges: Sequence[Sequence[int]]) ->
 
 
 def _run(group: tuple[int, Iterator[int]]) -> int | list[int]:
-    """A size, or a size and how often it follows itself."""
+    """Return a size, or a size and how often it follows itself."""
     size, count = group[0], sum(1 for _ in group[1])
     return size if count == 1 else [size, count]
 
 
 def edges_given(chunks: Sequence[int | Sequence[int]], shape: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Edges of chunks of which users give one size along an axis, or all of them.
+    """Return edges of chunks of which users give one size along an axis, or all of them.
 
     Raises:
         ValueError: the sizes do not cover an axis, or are not positive integers.
@@ -85,12 +85,12 @@ def edges_given(chunks: Sequence[int | Sequence[int]], shape: Sequence[int]) -> 
             for sizes_of_axis in axis_chunks
         ]
     except TypeError:
-        raise ValueError(f"they are {chunks}, where an axis has one size, or a list of all sizes") from None
+        raise ValueError(f"each axis must have one size, or a list of all sizes, not {chunks}") from None
     return tuple(map(_edges, sizes, shape))
 
 
 def as_regular(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Metadata of an array, with the largest sizes of chunks where there are several."""
+    """Return metadata of an array, with the largest sizes of chunks where there are several."""
     if (edges := edges_of(metadata)) is None:
         return dict(metadata)
     document, largest = (
@@ -102,7 +102,7 @@ def as_regular(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def readable(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Metadata of an array that zarr-python opens: `as_regular`, and with transposes behind shards.
+    """Return metadata of an array that zarr-python opens: `as_regular`, and with transposes behind shards.
 
     Its elements are those of the array, but files of shards lie otherwise where transposes were before them.
     """

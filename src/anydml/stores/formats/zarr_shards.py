@@ -23,7 +23,7 @@ def rechunked(
     shards: Sequence[int] | None,
     shape: Sequence[int],
 ) -> tuple[list[Json], list[int]]:
-    """Codecs and sizes of files for other chunks.
+    """Return codecs and sizes of files for other chunks.
 
     Args:
         codecs: the codecs of the array, which may be changed.
@@ -62,7 +62,7 @@ def rechunked(
 
 
 def _round(shards: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
-    """Sizes of shards, where −1 is a whole axis, rounded up to whole chunks."""
+    """Return sizes of shards, where −1 is a whole axis, rounded up to whole chunks."""
     return [
         max(1, -(-size // max(1, part))) * part if shard == -1 else int(shard)
         for shard, size, part in zip(shards, shape, chunk, strict=True)
@@ -70,7 +70,7 @@ def _round(shards: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) ->
 
 
 def inward(codecs: Sequence[Json], rank: int) -> list[Json]:
-    """The codecs with transposes inside of shards, where zarr-python finds the chunks of a shard.
+    """Return the codecs with transposes inside of shards, where zarr-python finds the chunks of a shard.
 
     zarr-python compares sizes of shards and of their chunks by axes before and behind a transpose between them, and
     refuses most.
@@ -102,7 +102,7 @@ def is_ordered(codecs: Sequence[Json], outer: Sequence[int]) -> bool:
 
 
 def without_transposes(codecs: Sequence[Json], rank: int) -> tuple[list[int], list[Json]]:
-    """The axes in the order in which the first transposes leave them, and the codecs of an array that has them so."""
+    """Return the order of axes after the leading transposes, and the codecs without these transposes."""
     order, remaining = [*range(rank)], [*codecs]
     while remaining and remaining[0]["name"] == "transpose":
         order = [order[k] for k in remaining.pop(0)["configuration"]["order"]]
@@ -113,7 +113,7 @@ def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
     """Refuse shards that are not whole chunks, on every level.
 
     Raises:
-        ValueError: there are such.
+        ValueError: a shard is not whole chunks.
     """
     levels = levels_of(codecs, outer)
     for outer_shape, part in pairwise(levels):
@@ -124,7 +124,7 @@ def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
 
 
 def levels_of(codecs: Sequence[Json], outer: Sequence[int]) -> list[list[int]]:
-    """Sizes of shards, of shards in those, and so on, and of the innermost chunks, by the axes of the array."""
+    """Return sizes of shards, of shards in those, and so on, and of the innermost chunks, by the axes of the array."""
     levels = [[*outer]]
     order = [*range(len(outer))]
     while (place := _place(codecs)) is not None:
@@ -141,7 +141,7 @@ def levels_of(codecs: Sequence[Json], outer: Sequence[int]) -> list[list[int]]:
 
 
 def flat(codecs: Sequence[Json], outer: Sequence[int]) -> tuple[list[Json], list[int]]:
-    """The codecs without any shards, and the sizes of the innermost chunks."""
+    """Return the codecs without any shards, and the sizes of the innermost chunks."""
     inner, flattened = levels_of(codecs, outer)[-1], [*codecs]
     while (place := _place(flattened)) is not None:
         # Transposes before and after follow each other, and so do compressors of chunks and of shards.
@@ -191,5 +191,5 @@ def _order(codecs: Sequence[Json], rank: int) -> list[int]:
 
 
 def _back(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
-    """Sizes by the axes of the array, of those behind transposes."""
+    """Return sizes by the axes of the array, of those behind transposes."""
     return [int(sizes[order.index(k)]) for k in range(len(order))]

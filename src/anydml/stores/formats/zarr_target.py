@@ -108,7 +108,7 @@ def new_zarr(
 def _check_sizes(
     name: str, requested: Sequence[Any], shape: Sequence[int], special_sizes: Sequence[int], place: JsonPath
 ) -> None:
-    """Check the sizes of chunks or shards, of which those in `special_sizes` stand for a whole axis.
+    """Check the sizes of chunks or shards; sizes in `special_sizes` stand for a whole axis.
 
     Raises:
         ModelError: they are not one positive integer per axis.
@@ -140,7 +140,7 @@ def _regular(
     if not is_movable(dtype) or dtype.subdtype is not None:
         raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
     if version not in (None, 2, 3):
-        raise place.error(f"has version {version!r:.40} of the format, where 2 or 3 is expected")
+        raise place.error(f"has version {version!r:.40} of the format, which must be 2 or 3")
     for name, requested, special_sizes in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
         if requested is not None:
             _check_sizes(name, requested, shape, special_sizes, place)
@@ -200,7 +200,7 @@ def _edges(
 def _plain(
     shape: Sequence[int], dtype: np.dtype[Any], version: int, chunks: Sequence[int] | None, **keywords: Any
 ) -> dict[str, bytes]:
-    """Metadata by Zarr's choice."""
+    """Return metadata by Zarr's choice."""
     import zarr
 
     if is_text(dtype):

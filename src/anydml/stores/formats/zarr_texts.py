@@ -50,14 +50,14 @@ class _TextNumbers:
         self.size, self.limits, self.under_way, self.lock = 0, dict[int, float](), list[int](), threading.RLock()
 
     def begin(self, max_bytes: float) -> int:
-        """The number of a new run."""
+        """Return the number of a new run."""
         run = max(self.passing) + 1
         self.limits[run], self.passing[run] = max_bytes, {}
         self.under_way.append(run)
         return run
 
     def end(self, run: int) -> None:
-        """Forget what no run under way has met."""
+        """End a run, and remove the texts that no other run uses."""
         self.under_way.remove(run)
         for earlier in [*self.passing]:
             if earlier and not (self.under_way and self.under_way[0] <= earlier):
@@ -68,12 +68,12 @@ class _TextNumbers:
             self.size = 0
 
     def text(self, number: int) -> str:
-        """The text of a number."""
+        """Return the text of a number."""
         texts = next((texts for texts in self.passing.values() if number in texts), self.lasting)
         return texts[number]
 
     def number(self, text: str, is_lasting: bool) -> int:
-        """The number of a text, which is known from now on."""
+        """Return the number of a text, which is known from now on."""
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         number = int.from_bytes(digest, "little") if text else 0
         texts = next((texts for texts in self.passing.values() if number in texts), self.lasting)
@@ -106,7 +106,7 @@ class _TextNumbers:
 
 
 def _bytes_of(text: str) -> int:
-    """Bytes that a text takes among those that are known."""
+    """Return bytes that a text takes among those that are known."""
     return sys.getsizeof(text) + BYTES_A_TEXT
 
 
@@ -151,7 +151,7 @@ def one_chunk(count: int) -> Iterator[int | None]:
 
 
 def numbers_of(texts: Array, is_lasting: bool = False) -> Array:
-    """The numbers of texts, each of which this process knows from now on.
+    """Return the numbers of texts, each of which this process knows from now on.
 
     They come of the texts themselves, so that other processes have the same.
 
@@ -178,7 +178,7 @@ def numbers_of(texts: Array, is_lasting: bool = False) -> Array:
 
 
 def texts_of(numbers: Array) -> Array:
-    """The texts of numbers.
+    """Return the texts of numbers.
 
     Raises:
         ValueError: together they need more memory than `texts_within` allows.
@@ -197,5 +197,5 @@ def texts_of(numbers: Array) -> Array:
 
 
 def stored(elements: Any, dtype: np.dtype[Any]) -> Array:
-    """Elements as zarr-python reads them from an array of a dtype, texts of any length as their numbers."""
+    """Return elements as zarr-python reads them from an array of a dtype, texts of any length as their numbers."""
     return numbers_of(np.asarray(elements, dtype)) if dtype.kind == "T" else np.asarray(elements)

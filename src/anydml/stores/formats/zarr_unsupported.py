@@ -13,7 +13,7 @@ from anydml.stores.formats.zarr_shards import check_shards, is_ordered, without_
 
 
 def unsupported(metadata: Mapping[str, bytes]) -> str | None:
-    """Say what an array has that is not read, and what to do; None where nothing of this is known.
+    """Return which unsupported feature an array has, and what to do; None if no such feature is known.
 
     Metadata that are broken are left to zarr-python.
     """

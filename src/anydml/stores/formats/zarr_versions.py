@@ -15,7 +15,7 @@ from anydml.stores.formats.zarr_warnings import unwarned
 
 
 def in_version(metadata: Mapping[str, bytes], version: int, with_compressors: bool = True) -> dict[str, bytes]:
-    """The metadata of an array in a version of the format.
+    """Return the metadata of an array in a version of the format.
 
     Names of axes are kept: in version 2 they are an attribute, as xarray writes it. Files get the usual names of that
     version.
@@ -64,7 +64,7 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
 
 
 def _third_of_texts(metadata: Mapping[str, bytes], old_document: Json, with_compressors: bool) -> dict[str, bytes]:
-    """The same for texts of any length: what an array of bytes would have, with the codec of texts."""
+    """Return version 3's metadata of an array of texts: as for bytes, but with the codec of texts."""
     of_bytes = {**old_document, "dtype": "|u1", "fill_value": 0, "filters": None}
     document = json.loads(_third({**metadata, ".zarray": json.dumps(of_bytes).encode()}, with_compressors)["zarr.json"])
     fill = old_document.get("fill_value")
@@ -144,7 +144,7 @@ def _said(name: str) -> str:
 
 
 def _numcodec(name: str, options: Json) -> Any:
-    """The codec of numcodecs that a codec of version 3 is."""
+    """Return the codec of numcodecs that a codec of version 3 is."""
     short_name = name.removeprefix("numcodecs.")
     if name == "blosc":
         options = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options} | {

@@ -15,7 +15,7 @@ CHECKSUM_OF_ENTRY, CHECKSUM_OF_DIRECTORY = 14, 16
 
 
 def entry_header(name: str, size: int, checksum: int, offset: int | None = None, padding: int = 0) -> bytes:
-    """The header before an entry of a zip file, or, with the offset of that, the entry of the directory.
+    """Return the header before an entry of a zip file, or, with the offset of that, the entry of the directory.
 
     Args:
         name: the name of the entry.

@@ -41,7 +41,7 @@ def word(itemsize: int) -> np.dtype[Any]:
 
 
 def size_of(box: Box) -> int:
-    """The number of coordinates in a box."""
+    """Return the number of coordinates in a box."""
     return math.prod(high - low for low, high in box)
 
 
@@ -149,7 +149,7 @@ def middle(shape: Sequence[int], block: Sequence[int]) -> Box:
 
 
 def block_count(shape: Sequence[int], block: Sequence[int]) -> int:
-    """The number of blocks."""
+    """Return the number of blocks."""
     return math.prod(-(-size // step) for size, step in zip(shape, block, strict=True))
 
 

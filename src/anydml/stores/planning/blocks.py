@@ -248,7 +248,7 @@ def _opposite(side: Side) -> Side:
 
 
 def _renumber(move: Move, constants: Mapping[int, int]) -> Move:
-    """The move between the two buffers, each of which is one operand."""
+    """Return the move between the two buffers, each of which is one operand."""
     to = move.destination._replace(operand=1)
     source = move.source
     if isinstance(source, Access):

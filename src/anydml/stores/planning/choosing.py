@@ -154,7 +154,7 @@ def _cuts_of_size(group: MoveGroup, cut: Cut, size: int, max_bytes: int) -> Iter
 
 
 def _align_width(group: MoveGroup, side: Side, width: int) -> int:
-    """The width, rounded down to whole rows of the moves."""
+    """Return the width, rounded down to whole rows of the moves."""
     steps = {stride for move in group.moves for stride in end_of(move, side).strides if 0 < stride <= width}
     return width // max(steps) * max(steps) if steps else width
 
@@ -208,7 +208,7 @@ def _cost(group: MoveGroup, cut: Cut, max_bytes: int) -> float | None:
 
 
 def seconds_of(io: BlockIO) -> float:
-    """Estimated seconds of a block."""
+    """Return estimated seconds of a block."""
     transferred = sum(transfer.bytes for transfer in (*io.reads, *io.writes))
     moved = sum(move.bytes_written for move in io.moves)
     rows = 0

@@ -125,7 +125,7 @@ _Level = tuple[int, int, int, int]
 
 
 def _nested(dimensions: Sequence[tuple[int, int, int]]) -> list[_Level]:
-    """Dimensions, the outermost first."""
+    """Return dimensions, the outermost first."""
     levels: list[_Level] = []
     reach = 1
     for size, stride, number in sorted(dimensions, key=lambda entry: (entry[1], entry[0])):

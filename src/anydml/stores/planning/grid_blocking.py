@@ -235,7 +235,7 @@ class GridBlocking(Blocking):
         return block_seconds / max(1, size_of(box) * target.dtype.itemsize) + input_seconds_per_byte
 
     def _kept_count(self) -> int:
-        """Approximate number of boxes of inputs that are listed if chunks are kept."""
+        """Return approximate number of boxes of inputs that are listed if chunks are kept."""
         if not any(choice.are_kept for choice in self.choices):
             return 0
         count = 0

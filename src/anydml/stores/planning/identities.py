@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from anydml.errors import BindingError
 from anydml.files.addresses import Address
-from anydml.files.located import at_once
+from anydml.files.located import map_concurrently
 from anydml.stores.formats.store import state_of
 
 R = TypeVar("R")
@@ -74,9 +74,9 @@ def _change(name: str, path: Path) -> BindingError:
 
 
 def _map_paths(function: Callable[[Path], R], paths: Sequence[Path]) -> list[R]:
-    """The results of a function of paths, of many addresses at once."""
+    """Return the results of a function of paths, of many addresses at once."""
     is_elsewhere = sum(isinstance(path, Address) for path in paths) > 1
-    return at_once(function, paths) if is_elsewhere else [*map(function, paths)]
+    return map_concurrently(function, paths) if is_elsewhere else [*map(function, paths)]
 
 
 def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> None:

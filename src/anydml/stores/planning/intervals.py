@@ -91,7 +91,7 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Sequence[Store], outputs: Targets) -> Places:
-        """The places of arrays."""
+        """Return the places of arrays."""
         casts, like = dict[int, Cast](), dict[Any, Cast]()
         for k, store in enumerate(inputs):
             if (stored_dtype := store.stored) is not None:
@@ -127,7 +127,7 @@ class Places(NamedTuple):
         )
 
     def part(self, file: int, offset: int, size: int, unit: int, output: int | None = None) -> Interval:
-        """An interval of a file."""
+        """Return an interval of a file."""
         file_path = self.files[file]
         if isinstance(file_path, Cast):
             return Interval(file_path.path, offset, size, unit, output, file_path)

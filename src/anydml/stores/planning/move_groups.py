@@ -102,7 +102,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
 
 
 def _operands_of(moves: Iterable[Move], rows: Iterable[RunCopies | RowCopies]) -> set[int]:
-    """Numbers of the operands of moves and rows."""
+    """Return numbers of the operands of moves and rows."""
     used = {number for row in rows for number in (row.destination, row.source)}
     for move in moves:
         used.add(move.destination.operand)

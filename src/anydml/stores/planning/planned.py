@@ -92,7 +92,7 @@ class Planned:
             self.blocking = FileBlocking(program, self.inputs, self.outputs, free)
 
     def by_file(self) -> Iterator[tuple[NewFile | None, Sequence[Any]]]:
-        """Outputs by their files, in order; Zarr arrays, each of which is a folder, together."""
+        """Yield outputs by their files, in order; Zarr arrays, each of which is a folder, together."""
         if isinstance(self.outputs, Targets):
             yield from ((file, self.outputs.of_file(number)) for number, file in enumerate(self.outputs.files))
         else:
@@ -125,10 +125,10 @@ class Planned:
         return self.blocking.threads
 
     def _check_apart(self) -> None:
-        """Refuse outputs that are inputs, that are written twice, or that lie in one another.
+        """Refuse outputs that are inputs, that are written twice, or that are inside each other.
 
         Raises:
-            BindingError: there is one.
+            BindingError: there is such an output.
         """
         read = {*map(real_path, self.identities)}
         same = {_inode(path) for path in self.sources if not isinstance(path, Address)}
@@ -154,7 +154,7 @@ class Planned:
             )
 
     def digest(self) -> str:
-        """A digest that distinguishes this plan from others; the same command over the same files has the same."""
+        """Return a digest of this plan, equal for the same command over the same files."""
         state = hashlib.sha256(repr((self.name, [*self.identities.items()])).encode())
         for part in self.blocking.state():
             state.update(part)
@@ -184,7 +184,7 @@ class Planned:
 
 
 def _as_columns(outputs: Sequence[Target | ZarrTarget]) -> Sequence[Target | ZarrTarget]:
-    """Targets in columns, if all of them lie in plain files."""
+    """Return targets in columns, if all of them lie in plain files."""
     plain = [output for output in outputs if isinstance(output, Target)]
     return Targets.of(plain) if len(plain) == len(outputs) else tuple(outputs)
 

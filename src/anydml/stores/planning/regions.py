@@ -44,7 +44,7 @@ class InputBox(NamedTuple):
 
 
 def coordinates(address: int, layout: Layout) -> list[int]:
-    """The coordinates of the element of a packed array that has the byte at an address."""
+    """Return the coordinates of the element of a packed array that has the byte at an address."""
     result = []
     for stride in layout.strides:
         count, address = divmod(address, stride)
@@ -53,16 +53,16 @@ def coordinates(address: int, layout: Layout) -> list[int]:
 
 
 def to_coordinates(end: Access, sizes: Sequence[int], layout: Layout) -> tuple[list[int], list[list[int]]]:
-    """One end of a move in the coordinates of a packed array.
+    """Return one end of a move in the coordinates of a packed array.
 
     An address is that of one element, whereas a stride may be the sum of steps along several axes. So steps are those
     between the elements with which a dimension begins and ends. A dimension that runs on in other rows has the
     steps of which its stride is the sum if all have its sign.
 
     Args:
-        end: of the move.
-        sizes: of the move.
-        layout: of the array.
+        end: the access of one side of the move.
+        sizes: the sizes of the move's box.
+        layout: the memory layout of the array.
 
     Returns:
         The coordinates of the first element, and for each dimension steps along each axis.
@@ -78,7 +78,7 @@ def to_coordinates(end: Access, sizes: Sequence[int], layout: Layout) -> tuple[l
 
 
 def box_of(end: Access, move: Move, layout: Layout) -> Box:
-    """The smallest box of a packed array that holds all elements of one end of a move, as `box_between`."""
+    """Return the smallest box of a packed array that holds all elements of one end of a move, as `box_between`."""
     first, ways = to_coordinates(end, move.sizes, layout)
     # An element of the move may be several of the array.
     run = max(1, move.element_size // layout.element_size)
@@ -93,14 +93,14 @@ def box_of(end: Access, move: Move, layout: Layout) -> Box:
 def access_in_box(
     end: Access, sizes: Sequence[int], layout: Layout, box: Box, strides: Sequence[int], operand: int
 ) -> Access:
-    """One end of a move in a box that is in memory, or written there.
+    """Return one end of a move in a box that is in memory, or written there.
 
     Args:
         end: in the whole array.
-        sizes: of the move.
-        layout: of the whole array, which is packed.
+        sizes: the sizes of the move's box.
+        layout: the layout of the whole array, which is packed.
         box: as `box_of`, or larger.
-        strides: of the box in memory, in bytes.
+        strides: the strides of the box in memory, in bytes.
         operand: that is the box.
     """
     first, ways = to_coordinates(end, sizes, layout)
@@ -118,8 +118,8 @@ class RegionMap:
 
     Args:
         program: whose moves are not simplified, so that each dimension is along one axis of an output.
-        number: of the output's operand.
-        output: its layout.
+        number: the number of the output's operand.
+        output: the layout of the output.
         inputs: layouts of all inputs, which are packed.
         read: returns the bytes of a constant, or of an input that holds indices.
         hint: what to do if the output needs scratch.
@@ -127,9 +127,9 @@ class RegionMap:
     Attributes:
         moves: to the output, without lookups; inputs are their first operands, constants follow the outputs.
         picks: all picks, and the places in `moves` of the moves that replace each.
-        many: those that are not replaced.
-        output: as above.
-        inputs: likewise.
+        many: the picks that no moves replace.
+        output: as given.
+        inputs: as given.
 
     Raises:
         BindingError: the output needs scratch, or looks up indices by indices.
@@ -173,7 +173,7 @@ class RegionMap:
         self._bounds = np.array(bounds, np.int64).reshape(len(bounds), len(output.sizes), 2)
 
     def _by_axes(self, move: Move) -> Move:
-        """The move with a dimension per axis where one runs over several axes of an input."""
+        """Return the move with a dimension per axis where one runs over several axes of an input."""
         source = move.source
         if isinstance(source, Access) and source.operand < len(self.inputs):
             for pitch in self.inputs[source.operand].strides:
@@ -185,7 +185,7 @@ class RegionMap:
         return move
 
     def within(self, box: Box) -> list[Move | Pick]:
-        """The parts of the moves and picks that write a box of the output."""
+        """Return the parts of the moves and picks that write a box of the output."""
         candidates: Sequence[Move | Pick] = self._parts
         if len(candidates) > 1 and box:
             low, high = np.array(box, np.int64).T
@@ -200,7 +200,7 @@ class RegionMap:
         ]
 
     def regions(self, parts: Sequence[Move | Pick], cell_of: CellOf) -> list[InputBox]:
-        """Boxes of inputs that parts read; close ones of one input are merged.
+        """Return boxes of inputs that parts read; close ones of one input are merged.
 
         Args:
             parts: as `within` returns them.
@@ -237,12 +237,12 @@ class RegionMap:
         arrays: Sequence[Array],
         constants: Mapping[int, Array],
     ) -> tuple[list[Move], list[Array]]:
-        """Moves between boxes in memory.
+        """Return moves between boxes in memory.
 
         Args:
             parts: as `within` returns them.
             cell_of: as of `regions`.
-            box: of the output.
+            box: the box of the output.
             strides: of its memory, in bytes, by axis; its operand follows those of the regions.
             regions: boxes that hold the elements; what a part reads lies in one of them.
             arrays: their memory.
@@ -305,7 +305,7 @@ def _is_close(x: InputBox, y: InputBox) -> bool:
 
 
 def compile_moves(moves: Sequence[Move], count: int) -> Any:
-    """A program that runs moves once, in order, on a number of operands."""
+    """Return a program that runs moves once, in order, on a number of operands."""
     boxes = tuple([Operand("input", f"box {k}") for k in range(count)])
     return array_engine("plan", ()).compile_program(Program("a block", boxes, tuple(moves)))
 

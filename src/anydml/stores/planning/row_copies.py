@@ -49,14 +49,14 @@ class RowCopies:
         return reached
 
     def state(self) -> tuple[Any, ...]:
-        """Numbers and a digest that are equal for equal copies."""
+        """Return numbers and a digest that are equal for equal copies."""
         digest = hashlib.sha256()
         for column in (*self.columns, *self.known):
             digest.update(np.ascontiguousarray(column).data)
         return self.destination, self.source, self.columns.to.size, digest.digest()
 
     def inside(self, low: int, high: int) -> Rows:
-        """Copies from an interval of the source, sorted by destination, with offsets from the start of the interval."""
+        """Return the copies from an interval of the source, by destination, with offsets from the interval's start."""
         first, last = int(self._reached.searchsorted(low, "right")), int(self.columns.at.searchsorted(high))
         candidates = self.columns.some(slice(first, last))
         are_whole = (candidates.at >= low) & (candidates.ends <= high)
@@ -82,7 +82,7 @@ def _part(copies: Rows, rows: Numbers, low: int, high: int) -> Rows:
 
 
 def rows_of(move: Move) -> list[Row] | None:
-    """A move as copies of rows that follow each other in the destination; None if they would be many."""
+    """Return a move as copies of rows that follow each other in the destination; None if they would be many."""
     ends = zip(move.destination.strides, move.reads.strides, move.sizes, strict=True)
     length, count, step, outer = move.element_size, 1, 0, list[tuple[int, int, int]]()
     for to, at, size in sorted(end for end in ends if end[2] > 1):
@@ -109,7 +109,7 @@ def rows_of(move: Move) -> list[Row] | None:
 def window_transfers(
     rows: Sequence[RowCopies], low: int, high: int
 ) -> tuple[list[Transfer], Rows | None, list[Transfer], tuple[int, int]]:
-    """Writes of what is read from an interval of the source of rows.
+    """Return the writes of rows that were read from an interval of their source.
 
     Args:
         rows: of which no two have the same destination.

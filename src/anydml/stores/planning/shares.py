@@ -64,7 +64,7 @@ class Shares:
         held: int,
         part: int,
     ) -> Self:
-        """The shares of memory, when each thread has what one chunk needs.
+        """Return the shares of memory, when each thread has what one chunk needs.
 
         Args:
             name: of the program, for errors.
@@ -103,11 +103,11 @@ class Shares:
         return cls(texts, span, need, threads, held, boxes)
 
     def room(self, are_kept: bool) -> int:
-        """Bytes that the boxes of a block may have, whose chunks are kept or not."""
+        """Return bytes that the boxes of a block may have, whose chunks are kept or not."""
         return self.boxes - min(self.boxes // 4, GATHERED) if are_kept else self.boxes
 
     def waiting_bytes(self, block_bytes: int) -> int:
-        """Bytes of kept chunks that wait to be written together, where the boxes of a block have so many."""
+        """Return bytes of kept chunks that wait to be written together, where the boxes of a block have so many."""
         return min(GATHERED, self.boxes - block_bytes)
 
 
@@ -117,7 +117,7 @@ def are_near(arrays: Sequence[Store | ZarrStore | Target | ZarrTarget]) -> bool:
 
 
 def _request_bytes(inputs: Sequence[Store | ZarrStore], written: int, free: int) -> tuple[int, int]:
-    """Bytes of a request to an address, and of what a thread holds for one.
+    """Return the bytes of a request to an address, and the bytes of buffers that a thread needs for it.
 
     Args:
         inputs: stores, some of them at addresses.

@@ -60,7 +60,7 @@ class SpacedMoves(NamedTuple):
         return group, file, *places, np.full(group.size, length)
 
     def moves(self) -> Iterator[tuple[GroupAndFile, Move]]:
-        """Moves with offsets in files."""
+        """Yield moves with offsets in files."""
         sizes, end, source, length = self.move
         for k, turns, count in self._repeat():
             steps = [int(offsets[k + count] - offsets[k]) if turns > 1 else 0 for offsets in (self.to, self.at)]
@@ -74,7 +74,7 @@ class SpacedMoves(NamedTuple):
             yield (int(self.group[k]), int(self.file[k])), Move((turns, count, *sizes), written, read, length)
 
     def _repeat(self) -> Iterator[tuple[int, int, int]]:
-        """Parts of one size that are evenly spaced, too: the first output, and the numbers of parts and of each."""
+        """Yield evenly spaced parts of one size: the first output, the number of parts, and the outputs of each."""
         firsts, counts = np.array(self.parts, np.int64).reshape(-1, 2).T
         place = np.stack([self.to, self.at, self.group, self.file], 1).astype(np.int64)
         steps, within = (
@@ -101,7 +101,7 @@ def spaced_moves(
     group_of: Callable[[Numbers], Numbers],
     file_of: Callable[[Numbers], Numbers],
 ) -> Iterator[SpacedMoves]:
-    """The moves to outputs, also those of runs, with numbers of the groups and files of outputs and inputs."""
+    """Yield the moves to outputs, also those of runs, with numbers of the groups and files of outputs and inputs."""
     for move_writers in writers:
         sets = move_writers.sets
         for move in move_writers.all_moves:
@@ -123,7 +123,7 @@ def spaced_moves(
 
 
 def _evenly_spaced_runs(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[tuple[int, int]]:
-    """Runs of evenly spaced pairs of offsets of one group and file: the first, and the number of each."""
+    """Yield runs of evenly spaced pairs of offsets of one group and file: the first, and the number of each."""
     are_close = (np.diff(group) == 0) & (np.diff(file) == 0)
     goes_on = are_close[1:] & are_close[:-1] & (np.diff(to, 2) == 0) & (np.diff(at, 2) == 0)
     stops = iter([*(np.flatnonzero(~goes_on) + 1).tolist(), to.size - 1])

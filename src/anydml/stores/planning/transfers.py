@@ -85,7 +85,7 @@ class Transfer(NamedTuple):
 def transfer_of(
     operand: int, file: Numbers, buffer: Numbers, length: int, is_direct: bool = False, runs: int = 1
 ) -> Transfer:
-    """A `Transfer` whose runs have one length, and whose requests as many runs."""
+    """Return a `Transfer` whose runs have one length, and whose requests as many runs."""
     counts = np.full(file.size, runs, np.int64) if runs > 1 else None
     return Transfer(operand, file, buffer, np.full(buffer.size, length, np.int64), is_direct, counts)
 
@@ -97,7 +97,7 @@ def are_apart(file: Numbers, lengths: Numbers) -> Array:
 
 
 def scattered_reads(operand: int, file: Numbers, buffer: Numbers, lengths: Numbers) -> Transfer:
-    """Reads of runs, in the order of their offsets in the file, straight into the buffer of the other end.
+    """Return reads of runs, in the order of their offsets in the file, straight into the buffer of the other end.
 
     Runs that are near each other are one request, where the system has such.
     """
@@ -111,7 +111,7 @@ def scattered_reads(operand: int, file: Numbers, buffer: Numbers, lengths: Numbe
 
 
 def adjacent(writes: Iterable[Transfer]) -> Iterator[Transfer]:
-    """Direct writes, of which those that follow each other in a file are one request, where the system has such."""
+    """Merge direct writes that are adjacent in a file into one request, if the system supports such requests."""
     by_operand = dict[int, list[Transfer]]()
     for write in writes:
         by_operand.setdefault(write.operand, []).append(write)
@@ -128,7 +128,7 @@ def adjacent(writes: Iterable[Transfer]) -> Iterator[Transfer]:
 
 
 def direct(move: Move, side: Side) -> Transfer | None:
-    """Requests for one end of a move straight into the buffer of the other end; None if they would be short."""
+    """Return requests for one end of a move straight into the buffer of the other end; None if they would be short."""
     end, opposite = end_of(move, side), end_of(move, "source" if side == "destination" else "destination")
     length = move.element_size
     if length < (SCATTERED if can_scatter() else DIRECT):
@@ -149,14 +149,14 @@ def direct(move: Move, side: Side) -> Transfer | None:
 
 
 def _reverse(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
-    """The end with some dimensions reversed."""
+    """Return the end with some dimensions reversed."""
     strides = tuple(-stride if k in dimensions else stride for k, stride in enumerate(end.strides))
     offset = end.offset + sum((sizes[k] - 1) * end.strides[k] for k in dimensions)
     return end._replace(offset=offset, strides=strides)
 
 
 def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[Transfer], list[Move], int]:
-    """Requests for one end of several moves, and the moves with that end in a buffer.
+    """Return requests for one end of several moves, and the moves with that end in a buffer.
 
     Moves whose bytes interleave share a request.
 
@@ -195,7 +195,7 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
 
 
 def _clusters(moves: Sequence[Move], side: Side) -> list[list[int]]:
-    """Numbers of moves, grouped by overlapping or adjacent ranges of bytes."""
+    """Return numbers of moves, grouped by overlapping or adjacent ranges of bytes."""
     spans = []
     for k, move in enumerate(moves):
         end = end_of(move, side)
@@ -222,7 +222,7 @@ def _is_worth_it(moves: Sequence[Move], side: Side, span: int, gap: int | None) 
 
 
 def staged_requests(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move, int]:
-    """Requests for one end of a move, and the move with that end in a buffer.
+    """Return requests for one end of a move, and the move with that end in a buffer.
 
     Args:
         move: whose other end may lie in a buffer already.
@@ -249,12 +249,12 @@ def staged_requests(move: Move, side: Side, gap: int, base: int) -> tuple[Transf
 
 
 def round_to_cache_lines(size: int) -> int:
-    """A size rounded up to whole lines of the caches."""
+    """Return a size rounded up to whole lines of the caches."""
     return -(-size // LINE) * LINE
 
 
 def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Numbers:
-    """The offsets of the coordinates along some dimensions, the first of which is the outermost.
+    """Return the offsets of the coordinates along some dimensions, the first of which is the outermost.
 
     Raises:
         TooManyRunsError: there are too many.
@@ -266,7 +266,7 @@ def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) ->
 
 
 def contiguous(end: Access, move: Move, gap: int) -> tuple[int, int, list[int]]:
-    """The runs of bytes that one end of a move touches.
+    """Return the runs of bytes that one end of a move touches.
 
     Args:
         end: the end of the move.
@@ -288,7 +288,7 @@ def contiguous(end: Access, move: Move, gap: int) -> tuple[int, int, list[int]]:
 
 
 def coordinate_offsets(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Numbers:
-    """The offset of each coordinate, in C order."""
+    """Return the offset of each coordinate, in C order."""
     offsets = np.array([offset], np.int64)
     for size, stride in zip(sizes, strides, strict=True):
         offsets = (offsets[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)

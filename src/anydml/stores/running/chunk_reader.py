@@ -204,7 +204,7 @@ class ChunkReader:
                 continue
             piece = bytes(data[offset - run.start :][:size])
             if len(piece) != size:
-                raise self._error(chunk, f"it is {len(piece)} bytes, where its index says {size}")
+                raise self._error(chunk, f"it is {len(piece)} bytes, but its index says {size}")
             with self._lent() as flat:
                 out[inside_box(common, box)] = self._unpacked(chunk, piece, flat)[inside_box(common, chunk_box)]
 
@@ -218,7 +218,7 @@ class ChunkReader:
                     return
                 offset, length = interval
                 if length != size:
-                    raise self._error(chunk, f"it is {length} bytes by its index, where {size} are expected")
+                    raise self._error(chunk, f"it must be {size} bytes, not {length}, as its index says")
             if isinstance(path, Address):
                 chunk_file = ObjectFile(path, size if self._shards is None else None)
                 read_box(chunk_file, offset, sizes, inside, target, self.span, self._buffers)
@@ -233,7 +233,7 @@ class ChunkReader:
             raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
         with file:
             if self._shards is None and (length := os.fstat(file.descriptor).st_size) != size:
-                raise self._error(chunk, f"it is {length} bytes, where {size} are expected")
+                raise self._error(chunk, f"it must be {size} bytes, not {length}")
             read_box(file, offset, sizes, inside, target, self.span, self._buffers)
 
     def _decoded(self, chunk: tuple[int, ...], flat: Array | None) -> Array:
@@ -259,7 +259,7 @@ class ChunkReader:
             raise self._error(chunk, str(error)) from None
         sizes = self.grid.sizes(chunk)
         if view.size != (size := math.prod(sizes) * self._word.itemsize):
-            raise self._error(chunk, f"it is {view.size} bytes, where {size} are expected")
+            raise self._error(chunk, f"it must be {size} bytes, not {view.size}")
         return view.view(self._word).reshape(sizes)
 
     def _alone(self, chunk: tuple[int, ...]) -> Array:
@@ -296,7 +296,7 @@ class ChunkReader:
 
 
 def _array_of(store: Store | ZarrStore) -> Any:
-    """The array of zarr-python."""
+    """Return the array of zarr-python."""
     if not isinstance(store, ZarrStore):
         raise AssertionError("arrays in plain files have no codecs")
     return zarr_array(store.path, store.metadata)

@@ -33,7 +33,7 @@ Version = tuple[list[bytes], str | None]
 
 
 def read_journal(path: Address) -> Version:
-    """The journal that is at an address.
+    """Return the journal that is at an address.
 
     Raises:
         ModelError: it cannot be read.
@@ -76,7 +76,7 @@ class JournalElsewhere:
         self._thread.start()
 
     def _found(self, left: Version) -> Version:
-        """The journal that is there, after its process has been killed."""
+        """Return the journal that is there, after its process has been killed."""
         written, tag = left
         if tag is None or _is_dead(written):
             return left
@@ -205,7 +205,7 @@ class JournalElsewhere:
 
 
 def _ranges_of(lines: list[bytes], digest: str) -> tuple[list[tuple[int, int]], bool]:
-    """Ranges of finished blocks, and whether all were, of the journal of this plan; none of that of another one."""
+    """Return the finished ranges in a journal, and whether all are; no ranges if it is another plan's journal."""
     try:
         if json.loads(lines[0])["plan"] != digest:
             return [], False

@@ -63,11 +63,11 @@ class KeptChunks:
         self._held.close()
 
     def boxes_of(self, block: int) -> range:
-        """The numbers of the boxes that a block needs."""
+        """Return the numbers of the boxes that a block needs."""
         return range(*(int(end) for end in np.searchsorted(self._blocks, (block, block + 1))))
 
     def lock(self, chunk: tuple[int, ...]) -> threading.Lock:
-        """The lock of a chunk, for decoding and keeping it."""
+        """Return the lock of a chunk, for decoding and keeping it."""
         return self._locks[hash(chunk) % LOCKS]
 
     def has(self, number: int, chunk: tuple[int, ...]) -> bool:
@@ -75,7 +75,7 @@ class KeptChunks:
         return number > self._after.get(chunk, len(self._boxes))
 
     def place(self, number: int, chunk: tuple[int, ...]) -> int:
-        """The offset, in a box, of its part that is in a chunk."""
+        """Return the offset, in a box, of its part that is in a chunk."""
         box = self._box(number)
         offset, extent, inner_sizes = 0, 1, [1]
         for low, high in reversed(box[1:]):
@@ -167,7 +167,7 @@ class Pieces:
         self._longest: list[tuple[int, int]] = []
 
     def __iter__(self) -> Iterator[tuple[int, Array]]:
-        """The offsets and the pieces, in order."""
+        """Yield the offsets and the pieces, in order."""
         for start, (_, run) in sorted(self._runs.items()):
             offset = start
             for piece in run:

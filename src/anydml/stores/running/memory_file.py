@@ -27,7 +27,7 @@ class MemoryFile:
 
     Args:
         contents: writable, by paths.
-        path: which.
+        path: the path of the file in it.
     """
 
     def __init__(self, contents: Mapping[Path, Array], path: Path) -> None:
@@ -40,7 +40,7 @@ class MemoryFile:
             content[:] = view
 
     def part(self, offset: int, size: int) -> Array:
-        """The memory of bytes from an offset on."""
+        """Return the memory of bytes from an offset on."""
         return self._contents[self._path][offset : offset + size]
 
     def write_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, offset: int) -> None:
@@ -69,7 +69,7 @@ class LoadedBlocks(FileBlocks):
         return super()._file(interval, part)
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
-        """The memory of a block where it is one piece, so that nothing is copied to it; otherwise as `FileBlocks`."""
+        """Return the memory itself, to save a copy, if a block is contiguous in it; otherwise as `FileBlocks` does."""
         transfer = io.writes[0]
         if len(io.writes) == transfer.file.size == transfer.buffer.size == 1 and not transfer.is_direct:
             file, base = self._files[operands[transfer.operand]]
@@ -80,7 +80,7 @@ class LoadedBlocks(FileBlocks):
 
 
 def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """The bytes of an array that will be written.
+    """Return the bytes of an array that will be written.
 
     Args:
         name: the name of the program, for errors.
@@ -94,7 +94,7 @@ def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: n
     """
     adapter = adapter_of(array)
     if adapter is None and not isinstance(array, np.ndarray):
-        raise BindingError(f"{name}: {field} is {array!r:.60}, where an array is expected", name, field)
+        raise BindingError(f"{name}: {field} must be an array, not {array!r:.60}", name, field)
     view: Any = array if adapter is None else adapter.target(name, field)
     if isinstance(view, DeviceArray):
         raise BindingError(
@@ -102,7 +102,7 @@ def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: n
         )
     if view.shape != shape or view.dtype != dtype:
         text = f"{view.dtype} {[*view.shape]}"
-        raise BindingError(f"{name}: {field} is {text}, where {dtype} {[*shape]} is expected", name, field)
+        raise BindingError(f"{name}: {field} must be {dtype} {[*shape]}, not {text}", name, field)
     if not (view.flags.c_contiguous and view.flags.writeable):
         raise BindingError(f"{name}: {field} must be writable and in C order", name, field)
     return view.reshape(-1).view(np.uint8)  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ class ObjectFile:
     """An object at an address, which several threads read at once.
 
     Args:
-        path: its address.
+        path: the address of the object.
         size: bytes that it must have; None where that is known by other means.
     """
 
@@ -40,7 +40,7 @@ class ObjectFile:
             return
         count, size = self.path.read_into(view, offset)
         if self._size not in (None, size):
-            raise JsonPath(str(self.path)).error(f"is {size} bytes, where {self._size} are expected")
+            raise JsonPath(str(self.path)).error(f"is {size} bytes now, but was {self._size} when it was opened")
         if count != len(view):
             raise JsonPath(str(self.path)).error("has become shorter since it was opened")
 
@@ -49,7 +49,7 @@ class ObjectFile:
 
         Raises:
             OSError: as in `read`.
-            ModelError: likewise.
+            ModelError: it has another size.
         """
         data, base = np.empty(int(lengths.sum()), np.uint8), 0
         self.read(data.data, offset)

@@ -36,7 +36,7 @@ def allocate(descriptor: int, size: int) -> None:
 
 
 def names_inside(folder: Path) -> Iterator[str]:
-    """The relative path of every file in a folder and its subfolders."""
+    """Yield the relative path of every file in a folder and its subfolders."""
     folders = [""]
     while folders:
         folder_inside = folders.pop()

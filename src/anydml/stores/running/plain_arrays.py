@@ -63,7 +63,7 @@ def write_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, arra
 
 
 def as_bytes(packed_array: Array) -> memoryview:
-    """The memory of a packed array."""
+    """Return the memory of a packed array."""
     flat: Any = packed_array.reshape(-1).view(np.uint8)
     return memoryview(flat)
 
@@ -73,7 +73,7 @@ def _first(level: int) -> Any:
 
 
 def _places(base: int, layout: Layout, box: Box, level: int) -> Iterator[tuple[Any, int]]:
-    """The index into the box, and the offset in the file, of each request."""
+    """Return the index into the box, and the offset in the file, of each request."""
     outer = sizes_of(box)[:level]
     places = coordinate_offsets(base + offset_of(box, layout.strides), outer, layout.strides[:level])
     return zip(((*place, ...) for place in np.ndindex(*outer)), places.tolist(), strict=True)

@@ -74,7 +74,7 @@ class ReadBack:
                 self._compare(runs, np.ascontiguousarray(elements[inside]))
 
     def _inner(self, box: Box, at_end: bool) -> Box:
-        """The first or last chunk of a box, which may be a shard; of plain elements not more than `PLAIN` bytes."""
+        """Return the box of the first or last chunk or shard; in plain files, of at most `PLAIN` bytes."""
         inner_box = [
             (a + (e - a - 1) // size * size, e) if at_end else (a, min(a + size, e))
             for (a, e), size in zip(box, self.grid.inner, strict=True)

@@ -32,7 +32,7 @@ def staging_of(plan: Planned) -> Staging | StagingElsewhere:
 
 
 def writer_of(plan: Planned) -> BlocksWriter:
-    """A writer of the blocks of a plan whose outputs have been begun."""
+    """Return a writer of the blocks of a plan whose outputs have been begun."""
     staging = staging_of(plan)
     if isinstance(plan.blocking, FileBlocking):
         return FileBlocks(plan, staging.part)
@@ -129,7 +129,7 @@ def run(
 
 
 def _describe_kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | StagingElsewhere) -> str:
-    """Describe what an interrupted run leaves."""
+    """Describe the files that an interrupted run leaves."""
     if journal.is_empty and not journal.is_whole:
         return "interrupted; nothing is kept"
     part = staging.part(staging.top[0])

@@ -60,7 +60,7 @@ def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, o
 
 @cache
 def _calls() -> tuple[_Call, _Call] | None:
-    """The system's pwritev and preadv."""
+    """Return the system's pwritev and preadv."""
     if os.name != "posix":
         return None
     library = ctypes.CDLL(None, use_errno=True)

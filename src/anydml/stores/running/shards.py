@@ -16,7 +16,7 @@ import numpy as np
 
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.files.located import MAX_REQUESTS, at_once
+from anydml.files.located import MAX_REQUESTS, map_concurrently
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.shard_index import EMPTY, Entries, ShardIndex
 from anydml.stores.formats.store import Array
@@ -62,7 +62,7 @@ class ShardReader:
         self._known: OrderedDict[ChunkIndex, Entries | None] = OrderedDict()
 
     def place(self, chunk: ChunkIndex) -> tuple[int, int] | None:
-        """Offset and length of a chunk in its file; None if it has fill values only.
+        """Return offset and length of a chunk in its file; None if it has fill values only.
 
         Raises:
             OSError: the index cannot be read.
@@ -102,11 +102,11 @@ class ShardReader:
         by_file = groupby(self._grid.near(box), lambda chunk: self._grid.place(chunk)[0])
         files = ([*chunks] for _, chunks in by_file)
         while several := [*islice(files, MAX_REQUESTS)]:
-            for chunks, places in zip(several, at_once(self._places, several), strict=True):
+            for chunks, places in zip(several, map_concurrently(self._places, several), strict=True):
                 yield from self._runs(self._path / self._grid.name(chunks[0]), chunks, places, span)
 
     def _places(self, chunks: list[ChunkIndex]) -> list[tuple[int, int]]:
-        """Offsets and lengths of chunks of a shard; two zeros of those that have fill values only."""
+        """Return offsets and lengths of chunks of a shard; two zeros of those that have fill values only."""
         try:
             return [self.place(chunk) or (0, 0) for chunk in chunks]
         except (OSError, ValueError) as error:
@@ -142,7 +142,7 @@ class ShardReader:
         return self._index.read(data)
 
     def read(self, chunk: ChunkIndex) -> bytes:
-        """The bytes of a chunk.
+        """Return the bytes of a chunk.
 
         Raises:
             FileNotFoundError: it has fill values only.
@@ -271,7 +271,7 @@ class ShardWriter:
 
 
 def index_in(grid: ChunkGrid) -> ShardIndex:
-    """The form of the indices of a grid that has shards."""
+    """Return the form of the indices of a grid that has shards."""
     if grid.index is None:
         raise AssertionError("the array has no shards that are read here")
     return grid.index

@@ -14,7 +14,7 @@ from pathlib import Path
 from anydml.files.addresses import Address
 from anydml.files.folder import check_link
 from anydml.files.json_path import JsonPath, names
-from anydml.files.located import at_once, size_at
+from anydml.files.located import file_size, map_concurrently
 from anydml.files.modes import allowed_by, folder_permissions, narrow
 from anydml.stores.formats.columns import content_bytes
 from anydml.stores.formats.packing import check_replaced, is_packed, pack
@@ -36,7 +36,7 @@ OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\
 
 
 def hidden_path(path: Path, suffix: str) -> Path:
-    """A hidden name beside a final one, or inside of it if that is an empty folder, which may be a mount point."""
+    """Return a hidden path beside a final one, or inside it if it is an empty folder: it may be a mount point."""
     real = Path(os.path.realpath(path))
     return (real if _is_filled(real) else real.parent) / f".{real.name}{suffix}"
 
@@ -108,11 +108,11 @@ class Staging:
             place = JsonPath(str(final))
             check_link(final, place)
             if self._is_of_arrays and is_packed(final) and _is_filled(Path(os.path.realpath(final))):
-                raise place.error("is an empty folder, where a file or repository would be written: remove it")
+                raise place.error("is an empty folder, but a file or repository would be written there: remove it")
             if not final.exists() or (final in self._folders and _is_filled(Path(os.path.realpath(final)))):
                 continue
             if final not in self._folders and final.is_dir():
-                raise place.error("is a folder, where a file would be written: name a file in it")
+                raise place.error("is a folder, but a file would be written there: name a file in it")
             if not self.overwrite:
                 raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
             if final not in self._folders:
@@ -145,7 +145,7 @@ class Staging:
         return os.path.exists(self.journal)
 
     def open_journal(self, digest: str) -> Journal:
-        """The journal of the plan.
+        """Return the journal of the plan.
 
         Raises:
             ModelError: another process writes the same output.
@@ -156,7 +156,7 @@ class Staging:
         """Whether all files exist as an earlier run created them."""
         try:
             return all(self.part(file.path).stat().st_size == file.size for file in self.files) and all(
-                self.part(path).stat().st_size == size_at(content)
+                self.part(path).stat().st_size == file_size(content)
                 if isinstance(content, Path)
                 else self.part(path).read_bytes() == content_bytes(content)
                 for path, content in self.others.items()
@@ -179,7 +179,7 @@ class Staging:
             pass
 
     def share(self) -> AbstractContextManager[None]:
-        """A context during which the outputs are neither created again nor renamed."""
+        """Return a context during which the outputs are neither created again nor renamed."""
         return lock(hidden_path(self.top[0], PART), is_shared=True)
 
     def begin(self) -> None:
@@ -213,7 +213,7 @@ class Staging:
                 shutil.copyfile(content, part)
             else:
                 part.write_bytes(content_bytes(content))
-        at_once(lambda pair: pair[0].copy_to(pair[1]), copies)
+        map_concurrently(lambda pair: pair[0].copy_to(pair[1]), copies)
 
     def sync(self) -> None:
         """Write the checksums of elements, and sync all files to the disk."""

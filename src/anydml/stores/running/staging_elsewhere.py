@@ -15,7 +15,7 @@ from typing import Any
 
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
-from anydml.files.located import at_once, size_at
+from anydml.files.located import file_size, map_concurrently
 from anydml.stores.formats.columns import content_bytes
 from anydml.stores.formats.target import Content
 from anydml.stores.formats.zarr_metadata import GROUP_FILES, METADATA, is_zarr, is_zarr_array
@@ -76,7 +76,7 @@ class StagingElsewhere:
         return read_journal(self.journal)
 
     def open_journal(self, digest: str) -> JournalElsewhere:
-        """The journal of the plan.
+        """Return the journal of the plan.
 
         Raises:
             ModelError: another process writes the same output.
@@ -123,7 +123,7 @@ class StagingElsewhere:
         """Whether all copied objects exist."""
         self._is_own = True
         try:
-            return all(at_once(lambda pair: _size(pair[1]) == size_at(pair[0]), self._pairs()))
+            return all(map_concurrently(lambda pair: _size(pair[1]) == file_size(pair[0]), self._pairs()))
         except OSError:
             return False
 
@@ -143,7 +143,7 @@ class StagingElsewhere:
         self._is_own = True
         for final in self._filled:
             _remove(final)
-        at_once(lambda pair: _copy(pair[1], pair[0]), self._pairs())
+        map_concurrently(lambda pair: _copy(pair[1], pair[0]), self._pairs())
 
     def sync(self) -> None:
         """Do nothing: written objects are durable."""
@@ -181,7 +181,7 @@ def _is_filled(folder: Address) -> bool:
 
 
 def _size(content: Content) -> int:
-    return size_at(content) if isinstance(content, Path) else len(content_bytes(content))
+    return file_size(content) if isinstance(content, Path) else len(content_bytes(content))
 
 
 def _copy(content: Content, path: Address) -> None:

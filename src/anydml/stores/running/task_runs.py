@@ -12,7 +12,7 @@ from pathlib import Path
 from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.files.located import at_once
+from anydml.files.located import map_concurrently
 from anydml.progress import progress_bar
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
@@ -84,7 +84,9 @@ def finished_tasks(plan: Planned, digest: str, count: int) -> list[int]:
             return False
 
     numbers = range(count)
-    done = at_once(is_finished, numbers) if isinstance(staging.journal, Address) else [*map(is_finished, numbers)]
+    done = (
+        map_concurrently(is_finished, numbers) if isinstance(staging.journal, Address) else [*map(is_finished, numbers)]
+    )
     return [number for number, is_done in zip(numbers, done, strict=True) if is_done]
 
 
