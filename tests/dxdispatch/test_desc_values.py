@@ -40,7 +40,7 @@ def test_scalars_are_numbers_or_members():
     "data_type, value, message",
     [
         ("INT8", 200, "d.Value: 200 does not fit INT8 (-128 to 127)"),
-        ("INT8", 1.5, "d.Value: must be an integer for INT8, but it is 1.5"),
+        ("INT8", 1.5, "d.Value: must be an integer for INT8, not 1.5"),
         ("INT8", {"Int16": 1}, "d.Value: must have the one member Int8, of INT8, but it is"),
         ("FLOAT32", {"Float32": "x"}, "d.Value.Float32: must be a number"),
         ("FLOAT32", True, "d.Value: must be a number"),
@@ -75,7 +75,7 @@ def test_structs():
     assert read("UPSAMPLE_2D", **image, ScaleSize={"Width": 2, "Height": 1}).scale_size == (2, 1)
     with pytest.raises(ModelError, match=r"d\.ScaleSize\.Height: -1 does not fit UINT32"):
         read("UPSAMPLE_2D", **image, ScaleSize={"Width": 2, "Height": -1})
-    with pytest.raises(ModelError, match=r"d\.ScaleSize: must be an object, but it is 2"):
+    with pytest.raises(ModelError, match=r"d\.ScaleSize: must be an object, not 2"):
         read("UPSAMPLE_2D", **image, ScaleSize=2)
 
 
@@ -105,7 +105,7 @@ def test_resampling_is_read():
     fields |= {"InputPixelOffsets": [0.5] * 4, "OutputPixelOffsets": [-0.5] * 4, "DimensionCount": 4}
     found = read("RESAMPLE3", **fields, RoundingDirection="DML_AXIS_DIRECTION_DECREASING", Antialiased=True)
     assert (found.rounding_direction.name, found.antialiased) == ("DECREASING", True)
-    with pytest.raises(ModelError, match=r"d\.Antialiased: must be true or false, but it is 1"):
+    with pytest.raises(ModelError, match=r"d\.Antialiased: must be true or false, not 1"):
         read("RESAMPLE3", **fields, RoundingDirection="INCREASING", Antialiased=1)
 
 

@@ -84,7 +84,7 @@ CASES = [
     ({"initialValues": {"value": "x", "valueCount": 1}}, "resources.C.initialValues.value: must be a number"),
     ({"initialValues": {"valueStart": 1, "valueCount": 1}}, "resources.C.initialValues.valueDelta: is required"),
     ({"initialValues": [1, 2], "sizeInBytes": 4}, "resources.C.sizeInBytes: is 4, too few for 8 bytes"),
-    ({"initialValues": [1, 2], "sizeInBytes": "8"}, 'resources.C.sizeInBytes: must be an integer, but it is "8"'),
+    ({"initialValues": [1, 2], "sizeInBytes": "8"}, 'resources.C.sizeInBytes: must be an integer, not "8"'),
     ({"initialValues": [1], "initialValuesOffsetInBytes": 4}, "resources.C.sizeInBytes: is 4, too few"),
     ({"initialValues": [1], "initialValuesDataType": "FLOAT8"}, "resources.C.initialValuesDataType: unknown data type"),
     ({"initialValues": [1], "initialValuesDataType": "UNKNOWN"}, "resources.C.initialValues[0]: must be an object"),

@@ -90,9 +90,9 @@ def test_ranges_of_one_resource_may_be_bound_together(folder):
 ERRORS = [
     (lambda m: m.__delitem__("resources"), "resources: is required"),
     (lambda m: m.clear(), "has none of the fields resources, dispatchables and commands"),
-    (lambda m: m.update(dispatchables=[]), "dispatchables: must be an object, but it is an array of 0"),
-    (lambda m: m.update(commands={}), "commands: must be an array, but it is an object"),
-    (lambda m: m["resources"].update(A=3), "resources.A: must be an object, but it is 3"),
+    (lambda m: m.update(dispatchables=[]), "dispatchables: must be an object, not an array of 0"),
+    (lambda m: m.update(commands={}), "commands: must be an array, not an object"),
+    (lambda m: m["resources"].update(A=3), "resources.A: must be an object, not 3"),
     (lambda m: operator(m).pop("type"), 'dispatchables["every other"].type: is required'),
     (
         lambda m: operator(m).update(type="PLUS"),
@@ -112,7 +112,7 @@ ERRORS = [
     (lambda m: m["commands"].append({"type": "x"}), 'commands[2].type: there is no command "x"; there are "dispatch"'),
     (lambda m: m["commands"].append({"type": "print"}), "commands[2].resource: is required"),
     (lambda m: m["commands"][1].update(resource="Z"), 'commands[1].resource: there is no resource "Z"; the model has'),
-    (lambda m: m["commands"][1].update(verbose=1), "commands[1].verbose: must be true or false, but it is 1"),
+    (lambda m: m["commands"][1].update(verbose=1), "commands[1].verbose: must be true or false, not 1"),
     (lambda m: m["commands"][0].update(dispatchable="Z"), 'commands[0].dispatchable: there is no dispatchable "Z"'),
     (lambda m: m["commands"][0].pop("bindings"), "commands[0].bindings: is required"),
     (lambda m: m["commands"][0].update(threadGroupCount=[1]), "commands[0].threadGroupCount: must have at least 3"),

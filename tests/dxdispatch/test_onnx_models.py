@@ -123,7 +123,7 @@ def test_a_misspelt_input_is_told(run):
         (pair(3, y={"name": "c", "shape": [7, 2]}), '"c" has 48 bytes, but "y" of shape [7, 2] needs 56'),
         (pair(3, y={"name": "c", "shape": [5, 2]}), 'output "y" has shape [6, 2], but is bound as [5, 2]'),
         (dispatch(x0={"name": "a", "shape": [6]}), 'input "x0" has shape [6], but the graph has [N, 2]'),
-        (dispatch(x0={"name": "a", "shape": [-1, 2]}), "must be greater than or equal to 0, but it is -1"),
+        (dispatch(x0={"name": "a", "shape": [-1, 2]}), "must be greater than or equal to 0, not -1"),
         (dispatch(x0={"name": "a", "elementOffset": 1}), "elementOffset is not 0, but an ONNX model's tensor begins"),
         (dispatch(x0=["a", "b"]), "2 resources are bound, but an ONNX model's tensor has one"),
         (dispatch(x0="later"), '"later" is deferred, and no dispatch has written it yet'),

@@ -142,7 +142,7 @@ def test_tensors_that_are_not_whole_bytes_are_refused(tmp_path, name):
         ('{"a":{"dtype":"U8","shape":[]}}', 1, "has no data_offsets"),
         ('{"a":1,"a":2}', 0, 'has "a" twice in its header'),
         ('{"__metadata__":{"a":1}}', 0, "__metadata__.a: must be a string, not 1"),
-        ("[]", 0, "is not an object, but []"),
+        ("[]", 0, "is not an object, but an array of 0"),
         ("[" * 100_000, 0, "nested too deep"),
     ],
 )  # fmt: skip
@@ -297,9 +297,9 @@ def test_links_into_the_cache_of_a_hub_are_followed(tmp_path):
     ("weight_map", "said"),
     [
         ({"a": "1.safetensors", "b": "1.safetensors"}, "no tensor of this name"),
-        ({}, "where an object"),
-        ({"a": 1}, "where a file's name"),
-        ([], "where an object"),
+        ({}, "must be an object"),
+        ({"a": 1}, "must be a file's name"),
+        ([], "must be an object"),
         ({"a": "1.safetensors"}, "does not have \"c\", which the files have"),
     ],
 )  # fmt: skip

@@ -226,12 +226,12 @@ def test_pcodec_takes_the_place_of_bytes_and_gives_it_back(tmp_path, kind):
     [
         ("foo", "must be none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec, not 'foo'"),
         ("zstd:23", "must have level from -131072 to 22, such as zstd:3, not"),
-        ("zstd:", "where level from"),
+        ("zstd:", "must have level from"),
         ("none:3", "but none has no options"),
         ("blosc:5,lz4", "must have one of noshuffle, shuffle, bitshuffle"),
         ("zstd:1,2", "must have no more than 1 option"),
         ("lz4:0", "must have acceleration from 1 to 65537"),
-        ("gzip:9" + "9" * 40, "where level from 0 to 9"),
+        ("gzip:9" + "9" * 40, "must have level from 0 to 9"),
     ],
 )
 def test_other_codecs_are_refused(tmp_path, codec, said):

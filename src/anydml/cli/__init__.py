@@ -97,7 +97,7 @@ def _main(argv: list[str]) -> int | str | None:
     except click.ClickException as error:
         code = _report_failure(argv, error.format_message())
     except (click.Abort, KeyboardInterrupt) as error:
-        # click raises its own error from the one that says what is kept.
+        # click wraps the error whose message says what is kept.
         cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
         _report_failure(argv, str(cause or "") or "interrupted")
         code = INTERRUPTED
@@ -111,7 +111,7 @@ def _main(argv: list[str]) -> int | str | None:
 def _report_failure(argv: list[str], message: str) -> int:
     """Print an error, and the document of it that --json, --junit or --sarif ask for; return its exit code."""
     if (document := document_of_error(anydml, argv, message)) is not None:
-        # Standard output may be what failed.
+        # The failed stream may be standard output.
         with contextlib.suppress(OSError, SystemExit):
             for line in document.splitlines():
                 print_line(line)

@@ -44,7 +44,7 @@ def parse_value_type(value: Any, place: JsonPath) -> DataType:
         ModelError: there is no such type.
     """
     if not isinstance(value, str):
-        raise place.error(f"must be a string, but it is {show(value)}")
+        raise place.error(f"must be a string, not {show(value)}")
     data_type = parse_data_type(value, place)
     if data_type is None:
         raise place.error("a value of type UNKNOWN cannot be read")
@@ -60,7 +60,7 @@ def parse_scalar(value: Any, data_type: DataType, place: JsonPath) -> Scalar:
     if isinstance(value, dict):
         member = MEMBERS[data_type]
         if list(value) != [member]:
-            raise place.error(f"must have the one member {member}, of {data_type}, but it is {show(value)}")
+            raise place.error(f"must have the one member {member}, of {data_type}, not {show(value)}")
         if data_type == DataType.FLOAT16:
             bits = scalar_of(value[member], DataType.UINT16, place / member)
             return float(bits.view(np.float16)[0])
@@ -105,7 +105,7 @@ def parse_size_2d(value: Any, place: JsonPath) -> Size2D:
 
 def _members(value: Any, fields: tuple[str, str], place: JsonPath) -> list[Any]:
     if not isinstance(value, dict):
-        raise place.error(f"must be an object, but it is {show(value)}")
+        raise place.error(f"must be an object, not {show(value)}")
     for field in fields:
         if field not in value:
             raise (place / field).error("is required")

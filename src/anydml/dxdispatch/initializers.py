@@ -69,7 +69,7 @@ def parse_initializer(values: Any, data_type: DataType | None, folder: Folder, p
     elif isinstance(values, dict):
         initializer = _generate_values(values, data_type, folder, place)
     else:
-        raise place.error(f'must be an array, an object or "deferred", but it is {show(values)}')
+        raise place.error(f'must be an array, an object or "deferred", not {show(values)}')
     if initializer.byte_count == 0:
         raise place.error("must have at least one value")
     return initializer

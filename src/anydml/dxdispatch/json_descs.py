@@ -187,25 +187,25 @@ def _missing_field_error(
 
 def _object(value: Any, place: JsonPath) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise place.error(f"must be an object, but it is {show(value)}")
+        raise place.error(f"must be an object, not {show(value)}")
     return value
 
 
 def _array(value: Any, place: JsonPath) -> list[Any]:
     if not isinstance(value, list):
-        raise place.error(f"must be an array, but it is {show(value)}")
+        raise place.error(f"must be an array, not {show(value)}")
     return value
 
 
 def _string(value: Any, place: JsonPath) -> str:
     if not isinstance(value, str):
-        raise place.error(f"must be a string, but it is {show(value)}")
+        raise place.error(f"must be a string, not {show(value)}")
     return value
 
 
 def _integer(value: Any, place: JsonPath) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise place.error(f"must be an integer, but it is {show(value)}")
+        raise place.error(f"must be an integer, not {show(value)}")
     if not -_LARGEST < value < _LARGEST:
         raise place.error(f"{show(value)} does not fit 64 bits")
     return value
@@ -217,7 +217,7 @@ def _integers(value: Any, place: JsonPath) -> tuple[int, ...]:
 
 def _bool(value: Any, place: JsonPath) -> bool:
     if not isinstance(value, bool):
-        raise place.error(f"must be true or false, but it is {show(value)}")
+        raise place.error(f"must be true or false, not {show(value)}")
     return value
 
 

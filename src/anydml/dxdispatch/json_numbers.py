@@ -101,7 +101,7 @@ def _real(value: Any, place_of: Callable[[int], JsonPath], i: int) -> float:
     if isinstance(value, str) and value.lower() in _WORDS:
         return _WORDS[value.lower()]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise place_of(i).error(f'must be a number, "nan", "inf" or "-inf", but it is {show(value)}')
+        raise place_of(i).error(f'must be a number, "nan", "inf" or "-inf", not {show(value)}')
     try:
         number = float(value)
     except OverflowError:
@@ -113,7 +113,7 @@ def _real(value: Any, place_of: Callable[[int], JsonPath], i: int) -> float:
 
 def _check_integer(value: Any, data_type: DataType, place_of: Callable[[int], JsonPath], i: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise place_of(i).error(f"must be an integer for {data_type}, but it is {show(value)}")
+        raise place_of(i).error(f"must be an integer for {data_type}, not {show(value)}")
     bounds = np.iinfo(data_type.dtype)
     if not bounds.min <= value <= bounds.max:
         raise place_of(i).error(f"{show(value)} does not fit {data_type} ({bounds.min} to {bounds.max})")

@@ -269,7 +269,7 @@ def _binding(value: Any, resources: Mapping[str, Resource], place: JsonPath) -> 
     if isinstance(value, str):
         return Binding(place, _find_resource(value, resources, place), 0)
     if not isinstance(value, dict):
-        raise place.error(f"must be the name of a resource, or an object with its name, but it is {show(value)}")
+        raise place.error(f"must be the name of a resource, or an object with its name, not {show(value)}")
     fields = schema.parse(schema.BindingFields, value, place)
     resource = _find_resource(fields.name, resources, place / "name")
     if fields.counter is not None:

@@ -232,4 +232,4 @@ def _explain(error: ValidationError, kind: type[Fields], value: Any, place: Json
     words = first["msg"].replace("Input should be", "must be").replace("List should have", "must have")
     words = words.partition(" after validation")[0]
     words = _WORDS.get(first["type"], words)
-    return place.error(f"{words}, but it is {show(value)}")
+    return place.error(f"{words}, not {show(value)}")

@@ -46,9 +46,9 @@ class Timing:
         for name in ("iterations", "repeat", "milliseconds", "interval", "warmup"):
             number = getattr(self, name) or 0
             if not 0 <= number < 1 << 32:
-                raise ValueError(f"{name} is {number}, but must be 0 or more, and less than 2³², as in DxDispatch")
+                raise ValueError(f"{name} must be 0 or more and less than 2³², as in DxDispatch, not {number}")
         if self.verbosity not in (0, 1, 2):
-            raise ValueError(f"verbosity is {self.verbosity}, but must be 0, 1 or 2")
+            raise ValueError(f"verbosity must be 0, 1 or 2, not {self.verbosity}")
 
 
 def measure(

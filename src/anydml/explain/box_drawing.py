@@ -85,7 +85,7 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
                 for place in stripes
             ]
             if sheets[k].depth:
-                # Whatever hides others is drawn after them: what is further to the front, above or to the right.
+                # Cells further to the front, above or to the right hide others, and so are drawn after them.
                 drawn.sort(key=lambda rectangle: (-rectangle[2][0], -rectangle[1][1], rectangle[1][0]))
             for n, place, (start, end) in drawn:
                 sheet_svg += _part(moves[n], n % COLOURS, place, end - start if sheets[k].depth else 0)

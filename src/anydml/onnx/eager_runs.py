@@ -152,7 +152,7 @@ class RunningContext(LoweringContext):
             ModelError: the results do not fit into memory.
         """
         assert not self._is_composing, "a node must request elements before it composes values"
-        # The budget holds what the region reads until it has run.
+        # The budget reserves the memory of the region's inputs until the region has run.
         region, reads = self.composer, self._sources
         self.composer = Region()
         results = region.results()

@@ -43,7 +43,7 @@ class NodeTrace(Trace):
 
     def __init__(self, ctx: LoweringContext, composer: Composer) -> None:
         super().__init__("onnx", TracedArray, None, composer)
-        # Weak, so that what a run holds is released at its end.
+        # Weak references, so that arrays of a run are released at its end.
         self._ctx = weakref.proxy(ctx)
 
     def pattern(self, element: Array) -> bytes:

@@ -71,7 +71,7 @@ def compare_runs(
                 inputs = random_inputs(first, sizes, number)
                 expected, repeated = (runtime.run(0, inputs) for _ in range(2))
             except (RefusedError, ModelError, MemoryError) as error:
-                # For whatever reason, the model does not support these sizes.
+                # The model does not support these sizes; the reason does not matter.
                 failure = "ONNX Runtime refuses A" if isinstance(error, RefusedError) else "A is not run"
                 refused = RunComparison(sizes, {}, "", 0, f"{failure}: {str(error)[:MAX_REASON]}")
                 continue

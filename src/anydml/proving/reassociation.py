@@ -152,7 +152,7 @@ def _summands(mover: Mover, term: Term) -> list[Term]:
     for source_input in source.inputs:
         assert source_input is not None, "it is added"
         if mover.merges and source_input.is_constant and source is term:
-            # Without broadcasting, so that it can be added to other constants.
+            # Leave out broadcasting, so that the constant can be added to others.
             summands.append(source_input)
             continue
         wide = mover.expand(source_input, source.sizes)

@@ -125,7 +125,7 @@ class Runtime:
         if process is None:
             return ""
         with contextlib.suppress(OSError):
-            # Closing the pipe sends what is left, which fails once the process has ended.
+            # Closing the pipe flushes its buffer, which fails once the process has ended.
             process.communicate()
         code = process.wait()
         return f"its process ended by {signal.Signals(-code).name}" if code < 0 else f"its process ended with {code}"

@@ -185,7 +185,7 @@ class _Run:
                     self.version = worker.version
                 verdict = worker.answer(stored, self.seconds)
                 if verdict.verdict == CRASHES and worker.answers > 1 and not worker.is_alive():
-                    # Whether this case crashes, or what an earlier one has left behind.
+                    # Run it again alone: the crash may be due to an earlier case.
                     worker.close()
                     worker = Worker(self.engine, self.memory)
                     self.restarts += 1

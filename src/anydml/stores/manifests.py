@@ -131,7 +131,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         dtype, shape, checksum = entry["dtype"], entry["shape"], entry["sha256"]
         kind = _dtype(dtype)
         if kind is None:
-            raise (tensor_place / "dtype").error(f"is {show(dtype)}, but must be a dtype that this version knows")
+            raise (tensor_place / "dtype").error(f"must be a dtype that this version knows, not {show(dtype)}")
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
             raise (tensor_place / "shape").error(f"must be a list of integers from 0, not {str(shape)[:40]}")
         if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):

@@ -166,7 +166,7 @@ def test_of(case: WebnnCase) -> dict[str, Any]:
     names = [f"output{k}" for k in range(call.node.outputs)]
     results: Any = names if case.operator == "split" else names[0]
     operator = {"name": case.operator, "arguments": arguments, "outputs": results}
-    # Of an invalid case there are none.
+    # An invalid case has no outputs.
     expected = {name: tensor_of(value) for name, value in zip(names, case.outputs, strict=False)}
     return {
         "name": case.name,

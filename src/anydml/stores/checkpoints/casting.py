@@ -234,7 +234,7 @@ class _Quantised(NamedTuple):
                 parts |= {(module, part) for part in _weights_of_scale(match["of"]) if part in module_parts}
                 if module in weights:
                     parts.add(weights[module])
-        # A name without dots belongs to no module, so that it says nothing about other tensors.
+        # A name without dots belongs to no module, and so tells nothing about other tensors.
         modules = {module for module, part in parts if not part} - {""}
         return (
             cls(modules, parts, {tensor_name for tensor_name, part in weights.items() if part in parts})

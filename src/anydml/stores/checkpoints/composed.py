@@ -26,7 +26,7 @@ from anydml.stores.planning.copies import MAX_SINGLE_COPIES
 from anydml.tensor import Layout
 
 
-# Neither frozen nor comparable, because a checkpoint may have a hundred thousand of them.
+# Neither frozen nor comparable, because a checkpoint may have a hundred thousand tensors.
 @dataclass(slots=True, eq=False)
 class ComposedTensor:
     """A tensor that a plan makes.

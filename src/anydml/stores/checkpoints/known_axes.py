@@ -244,5 +244,5 @@ def line_for(name: str, fields: str) -> str:
     """Return the line of a layout that defines the axis of tensors with this name, in all layers."""
     numbered = _NUMBERED.match(name)
     pattern = name if numbered is None else f"*{name[numbered.end() :]}"
-    # Strings of TOML are those of JSON; a shortened one would match nothing.
+    # TOML writes strings as JSON does; a shortened string would match nothing.
     return f"axes = [{{match = {json.dumps(pattern, ensure_ascii=False)}, {fields}}}]"

@@ -68,8 +68,12 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
     }
     try:
         returned = function(arguments)
-        if not isinstance(returned, dict) or not all(isinstance(name, str) for name in returned):
-            raise place.error(f"layout must return a dict of arrays by name, not {type(returned).__name__}")
+        message = "layout must return a dict of arrays by name"
+        if not isinstance(returned, dict):
+            raise place.error(f"{message}, not {type(returned).__name__}")
+        for name in returned:
+            if not isinstance(name, str):
+                raise place.error(f"{message}, but has the key {name!r:.60}")
         tree, _ = results_of(trace, returned, [None], [])
     except ModelError:
         raise

@@ -54,7 +54,7 @@ class IcechunkObject(NamedTuple):
         try:
             return _wait_for(getattr(self.store, name)(self.name, *arguments))
         except Exception as error:
-            # icechunk raises errors of its own for whatever its storage says.
+            # icechunk wraps the errors of its storage in its own types.
             raise OSError(0, f"cannot be read by icechunk: {_first_line(error)}", self.name) from None
 
 

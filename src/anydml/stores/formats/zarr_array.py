@@ -287,9 +287,9 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
         raise ModelError(f"{path}: has shape {[*shape]}, but chunks of sizes {[*inner]}: sizes are from 1")
     if max(math.prod(max(1, size) for size in grid) for grid in (shape, outer)) * max(1, dtype.itemsize) >= MAX_BYTES:
         raise ModelError(f"{path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
-    # Without a fill value, zarr-python reads times that are none where there is no chunk, and zeros of the others.
-    none = np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)
-    fill = none if array.fill_value is None else np.array(array.fill_value)
+    # Without a fill value, zarr-python reads missing chunks as NaT if elements are times, and else as zeros.
+    missing = np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)
+    fill = missing if array.fill_value is None else np.array(array.fill_value)
     fill = numbers_of(np.array(str(fill)), True) if is_string and array.fill_value is not None else fill.astype(dtype)
     grid = ChunkGrid(
         shape,

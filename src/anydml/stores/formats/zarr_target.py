@@ -99,7 +99,7 @@ def new_zarr(
     if chunks is None:
         target = _regular(path, shape, dtype, None, like, codec, axes, None, version)
     else:
-        # Chunks that are given are files: they have no shards, of which each would need chunks of its own.
+        # Given chunks are files: shards would need chunks of their own, which are not given.
         largest = [max(map(int.__sub__, axis_edges[1:], axis_edges)) for axis_edges in edges]
         target = _regular(path, shape, dtype, largest, like, codec, axes, (), version)
     return replace(target, layout=target.layout.of_several(edges), metadata=with_edges(target.metadata, edges))
@@ -234,7 +234,7 @@ def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
             coder = coder_of(layout.codec)
             coder.decode(coder.encode(np.zeros(1, layout.dtype)))
     except Exception as error:
-        # Codecs raise whatever their libraries do.
+        # Codecs may raise any error of their libraries.
         raise_if_short(error)
         raise place.error(
             f"cannot be written, for its codecs do not work ({type(error).__name__}: {str(error)[:200]}): name another "

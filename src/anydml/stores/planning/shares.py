@@ -124,7 +124,7 @@ def _request_bytes(inputs: Sequence[Store | ZarrStore], written: int, free: int)
         written: bytes that a chunk of an output needs while it is written.
         free: bytes of all buffers.
     """
-    # Beside chunks that are decoded as wholes, what was read of them is held.
+    # Chunks that are decoded whole need memory for their encoded bytes, too.
     layouts = [array.layout for array in inputs if isinstance(array.path, Address)]
     is_put = all(layout.is_plain and layout.shard is None for layout in layouts)
     share = free // (3 * MAX_REQUESTS) - RESPONSE_CHUNK if is_put else free // (6 * MAX_REQUESTS)
@@ -132,7 +132,7 @@ def _request_bytes(inputs: Sequence[Store | ZarrStore], written: int, free: int)
     # Where chunks that are written leave fewer requests at once, these are whole chunks.
     chunk_bytes = max((layout.chunk_bytes for layout in layouts if layout.is_plain and layout.shard is None), default=0)
     wide = chunk_bytes if is_put and chunk_bytes + RESPONSE_CHUNK <= written * 5 // 4 else 0
-    # No request needs more than an object has; those of shards join chunks.
+    # A request never needs more bytes than its object has; requests to shards join chunks.
     sizes = (layout.chunk_bytes if layout.shard is None else block_shapes.MAX_SPAN for layout in layouts)
     span = max(1, wide, min(block_shapes.MAX_SPAN, share, max(sizes, default=block_shapes.MAX_SPAN)))
     return span, span + RESPONSE_CHUNK if is_put else 2 * span

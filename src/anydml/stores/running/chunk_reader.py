@@ -91,7 +91,7 @@ class ChunkReader:
             return
         for chunk in self.grid.near(box):
             if self._is_elsewhere and self.grid.is_plain:
-                # Parts make many requests at once, none of which takes much memory.
+                # Parts make many requests at once, and each needs little memory.
                 common = common_box(box, self.grid.box(chunk))
                 for part in split_box(common, out.itemsize, self.span):
                     yield partial(self.read, chunk, part, out[inside_box(part, box)])

@@ -134,7 +134,7 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
             "enough memory, and run the same command again, which resumes"
         ) from None
     except Exception as error:
-        # A worker that cannot start raises any error, such as those of a missing anydml or another version.
+        # A worker that cannot start may raise any error, for example because anydml is missing or differs in version.
         raise ModelError(
             f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_one_line(error)}; if anydml "
             "is missing there or has another version, install this version on all workers"

@@ -248,7 +248,7 @@ class Staging:
             if not part.exists():
                 continue
             if final in self._folders and _is_filled(real):
-                # The files by which readers find the others come last.
+                # The index files, by which readers find all others, come last.
                 last = {path.name for path in self.others}
                 for entry in sorted(part.iterdir(), key=lambda entry: entry.name in last):
                     entry.replace(real / entry.name)
