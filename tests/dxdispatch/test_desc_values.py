@@ -41,7 +41,7 @@ def test_scalars_are_numbers_or_members():
     [
         ("INT8", 200, "d.Value: 200 does not fit INT8 (-128 to 127)"),
         ("INT8", 1.5, "d.Value: must be an integer for INT8, not 1.5"),
-        ("INT8", {"Int16": 1}, "d.Value: must have the one member Int8, of INT8, but it is"),
+        ("INT8", {"Int16": 1}, "d.Value: must have the one member Int8, of INT8, not"),
         ("FLOAT32", {"Float32": "x"}, "d.Value.Float32: must be a number"),
         ("FLOAT32", True, "d.Value: must be a number"),
         ("UNKNOWN", 1, "d.ValueDataType: a value of type UNKNOWN cannot be read"),

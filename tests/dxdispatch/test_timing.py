@@ -89,7 +89,7 @@ NUMBERS = ("iterations", "repeat", "milliseconds", "interval", "warmup")
 )
 def test_numbers_out_of_range(wrong):
     (name,) = wrong
-    with pytest.raises(ValueError, match=f"^{name} is"):
+    with pytest.raises(ValueError, match=f"^{name} must be"):
         Timing(**wrong)
 
 

@@ -59,11 +59,11 @@ def bounded(make):
 
         return called
 
-    within, block_io = regions.RegionMap.within, choosing.block_io
+    within, block_io = regions.RegionMap.parts_writing, choosing.block_io
     tracemalloc.start()
     found = None
     with (
-        mock.patch.object(regions.RegionMap, "within", counted(within)),
+        mock.patch.object(regions.RegionMap, "parts_writing", counted(within)),
         mock.patch("anydml.stores.planning.choosing.block_io", counted(block_io)),
         mock.patch("anydml.stores.planning.file_blocking.block_io", counted(block_io)),
     ):

@@ -106,7 +106,7 @@ def chunk_needs(
 
 
 def _spans(mapping: RegionMap, box: Box, inputs: Sequence[Cells]) -> Iterator[tuple[int, Sequence[_Range]]]:
-    for part in mapping.within(box):
+    for part in mapping.parts_writing(box):
         operand = operand_of(part, len(inputs))
         if operand is not None:
             cells = inputs[operand]

@@ -134,7 +134,7 @@ class ChunkBuilder:
             constant_arrays.append(array)
             return count + len(constant_arrays)
 
-        for part in self.mapping.within(box) if all(low < high for low, high in box) else ():
+        for part in self.mapping.parts_writing(box) if all(low < high for low, high in box) else ():
             operand = operand_of(part, len(self.cells))
             if operand is not None:
                 chunks = wanted_chunks[operand] if not are_all else None
@@ -168,7 +168,7 @@ class ChunkBuilder:
         to = access_in_box(move.destination, move.sizes, self.mapping.output, box, strides, count)
         source = access_in_box(move.reads, move.sizes, cells.layout, chunk, pitches, place)
         if isinstance(cell_part.part, Pick) and picked:
-            return cell_part.part.moved(picked, to, chunk, pitches, source._replace(offset=0), added)
+            return cell_part.part.cell_move(picked, to, chunk, pitches, source._replace(offset=0), added)
         return move._replace(destination=to, source=source)
 
     def _check(self, operand: int, chunk: ChunkIndex, array: Any) -> Array:

@@ -42,7 +42,7 @@ class Timing:
 
     def __post_init__(self) -> None:
         if self.repeat < 1:
-            raise ValueError(f"repeat is {self.repeat}, but a sample needs at least one dispatch")
+            raise ValueError(f"repeat must be 1 or more, not {self.repeat}: a sample needs a dispatch")
         for name in ("iterations", "repeat", "milliseconds", "interval", "warmup"):
             number = getattr(self, name) or 0
             if not 0 <= number < 1 << 32:

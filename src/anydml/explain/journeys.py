@@ -163,13 +163,13 @@ class _Memory:
             self.bytes.pop(cell, None)
             self.labels[cell] = "…" if fill is None else fill.hex()
             if fill is not None:
-                self._put(cell, tensor, fill * (tensor.element_size // len(fill)))
+                self._label_cell(cell, tensor, fill * (tensor.element_size // len(fill)))
             elif len(source) == len(destination):
                 if source[k] in self.bytes:
-                    self._put(cell, tensor, self.bytes[source[k]])
+                    self._label_cell(cell, tensor, self.bytes[source[k]])
                 self.labels[cell] = self.labels.get(source[k], "")
 
-    def _put(self, cell: Cell, tensor: Tensor, element: bytes) -> None:
+    def _label_cell(self, cell: Cell, tensor: Tensor, element: bytes) -> None:
         if len(element) == tensor.element_size:
             self.bytes[cell] = element
             if tensor.dtype is not None and not tensor.dtype.hasobject:

@@ -28,7 +28,7 @@ class Batch:
 
     def inner(self, sizes: Sequence[Size]) -> list[int] | None:
         """Return the sizes at one place of the batch; None if a size is not a number, or several contain the batch."""
-        inner_sizes = [self._own(size) for size in sizes]
+        inner_sizes = [self._size_per_element(size) for size in sizes]
         known_sizes = [size for size in inner_sizes if size is not None]
         is_once = sum(isinstance(size, Polynomial) for size in sizes) <= 1
         return known_sizes if is_once and len(known_sizes) == len(inner_sizes) else None
@@ -63,7 +63,7 @@ class Batch:
             )
         return False
 
-    def _own(self, size: Size) -> int | None:
+    def _size_per_element(self, size: Size) -> int | None:
         """Return a size for one element of the batch; None if it has no such element."""
         if isinstance(size, int):
             return size

@@ -54,7 +54,7 @@ class Constants:
     def __contains__(self, name: str) -> bool:
         return name in self._tensors or name in self.new_arrays or name in self._arrays
 
-    def in_file(self, name: str) -> tuple[np.dtype[Any] | None, tuple[int, ...]] | None:
+    def external_type(self, name: str) -> tuple[np.dtype[Any] | None, tuple[int, ...]] | None:
         """Return the dtype and shape of a constant whose elements are in another file; None for any other constant."""
         tensor = self._tensors.get(name)
         if tensor is None or name in self._arrays or tensor.data_location != TensorProto.EXTERNAL:

@@ -147,7 +147,7 @@ class Reader:
         # Constants may have gigabytes, so those that several graphs share are hashed once.
         key = constants, name
         if key not in self._constants:
-            if not self._reads_files and (stored := constants.in_file(name)) is not None:
+            if not self._reads_files and (stored := constants.external_type(name)) is not None:
                 return self.terms.make("stored", (), name, *stored)
             self._constants[key] = self.evaluator.constant(constants.read(name))
         return self._constants[key]
@@ -213,15 +213,15 @@ class Reader:
             return self._with_bodies(call, graphs, values, read, level)
         if _is_random(call):
             return [self.terms.unique(call.kind, *kind) for kind in call.types()]
-        return self._computed(call)
+        return self._node_terms(call)
 
-    def _computed(self, call: OperatorCall) -> Sequence[Term]:
+    def _node_terms(self, call: OperatorCall) -> Sequence[Term]:
         """Return the terms of a node without subgraphs, which depend on its inputs alone."""
         call = with_explicit_pads(call)
         if not self.mover.has_signs and (plain := without_zero_bias(call)) is not call:
             self.mover.rounded.add(SIGNS)
             call = plain
-        apply = partial(self._applied, call.opsets)
+        apply = partial(self._apply, call.opsets)
         if self.mover.is_real and (fused := defined(apply, self.terms, call)) is not None:
             self.mover.rounded.add(f"{call.operator} of com.microsoft is taken for its definition")
             return fused
@@ -254,10 +254,12 @@ class Reader:
             self.own.add(call.kind)
         return self._outputs(call, call.inputs, call.attributes(), types)
 
-    def _applied(self, opsets: Mapping[str, int], operator: str, *inputs: Term | None, **attributes: Any) -> Term:
+    def _apply(self, opsets: Mapping[str, int], operator: str, *inputs: Term | None, **attributes: Any) -> Term:
         """Return the first result of an operator."""
         names = ["" if term is None else f"i{k}" for k, term in enumerate(inputs)]
-        result = self._computed(OperatorCall(helper.make_node(operator, names, ["o"], **attributes), opsets, inputs))[0]
+        result = self._node_terms(OperatorCall(helper.make_node(operator, names, ["o"], **attributes), opsets, inputs))[
+            0
+        ]
         self._applied_within.append(result)
         return result
 

@@ -52,7 +52,7 @@ class Folding:
             if name in graph.constants and name not in graph.makers and term is not None:
                 self._note(name, term)
         for op in graph.ops:
-            constants = self._kept(op)
+            constants = self._kept_node(op)
             if constants is not None:
                 ops.append(constants)
         return None if ops == graph.ops else ops
@@ -65,7 +65,7 @@ class Folding:
         else:
             self._first.setdefault(term.number, name)
 
-    def _kept(self, op: Op) -> Op | None:
+    def _kept_node(self, op: Op) -> Op | None:
         """Return a node with its new inputs; None if none of its outputs is still needed."""
         if op.kind == "Constant":
             if (term := self._terms.get(op.outputs[0])) is not None:
@@ -82,7 +82,7 @@ class Folding:
         is_needed = False
         for name, twin in zip(op.outputs, twins, strict=True):
             term = self._terms.get(name)
-            constant = None if term is None or name in self._fixed else self._other(op, name, term, twin)
+            constant = None if term is None or name in self._fixed else self._equal_value(op, name, term, twin)
             if constant is not None:
                 self._names[name] = constant
             elif name:
@@ -100,7 +100,7 @@ class Folding:
         numbers = (array.reshape(-1).tolist() for array in np.broadcast_arrays(*arrays))
         return all(map(_is_exact_power, *numbers))
 
-    def _other(self, op: Op, name: str, term: Term, twin: str) -> str | None:
+    def _equal_value(self, op: Op, name: str, term: Term, twin: str) -> str | None:
         """Return the name of an earlier value that equals an output of a node bit for bit; None if there is none."""
         if term.kind == "sizes" and not self._with_sizes:
             return None

@@ -65,7 +65,7 @@ class Regions:
         self.builder = Builder(stand_ins, analysis.graph.opset)
         self._costs: dict[Op, Cost] = {}
         self._of: dict[Op, Region] = {}
-        self.all = self._found()
+        self.all = self._find_regions()
 
     def region_of(self, name: str) -> Region | None:
         """Return the region whose nodes make a value; None if no movement makes it."""
@@ -123,7 +123,7 @@ class Regions:
             return [1] * rank if detail_windows is None else [step for _, _, step in detail_windows[0]]
         return op.get("axis", 0) % max(1, rank)
 
-    def _found(self) -> list[Region]:
+    def _find_regions(self) -> list[Region]:
         values = self.analysis.values
         readers: dict[str, Op] = {}
         for op in self.analysis.graph.ops:

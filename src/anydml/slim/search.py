@@ -50,11 +50,11 @@ class Search:
 
     def cheapest(self, pieces: Pieces, sizes: Sequence[int], depth: int = 0) -> Expr | None:
         """Return the cheapest expression of a tensor; None if none is found."""
-        return min(self._found(pieces, tuple(sizes), depth), key=self._builder.cost, default=None)
+        return min(self._candidates(pieces, tuple(sizes), depth), key=self._builder.cost, default=None)
 
-    def _found(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
+    def _candidates(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
         if len(pieces) == 1 and pieces[0].source >= 0:
-            yield from self._moved(pieces[0], sizes)
+            yield from self._moved_candidates(pieces[0], sizes)
         sources = {piece.source for piece in pieces}
         if len(sources) == 1 and -1 not in sources and (len(pieces) > 1 or pieces[0].is_reversed):
             yield from self._gather(pieces, sizes)
@@ -62,7 +62,7 @@ class Search:
             yield from self._pad(pieces, sizes, depth)
             yield from self._concatenate(pieces, sizes, depth)
 
-    def _moved(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
+    def _moved_candidates(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
         """Yield combinations of Slice, Transpose and Expand, or of blocks, with Reshapes around them."""
         source = self._source_of(piece.source)
         if piece.is_reversed or piece.at or piece.size != math.prod(sizes):
@@ -95,7 +95,7 @@ class Search:
         if not all(digit.stride or self._stand_ins.is_constant(digit.size) for digit in piece.digits):
             return
         shape = tuple(digit.size if digit.stride else 1 for digit in piece.digits)
-        for expr in self._moved(piece._replace(digits=tidy(repeated)), shape):
+        for expr in self._moved_candidates(piece._replace(digits=tidy(repeated)), shape):
             wide = self._builder.expand(expr, [digit.size for digit in piece.digits], self._width)
             if (reshaped := self._builder.reshape(wide, sizes)) is not None:
                 yield reshaped

@@ -94,4 +94,4 @@ def plan_load(
     if program.program.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
         raise ModelError("plan_load: the layout picks rows in an order that takes too many slices, or creates elements")
     identities = identities_of_stores("plan_load", inputs)
-    return LoadPlan(dict(parts.in_file.items()), program, inputs, identities, remarks)
+    return LoadPlan(dict(parts.file_tensors.items()), program, inputs, identities, remarks)

@@ -269,12 +269,15 @@ class ProductOrdering(Rewrite):
                 transposed = self._order(product.first_factor, Order(matrix, TRANSPOSED))
                 product_name = self._add("Gemm" if added else "MatMul", [weights_name, transposed, *added], "", label)
             else:
-                flat = self._reshaped(product.first_factor, matrix)
+                flat = self._reshaped_name(product.first_factor, matrix)
                 product_name = self._add("Gemm", [weights_name, flat, *added], "", label, transB=1)
         else:
             _, _, heads, width = order.sizes
             split = weights.reshape(1, product.depth, heads, width).transpose(0, 2, 1, 3)
-            factors = [self._reshaped(product.first_factor, _factor(product, order)), constant(product.weights, split)]
+            factors = [
+                self._reshaped_name(product.first_factor, _factor(product, order)),
+                constant(product.weights, split),
+            ]
             product_name = self._add("MatMul", factors, "", label)
             if bias is not None:
                 added = [product_name, constant(bias_name, bias.reshape(1, heads, 1, width))]
@@ -310,14 +313,14 @@ class ProductOrdering(Rewrite):
 
     def _order(self, name: str, order: Order) -> str:
         """Write a value in the new order."""
-        return self._add("Transpose", [self._reshaped(name, order.sizes)], "", perm=order.perm)
+        return self._add("Transpose", [self._reshaped_name(name, order.sizes)], "", perm=order.perm)
 
     def _restore(self, laid: str, order: Order, name: str) -> None:
         """Write a result in the old order, under its old name."""
         transposed = self._add("Transpose", [laid], "", perm=order.inverse)
         self._shape(transposed, order.sizes, self._values[name].sizes, name)
 
-    def _reshaped(self, name: str, sizes: Sequence[int]) -> str:
+    def _reshaped_name(self, name: str, sizes: Sequence[int]) -> str:
         return self._shape(name, self._values[name].sizes, sizes, self._graph.new_name(name, "shape"))
 
     def _shape(self, name: str, before: Sequence[int], after: Sequence[int], output: str) -> str:

@@ -287,7 +287,7 @@ class ReshapePushing(Rewrite):
                     array = self._graph.constants.read(inputs[k])
                     inputs[k] = self._graph.constant(inputs[k], array.reshape(sizes))
                 else:
-                    inputs[k] = self._reshaped(inputs[k], sizes)
+                    inputs[k] = self._reshaped_name(inputs[k], sizes)
             names = [self._graph.new_name(name, "shaped") for name in op.outputs]
             self._ops.append(self._axes.with_inputs(op, inputs).replaced(outputs=names))
             for new_name, name in zip(names, op.outputs, strict=True):
@@ -303,10 +303,10 @@ class ReshapePushing(Rewrite):
             change = of_node.get(self._makers.get(name, OUTSIDE))
             new = change.of(self._values[name].sizes) if change and name in self._values else None
             if change and new and self._axes.accepts(op, name, change):
-                return op.replaced([*op.inputs[:k], self._reshaped(name, new), *op.inputs[k + 1 :]])
+                return op.replaced([*op.inputs[:k], self._reshaped_name(name, new), *op.inputs[k + 1 :]])
         return op
 
-    def _reshaped(self, name: str, sizes: Sizes) -> str:
+    def _reshaped_name(self, name: str, sizes: Sizes) -> str:
         """Return the name of a value in another shape."""
         if (name, sizes) not in self._names:
             new_name = self._graph.new_name(name, "shaped")

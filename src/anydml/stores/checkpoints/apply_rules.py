@@ -60,9 +60,9 @@ def _change_each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Co
             values = values_by_kind[id(tensor.value)] = _change(composer, name, tensor, rule)
         if rule.action is Action.UNSTACK:
             number_name = _number_name(rule, rule.match.names, names[0].names)
-            new_names = [names[0].filled({**star_texts, number_name: str(k)}) for k in range(len(values))]
+            new_names = [names[0].fill_stars({**star_texts, number_name: str(k)}) for k in range(len(values))]
         else:
-            new_names = [pattern.filled(star_texts) for pattern in names] or [name] * len(values)
+            new_names = [pattern.fill_stars(star_texts) for pattern in names] or [name] * len(values)
         for new_name, value in zip(new_names, values, strict=True):
             add_tensor(composed, new_name, tensor.with_value(value), rule.place)
     if not values_by_kind:
@@ -203,12 +203,12 @@ def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
     for name in tensors:
         parts = rule.match.match(name)
         if parts is not None:
-            new = Pattern(rule.fields["to"]).filled(parts)
+            new = Pattern(rule.fields["to"]).fill_stars(parts)
             if new in groups:
                 raise rule.place.error(
                     f"makes a second tensor of the name {show(new)}: give it another name, or drop one"
                 )
-            groups[new] = [pattern.filled(parts) for pattern in names]
+            groups[new] = [pattern.fill_stars(parts) for pattern in names]
     return _merge(composer, tensors, rule, groups, composer.join)
 
 
@@ -228,7 +228,7 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
                 f"stacks by {{{number_name}}}, which must be a number, but is {show(number)} in {show(name)}"
             )
         order[name] = int(number)
-        groups.setdefault(to.filled(parts), []).append(name)
+        groups.setdefault(to.fill_stars(parts), []).append(name)
     for new, old_names in groups.items():
         old_names.sort(key=lambda name: order[name])
         if [order[name] for name in old_names] != [*range(len(old_names))]:

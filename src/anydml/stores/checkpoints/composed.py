@@ -156,13 +156,13 @@ class WholeTensors:
         self.tensors = [tensor for _, tensor in tensors]
         self.values: list[Value] = []
         self.kinds: list[ShapeAndDtype] = []
-        self._known: dict[tuple[int, int], int] = {}
+        self._number_of_value: dict[tuple[int, int], int] = {}
 
     def number(self, value: Value, dtype: np.dtype[Any]) -> int:
         """Return the number of the value of a part."""
         key = id(value), id(dtype)
-        if (number := self._known.get(key)) is None:
-            number = self._known[key] = len(self.values)
+        if (number := self._number_of_value.get(key)) is None:
+            number = self._number_of_value[key] = len(self.values)
             self.values.append(value)
             self.kinds.append((value.sizes, dtype))
         return number
@@ -189,7 +189,7 @@ class Parts(NamedTuple):
     value: Numbers
 
     @property
-    def in_file(self) -> FileTensors:
+    def file_tensors(self) -> FileTensors:
         """The parts as the content of a file."""
         return FileTensors(self.whole_tensors.names, self.tensor, self.whole_tensors.kinds, self.value)
 

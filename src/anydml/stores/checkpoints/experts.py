@@ -38,7 +38,7 @@ class Projection(NamedTuple):
         """Return names of the tensors of an expert."""
         return [f"{self.prefix}.{expert}.{part}.{self.kind}" for part in self.parts]
 
-    def apart(self, composer: Composer, tensor: ComposedTensor) -> Iterator[tuple[str, ComposedTensor]]:
+    def split_experts(self, composer: Composer, tensor: ComposedTensor) -> Iterator[tuple[str, ComposedTensor]]:
         """Return one tensor per expert and part."""
         for expert in range(tensor.shape[0]):
             value = composer.reshape(slice_value(composer, tensor.value, 0, expert, 1), tensor.shape[1:])
@@ -49,7 +49,7 @@ class Projection(NamedTuple):
                 start, step = (k * size, 1) if self.is_concatenated else (k, count)
                 yield name, tensor.with_value(slice_value(composer, value, 0, start, size, step))
 
-    def fused(self, composer: Composer, experts: Sequence[Sequence[ComposedTensor]]) -> ComposedTensor:
+    def fuse(self, composer: Composer, experts: Sequence[Sequence[ComposedTensor]]) -> ComposedTensor:
         """Return the fused tensor of the parts of all experts."""
         projected = []
         count = len(self.parts)
@@ -95,7 +95,7 @@ def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> Comp
             raise ModelError(
                 f"convert: {show(name)} has all experts of a layer, and transformers does not say how: layout rules do"
             )
-        changed_tensors.update(by_name[name].apart(composer, tensor) if name in by_name else {name: tensor})
+        changed_tensors.update(by_name[name].split_experts(composer, tensor) if name in by_name else {name: tensor})
     return changed_tensors
 
 
@@ -113,7 +113,7 @@ def fuse_experts(composer: Composer, tensors: ComposedTensors, model: Any) -> Co
         if missing and len(missing) < sum(map(len, names_of_experts)):
             raise refused_for(projection.name, missing)
         if not missing:
-            result[projection.name] = projection.fused(
+            result[projection.name] = projection.fuse(
                 composer, [[result.pop(name) for name in expert_names] for expert_names in names_of_experts]
             )
     return result

@@ -194,7 +194,7 @@ def outputs_of(files: Sequence[OutputFile]) -> Targets:
     tensors = files[0].parts.whole_tensors
     new_files, offsets = list[NewFile](), list[Numbers]()
     for path, parts, metadata, ranks in files:
-        file, offset_in_file = new_file(path, parts.in_file, metadata, ranks)
+        file, offset_in_file = new_file(path, parts.file_tensors, metadata, ranks)
         new_files.append(file)
         offsets.append(offset_in_file)
     tensor, value = (np.concatenate([getattr(file.parts, name) for file in files]) for name in ("tensor", "value"))

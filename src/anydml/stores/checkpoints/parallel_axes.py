@@ -48,7 +48,7 @@ class Axes:
         message = f"assumes that ranks share the heads of {assumed} evenly, without copies"
         return [f"{message}: no config.json tells their number"]
 
-    def alike(self, names: Iterable[str]) -> list[str]:
+    def pattern_keys(self, names: Iterable[str]) -> list[str]:
         """Return a key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""
         all_names = [*names]
         numbered = _NUMBER.sub(".0", "\n".join(all_names)).split("\n")

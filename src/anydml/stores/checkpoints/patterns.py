@@ -59,7 +59,7 @@ class Pattern:
         """Whether a name would match if parts could contain dots."""
         return re.fullmatch(self._expression.pattern.replace("[^.]+", ".+"), name, re.DOTALL) is not None
 
-    def filled(self, parts: dict[str, str]) -> str:
+    def fill_stars(self, parts: dict[str, str]) -> str:
         """Return the name with these parts, one of them for each star."""
         try:
             if not self._stars:

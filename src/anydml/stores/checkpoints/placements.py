@@ -162,7 +162,7 @@ class Placed:
         kind_numbers: dict[Any, int] = {}
         numbers = list[int]()
         placement = self.placement
-        patterns = self.axes.alike(self.tensors)
+        patterns = self.axes.pattern_keys(self.tensors)
         looks, pattern_of = Looks(patterns), dict(zip(self.tensors, patterns, strict=True))
         for (name, tensor), pattern in zip(self.tensors.items(), patterns, strict=True):
             stages = self._stages(name) if placement.pp > 1 else ()

@@ -65,11 +65,11 @@ class Selection(NamedTuple):
         """
         selected_tensors, remaining_others, remarks = {**tensors}, [*other_objects], list[str]()
         if self.only:
-            selected = self._found(name, "only", self.only, tensors, other_objects)
+            selected = self._matching_names(name, "only", self.only, tensors, other_objects)
             selected_tensors = {key: tensor for key, tensor in selected_tensors.items() if key in selected}
             remaining_others = [key for key in remaining_others if key in selected]
         if self.drop:
-            dropped = self._found(name, "drop", self.drop, tensors, other_objects)
+            dropped = self._matching_names(name, "drop", self.drop, tensors, other_objects)
             selected_tensors = {key: tensor for key, tensor in selected_tensors.items() if key not in dropped}
             remaining_others = [key for key in remaining_others if key not in dropped]
         if not selected_tensors and tensors:
@@ -97,7 +97,7 @@ class Selection(NamedTuple):
             selected_tensors = _rename(name, old, new, selected_tensors)
         return selected_tensors, remaining_others, remarks
 
-    def _found(
+    def _matching_names(
         self, name: str, option: str, texts: Sequence[str], tensors: Iterable[str], other_objects: Iterable[str]
     ) -> set[str]:
         """Return the names that any of the texts matches; each text must match one."""
@@ -177,7 +177,7 @@ def _rename(name: str, old: str, new: str, tensors: Mapping[str, T]) -> dict[str
             continue
         count += 1
         try:
-            new_name = to.filled(parts)
+            new_name = to.fill_stars(parts)
         except ModelError as error:
             raise ModelError(f"{name}: rename {show(old)}: {error}") from None
         _add_renamed(name, renamed, new_name, tensor, f"rename {show(old)}")

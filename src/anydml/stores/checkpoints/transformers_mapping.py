@@ -127,7 +127,7 @@ class Architecture:
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self.model.state_dict().items()}
         self._loaded: list[Any] = []
         self._is_renamed = False
-        self._known: dict[Any, CachedResult] = {}
+        self._cached_results: dict[Any, CachedResult] = {}
         self._values: dict[Value, Value] = {}
 
     def trace(self) -> Trace:
@@ -141,7 +141,7 @@ class Architecture:
             ModelError: a converter computes, or its results do not fit the model.
         """
         transforms = self._mapping_of(self.model)
-        renamings, converters = self._parted(transforms)
+        renamings, converters = self._split_transforms(transforms)
         by_pattern = {pattern: converter for converter in converters for pattern in converter.source_patterns}
         rename, prefix = self._loading.rename_source_key, self.model.base_model_prefix
         composed: ComposedTensors = {}
@@ -190,7 +190,9 @@ class Architecture:
             if not isinstance(transform, prefix) or (transform.was_used() and self._is_renamed)
         ]
         try:
-            renamings, converters = self._parted([transform.reverse_transform() for transform in transforms[::-1]])
+            renamings, converters = self._split_transforms(
+                [transform.reverse_transform() for transform in transforms[::-1]]
+            )
         except Exception as error:
             raise ModelError(f"convert: the mapping of {self.name} cannot be reversed: {_line(error)}") from None
         by_pattern = {pattern: converter for converter in converters for pattern in converter.source_patterns}
@@ -224,7 +226,7 @@ class Architecture:
             name for name in self.shapes if name not in present and not any(pattern.search(name) for pattern in ignored)
         ]
 
-    def _parted(self, transforms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def _split_transforms(self, transforms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return renamings and converters."""
         loading = self._loading
         return (
@@ -239,7 +241,7 @@ class Architecture:
         counts = tuple((pattern, len(names)) for pattern, names in group.members.items())
         kinds = tuple((id(member.value), member.dtype) for member in members)
         key = group.converter, self.shapes.get(group.first), counts, kinds
-        if (cached := self._known.get(key)) is None:
+        if (cached := self._cached_results.get(key)) is None:
             cached = CachedResult([], {})
             values, _ = together(members)
             traced = (trace.new_array(value, member.dtype) for value, member in zip(values, members, strict=True))
@@ -251,8 +253,8 @@ class Architecture:
             self._check(
                 group, {pattern: [tensors[name].shape for name in names] for pattern, names in group.members.items()}
             )
-            self._known[key] = cached
-        results = {name: cached.tensors[id(array)] for name, array in self._called(group, {}, cached).items()}
+            self._cached_results[key] = cached
+        results = {name: cached.tensors[id(array)] for name, array in self._call_converter(group, {}, cached).items()}
         return {
             name: ComposedTensor(tensor.value, tensor.dtype, tuple(sources[k] for k in tensor.sources))
             for name, tensor in results.items()
@@ -279,7 +281,7 @@ class Architecture:
                 traced.setdefault(pattern, []).append(trace.new_array(value, array.dtype))
                 real.setdefault(pattern, []).append(self._torch.from_numpy(array))
             try:
-                expected = {name: tensor.numpy() for name, tensor in self._called(group, real).items()}
+                expected = {name: tensor.numpy() for name, tensor in self._call_converter(group, real).items()}
             except Exception:  # the converter does not accept these shapes
                 continue
             traced_results = self._trace(group, traced)
@@ -306,7 +308,7 @@ class Architecture:
             ModelError: the converter computes, or fails.
         """
         try:
-            results = self._called(group, members, cached)
+            results = self._call_converter(group, members, cached)
         except FuseError as error:
             self._check_members(group)
             raise ModelError(
@@ -330,7 +332,7 @@ class Architecture:
         if missing:
             raise refused_for(group.first, missing)
 
-    def _called(
+    def _call_converter(
         self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], cached: CachedResult | None = None
     ) -> dict[str, Any]:
         """Return the results of a converter for PyTorch tensors, real or traced, or its cached results."""

@@ -66,7 +66,7 @@ class ChunkGrid:
         chunk = tuple(max(1, size) for size in shape)
         return cls(shape, chunk, dtype, 0, "", False, None, True, b"", chunk, offset)
 
-    def of_several(self, edges: tuple[tuple[int, ...], ...] | None) -> ChunkGrid:
+    def with_one_chunk_per_file(self, edges: tuple[tuple[int, ...], ...] | None) -> ChunkGrid:
         """Return the grid with one chunk per file, since shards with chunks of varying sizes have several indices."""
         is_own = self.is_own and self.shard is None and edges is not None
         chunk = (
@@ -149,7 +149,7 @@ class ChunkGrid:
             return self.separator.join(["c", *map(str, number)])
         return self.separator.join(map(str, number)) or "0"
 
-    def near(self, box: Box) -> Iterator[tuple[int, ...]]:
+    def intersecting(self, box: Box) -> Iterator[tuple[int, ...]]:
         """Yield the numbers of the chunks that intersect a box, grouped by file."""
         ranges = [range(*self.span(axis, *interval)) for axis, interval in enumerate(box)]
         if self.shard is None or 0 in map(len, ranges):

@@ -55,7 +55,7 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
         """Bytes of each."""
         return np.array([len(content) for content in self.contents], np.int64)[self.numbers]
 
-    def joined(self) -> Iterator[tuple[int, bytes]]:
+    def contiguous(self) -> Iterator[tuple[int, bytes]]:
         """Return the same bytes, with contiguous parts merged."""
         is_contiguous = np.append(False, self.offsets[1:] == (self.offsets + self.sizes)[:-1])[: len(self)]
         firsts, contents = np.flatnonzero(~is_contiguous), [self.contents[k] for k in self.numbers.tolist()]

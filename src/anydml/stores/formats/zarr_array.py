@@ -132,7 +132,7 @@ class ZarrStore(ZarrFolder):
 
     def _by_chunks(self) -> Array:
         elements: Array = np.full(self.shape, np.frombuffer(self.layout.fill, self.dtype)[0])
-        for number in self.layout.near(tuple((0, size) for size in self.shape)):
+        for number in self.layout.intersecting(tuple((0, size) for size in self.shape)):
             with suppress(FileNotFoundError):
                 data = (self.path / self.layout.name(number)).read_bytes()
                 chunk = decoded(self.metadata, self.layout.sizes(number), data)
@@ -221,7 +221,7 @@ def open_zarr(path: Path) -> ZarrStore:
         if isinstance(array, zarr.Array):
             layout = layout_of(array, path)
             if edges is not None or is_turned(as_regular(files)):
-                layout = layout.of_several(edges)
+                layout = layout.with_one_chunk_per_file(edges)
             return ZarrStore(path, layout, files)
         if not is_zarr_group(path):
             raise place.error('has a zarr.json whose node_type must be "array" or "group", and is neither')
@@ -304,7 +304,7 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
         inner,
     )
     if is_string:
-        return replace(grid.of_several(None), codec=None, is_own=False)
+        return replace(grid.with_one_chunk_per_file(None), codec=None, is_own=False)
     return grid if version == 2 or array.shards is None else _with_shards(grid, metadata)
 
 

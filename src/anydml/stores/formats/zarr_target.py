@@ -102,7 +102,9 @@ def new_zarr(
         # Given chunks are files: shards would need chunks of their own, which are not given.
         largest = [max(map(int.__sub__, axis_edges[1:], axis_edges)) for axis_edges in edges]
         target = _regular(path, shape, dtype, largest, like, codec, axes, (), version)
-    return replace(target, layout=target.layout.of_several(edges), metadata=with_edges(target.metadata, edges))
+    return replace(
+        target, layout=target.layout.with_one_chunk_per_file(edges), metadata=with_edges(target.metadata, edges)
+    )
 
 
 def _check_sizes(

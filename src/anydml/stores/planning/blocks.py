@@ -154,7 +154,7 @@ class MoveGroup:
         return {}
 
     @cached_property
-    def _known(self) -> dict[tuple[Side, int, int], tuple[list[Move], Array] | None]:
+    def _prepared_moves(self) -> dict[tuple[Side, int, int], tuple[list[Move], Array] | None]:
         return {}
 
     def moves_at(self, side: Side, operand: int, pitch: int) -> tuple[list[Move], Array] | None:
@@ -163,7 +163,7 @@ class MoveGroup:
         None if the moves do not fit the pitch.
         """
         key = side, operand, pitch
-        if key not in self._known:
+        if key not in self._prepared_moves:
             moves: list[Move] | None = []
             for move in self.moves:
                 if end_of(move, side).operand == operand and moves is not None:
@@ -172,8 +172,8 @@ class MoveGroup:
                         moves = None
                     else:
                         moves.append(pitched_move)
-            self._known[key] = None if moves is None else (moves, _extents(moves, side))
-        return self._known[key]
+            self._prepared_moves[key] = None if moves is None else (moves, _extents(moves, side))
+        return self._prepared_moves[key]
 
 
 def _extents(moves: Sequence[Move], side: Side) -> Array:

@@ -123,7 +123,7 @@ class FileBlocking(Blocking):
                         counts["reads"] += transfer.file.size
                         read.add(operands[transfer.operand])
                         lies = self.intervals[operands[transfer.operand]]
-                        counts["bytes_read"] += lies.in_file(transfer.bytes)
+                        counts["bytes_read"] += lies.bytes_in_file(transfer.bytes)
                         covered.setdefault((lies.path, lies.cast), (lies, Covered()))[1].add(
                             transfer.file + lies.offset, transfer.sizes
                         )
@@ -132,9 +132,11 @@ class FileBlocking(Blocking):
                         counts["bytes_written"] += transfer.bytes
                     largest = max(largest, io.buffer_bytes)
                 totals.update({noun: count_seen * total // looked for noun, count_seen in counts.items()})
-        distinct = sum(lies.in_file(covered_file.size) for lies, covered_file in covered.values())
+        distinct = sum(lies.bytes_in_file(covered_file.size) for lies, covered_file in covered.values())
         if self.is_estimate:
-            distinct = min(totals["bytes_read"], sum(self.intervals[k].in_file(self.intervals[k].size) for k in read))
+            distinct = min(
+                totals["bytes_read"], sum(self.intervals[k].bytes_in_file(self.intervals[k].size) for k in read)
+            )
         totals["bytes_read_again"] = totals["bytes_read"] - distinct
         self.count = totals.pop("blocks", 0)
         self._blocks, self.totals = blocks, Totals(**totals, block_bytes=largest)

@@ -194,7 +194,7 @@ class GridBlocking(Blocking):
     def regions(self, output: int, box: Box) -> list[InputBox]:
         """Return the boxes of inputs that a box of an output needs."""
         mapping = self.mappings[output]
-        return mapping.regions(mapping.within(box), self.cell_of)
+        return mapping.regions(mapping.parts_writing(box), self.cell_of)
 
     def _bytes_of_boxes(self, regions: Sequence[InputBox]) -> int:
         """Return the bytes of boxes of inputs."""

@@ -63,7 +63,7 @@ class Interval(NamedTuple):
     output: int | None = None
     cast: Cast | None = None
 
-    def in_file(self, size: int) -> int:
+    def bytes_in_file(self, size: int) -> int:
         """Return the bytes in the file for a number of cast bytes."""
         return size if self.cast is None else size // self.cast.dtype.itemsize * self.cast.stored.itemsize
 

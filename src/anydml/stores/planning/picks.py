@@ -115,7 +115,7 @@ class Pick(NamedTuple):
             high = [int(coordinates.max()) + change for coordinates, change in zip(own_at, above, strict=True)]
             yield PickedBox(box_between(low, high, layout.sizes), own_at, byte_offsets[numbers], numbers)
 
-    def moved(
+    def cell_move(
         self,
         picked: PickedBox,
         to: Access,

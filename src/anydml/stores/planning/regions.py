@@ -184,7 +184,7 @@ class RegionMap:
                         break
         return move
 
-    def within(self, box: Box) -> list[Move | Pick]:
+    def parts_writing(self, box: Box) -> list[Move | Pick]:
         """Return the parts of the moves and picks that write a box of the output."""
         candidates: Sequence[Move | Pick] = self._parts
         if len(candidates) > 1 and box:
@@ -203,7 +203,7 @@ class RegionMap:
         """Return boxes of inputs that parts read; close ones of one input are merged.
 
         Args:
-            parts: as `within` returns them.
+            parts: as `parts_writing` returns them.
             cell_of: returns the numbers of the cells, such as chunks, in which coordinates of inputs lie.
         """
         boxes: list[InputBox] = []
@@ -240,7 +240,7 @@ class RegionMap:
         """Return moves between boxes in memory.
 
         Args:
-            parts: as `within` returns them.
+            parts: as `parts_writing` returns them.
             cell_of: as of `regions`.
             box: the box of the output.
             strides: of its memory, in bytes, by axis; its operand follows those of the regions.
@@ -269,7 +269,7 @@ class RegionMap:
                     place = held_in(part.operand, inner.box)
                     held_box, pitches = regions[place].box, arrays[place].strides
                     source = access_in_box(move.reads, move.sizes, layout, held_box, pitches, place)._replace(offset=0)
-                    moves.append(part.moved(inner, to, held_box, pitches, source, added))
+                    moves.append(part.cell_move(inner, to, held_box, pitches, source, added))
                 continue
             if isinstance(source, Access) and source.operand >= len(self.inputs):
                 if source.operand not in numbers:

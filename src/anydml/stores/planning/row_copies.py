@@ -43,7 +43,7 @@ class RowCopies:
     known: tuple[Numbers, Numbers]
 
     @cached_property
-    def _reached(self) -> Numbers:
+    def _source_ends(self) -> Numbers:
         """The end of the source's bytes of each copy and of those before it."""
         reached: Numbers = np.maximum.accumulate(self.columns.ends)
         return reached
@@ -57,7 +57,7 @@ class RowCopies:
 
     def inside(self, low: int, high: int) -> Rows:
         """Return the copies from an interval of the source, by destination, with offsets from the interval's start."""
-        first, last = int(self._reached.searchsorted(low, "right")), int(self.columns.at.searchsorted(high))
+        first, last = int(self._source_ends.searchsorted(low, "right")), int(self.columns.at.searchsorted(high))
         candidates = self.columns.some(slice(first, last))
         are_whole = (candidates.at >= low) & (candidates.ends <= high)
         to, at, lengths, counts, steps = cut = candidates.some(~are_whole)

@@ -89,7 +89,7 @@ class ChunkReader:
             for run in self._shards.runs(box, self.span):
                 yield partial(self._run, run, box, out)
             return
-        for chunk in self.grid.near(box):
+        for chunk in self.grid.intersecting(box):
             if self._is_elsewhere and self.grid.is_plain:
                 # Parts make many requests at once, and each needs little memory.
                 common = common_box(box, self.grid.box(chunk))
@@ -120,7 +120,7 @@ class ChunkReader:
             target[...] = self._elements(common)
             return
         with self._lent() as flat:
-            target[...] = self._decoded(chunk, flat)[tuple(slice(a, e) for a, e in inside)]
+            target[...] = self._decode_whole(chunk, flat)[tuple(slice(a, e) for a, e in inside)]
 
     def _lent(self) -> AbstractContextManager[Array | None]:
         """Return a buffer for a decoded chunk, since the allocator would keep more memory than a plan may take."""
@@ -160,7 +160,7 @@ class ChunkReader:
             # Another box of the same block may have decoded it.
             if not kept.has(number, chunk):
                 with self._lent() as flat:
-                    elements = self._decoded(chunk, flat) if self._is_whole else self._elements(chunk_box)
+                    elements = self._decode_whole(chunk, flat) if self._is_whole else self._elements(chunk_box)
                     kept.keep(number, chunk, elements)
                     out[inside_box(common, box)] = elements[inside_box(common, chunk_box)]
                 return
@@ -200,13 +200,13 @@ class ChunkReader:
             chunk_box = self.grid.box(chunk)
             common = common_box(box, chunk_box)
             if not size:
-                out[inside_box(common, box)] = self._filled()
+                out[inside_box(common, box)] = self._fill_values()
                 continue
             piece = bytes(data[offset - run.start :][:size])
             if len(piece) != size:
                 raise self._error(chunk, f"it is {len(piece)} bytes, but its index says {size}")
             with self._lent() as flat:
-                out[inside_box(common, box)] = self._unpacked(chunk, piece, flat)[inside_box(common, chunk_box)]
+                out[inside_box(common, box)] = self._decode_bytes(chunk, piece, flat)[inside_box(common, chunk_box)]
 
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
         sizes = self.grid.sizes(chunk)
@@ -214,7 +214,7 @@ class ChunkReader:
         try:
             if self._shards is not None:
                 if (interval := self._shards.place(chunk)) is None:
-                    target[...] = self._filled()
+                    target[...] = self._fill_values()
                     return
                 offset, length = interval
                 if length != size:
@@ -225,7 +225,7 @@ class ChunkReader:
                 return
             file = PlainFile(path)
         except FileNotFoundError:
-            target[...] = self._filled()
+            target[...] = self._fill_values()
             return
         except ModelError:
             raise
@@ -236,20 +236,20 @@ class ChunkReader:
                 raise self._error(chunk, f"it must be {size} bytes, not {length}")
             read_box(file, offset, sizes, inside, target, self.span, self._buffers)
 
-    def _decoded(self, chunk: tuple[int, ...], flat: Array | None) -> Array:
+    def _decode_whole(self, chunk: tuple[int, ...], flat: Array | None) -> Array:
         """Return a whole chunk, perhaps in a buffer."""
         if not self.grid.is_own:
-            return self._alone(chunk)
+            return self._read_alone(chunk)
         try:
             path = self.path / self.grid.name(chunk)
             data = path.read_bytes() if self._shards is None else self._shards.read(chunk)
         except FileNotFoundError:
-            return np.broadcast_to(self._filled(), self.grid.sizes(chunk)).copy()
+            return np.broadcast_to(self._fill_values(), self.grid.sizes(chunk)).copy()
         except (OSError, ValueError) as error:
             raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
-        return self._unpacked(chunk, data, flat)
+        return self._decode_bytes(chunk, data, flat)
 
-    def _unpacked(self, chunk: tuple[int, ...], data: bytes, flat: Array | None) -> Array:
+    def _decode_bytes(self, chunk: tuple[int, ...], data: bytes, flat: Array | None) -> Array:
         """Decode a whole chunk from its bytes, perhaps into a buffer."""
         try:
             view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data, flat), np.uint8)
@@ -262,7 +262,7 @@ class ChunkReader:
             raise self._error(chunk, f"it must be {size} bytes, not {view.size}")
         return view.view(self._word).reshape(sizes)
 
-    def _alone(self, chunk: tuple[int, ...]) -> Array:
+    def _read_alone(self, chunk: tuple[int, ...]) -> Array:
         """Read a whole chunk by zarr-python, as a separate array."""
         try:
             with suppress(FileNotFoundError):
@@ -273,7 +273,7 @@ class ChunkReader:
             # Codecs raise errors of any type.
             raise_if_short(error)
             raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
-        return np.broadcast_to(self._filled(), self.grid.sizes(chunk)).copy()
+        return np.broadcast_to(self._fill_values(), self.grid.sizes(chunk)).copy()
 
     def _elements(self, box: Box) -> Array:
         """Read a box by zarr-python."""
@@ -287,7 +287,7 @@ class ChunkReader:
         elements_in_order = np.ascontiguousarray(elements, self.grid.dtype)
         return elements_in_order.reshape([e - a for a, e in box]).view(self._word)
 
-    def _filled(self) -> Array:
+    def _fill_values(self) -> Array:
         return np.frombuffer(self.grid.fill, self._word)[0]  # type: ignore[no-any-return]
 
     def _error(self, chunk: Sequence[int], reason: str) -> Exception:

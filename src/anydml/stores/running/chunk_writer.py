@@ -50,7 +50,7 @@ class ChunkWriter:
 
     def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
         """Yield the chunks of a box, as `PlainWriter.parts` does."""
-        for chunk in self.grid.near(box):
+        for chunk in self.grid.intersecting(box):
             yield chunk, self.grid.box(chunk), self.grid.sizes(chunk)
 
     def _has_fill_alone(self, flat: Array) -> bool:

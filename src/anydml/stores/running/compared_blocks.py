@@ -148,7 +148,8 @@ class _Comparer:
             yield from ((part, part, sizes_of(part)) for part in split_box(box, self._dtype.itemsize, self._unit))
         else:
             yield from (
-                (chunk_box, chunk_box, sizes_of(chunk_box)) for chunk_box in map(self.grid.box, self.grid.near(box))
+                (chunk_box, chunk_box, sizes_of(chunk_box))
+                for chunk_box in map(self.grid.box, self.grid.intersecting(box))
             )
 
     def write(self, part: Box, flat: Array) -> None:

@@ -124,7 +124,7 @@ class GridBlocks(BlocksWriter):
         """Return the tasks that read a block, and those that write it once it was read."""
         output, _, box = self._blocking.blocks[number]
         regions = self._blocking.regions(output, box)
-        arrays = self._held(regions, room)
+        arrays = self._box_arrays(regions, room)
         return self._reads(number, regions, arrays), self._writes(number, regions, arrays)
 
     def _reads(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
@@ -140,7 +140,7 @@ class GridBlocks(BlocksWriter):
         for part, part_box, shape in self._writers[output].parts(box):
             yield partial(self._part, output, part, part_box, shape, regions, arrays)
 
-    def _held(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
+    def _box_arrays(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
         """Return arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
         arrays, offset = [], 0
         for region in regions:
@@ -168,7 +168,7 @@ class GridBlocks(BlocksWriter):
         with self._opened.buffers.lent(math.prod(shape) * kind.itemsize) as flat:
             blocking, strides = self._blocking, Layout.packed(shape, kind.itemsize).strides
             mapping = blocking.mappings[output]
-            parts = mapping.within(output_box)
+            parts = mapping.parts_writing(output_box)
             all_moves, constants = mapping.between(
                 parts, blocking.cell_of, output_box, strides, regions, arrays, blocking.constants
             )

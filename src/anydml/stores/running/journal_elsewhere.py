@@ -67,7 +67,7 @@ class JournalElsewhere:
         self._place = JsonPath(str(path))
         self._lock, self._saving, self._over = threading.Lock(), threading.Lock(), threading.Event()
         self._lost: Exception | None = None
-        journal, self._tag = self._found(left)
+        journal, self._tag = self._abandoned_journal(left)
         self._ranges, self.is_whole = _ranges_of(journal, digest)
         self.finished = {number for low, high in self._ranges for number in range(low, high)}
         self._count, self._is_new = len(self.finished), False
@@ -75,7 +75,7 @@ class JournalElsewhere:
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
 
-    def _found(self, left: Version) -> Version:
+    def _abandoned_journal(self, left: Version) -> Version:
         """Return the journal that is there, after its process has been killed."""
         written, tag = left
         if tag is None or _is_dead(written):
@@ -100,9 +100,9 @@ class JournalElsewhere:
             ModelError: another version is there, or this one cannot be written.
         """
         with self._saving:
-            self._put(is_left)
+            self._write_version(is_left)
 
-    def _put(self, is_left: bool) -> None:
+    def _write_version(self, is_left: bool) -> None:
         import obstore
 
         with self._lock:

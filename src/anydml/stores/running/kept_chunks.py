@@ -182,12 +182,12 @@ class Pieces:
         if end in self._runs:
             end, after = self._runs.pop(end)
             run += after
-        self._put(start, end, run)
+        self._set_run(start, end, run)
         size = piece.nbytes + BYTES_A_PIECE
         self.size += size
         return size
 
-    def _put(self, start: int, end: int, run: list[Array]) -> None:
+    def _set_run(self, start: int, end: int, run: list[Array]) -> None:
         self._runs[start], self._starts[end] = (end, run), start
         heapq.heappush(self._longest, (start - end, start))
 
@@ -203,7 +203,7 @@ class Pieces:
         taken, rest = run[:MAX_RUNS_AT_ONCE], run[MAX_RUNS_AT_ONCE:]
         taken_bytes = sum(piece.nbytes for piece in taken)
         if rest:
-            self._put(start + taken_bytes, end, rest)
+            self._set_run(start + taken_bytes, end, rest)
         self.size -= taken_bytes + BYTES_A_PIECE * len(taken)
         return start, taken
 

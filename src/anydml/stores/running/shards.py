@@ -59,7 +59,7 @@ class ShardReader:
     def __init__(self, path: Path, grid: ChunkGrid) -> None:
         self._path, self._grid, self._index = path, grid, index_in(grid)
         self._lock = threading.Lock()
-        self._known: OrderedDict[ChunkIndex, Entries | None] = OrderedDict()
+        self._entries_of_files: OrderedDict[ChunkIndex, Entries | None] = OrderedDict()
 
     def place(self, chunk: ChunkIndex) -> tuple[int, int] | None:
         """Return offset and length of a chunk in its file; None if it has fill values only.
@@ -70,7 +70,7 @@ class ShardReader:
         """
         file, number = self._grid.place(chunk)
         with self._lock:
-            is_known, entries = file in self._known, self._known.get(file)
+            is_known, entries = file in self._entries_of_files, self._entries_of_files.get(file)
         if not is_known:
             entries = self._read(self._path / self._grid.name(chunk))
             with self._lock:
@@ -85,9 +85,9 @@ class ShardReader:
         return offset, size
 
     def _keep(self, file: ChunkIndex, entries: Entries | None) -> None:
-        self._known[file] = entries
-        while len(self._known) > 1 and len(self._known) * self._index.chunks > MAX_ENTRIES:
-            self._known.popitem(last=False)
+        self._entries_of_files[file] = entries
+        while len(self._entries_of_files) > 1 and len(self._entries_of_files) * self._index.chunks > MAX_ENTRIES:
+            self._entries_of_files.popitem(last=False)
 
     def runs(self, box: Box, span: int) -> Iterator[Run]:
         """Yield the chunks of which a box has elements, as runs of chunks of one shard that one request reads.
@@ -99,7 +99,7 @@ class ShardReader:
         Raises:
             ModelError: an index cannot be read, or is broken.
         """
-        by_file = groupby(self._grid.near(box), lambda chunk: self._grid.place(chunk)[0])
+        by_file = groupby(self._grid.intersecting(box), lambda chunk: self._grid.place(chunk)[0])
         files = ([*chunks] for _, chunks in by_file)
         while several := [*islice(files, MAX_REQUESTS)]:
             for chunks, places in zip(several, map_concurrently(self._places, several), strict=True):

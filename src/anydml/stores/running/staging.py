@@ -196,7 +196,7 @@ class Staging:
             descriptor = open_file(self.part(file.path), True, allowed & 0o666)
             try:
                 allocate(descriptor, file.size)
-                for offset, first in chain([(0, file.start)], file.others.joined()):
+                for offset, first in chain([(0, file.start)], file.others.contiguous()):
                     os.lseek(descriptor, offset, os.SEEK_SET)
                     os.write(descriptor, first)
             finally:

@@ -65,7 +65,7 @@ class StagingElsewhere:
     def prepare(self, check: Callable[[], object]) -> None:
         """Check the inputs, and ask at once for the journal and for objects at the outputs."""
         asks: list[Callable[[], Any]] = [check, lambda: self._left, *(partial(_is_filled, final) for final in self.top)]
-        _, _, *self._prepared = at_once(lambda ask: ask(), asks)
+        _, _, *self._prepared = map_concurrently(lambda ask: ask(), asks)
 
     def is_begun(self) -> bool:
         """Whether a journal was there before this plan."""
