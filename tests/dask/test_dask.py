@@ -93,6 +93,15 @@ def test_no_task_needs_more_than_the_budget():
         dml.copy(x)
 
 
+def test_chunks_that_no_task_can_read_are_refused_at_once():
+    """However small the chunks of the result, a task reads one of these: halving them would take minutes."""
+    x = da.zeros((1 << 20, 1 << 20), chunks=(1 << 10, 1 << 20), dtype=np.uint8)
+    begin = time.perf_counter()
+    with pytest.raises(BindingError, match=r"a task needs a whole chunk of 1\.07 GB.*rechunk the inputs"):
+        dml.copy(x.T)
+    assert time.perf_counter() - begin < 10
+
+
 def test_graphs_of_10000_chunks_take_less_than_a_second():
     x = da.zeros((1000, 1000), chunks=(10, 10), dtype=np.float32)
     turned = dml.fuse(lambda x: x.T[::-1])

@@ -146,15 +146,17 @@ def _within_memory(
                 worst = chunk_bytes, number
         if worst[0] <= limit:
             return needs, groups, tuple(output_bounds)
-        extents = [
-            (axis[k + 1] - axis[k], place) for place, (axis, k) in enumerate(zip(output_bounds, worst[1], strict=True))
-        ]
-        size, axis = max(extents, default=(1, 0))
-        if size <= 1:
+        number = worst[1]
+        chunk_bytes = max([cells[operand].size(chunk) for operand, chunk in needs[number]], default=0)
+        if chunk_bytes + mapping.output.element_size > limit:
             raise BindingError(
-                f"{name}: one element of the result needs {bytes_text(worst[0])} of chunks at once, but anydml.memory "
-                f"is {bytes_text(limit)}: rechunk the inputs, or raise it by dask.config.set({{'anydml.memory': …}})"
+                f"{name}: a task needs a whole chunk of {bytes_text(chunk_bytes)}, and memory for its result, but "
+                f"anydml.memory is {bytes_text(limit)}: rechunk the inputs, or raise it by "
+                "dask.config.set({'anydml.memory': …})"
             )
+        _, axis = max(
+            (axis[k + 1] - axis[k], place) for place, (axis, k) in enumerate(zip(output_bounds, number, strict=True))
+        )
         output_bounds[axis] = tuple(
             sorted({*output_bounds[axis], *((a + b) // 2 for a, b in itertools.pairwise(output_bounds[axis]))})
         )
