@@ -110,6 +110,12 @@ def bytes_text(count: int) -> str:
     return f"{count / unit:.2f} {letter}B"
 
 
+def rounded_up(count: int) -> str:
+    """Return a size like `bytes_text`, but no smaller than it is."""
+    step = 10 ** max(0, len(str(count)) - 3)
+    return bytes_text(-(-count // step) * step)
+
+
 def escape_controls(text: str) -> str:
     r"""Escape characters that could control a terminal, end a line, or reorder the surrounding text.
 

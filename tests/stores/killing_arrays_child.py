@@ -5,6 +5,7 @@ end zarr-python reads what NumPy says. Prints how the processes ended.
 """
 
 import errno
+import importlib.util
 import json
 import os
 import random
@@ -29,6 +30,8 @@ ENDS = {-9: "killed", 0: "ended", INTERRUPTED: "interrupted", REFUSED: "refused"
 CALLS = ("write", "fsync", "open", "replace", "rename", "unlink", "mkdir", "pwrite", "pwritev", "preadv")
 
 SOURCES, TARGETS = ("folder", "npy", "zip", "references", "hdf5"), ("folder", "folder", "zip", "npy")
+if importlib.util.find_spec("icechunk"):
+    TARGETS = (*TARGETS, "icechunk")
 
 DTYPES = ("u1", "i2", "f4", ">f8", "c16", "M8[s]", "S3", "text")
 
@@ -115,7 +118,12 @@ def read(path):
             return np.asarray(array[...], array.dtype)
         finally:
             store.close()
-    array = zarr.open_array(str(path), mode="r")
+    place = str(path)
+    if path.suffix == ".icechunk":
+        import icechunk
+
+        place = icechunk.Repository.open(icechunk.local_filesystem_storage(place)).readonly_session("main").store
+    array = zarr.open_array(place, mode="r")
     return np.asarray(array[...], array.dtype)
 
 
@@ -133,11 +141,11 @@ def rechunked(folder, seed):
     if target != "npy":
         options["chunks"] = [rng.randint(1, size) for size in wanted.shape]
         options["codec"] = rng.choice((None, "none", "gzip:1", "blosc:lz4"))
-        options["zarr_format"] = rng.choice((None, 3)) if target != "zip" else 3
+        options["zarr_format"] = 3 if target in ("zip", "icechunk") else rng.choice((None, 3))
         options["shards"] = []
         if rng.random() < 0.4 and options["zarr_format"] == 3:
             options["shards"] = [chunk * rng.randint(1, 3) for chunk in options["chunks"]]
-    name = {"folder": "y", "npy": "y.npy", "zip": "y.zip"}[target]
+    name = {"folder": "y", "npy": "y.npy", "zip": "y.zip", "icechunk": "y.icechunk"}[target]
     memory = "200MB" if x.dtype.kind == "T" else rng.choice(("40kB", "100kB", "1MB"))
 
     def plan(**more):

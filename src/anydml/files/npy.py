@@ -104,7 +104,10 @@ def read_header(
         reason = (str(error) or repr(error)).splitlines()[0]
         raise place.error(f"{name}is not a .npy file: {reason}") from None
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
-        raise place.error(f"{name}holds elements of type {dtype}, which are neither numbers nor texts", rule=ELEMENTS)
+        hint = "; save each field by itself, or the array as one of Zarr, whose records are read" * bool(dtype.names)
+        raise place.error(
+            f"{name}holds elements of type {dtype}, which are neither numbers nor texts{hint}", rule=ELEMENTS
+        )
     if any(not 0 <= extent < 1 << 63 for extent in shape):
         raise place.error(f"{name}has a header that says shape {shape}")
     if len(shape) > MAX_DIMENSIONS:

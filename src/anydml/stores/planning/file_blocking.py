@@ -28,7 +28,7 @@ from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.move_groups import move_groups_of
 from anydml.stores.planning.regions import BY_FILE
 from anydml.stores.planning.row_copies import RowCopies
-from anydml.text import bytes_text, count_noun
+from anydml.text import bytes_text, count_noun, rounded_up
 
 MAX_KEPT, MAX_PLACES = 64, 8192
 """Maximum number of blocks whose requests are cached for equal groups, and maximum number of offsets of each."""
@@ -90,9 +90,14 @@ class FileBlocking(Blocking):
             cut = choose_cut(kind, self.max_block_bytes)
             kind.last_block.clear()
             if cut is None:
-                size = bytes_text(self.max_block_bytes)
+                size = more = self.max_block_bytes
+                while choose_cut(kind, more) is None:
+                    more *= 2
+                # With more memory, there may be more threads.
+                enough = THREADS * (more + PAGE + SPARE) + self._program.constant_bytes
                 raise BindingError(
-                    f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {size}: give more memory"
+                    f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {bytes_text(size)}: "
+                    f"give more memory, {rounded_up(enough)} are enough"
                 )
             self.cuts.append(cut)
             count += groups[number] * sum(

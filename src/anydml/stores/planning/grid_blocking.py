@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -23,9 +24,9 @@ from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, 
 from anydml.stores.planning.covered import ChunkCount
 from anydml.stores.planning.known_lookups import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
-from anydml.stores.planning.shares import Shares, are_near
+from anydml.stores.planning.shares import Shares, TooLittleMemoryError, are_near
 from anydml.tensor import Layout
-from anydml.text import bytes_text, count_noun
+from anydml.text import bytes_text, count_noun, rounded_up
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
@@ -95,7 +96,12 @@ class GridBlocking(Blocking):
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
         is_near = are_near([*inputs, *outputs])
-        self._divide(free, [(held, part) for held, part in MEMORY_DIVISIONS if held == 1 or not is_near])
+        self._divisions = [(held, part) for held, part in MEMORY_DIVISIONS if held == 1 or not is_near]
+        try:
+            self._divide(free, self._divisions)
+        except TooLittleMemoryError as error:
+            enough = rounded_up(self._enough(free) + program.constant_bytes)
+            raise BindingError(f"{error}: give more memory, at least {enough}, or choose smaller chunks") from None
 
     def _divide(self, free: int, divisions: Sequence[tuple[int, int]]) -> None:
         """Choose the shapes of blocks, in the first way to divide the memory that leaves enough for a block."""
@@ -113,10 +119,36 @@ class GridBlocking(Blocking):
 
     def _share(self, free: int, held: int, part: int) -> None:
         """Divide the memory, and choose the shapes of blocks."""
-        constant_bytes = self._program.constant_bytes
-        self.shares = Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, held, part)
+        self.shares = self._shares(free, held, part)
         self.threads = self.shares.threads
         self._choose()
+
+    def _shares(self, free: int, held: int, part: int) -> Shares:
+        constant_bytes = self._program.constant_bytes
+        return Shares.of(self.name, self.inputs, self.outputs, free, constant_bytes, held, part)
+
+    def _enough(self, free: int) -> int:
+        """Return bytes of buffers, hardly more than the least and more than these, with which a plan can be made."""
+        boxes = max(map(self._least_bytes, range(len(self.outputs))))
+
+        def is_enough(free: int) -> bool:
+            with suppress(BindingError):
+                return any(self._shares(free, *division).boxes >= boxes for division in self._divisions)
+            return False
+
+        low, high = free, 2 * free
+        while not is_enough(high):
+            low, high = high, 2 * high
+        while high - low > high // 200:
+            middle_bytes = (low + high) // 2
+            low, high = (low, middle_bytes) if is_enough(middle_bytes) else (middle_bytes, high)
+        return high
+
+    def _least_bytes(self, number: int) -> int:
+        """Return the bytes of the boxes of inputs that a smallest block of an output needs."""
+        shape = self.outputs[number].shape
+        boxes = (middle(shape, block) for block in shapes(shape, _unit(self.outputs[number])))
+        return min(self._bytes_of_boxes(self.regions(number, box)) for box in boxes)
 
     def _seconds_of(self, free: int, held: int, part: int) -> float:
         """Return the estimated seconds of another way to divide the memory."""
@@ -185,9 +217,8 @@ class GridBlocking(Blocking):
                 if cost is not None and (best is None or cost < best.seconds):
                     best = BlockShape(block, are_kept, cost)
         if best is None:
-            raise BindingError(
-                f"{self.name}: no way was found to move {target!r} by boxes of {bytes_text(self.shares.boxes)}: "
-                "give more memory, or choose smaller chunks"
+            raise TooLittleMemoryError(
+                f"{self.name}: no way was found to move {target!r} by boxes of {bytes_text(self.shares.boxes)}"
             )
         return best
 

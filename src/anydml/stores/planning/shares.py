@@ -33,6 +33,10 @@ ENOUGH, CODECS = 64 << 20, 16 << 20
 """Of the memory beyond `ENOUGH` bytes, an eighth, at most `CODECS` bytes, is left to codecs and the allocator."""
 
 
+class TooLittleMemoryError(BindingError):
+    """The memory does not hold what has to be held at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shares:
     """Bytes of memory, by what they are for.
@@ -76,9 +80,9 @@ class Shares:
             part: into how many parts the memory is divided, of which threads take one at most.
 
         Raises:
-            BindingError: the memory is too small.
+            TooLittleMemoryError: the memory is too small.
         """
-        arrays = [*inputs, *outputs]
+        arrays, given = [*inputs, *outputs], free
         is_near = are_near(arrays)
         free -= 0 if is_near else min(free // 4, CONNECTIONS)
         if any(not array.layout.is_plain for array in arrays):
@@ -96,9 +100,9 @@ class Shares:
         threads = max(1, min(THREADS if is_near else min(2, held) * MAX_REQUESTS, free // part // need))
         boxes = (free - threads * need) // held
         if boxes < need // 2:
-            raise BindingError(
-                f"{name}: {bytes_text(free + constant_bytes)} of memory are not enough: chunks of {bytes_text(need)} "
-                f"need at least {bytes_text(2 * need + constant_bytes)}"
+            raise TooLittleMemoryError(
+                f"{name}: {bytes_text(given + constant_bytes)} of memory are not enough for chunks that need "
+                f"{bytes_text(need)} each"
             )
         return cls(texts, span, need, threads, held, boxes)
 
