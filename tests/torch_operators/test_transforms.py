@@ -6,7 +6,7 @@ import pytest
 import torch
 from function_cases import called
 from torch.autograd import forward_ad
-from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from torch_cases import CASES, data_of, leaves, same, with_data
 
 import anydml as dml
@@ -91,6 +91,17 @@ def test_transforms(name):
         for a, b in zip(results, wanted, strict=True):
             assert (a.dtype, a.shape) == (b.dtype, b.shape), case
             torch.testing.assert_close(a, b, msg=lambda text, case=case: f"{case}: {text}")
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+@pytest.mark.parametrize("name", ["split", "join", "scatter"])
+def test_linearized(name):
+    """PyTorch records the kernels' calls, below autograd."""
+    ours, expected, data = both(next(case for case in CASES if case.name == name))
+    tangents = [tensor.cos() for tensor in data]
+    results = linearize(ours, *data)[1](*tangents)
+    for a, b in zip(leaves(results), leaves(jvp(expected, tuple(data), tuple(tangents))[1]), strict=True):
+        torch.testing.assert_close(a, b)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -23,7 +23,7 @@ from anydml.memory.host import array_at, owner_of
 MOVED = ("cpu", "cuda")
 """Devices whose memory the engines read and write."""
 
-_HINT = "inside torch.func and torch.compile use torch.ops.anydml"
+_HINT = "inside torch.func and torch.compile use the functions of anydml.torch"
 
 
 class TorchAdapter(ArrayAdapter):
@@ -51,15 +51,16 @@ class TorchAdapter(ArrayAdapter):
         self.check_kind(name, field)
         kind = type(tensor)
         if tensor.requires_grad and torch.is_grad_enabled():
-            hint = f"import anydml.torch for torch.ops.anydml, which record gradients, or pass {field}.detach()"
+            hint = f"use the functions of anydml.torch, which record gradients, or pass {field}.detach()"
             self.refuse(name, field, "that requires grad", hint)
         if is_dual(tensor):
             primal = f"torch.autograd.forward_ad.unpack_dual({field}).primal"
-            hint = f"import anydml.torch for torch.ops.anydml, which carry tangents, or pass {primal}"
+            hint = f"use the functions of anydml.torch, which carry tangents, or pass {primal}"
             self.refuse(name, field, "that has a tangent", hint)
         if kind is not torch.Tensor and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
             # Fake, traced, distributed, or a wrapper of others.
-            self.refuse(name, field, f"without memory ({kind.__name__})", _HINT)
+            hint = f"pass {field}.to_local(), or {field}.full_tensor()" if hasattr(tensor, "full_tensor") else _HINT
+            self.refuse(name, field, f"without memory ({kind.__name__})", hint)
         if tensor.requires_grad:
             tensor = tensor.detach()
         if tensor.is_conj() or tensor.is_neg():
@@ -137,8 +138,11 @@ class TorchAdapter(ArrayAdapter):
 
 
 def is_dual(tensor: Any) -> bool:
-    """Whether a tensor has a tangent in the current level of forward-mode differentiation."""
-    if forward_ad._current_level < 0 or not torch._C._is_fwd_grad_enabled():
+    """Whether a tensor has a tangent in the current level of forward-mode differentiation.
+
+    The kernels of operators see none: autograd, which calls them, moves the tangents by calls of their own.
+    """
+    if forward_ad._current_level < 0 or not torch._C._is_fwd_grad_enabled() or _is_excluded(_AUTOGRAD):
         return False
     return forward_ad.unpack_dual(tensor).tangent is not None
 
@@ -169,7 +173,7 @@ def _by_code() -> dict[int, Callable[[], np.dtype[Any]]]:
     return dtypes | {4 << 8 | 16: partial(numpy_dtype, torch.bfloat16)}
 
 
-_TRACER, _PYTHON = map(torch._C._parse_dispatch_key, ("Tracer", "Python"))
+_TRACER, _PYTHON, _AUTOGRAD = map(torch._C._parse_dispatch_key, ("Tracer", "Python", "AutogradOther"))
 _count_modes, _get_mode = torch._C._len_torch_dispatch_stack, torch._C._get_dispatch_mode
 _PROXIES = torch._C._TorchDispatchModeKey.PROXY
 _is_included, _is_excluded = (

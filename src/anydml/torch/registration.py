@@ -11,7 +11,7 @@ from torch._library.autograd import make_autograd_impl
 from torch.compiler import is_dynamo_compiling
 
 from anydml import functions
-from anydml.arrays.pytorch import TorchAdapter, is_dual
+from anydml.arrays.pytorch import TorchAdapter
 from anydml.arrays.quick import is_native
 from anydml.core import native
 from anydml.functions.arguments import all_parts
@@ -83,7 +83,7 @@ def kernel(function: Function) -> Callable[..., Any]:
 
 
 def _real(tensor: Any) -> Any:
-    plain = tensor.detach() if tensor.requires_grad or is_dual(tensor) else tensor
+    plain = tensor.detach() if tensor.requires_grad else tensor
     # Wrapped, because given a tensor the functions would call the operators again while PyTorch compiles.
     return TorchAdapter(plain) if torch.compiler.is_compiling() else plain
 
