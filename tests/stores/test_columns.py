@@ -74,7 +74,7 @@ def test_layers_that_are_alike_are_planned_once(tmp_path, options):
     assert len(plan.outputs.kinds) <= 2 * len(ranks)
     # Nothing is made of what is long before it is written.
     assert not any(isinstance(file.header, bytes) and file.header for file in plan.files)
-    assert not any(isinstance(content, bytes) for content in plan.others.values())
+    assert not any(isinstance(content, bytes) for content in plan.other_files.values())
     plan.run()
     stores.reshard(tmp_path / "out", tmp_path / "whole.safetensors").run()
     found = safetensors.numpy.load_file(tmp_path / "whole.safetensors")

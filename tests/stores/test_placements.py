@@ -191,5 +191,5 @@ def test_placements_that_do_not_fit_are_refused(ranks, error, tmp_path):
 
 def test_ranks_are_numbered_with_tensor_parallel_ones_side_by_side():
     placement = Placement(pp=2, fsdp=3, ep=2, tp=4)
-    every = [placement.at(rank) for rank in range(placement.ranks)]
+    every = [placement.indices_of(rank) for rank in range(placement.ranks)]
     assert every == [Placement(*at) for at in itertools.product(range(2), range(3), range(2), range(4))]

@@ -46,7 +46,7 @@ def test_files_of_both_forms(tmp_path, is_old):
     given = state()
     torch.save({"model": given, "step": 3}, tmp_path / "x.pt", _use_new_zipfile_serialization=not is_old)
     assert_same(tmp_path / "x.pt", {f"model.{name}": each for name, each in given.items()})
-    assert stores.open(tmp_path / "x.pt").others == ["step"]
+    assert stores.open(tmp_path / "x.pt").other_objects == ["step"]
     kept = [name for name in given if name != "complex128"]
     stores.reshard([tmp_path / "x.pt"], tmp_path / "x.safetensors", drop="*.complex128").run()
     assert_same(tmp_path / "x.safetensors", {f"model.{name}": given[name] for name in kept})

@@ -247,7 +247,7 @@ def test_rechunk_of_a_group_compares_copied_files_too(tmp_path):
     plan = stores.rechunk(tmp_path / "a", tmp_path / "b", [4, 4])
     plan.run()
     assert plan.verify() is None
-    (copied,) = [path for path in plan.others if path.match("b/t/c/0")]
+    (copied,) = [path for path in plan.other_files if path.match("b/t/c/0")]
     copied.write_bytes(copied.read_bytes()[::-1])
     assert "has other bytes than were written" in plan.verify()
 

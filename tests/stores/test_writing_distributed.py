@@ -106,7 +106,7 @@ def test_a_tensor_beyond_32_bits_has_the_fields_of_zip64(tmp_path):
     (made,) = plan.files
     with (tmp_path / "x.pt").open("wb") as file:
         file.truncate(made.size)
-        for at, content in made.others:
+        for at, content in made.known_bytes:
             file.seek(at)
             file.write(content)
     with zipfile.ZipFile(tmp_path / "x.pt") as archive:
@@ -151,7 +151,7 @@ def test_small_tensors_share_blocks_with_what_lies_between_them(kind, memory, tm
             # Every byte is that of a piece, or of what was known before.
             content = np.fromfile(file, np.uint8)
             target = next(each.file for each in plan.outputs if each.path == file)
-            for at, some in target.others:
+            for at, some in target.known_bytes:
                 assert content[at : at + len(some)].tobytes() == some
     plan = stores.reshard([tmp_path / "in.safetensors"], tmp_path / "x.npz", layout, memory=memory)
     plan.run()

@@ -104,7 +104,7 @@ class Cells(NamedTuple):
         if not several:
             return True
         first, ways = to_coordinates(move.reads, move.sizes, self.layout)
-        at = cell_part.picked.at if cell_part.picked else [*map(np.asarray, first)]
+        at = cell_part.picked.coordinates if cell_part.picked else [*map(np.asarray, first)]
         below, above = reach(move.sizes, ways, len(first))
         ends = zip(at, below, above, self.layout.sizes, strict=True)
         if any(start.min() + low < 0 or start.max() + high >= size for start, low, high, size in ends):

@@ -41,7 +41,7 @@ class Order(NamedTuple):
         """Whether a piece is a whole value in this order."""
         steps, strides = packed_strides(self.transposed), packed_strides(self.sizes)
         digits = [Digit(self.sizes[axis], step, strides[axis]) for axis, step in zip(self.perm, steps, strict=True)]
-        return (piece.at, piece.offset, piece.digits) == (0, 0, tidy(digits))
+        return (piece.first_index, piece.offset, piece.digits) == (0, 0, tidy(digits))
 
     def split(self, sizes: Sequence[int]) -> Order | None:
         """Return the same order with all axes of a shape separate; None if they do not fit."""
@@ -85,7 +85,7 @@ class Order(NamedTuple):
 
 def transposed_matrix(piece: FlatPiece) -> tuple[int, int] | None:
     """Return the rows and columns of the result if a piece is a transposed matrix, else None."""
-    if (piece.at, piece.offset, len(piece.digits)) != (0, 0, 2):
+    if (piece.first_index, piece.offset, len(piece.digits)) != (0, 0, 2):
         return None
     (rows, step, column_stride), (columns, unit, stride) = piece.digits
     return (rows, columns) if (step, column_stride, unit, stride) == (columns, 1, 1, rows) else None
@@ -94,7 +94,7 @@ def transposed_matrix(piece: FlatPiece) -> tuple[int, int] | None:
 def orders_of(piece: FlatPiece, leading: Sequence[int], columns: int) -> list[Order]:
     """Return the orders in which a product may be computed so that the piece becomes the whole result."""
     count = math.prod(leading)
-    if piece.at or piece.offset or piece.size != count * columns:
+    if piece.first_index or piece.offset or piece.size != count * columns:
         return []
     orders = {Order((count, columns), TRANSPOSED): None}
     inner = next((digit.size for digit in piece.digits if digit.stride == 1), 0)

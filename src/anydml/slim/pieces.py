@@ -43,14 +43,14 @@ class FlatPiece(NamedTuple):
 
     Attributes:
         source: number of the source; −1 for a fill.
-        at: index of the piece's first element in the tensor.
+        first_index: index of the piece's first element in the tensor.
         offset: index of its first element in the source.
         digits: by descending steps; none has size 1, and adjacent ones cannot be merged.
         fill: bytes of an element if it is a fill.
     """
 
     source: int
-    at: int
+    first_index: int
     offset: int
     digits: tuple[Digit, ...]
     fill: bytes = b""
@@ -67,7 +67,7 @@ class FlatPiece(NamedTuple):
 
     def elements(self) -> tuple[Numbers, Numbers]:
         """Return the numbers of all elements in the tensor and in the source."""
-        to, sources = np.array([self.at]), np.array([self.offset])
+        to, sources = np.array([self.first_index]), np.array([self.offset])
         for size, step, stride in self.digits:
             numbers = np.arange(size)
             to = (to[:, None] + numbers * step).reshape(-1)
@@ -87,11 +87,11 @@ def flat_pieces(value: Value) -> Pieces:
     steps, width = packed_strides(value.sizes), value.element_size
     flat = []
     for start, factors, source in value.pieces:
-        at = sum(first * step for first, step in zip(start, steps, strict=True))
+        first_index = sum(first * step for first, step in zip(start, steps, strict=True))
         if isinstance(source, Fill):
             digits = [Digit(size, step * steps[axis], 0) for axis, size, step in factors]
             pattern = source.pattern * (width // len(source.pattern))
-            flat.append(FlatPiece(-1, at, 0, tidy(digits), pattern))
+            flat.append(FlatPiece(-1, first_index, 0, tidy(digits), pattern))
             continue
         if source.lookups:
             raise NotComposableError("elements are looked up")
@@ -99,7 +99,7 @@ def flat_pieces(value: Value) -> Pieces:
             Digit(factor.size, factor.step * steps[factor.axis], stride // width)
             for factor, stride in zip(factors, source.strides, strict=True)
         ]
-        flat.append(FlatPiece(source.operand, at, source.offset // width, tidy(digits)))
+        flat.append(FlatPiece(source.operand, first_index, source.offset // width, tidy(digits)))
     return merge(flat)
 
 
@@ -150,13 +150,13 @@ def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[
 
 def merge(pieces: Sequence[FlatPiece]) -> Pieces:
     """Merge pieces where possible, and sort them by their first elements."""
-    ordered = sorted(pieces, key=lambda piece: piece.at)
+    ordered = sorted(pieces, key=lambda piece: piece.first_index)
     while 1 < len(ordered) <= MAX_MERGED:
         fewer = _merge_equidistant(ordered)
-        fewer = _merge_equidistant(_merge_adjacent(sorted(fewer, key=lambda piece: piece.at)))
+        fewer = _merge_equidistant(_merge_adjacent(sorted(fewer, key=lambda piece: piece.first_index)))
         if len(fewer) == len(ordered):
             break
-        ordered = sorted(fewer, key=lambda piece: piece.at)
+        ordered = sorted(fewer, key=lambda piece: piece.first_index)
     return tuple(ordered)
 
 
@@ -178,7 +178,7 @@ def _merge_pair(piece: FlatPiece, following: FlatPiece) -> FlatPiece | None:
     """Merge two pieces of which the second continues a digit of the first; None if it does not."""
     if (piece.source, piece.fill) != (following.source, following.fill):
         return None
-    step, stride = following.at - piece.at, following.offset - piece.offset
+    step, stride = following.first_index - piece.first_index, following.offset - piece.offset
     for digits, other_digits in ((piece.digits, following.digits), (following.digits, piece.digits)):
         for k, digit in enumerate(digits):
             remaining_digits = (*digits[:k], *digits[k + 1 :])
@@ -205,7 +205,10 @@ def _merge_equidistant(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
         groups.setdefault((piece.source, piece.fill, piece.digits), []).append(piece)
     equidistant: list[FlatPiece] = []
     for group in groups.values():
-        gaps = [(following.at - piece.at, following.offset - piece.offset) for piece, following in pairwise(group)]
+        gaps = [
+            (following.first_index - piece.first_index, following.offset - piece.offset)
+            for piece, following in pairwise(group)
+        ]
         first = 0
         while first < len(group):
             end = first + 1
@@ -235,7 +238,7 @@ class Box(NamedTuple):
 
 def as_box(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
     """Return a piece as a box in a shape; None if it is not one."""
-    strides, start, offset_left = packed_strides(sizes), [], piece.at
+    strides, start, offset_left = packed_strides(sizes), [], piece.first_index
     for stride in strides:
         start.append(offset_left // stride)
         offset_left %= stride
@@ -262,6 +265,6 @@ def as_box(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
 def crop(piece: FlatPiece, box: Box, first: Sequence[int], sizes: Sequence[int]) -> FlatPiece:
     """Return a piece of a tensor as a piece of the tensor's part that begins at `first` and has the shape `sizes`."""
     strides = packed_strides(sizes)
-    at = sum((a - b) * stride for a, b, stride in zip(box.start, first, strides, strict=True))
+    first_index = sum((a - b) * stride for a, b, stride in zip(box.start, first, strides, strict=True))
     digits = (Digit(digit.size, digit.step * strides[axis], digit.stride) for axis, digit in box.digits)
-    return piece._replace(at=at, digits=tidy(digits))
+    return piece._replace(first_index=first_index, digits=tidy(digits))

@@ -65,7 +65,7 @@ class Search:
     def _moved_candidates(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
         """Yield combinations of Slice, Transpose and Expand, or of blocks, with Reshapes around them."""
         source = self._source_of(piece.source)
-        if piece.is_reversed or piece.at or piece.size != math.prod(sizes):
+        if piece.is_reversed or piece.first_index or piece.size != math.prod(sizes):
             return
         if any(not digit.stride for digit in piece.digits):
             yield from self._expand(piece, sizes)
@@ -173,7 +173,7 @@ class Search:
         for piece in pieces:
             digits = [*piece.digits]
             last = digits.pop() if digits and digits[-1][1:] == (1, 1) else Digit(1, 1, 1)
-            row = math.gcd(row, last.size, piece.at, piece.offset, *(n for digit in digits for n in digit[1:]))
+            row = math.gcd(row, last.size, piece.first_index, piece.offset, *(n for digit in digits for n in digit[1:]))
             first = piece.digits[0] if piece.digits else Digit(1, 1, 1)
             is_whole = first.step * first.size == count and first.stride * first.size == total
             outer = math.gcd(outer, first.size if is_whole else 1)
@@ -192,7 +192,7 @@ class Search:
                 Digit(size // row, 1, 1) if (step, stride) == (1, 1) else Digit(size, step // row, stride // row)
                 for size, step, stride in digits
             )
-            to, sources = FlatPiece(0, piece.at // row, piece.offset // row, rows).elements()
+            to, sources = FlatPiece(0, piece.first_index // row, piece.offset // row, rows).elements()
             indices[to] = sources
         if np.min(indices) < 0 or np.max(indices) >= available:
             return

@@ -24,9 +24,9 @@ class Plan(Planned):
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
         overwrite: whether existing outputs may be replaced.
         folder: the folder of all outputs, which appears at once; None if each output appears separately.
-        others: small files beside the outputs, such as an index, by their paths: their contents, or the paths of files
+        other_files: small files beside the outputs, such as an index, by path: their contents, or the paths of files
             that are copied.
-        changed: files whose changed contents are in `others`.
+        changed: files whose changed contents are in `other_files`.
 
     Attributes:
         blocks: the blocks in the order in which they begin.

@@ -289,7 +289,7 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
         raise BindingError(f"{plan.name}: outputs of this plan are compared by anydml.stores.verify")
     differences = list[Difference]()
     described = {target.path / name: text for target in plan.arrays for name, text in target.metadata.items()}
-    for path, content in {**plan.others, **described}.items():
+    for path, content in {**plan.other_files, **described}.items():
         output_path = locate_inside(plan.name, path)
         if isinstance(content, Path) and output_path.name != "zarr.json":
             is_same = _is_same_file(content, output_path)

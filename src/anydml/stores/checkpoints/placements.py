@@ -67,7 +67,7 @@ class Placement(NamedTuple):
         """The total number of ranks."""
         return math.prod(self)
 
-    def at(self, rank: int) -> Placement:
+    def indices_of(self, rank: int) -> Placement:
         """Return the index of a rank among the ranks of each kind."""
         ranks = []
         for count in reversed(self):
@@ -150,7 +150,7 @@ class Placed:
 
     def holds(self, name: str, rank: int) -> bool:
         """Whether a rank has a part of a tensor."""
-        indices, placement = self.placement.at(rank), self.placement
+        indices, placement = self.placement.indices_of(rank), self.placement
         if placement.pp > 1 and indices.pp not in (self._stages(name) or (0,)):
             return False
         expert = _EXPERT.match(name) if placement.ep > 1 else None
@@ -237,7 +237,7 @@ class Placed:
             ModelError: an axis is unknown, or cannot be shared evenly.
         """
         intervals: list[AxisIntervals] = [((0, size),) for size in shape]
-        indices, counts = self.placement.at(rank), self.placement
+        indices, counts = self.placement.indices_of(rank), self.placement
         if counts.tp > 1:
             axis = self.axes.of(name, self._model, self._where)
             if axis.axis is not None:

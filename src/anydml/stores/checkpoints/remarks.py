@@ -81,7 +81,7 @@ def _training(parts: list[str]) -> int:
 
 def about(checkpoint: Checkpoint) -> list[str]:
     """Return remarks on files that were opened without joining: their part of a checkpoint, and the files left out."""
-    remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.others)
+    remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.other_objects)
     remarks += different_metadata([checkpoint])
     remarks += [f"cannot read {error}" for error in checkpoint.refused.values()]
     for path, metadata in checkpoint.file_metadata.items():

@@ -162,7 +162,7 @@ def sources_of(
     if packed := sum(store.packed is not None for checkpoint in opened for store in checkpoint.stores.values()):
         remarks.append(f"unpacks {count_noun(packed, 'compressed tensor')} while they are read")
     remarks += different_metadata(opened)
-    other_objects = [name for checkpoint in opened for name in checkpoint.others]
+    other_objects = [name for checkpoint in opened for name in checkpoint.other_objects]
     return _select(Sources(tensors, _plain(opened), remarks), other_objects, refused, selection, name)
 
 

@@ -36,13 +36,13 @@ class Trained(NamedTuple):
 
     Attributes:
         tensors: by name.
-        others: names of objects that are not tensors.
+        other_objects: names of objects that are not tensors.
         refused: errors of tensors that cannot be read, by name.
         remarks: notes for users on what was chosen, left out or assumed.
     """
 
     tensors: StoredTensors
-    others: Sequence[str]
+    other_objects: Sequence[str]
     refused: dict[str, ModelError]
     remarks: list[str]
 
@@ -90,7 +90,7 @@ def _read_torch_distributed(distributed: Distributed) -> Trained:
         name: tensor_of(name, [StoredPiece.of_store(*piece) for piece in of_tensor], shape)
         for name, (shape, of_tensor) in distributed.tensors.items()
     }
-    return Trained(tensors, distributed.others, distributed.refused, distributed.remarks)
+    return Trained(tensors, distributed.other_objects, distributed.refused, distributed.remarks)
 
 
 def _read_consolidated(folder: Path, axes: Axes) -> Trained:
@@ -110,7 +110,7 @@ def _read_consolidated(folder: Path, axes: Axes) -> Trained:
     remarks = [f"joins {count_noun(len(ranks), 'tensor-parallel rank')}"] if len(ranks) > 1 else []
     if config is None and len(ranks) > 1:
         remarks.append("takes the ends of tensors from these files: no params.json tells whether there are more")
-    return Trained(tensors, ranks[0].others, {**unread, **refused}, remarks)
+    return Trained(tensors, ranks[0].other_objects, {**unread, **refused}, remarks)
 
 
 def remark_on_rank(path: Path) -> str | None:

@@ -86,7 +86,7 @@ class AlikePieces(OpenFiles):
             if is_alike and _without_checksums(behind) == kind.behind:
                 return replace(kind.store, path=path, offset=start + kind.store.offset)
         tensor = read_torch(path, place, start, length)
-        if len(tensor.stores) == 1 and not tensor.refused and not tensor.others and len(kinds) < MAX_ALIKE:
+        if len(tensor.stores) == 1 and not tensor.refused and not tensor.other_objects and len(kinds) < MAX_ALIKE:
             (store,) = tensor.stores.values()
             kinds += _cacheable_piece(file, replace(store, offset=store.offset - start), start, length)
         return tensor

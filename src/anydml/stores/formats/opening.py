@@ -198,7 +198,12 @@ def opened_file(path: Path) -> Checkpoint:
     for store in checkpoint.stores.values():
         store.seen = state
     return Checkpoint(
-        path, checkpoint.stores, checkpoint.metadata, {path: checkpoint.metadata}, checkpoint.others, checkpoint.refused
+        path,
+        checkpoint.stores,
+        checkpoint.metadata,
+        {path: checkpoint.metadata},
+        checkpoint.other_objects,
+        checkpoint.refused,
     )
 
 
@@ -220,7 +225,7 @@ def join_files(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Chec
             )
         stores |= file.stores
         by_file |= file.file_metadata
-        other_objects += file.others
+        other_objects += file.other_objects
         refused |= file.refused
     return Checkpoint(path, stores, JoinedMetadata(path, by_file), by_file, other_objects, refused)
 

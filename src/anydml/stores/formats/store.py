@@ -258,13 +258,13 @@ class FileContent(NamedTuple):
     Attributes:
         stores: the arrays by name.
         metadata: texts by key.
-        others: names of objects that are not arrays.
+        other_objects: names of objects that are not arrays.
         refused: errors of arrays that cannot be read, by name.
     """
 
     stores: dict[str, Store]
     metadata: Mapping[str, str]
-    others: Sequence[str] = ()
+    other_objects: Sequence[str] = ()
     refused: Mapping[str, ModelError] = {}
 
 
@@ -277,7 +277,7 @@ class Checkpoint(Mapping[str, Store]):
         stores: the tensors by name.
         metadata: ``__metadata__`` of all files together; asking for a key in which files differ raises `ModelError`.
         file_metadata: the same by file.
-        others: names of the files' other objects, which are not arrays.
+        other_objects: names of the files' other objects, which are not arrays.
         refused: errors of tensors that cannot be read, such as sparse ones, by name; asking for one raises its error.
 
     Examples:
@@ -294,7 +294,7 @@ class Checkpoint(Mapping[str, Store]):
     stores: Mapping[str, Store] = field(repr=False)
     metadata: Mapping[str, str] = field(repr=False)
     file_metadata: Mapping[Path, Mapping[str, str]] = field(repr=False)
-    others: Sequence[str] = field(default=(), repr=False)
+    other_objects: Sequence[str] = field(default=(), repr=False)
     refused: Mapping[str, ModelError] = field(default_factory=dict, repr=False)
 
     @property

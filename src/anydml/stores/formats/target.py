@@ -104,14 +104,14 @@ class NewFile:
         path: its final name.
         header: the bytes before the elements.
         size: the size of the whole file, in bytes.
-        others: further bytes beside the elements.
+        known_bytes: further bytes beside the elements.
         checksums: the checksums of elements, which are written at the end, as of `npz_headers`; None for none.
     """
 
     path: Path
     header: bytes | Later = field(repr=False)
     size: int
-    others: KnownBytes = field(default_factory=KnownBytes.of, repr=False)
+    known_bytes: KnownBytes = field(default_factory=KnownBytes.of, repr=False)
     checksums: Numbers | None = field(default=None, repr=False)
 
     @property

@@ -36,13 +36,13 @@ class Distributed(NamedTuple):
 
     Attributes:
         tensors: their shapes, and their pieces with first coordinates, by name.
-        others: names of objects that are not tensors.
+        other_objects: names of objects that are not tensors.
         refused: errors of tensors that cannot be read, by name.
         remarks: what was chosen or left out, for users.
     """
 
     tensors: dict[str, tuple[tuple[int, ...], list[tuple[Store, tuple[int, ...]]]]]
-    others: list[str]
+    other_objects: list[str]
     refused: dict[str, ModelError]
     remarks: list[str]
 
@@ -67,7 +67,7 @@ def read_distributed(folder: Path) -> Distributed:
     for name, entry in _pairs(state.get("state_dict_metadata")):
         fields = fields_of(entry)
         if not isinstance(name, str) or "chunks" not in fields:
-            distributed.others.append(str(name))
+            distributed.other_objects.append(str(name))
             continue
         shape = sizes_of(fields.get("size"))
         if shape is None:

@@ -38,27 +38,27 @@ class Rows(NamedTuple):
 
     Attributes:
         to: offset of each copy in the destination, where rows are contiguous.
-        at: offset of its first row in the source.
+        from_: offset of its first row in the source.
         lengths: bytes of a row.
         counts: number of rows.
         steps: bytes from one row to the next in the source.
     """
 
     to: Numbers
-    at: Numbers
+    from_: Numbers
     lengths: Numbers
     counts: Numbers
     steps: Numbers
 
     @classmethod
-    def single(cls, to: Numbers, at: Numbers, lengths: Numbers) -> Rows:
+    def single(cls, to: Numbers, from_: Numbers, lengths: Numbers) -> Rows:
         """Return copies of one row each."""
-        return cls(to, at, lengths, np.ones_like(lengths), lengths)
+        return cls(to, from_, lengths, np.ones_like(lengths), lengths)
 
     @property
     def ends(self) -> Numbers:
         """The end of each copy in the source."""
-        ends: Numbers = self.at + (self.counts - 1) * self.steps + self.lengths
+        ends: Numbers = self.from_ + (self.counts - 1) * self.steps + self.lengths
         return ends
 
     def some(self, which: Any) -> Rows:
@@ -71,14 +71,14 @@ class Rows(NamedTuple):
         kinds = np.stack(self[2:])[:, order]
         firsts = np.flatnonzero(np.append(True, (kinds[:, 1:] != kinds[:, :-1]).any(0))[: order.size])
         for same in np.split(order, firsts[1:]) if order.size else ():
-            to, at = self.to[same], self.at[same]
+            to, from_ = self.to[same], self.from_[same]
             length, count, step = (int(column[same[0]]) for column in self[2:])
             if length * count >= MIN_ALONE:
                 # Long rows by bytes, so that other threads run meanwhile.
                 dtype, shape = (word(length), (count,)) if length <= LONGEST_WORD else (np.uint8, (count, length))
                 strides = (step, 1)[: len(shape)]
-                for one_to, one_at in zip(to.tolist(), at.tolist(), strict=True):
-                    rows = np.ndarray(shape, dtype, read.data, one_at, strides)
+                for one_to, one_from in zip(to.tolist(), from_.tolist(), strict=True):
+                    rows = np.ndarray(shape, dtype, read.data, one_from, strides)
                     np.ndarray(shape, dtype, written.data, one_to)[...] = rows
                 continue
             source, target, number = (
@@ -89,7 +89,7 @@ class Rows(NamedTuple):
             several = COPY_BYTES // (length * count)
             for first in range(0, to.size, several):
                 part = slice(first, first + several)
-                target[np.add.outer(to[part], number * length)] = source[np.add.outer(at[part], number * step)]
+                target[np.add.outer(to[part], number * length)] = source[np.add.outer(from_[part], number * step)]
 
 
 def _view_at_every_byte(buffer: Array, length: int) -> Array:
@@ -105,14 +105,14 @@ class RunCopies:
         destination: number of the operand that is written.
         source: number of the operand that is read.
         to: offset of each copy in the destination, in bytes.
-        at: offset of each copy in the source.
+        from_: offset of each copy in the source.
         lengths: bytes of each copy.
     """
 
     destination: int
     source: int
     to: Numbers
-    at: Numbers
+    from_: Numbers
     lengths: Numbers
 
     @property
@@ -123,32 +123,32 @@ class RunCopies:
     def state(self) -> tuple[Any, ...]:
         """Return numbers and a digest that are equal for equal copies."""
         digest = hashlib.sha256()
-        for column in (self.to, self.at, self.lengths):
+        for column in (self.to, self.from_, self.lengths):
             digest.update(np.ascontiguousarray(column).data)
         return self.destination, self.source, self.to.size, digest.digest()
 
     def moves(self) -> Iterator[Move]:
         """Return the copies as moves."""
-        for to, at, length in zip(self.to.tolist(), self.at.tolist(), self.lengths.tolist(), strict=True):
-            yield Move((), Access(self.destination, to, ()), Access(self.source, at, ()), length)
+        for to, from_, length in zip(self.to.tolist(), self.from_.tolist(), self.lengths.tolist(), strict=True):
+            yield Move((), Access(self.destination, to, ()), Access(self.source, from_, ()), length)
 
     def inside(self, low: int, high: int) -> Rows:
         """Return the copies to an interval of the destination, with offsets from the start of the interval."""
         first, last = max(0, int(self.to.searchsorted(low, "right")) - 1), int(self.to.searchsorted(high))
-        to, at, lengths = (column[first:last] for column in (self.to, self.at, self.lengths))
+        to, from_, lengths = (column[first:last] for column in (self.to, self.from_, self.lengths))
         start, stop = np.maximum(to, low), np.minimum(to + lengths, high)
         are_inside = stop > start
-        return Rows.single((start - low)[are_inside], (at + start - to)[are_inside], (stop - start)[are_inside])
+        return Rows.single((start - low)[are_inside], (from_ + start - to)[are_inside], (stop - start)[are_inside])
 
 
-def copies_of(destination: int, source: int, to: Numbers, at: Numbers, length: int) -> RunCopies:
+def copies_of(destination: int, source: int, to: Numbers, from_: Numbers, length: int) -> RunCopies:
     """Return copies of one length as rows; copies that are contiguous on both sides are merged."""
     order = np.argsort(to, kind="stable")
-    to, at = to[order], at[order]
-    goes_on = (to[1:] == to[:-1] + length) & (at[1:] == at[:-1] + length)
+    to, from_ = to[order], from_[order]
+    goes_on = (to[1:] == to[:-1] + length) & (from_[1:] == from_[:-1] + length)
     firsts = np.flatnonzero(np.concatenate([[True], ~goes_on])) if to.size else np.empty(0, np.int64)
     counts = np.diff(np.append(firsts, to.size))
-    return RunCopies(destination, source, to[firsts], at[firsts], counts * length)
+    return RunCopies(destination, source, to[firsts], from_[firsts], counts * length)
 
 
 def staged_copies(
@@ -165,25 +165,25 @@ def staged_copies(
     Returns:
         The requests, the offsets and lengths of the copies, and the start of the free part after them.
     """
-    order = np.argsort(in_block.at, kind="stable")
-    to, at, lengths = (column[order] for column in in_block[:3])
-    starts, _, _ = merge_intervals(at, at + lengths, gap)
+    order = np.argsort(in_block.from_, kind="stable")
+    to, from_, lengths = (column[order] for column in in_block[:3])
+    starts, _, _ = merge_intervals(from_, from_ + lengths, gap)
     # If nearly every row is a separate request, rows are read directly into the write buffer.
-    is_direct = lengths >= (SCATTERED if 2 * starts.size > at.size else DIRECT)
+    is_direct = lengths >= (SCATTERED if 2 * starts.size > from_.size else DIRECT)
     if is_direct.any() and not is_direct.all():
         # Shorter rows between these are read by the same requests, unless nearly all are short.
-        number = np.cumsum(are_apart(at, lengths)) - 1
+        number = np.cumsum(are_apart(from_, lengths)) - 1
         counts, sizes = np.bincount(number), np.bincount(number, lengths)
         is_direct |= ((np.bincount(number, is_direct) > 0) & (sizes >= SCATTERED * counts))[number]
-    spans = [scattered_reads(operand, at[is_direct], to[is_direct], lengths[is_direct])] if is_direct.any() else []
-    to, at, lengths = to[~is_direct], at[~is_direct], lengths[~is_direct]
-    if not at.size:
-        return spans, (to, at, lengths), base
-    starts, ends, group = merge_intervals(at, at + lengths, gap)
+    spans = [scattered_reads(operand, from_[is_direct], to[is_direct], lengths[is_direct])] if is_direct.any() else []
+    to, from_, lengths = to[~is_direct], from_[~is_direct], lengths[~is_direct]
+    if not from_.size:
+        return spans, (to, from_, lengths), base
+    starts, ends, group = merge_intervals(from_, from_ + lengths, gap)
     sizes = ends - starts
     places = base + np.concatenate([[0], np.cumsum(sizes)[:-1]])
     spans.append(Transfer(operand, starts, places, sizes))
-    return spans, (to, at - starts[group] + places[group], lengths), base + round_to_cache_lines(int(sizes.sum()))
+    return spans, (to, from_ - starts[group] + places[group], lengths), base + round_to_cache_lines(int(sizes.sum()))
 
 
 def copies_of_block(

@@ -69,8 +69,8 @@ def divide(
     ranges_by_file = {file: _known_ranges(places, file) for file in files.tolist()}
     examples = dict(zip(files.tolist(), (outputs[firsts] - places.inputs).tolist(), strict=True))
     file, rows = _rows_in_files(all_writers, places)
-    region = np.searchsorted(begins, rows.at, "right") - 1
-    order = np.lexsort((rows.at, file, region))
+    region = np.searchsorted(begins, rows.from_, "right") - 1
+    order = np.lexsort((rows.from_, file, region))
     file, region, rows = file[order], region[order], rows.some(order)
     is_first = (np.diff(region, prepend=-1) != 0) | (np.diff(file, prepend=-1) != 0)
     bounds = np.append(np.flatnonzero(is_first), file.size).tolist()
@@ -80,7 +80,7 @@ def divide(
         intervals[number] = places.part(copied_file, low, high - low, unit, examples[copied_file])
         starts, stops = ranges_by_file[copied_file]
         overlapping = slice(int(stops.searchsorted(low, "right")), int(starts.searchsorted(high)))
-        copied = copied._replace(to=copied.to - low, at=copied.at - int(begins[copied_region]))
+        copied = copied._replace(to=copied.to - low, from_=copied.from_ - int(begins[copied_region]))
         yield RowCopies(number, first + copied_region, copied, (starts[overlapping] - low, stops[overlapping] - low))
 
 
@@ -100,7 +100,7 @@ def _rows_in_files(all_writers: Sequence[RowWriters], places: Places) -> tuple[N
             of_inputs.append(writers.sets[:, source])
             numbers.append(row)
     outputs, inputs = np.concatenate(of_outputs), np.concatenate(of_inputs)
-    to, at, *others = (
+    to, from_, *others = (
         np.array(numbers, np.int64).repeat([numbers_of_row.size for numbers_of_row in of_outputs], axis=0).T
     )
-    return places.file[outputs], Rows(places.offset[outputs] + to, places.offset[inputs] + at, *others)
+    return places.file[outputs], Rows(places.offset[outputs] + to, places.offset[inputs] + from_, *others)

@@ -115,7 +115,7 @@ class Places(NamedTuple):
         offset[[*casts]] = [cast.place(inputs[k].offset) for k, cast in casts.items()]
         unit = np.array([store.dtype.itemsize for store in inputs], np.int64)
         size = np.array([math.prod(store.shape) for store in inputs], np.int64) * unit
-        between = {numbers[id(file.path)]: file.others for file in outputs.files if file.others}
+        between = {numbers[id(file.path)]: file.known_bytes for file in outputs.files if file.known_bytes}
         return cls(
             [*file_numbers],
             np.concatenate([np.array([numbers[id(path)] for path in read], np.int32), of_outputs[outputs.file]]),

@@ -97,7 +97,7 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
     other_moves = [
         move for copies, is_row in zip(spaced, are_rows, strict=True) if not is_row for move in copies.moves()
     ]
-    ends = [(*key, int(np.min(at)), int(np.max(at + lengths))) for key, _, at, lengths in copied]
+    ends = [(*key, int(np.min(from_)), int(np.max(from_ + lengths))) for key, _, from_, lengths in copied]
     ends += [(*key, *extent(move.reads, move.sizes, move.element_size)) for key, move in other_moves if key[1] >= 0]
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     for group, file, low, high in ends:
@@ -108,9 +108,9 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
     numbers = {key: number for number, key in enumerate(spans, first + len(wholes))}
     for (group, file), (low, high) in spans.items():
         outputs.intervals[numbers[group, file]] = places.part(file, low, high - low, wholes[group].unit)
-    for key, to, at, lengths in copied:
-        to, at = to - wholes[key[0]].offset, at - spans[key][0]  # noqa: PLW2901
-        outputs.rows.append(RunCopies(first + key[0], numbers[key], to, at, lengths))
+    for key, to, from_, lengths in copied:
+        to, from_ = to - wholes[key[0]].offset, from_ - spans[key][0]  # noqa: PLW2901
+        outputs.rows.append(RunCopies(first + key[0], numbers[key], to, from_, lengths))
     for key, move in other_moves:
         end, source = move.destination, move.source
         if key[1] >= 0:
@@ -136,13 +136,13 @@ def _sort(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers
     if not columns:
         return
     # Each column is freed when it is joined, because there may be a million runs.
-    group, file, to, at, lengths = (np.concatenate(columns.pop(0)) for _ in range(len(columns)))
+    group, file, to, from_, lengths = (np.concatenate(columns.pop(0)) for _ in range(len(columns)))
     order = np.lexsort((to, file, group))
     begins = np.flatnonzero((np.diff(group[order], prepend=-1) != 0) | (np.diff(file[order], prepend=-1) != 0))
     for run_numbers in np.split(order, begins)[1:]:
         yield (
             (int(group[run_numbers[0]]), int(file[run_numbers[0]])),
-            *_merge_contiguous(to[run_numbers], at[run_numbers], lengths[run_numbers]),
+            *_merge_contiguous(to[run_numbers], from_[run_numbers], lengths[run_numbers]),
         )
 
 
@@ -155,8 +155,8 @@ def _groups(operands: Numbers, places: Places) -> list[Numbers]:
     return np.split(order, np.flatnonzero(~is_same_group) + 1) if order.size else []
 
 
-def _merge_contiguous(to: Numbers, at: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def _merge_contiguous(to: Numbers, from_: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return copies in order; copies that are contiguous on both sides are merged."""
-    is_contiguous = (to[1:] == (to + lengths)[:-1]) & (at[1:] == (at + lengths)[:-1])
+    is_contiguous = (to[1:] == (to + lengths)[:-1]) & (from_[1:] == (from_ + lengths)[:-1])
     firsts = np.flatnonzero(np.concatenate([[True], ~is_contiguous]))
-    return to[firsts], at[firsts], np.add.reduceat(lengths, firsts)
+    return to[firsts], from_[firsts], np.add.reduceat(lengths, firsts)

@@ -23,13 +23,13 @@ class PickedBox(NamedTuple):
 
     Attributes:
         box: the box of these elements and of all that the other dimensions of the move read.
-        at: coordinates by axis.
+        coordinates: coordinates by axis.
         byte_offsets: offsets in bytes from the beginnings of these elements.
         numbers: numbers of these among the elements that move.
     """
 
     box: Box
-    at: Sequence[Array]
+    coordinates: Sequence[Array]
     byte_offsets: Array
     numbers: Array
 
@@ -136,7 +136,7 @@ class Pick(NamedTuple):
         """
         goes = distances(self.shift.shape, [to.strides[k] for k in self.by])[self.is_kept][picked.numbers]
         comes = picked.byte_offsets.copy()
-        for coordinates, (low, _), stride in zip(picked.at, read_box, strides, strict=True):
+        for coordinates, (low, _), stride in zip(picked.coordinates, read_box, strides, strict=True):
             comes += (coordinates - low) * stride
         other_dimensions = [k for k in range(len(self.move.sizes)) if k not in self.by]
         ends = []

@@ -46,7 +46,7 @@ class Planned:
         memory: int | str = "256MB",
         overwrite: bool = False,
         folder: Path | None = None,
-        others: Mapping[Path, Content] | None = None,
+        other_files: Mapping[Path, Content] | None = None,
         is_apart: bool = True,
         changed: Iterable[Path] = (),
     ) -> None:
@@ -54,7 +54,7 @@ class Planned:
         self.inputs: Sequence[Any] = tuple(inputs)
         self.outputs: Sequence[Any] = outputs if isinstance(outputs, Targets) else _as_columns(outputs)
         self.memory = parse_size(memory)
-        self.overwrite, self.folder, self.others = overwrite, folder, dict(others or {})
+        self.overwrite, self.folder, self.other_files = overwrite, folder, dict(other_files or {})
         self.resumed, self.was_there = 0, False
         self.remarks: list[str] = []
         self.moved = program if isinstance(program, Program) else None
@@ -67,7 +67,7 @@ class Planned:
             )
         # By id, because hashing a path is slow.
         paths = {id(store.path): store.path for store in self.inputs}.values()
-        self.identities = identities_of_stores(self.name, self.inputs, [*self.others.values(), *changed])
+        self.identities = identities_of_stores(self.name, self.inputs, [*self.other_files.values(), *changed])
         if isinstance(self.outputs, Targets):
             self.files, self.arrays = tuple(self.outputs.files), tuple[ZarrTarget, ...]()
         else:
@@ -135,7 +135,7 @@ class Planned:
         chunked = [real_path(array.path) for array in self.inputs if isinstance(array, ZarrStore)]
         arrays = [real_path(array.path) for array in self.arrays]
         files = [real_path(file.path) for file in self.files]
-        other_paths = [real_path(path) for path in self.others]
+        other_paths = [real_path(path) for path in self.other_files]
         inputs = itertools.chain(
             (path for path in (*files, *arrays, *other_paths) if os.path.exists(path) and _inode(path) in same),
             (path for path in (*files, *arrays) if any(_is_within(path, chunked_path) for chunked_path in chunked)),
@@ -161,10 +161,10 @@ class Planned:
         for file in self.files:
             state.update(repr((real_path(file.path), file.size)).encode())
             state.update(file.start)
-            state.update(file.others.state())
+            state.update(file.known_bytes.state())
         for array in self.arrays:
             state.update(repr((real_path(array.path), sorted(array.metadata.items()))).encode())
-        for path, content in self.others.items():
+        for path, content in self.other_files.items():
             state.update(repr(real_path(path)).encode())
             state.update(repr(content).encode() if isinstance(content, Path) else content_bytes(content))
         return state.hexdigest()

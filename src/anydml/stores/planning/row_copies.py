@@ -57,24 +57,24 @@ class RowCopies:
 
     def inside(self, low: int, high: int) -> Rows:
         """Return the copies from an interval of the source, by destination, with offsets from the interval's start."""
-        first, last = int(self._source_ends.searchsorted(low, "right")), int(self.columns.at.searchsorted(high))
+        first, last = int(self._source_ends.searchsorted(low, "right")), int(self.columns.from_.searchsorted(high))
         candidates = self.columns.some(slice(first, last))
-        are_whole = (candidates.at >= low) & (candidates.ends <= high)
-        to, at, lengths, counts, steps = cut = candidates.some(~are_whole)
-        begins = np.clip(-((at - low) // steps), 0, counts)
-        ends = np.clip((high - at - lengths) // steps + 1, 0, counts)
-        whole_rows = Rows(to + begins * lengths, at + begins * steps, lengths, ends - begins, steps)
+        are_whole = (candidates.from_ >= low) & (candidates.ends <= high)
+        to, from_, lengths, counts, steps = cut = candidates.some(~are_whole)
+        begins = np.clip(-((from_ - low) // steps), 0, counts)
+        ends = np.clip((high - from_ - lengths) // steps + 1, 0, counts)
+        whole_rows = Rows(to + begins * lengths, from_ + begins * steps, lengths, ends - begins, steps)
         # If one row contains the whole interval, `ends < begins`: both would be the same part, so `after` has none.
         before, after = _part(cut, begins - 1, low, high), _part(cut, np.where(ends < begins, counts, ends), low, high)
         parts = [candidates.some(are_whole), whole_rows.some(ends > begins), before, after]
         joined = Rows(*map(np.concatenate, zip(*parts, strict=True)))
-        return joined._replace(at=joined.at - low).some(np.argsort(joined.to, kind="stable"))
+        return joined._replace(from_=joined.from_ - low).some(np.argsort(joined.to, kind="stable"))
 
 
 def _part(copies: Rows, rows: Numbers, low: int, high: int) -> Rows:
     """For one row of each copy, return the part in an interval of the source; nothing where there is no such row."""
-    to, at, lengths, counts, steps = copies
-    starts = at + rows * steps
+    to, from_, lengths, counts, steps = copies
+    starts = from_ + rows * steps
     first, last = np.maximum(starts, low), np.minimum(starts + lengths, high)
     sizes = last - first
     part = Rows(to + rows * lengths + first - starts, first, sizes, np.ones_like(counts), sizes)
@@ -85,24 +85,24 @@ def rows_of(move: Move) -> list[Row] | None:
     """Return a move as copies of rows that follow each other in the destination; None if they would be many."""
     ends = zip(move.destination.strides, move.reads.strides, move.sizes, strict=True)
     length, count, step, outer = move.element_size, 1, 0, list[tuple[int, int, int]]()
-    for to, at, size in sorted(end for end in ends if end[2] > 1):
-        if to <= 0 or at <= 0:
+    for to, from_, size in sorted(end for end in ends if end[2] > 1):
+        if to <= 0 or from_ <= 0:
             return None
         if outer or to != length * count:
-            outer.append((to, at, size))
-        elif count == 1 and at == length:
+            outer.append((to, from_, size))
+        elif count == 1 and from_ == length:
             length *= size
-        elif count == 1 and at > length:
-            count, step = size, at
-        elif count > 1 and at == step * count:
+        elif count == 1 and from_ > length:
+            count, step = size, from_
+        elif count > 1 and from_ == step * count:
             count *= size
         else:
-            outer.append((to, at, size))
+            outer.append((to, from_, size))
     if math.prod(size for _, _, size in outer) > MAX_PARTS:
         return None
     places = [(move.destination.offset, move.reads.offset)]
-    for to, at, size in outer:
-        places = [(one_to + k * to, one_at + k * at) for one_to, one_at in places for k in range(size)]
+    for to, from_, size in outer:
+        places = [(one_to + k * to, one_at + k * from_) for one_to, one_at in places for k in range(size)]
     return [(one_to, one_at, length, count, step or length) for one_to, one_at in places]
 
 
@@ -146,7 +146,7 @@ def window_transfers(
         if is_direct:
             places = used + np.cumsum(gaps) - gaps
             used = round_to_cache_lines(used + int(gaps.sum()))
-            buffer, lengths = np.insert(copies.at, between + 1, places), np.insert(size, between + 1, gaps)
+            buffer, lengths = np.insert(copies.from_, between + 1, places), np.insert(size, between + 1, gaps)
             begins = np.insert(begins, between + 1, False)
             counts = np.diff(np.append(np.flatnonzero(begins), begins.size))
             writes.append(Transfer(row_copies.destination, starts, buffer, lengths, True, counts))

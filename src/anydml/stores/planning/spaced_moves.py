@@ -35,7 +35,7 @@ class SpacedMoves(NamedTuple):
         group: numbers of the groups.
         file: numbers of the files that are read; −1 for none.
         to: offsets in the file that is written.
-        at: offsets in the file that is read, or in a constant.
+        from_: offsets in the file that is read, or in a constant.
         parts: those that are evenly spaced, and so one move: the first, and the number of each.
     """
 
@@ -43,7 +43,7 @@ class SpacedMoves(NamedTuple):
     group: Numbers
     file: Numbers
     to: Numbers
-    at: Numbers
+    from_: Numbers
     parts: list[tuple[int, int]]
 
     @property
@@ -54,29 +54,29 @@ class SpacedMoves(NamedTuple):
     def runs(self) -> Runs:
         """Return these moves as copies of runs."""
         sizes, end, source, length = self.move.sizes, self.move.destination, self.move.reads, self.move.element_size
-        to, at = coordinate_offsets(0, sizes, end.strides), coordinate_offsets(0, sizes, source.strides)
+        to, from_ = coordinate_offsets(0, sizes, end.strides), coordinate_offsets(0, sizes, source.strides)
         group, file = (np.repeat(column, to.size) for column in (self.group, self.file))
-        places = ((column[:, None] + steps).reshape(-1) for column, steps in ((self.to, to), (self.at, at)))
+        places = ((column[:, None] + steps).reshape(-1) for column, steps in ((self.to, to), (self.from_, from_)))
         return group, file, *places, np.full(group.size, length)
 
     def moves(self) -> Iterator[tuple[GroupAndFile, Move]]:
         """Yield moves with offsets in files."""
         sizes, end, source, length = self.move
         for k, turns, count in self._repeat():
-            steps = [int(offsets[k + count] - offsets[k]) if turns > 1 else 0 for offsets in (self.to, self.at)]
-            within = [int(offsets[k + 1] - offsets[k]) if count > 1 else 0 for offsets in (self.to, self.at)]
+            steps = [int(offsets[k + count] - offsets[k]) if turns > 1 else 0 for offsets in (self.to, self.from_)]
+            within = [int(offsets[k + 1] - offsets[k]) if count > 1 else 0 for offsets in (self.to, self.from_)]
             written = end._replace(offset=int(self.to[k]), strides=(steps[0], within[0], *end.strides))
             read = (
                 source
                 if isinstance(source, Fill)
-                else source._replace(offset=int(self.at[k]), strides=(steps[1], within[1], *source.strides))
+                else source._replace(offset=int(self.from_[k]), strides=(steps[1], within[1], *source.strides))
             )
             yield (int(self.group[k]), int(self.file[k])), Move((turns, count, *sizes), written, read, length)
 
     def _repeat(self) -> Iterator[tuple[int, int, int]]:
         """Yield evenly spaced parts of one size: the first output, the number of parts, and the outputs of each."""
         firsts, counts = np.array(self.parts, np.int64).reshape(-1, 2).T
-        place = np.stack([self.to, self.at, self.group, self.file], 1).astype(np.int64)
+        place = np.stack([self.to, self.from_, self.group, self.file], 1).astype(np.int64)
         steps, within = (
             np.diff(place[firsts], axis=0),
             place[np.minimum(firsts + 1, firsts + counts - 1)] - place[firsts],
@@ -109,23 +109,23 @@ def spaced_moves(
             is_read = isinstance(source, Access) and source.operand < sets.shape[1]
             output, store = sets[:, end.operand], sets[:, move.reads.operand if is_read else end.operand]
             group, to = group_of(output), places.offset[output] + end.offset
-            file, at = np.full(store.size, -1), np.zeros_like(to)
+            file, from_ = np.full(store.size, -1), np.zeros_like(to)
             if is_read:
-                file, at = file_of(store), places.offset[store] + move.reads.offset
+                file, from_ = file_of(store), places.offset[store] + move.reads.offset
             elif isinstance(source, Access):
                 # Constants follow all arrays.
-                at += source.offset
+                from_ += source.offset
                 source = source._replace(operand=source.operand - sets.shape[1] + places.size.size)
             order = np.lexsort((to, file, group))
-            group, file, to, at = (column[order] for column in (group, file, to, at))
-            parts = [*_evenly_spaced_runs(group, file, to, at)]
-            yield SpacedMoves(move._replace(source=source), group, file, to, at, parts)
+            group, file, to, from_ = (column[order] for column in (group, file, to, from_))
+            parts = [*_evenly_spaced_runs(group, file, to, from_)]
+            yield SpacedMoves(move._replace(source=source), group, file, to, from_, parts)
 
 
-def _evenly_spaced_runs(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[tuple[int, int]]:
+def _evenly_spaced_runs(group: Numbers, file: Numbers, to: Numbers, from_: Numbers) -> Iterator[tuple[int, int]]:
     """Yield runs of evenly spaced pairs of offsets of one group and file: the first, and the number of each."""
     are_close = (np.diff(group) == 0) & (np.diff(file) == 0)
-    goes_on = are_close[1:] & are_close[:-1] & (np.diff(to, 2) == 0) & (np.diff(at, 2) == 0)
+    goes_on = are_close[1:] & are_close[:-1] & (np.diff(to, 2) == 0) & (np.diff(from_, 2) == 0)
     stops = iter([*(np.flatnonzero(~goes_on) + 1).tolist(), to.size - 1])
     first, stop = 0, 0
     while first < to.size:

@@ -178,7 +178,7 @@ def _with_absolute_paths(plan: Planned) -> Planned:
         moved_plan.files = tuple(files.values())
         moved_plan.arrays = tuple(output for output in moved_plan.outputs if not isinstance(output, Target))
     moved_plan.folder = None if plan.folder is None else absolute_path(plan.folder)
-    moved_plan.others = {absolute_path(path): content for path, content in plan.others.items()}
+    moved_plan.other_files = {absolute_path(path): content for path, content in plan.other_files.items()}
     moved_plan.blocking = plan.blocking.with_paths(absolute_path)
     return moved_plan  # type: ignore[no-any-return]
 

@@ -84,7 +84,7 @@ class FileBlocks(BlocksWriter):
         number = operands[transfer.operand]
         if (output := self._blocking.intervals[number].output) is None:
             return
-        known_bytes, base = self.plan.outputs[output].file.others, self._files[number][1]
+        known_bytes, base = self.plan.outputs[output].file.known_bytes, self._files[number][1]
         known_bytes.put(transfer.file + base, transfer.buffer, transfer.lengths, written)
 
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:

@@ -27,8 +27,8 @@ WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 def staging_of(plan: Planned) -> Staging | StagingElsewhere:
     """Return the staging of a plan: the place of its outputs until they get their names."""
     if any(isinstance(array.path, Address) for array in plan.arrays):
-        return StagingElsewhere(plan.arrays, plan.others, plan.folder, plan.overwrite)
-    return Staging(plan.files, plan.arrays, plan.others, plan.folder, plan.overwrite, plan.sources)
+        return StagingElsewhere(plan.arrays, plan.other_files, plan.folder, plan.overwrite)
+    return Staging(plan.files, plan.arrays, plan.other_files, plan.folder, plan.overwrite, plan.sources)
 
 
 def writer_of(plan: Planned) -> BlocksWriter:

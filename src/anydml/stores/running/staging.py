@@ -61,7 +61,7 @@ class Staging:
     Args:
         files: plain files.
         arrays: Zarr arrays, each of which is a folder.
-        others: small files beside them: their contents, or the files that they are copies of.
+        other_files: small files beside them: their contents, or the files that they are copies of.
         folder: the folder of all of these, which is renamed at once; None if each output is renamed separately.
         overwrite: whether existing outputs may be replaced.
         sources: files and folders that are read; the outputs get no more permissions than these.
@@ -75,17 +75,17 @@ class Staging:
         self,
         files: Sequence[NewFile],
         arrays: Sequence[ZarrTarget],
-        others: Mapping[Path, Content],
+        other_files: Mapping[Path, Content],
         folder: Path | None,
         overwrite: bool,
         sources: Iterable[Path] = (),
     ) -> None:
         self.files, self.overwrite, self._sources = files, overwrite, sources
         described = {array.path / name: text for array in arrays for name, text in array.metadata.items()}
-        self.others = {**others, **described}
+        self.other_files = {**other_files, **described}
         self._is_of_arrays = bool(arrays)
         self._folders = [array.path for array in arrays] if folder is None else [folder]
-        plain_files = [] if folder is not None else [*(file.path for file in files), *others]
+        plain_files = [] if folder is not None else [*(file.path for file in files), *other_files]
         self.top = [*self._folders, *plain_files]
         self.journal = hidden_path(self.top[0], JOURNAL)
 
@@ -123,7 +123,7 @@ class Staging:
             elif self._is_of_arrays:
                 _check_array(final, place)
             else:
-                _check_checkpoint(final, {path.name for path in self.others}, place)
+                _check_checkpoint(final, {path.name for path in self.other_files}, place)
 
     @cached_property
     def _allowed(self) -> int:
@@ -159,7 +159,7 @@ class Staging:
                 self.part(path).stat().st_size == file_size(content)
                 if isinstance(content, Path)
                 else self.part(path).read_bytes() == content_bytes(content)
-                for path, content in self.others.items()
+                for path, content in self.other_files.items()
             )
         except OSError:
             return False
@@ -196,13 +196,13 @@ class Staging:
             descriptor = open_file(self.part(file.path), True, allowed & 0o666)
             try:
                 allocate(descriptor, file.size)
-                for offset, first in chain([(0, file.start)], file.others.contiguous()):
+                for offset, first in chain([(0, file.start)], file.known_bytes.contiguous()):
                     os.lseek(descriptor, offset, os.SEEK_SET)
                     os.write(descriptor, first)
             finally:
                 os.close(descriptor)
         copies = list[tuple[Address, Path]]()
-        for path, content in self.others.items():
+        for path, content in self.other_files.items():
             part = self.part(path)
             part.parent.mkdir(parents=True, exist_ok=True)
             part.unlink(missing_ok=True)
@@ -223,7 +223,7 @@ class Staging:
         for folder in self._folders:
             narrow(hidden_path(folder, PART), self._allowed)
             sync_inside(hidden_path(folder, PART))
-        for path in (*(file.path for file in self.files), *self.others):
+        for path in (*(file.path for file in self.files), *self.other_files):
             if self._folder_of(path) is None:
                 sync_file(self.part(path))
 
@@ -249,7 +249,7 @@ class Staging:
                 continue
             if final in self._folders and _is_filled(real):
                 # The index files, by which readers find all others, come last.
-                last = {path.name for path in self.others}
+                last = {path.name for path in self.other_files}
                 for entry in sorted(part.iterdir(), key=lambda entry: entry.name in last):
                     entry.replace(real / entry.name)
                 part.rmdir()

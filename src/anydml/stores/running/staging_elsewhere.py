@@ -32,7 +32,7 @@ class StagingElsewhere:
 
     Args:
         arrays: Zarr arrays.
-        others: small objects beside them: their contents, or the files that they are copies of.
+        other_files: small objects beside them: their contents, or the files that they are copies of.
         folder: the folder of all of these; None if each array is separate.
         overwrite: whether existing outputs may be replaced: they are removed before anything is written.
 
@@ -43,13 +43,13 @@ class StagingElsewhere:
     """
 
     def __init__(
-        self, arrays: Sequence[ZarrTarget], others: Mapping[Path, Content], folder: Path | None, overwrite: bool
+        self, arrays: Sequence[ZarrTarget], other_files: Mapping[Path, Content], folder: Path | None, overwrite: bool
     ) -> None:
         self.overwrite = overwrite
         described = {array.path / name: text for array in arrays for name, text in array.metadata.items()}
         addresses = [*map(_address, [array.path for array in arrays] if folder is None else [folder])]
         self.top: list[Address] = addresses
-        contents = {_address(path): content for path, content in {**others, **described}.items()}
+        contents = {_address(path): content for path, content in {**other_files, **described}.items()}
         # From the innermost array on; consolidated metadata come after the arrays that they describe.
         last = sorted(
             (path for path in contents if path.name in DESCRIBING),
