@@ -231,6 +231,10 @@ def test_all_quantised_types_of_gguf(tmp_path, capsys):
             assert made[f"blk.{name}"].tensor_type.name == name
             assert made[f"blk.{name}"].data.tobytes() == expected[f"blk.{name}"][rows].tobytes()
     assert stores.verify(tmp_path / "x.gguf", tmp_path / "y.gguf") is None
+    (remark,) = stores.reshard([tmp_path / "x.gguf"], tmp_path / "half.gguf", dtype="f16").remarks
+    assert (
+        remark == f"keeps the dtypes of {len(sizes)} tensors in blocks, which are not cast: {', '.join(sorted(sizes))}"
+    )
     content = bytearray((tmp_path / "y.gguf").read_bytes())
     store = stores.open(tmp_path / "y.gguf")["blk.Q4_K"]
     content[store.offset + 144 * 4 + 5] ^= 1

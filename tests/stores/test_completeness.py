@@ -160,6 +160,10 @@ def test_numbers_in_names_are_complete(tmp_path, first, lost):
             make()
     alone = stores.reshard([files[lost - 1]], tmp_path / "out.safetensors")
     assert "reads one of 3 files of a checkpoint, without the tensors of the others" in alone.remarks
+    two = stores.reshard([files[lost - 1], files[lost - 2]], tmp_path / "out.safetensors")
+    assert "reads 2 of 3 files of a checkpoint, without the tensors of the others" in two.remarks
+    safetensors.save_file({f"x{lost}": torch.ones(2)}, files[lost])
+    assert not any("of the others" in remark for remark in stores.reshard(files, tmp_path / "out.safetensors").remarks)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.files.json_path import names as names_of
 from anydml.stores.checkpoints.composed import StoredTensors
+from anydml.stores.formats.block_types import is_of_blocks, name_of
 from anydml.stores.formats.safetensors import DTYPES, NAMES, is_numpy_dtype, parse_json, unique
 from anydml.stores.formats.store import Store
 from anydml.text import count_noun
@@ -187,6 +188,10 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         remarks.append(
             f"keeps the dtypes of {count_noun(len(uncast), 'tensor')} of quantised weights: {names_of(uncast)}"
         )
+    blocks = {number: name_of(old) for number, old in old_dtypes.items() if is_of_blocks(old)}
+    if in_blocks := sum(id(tensor.dtype) in blocks for tensor in tensors.values()):
+        types = ", ".join(sorted({*blocks.values()}))
+        remarks.append(f"keeps the dtypes of {count_noun(in_blocks, 'tensor')} in blocks, which are not cast: {types}")
     if swapped := texts[dtype]:
         remarks.append(f"swaps the bytes of {count_noun(swapped, 'big-endian tensor')}")
     return _read_as(tensors, kinds), remarks

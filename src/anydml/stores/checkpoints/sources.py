@@ -32,7 +32,14 @@ from anydml.stores.checkpoints.remarks import (
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.checkpoints.trained import OF_TRAINING, is_trained, read_trained, remark_on_rank
-from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, check_one, count_in_name, ranks_in_order
+from anydml.stores.formats.completeness import (
+    RANK,
+    SHARDING,
+    check_numbers,
+    check_one,
+    ranks_in_order,
+    remarks_on_counts,
+)
 from anydml.stores.formats.joined_metadata import last_values
 from anydml.stores.formats.model_files import METADATA, Chosen, choose_files
 from anydml.stores.formats.opening import join_files, open, opened_file
@@ -157,8 +164,7 @@ def sources_of(
     else:
         tensors = opened[0].stores
         remarks += beside_index(opened[0])
-        if (count := _count_of(opened[0])) > 1 and opened[0].path.is_file():
-            remarks.append(f"reads one of {count} files of a checkpoint, without the tensors of the others")
+    remarks += remarks_on_counts(opened)
     if packed := sum(store.packed is not None for checkpoint in opened for store in checkpoint.stores.values()):
         remarks.append(f"unpacks {count_noun(packed, 'compressed tensor')} while they are read")
     remarks += different_metadata(opened)
@@ -185,12 +191,6 @@ def _join_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors
     ranks = [{name: store for name, store in checkpoint.stores.items() if name not in unread} for checkpoint in opened]
     tensors, refused = join_ranks(ranks, axes, Model(ranks[0], config_beside(where), len(ranks), True), where)
     return tensors, refused, []
-
-
-def _count_of(opened: Checkpoint) -> int:
-    """Return the number of files that a file belongs to, by its name or, for a GGUF file, its metadata; or 1."""
-    count_text = opened.metadata.get("split.count", "")
-    return max(count_in_name(opened.path), int(count_text) if count_text.isdecimal() and len(count_text) < 10 else 1)
 
 
 def _checkpoint_per_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -115,6 +116,24 @@ def remarks_on_names(files: Iterable[Path]) -> list[str]:
     if len({_DIGITS.sub("0", name) for name in all_names}) < 2:
         return []
     return [f"reads {len(all_names)} files of different names as parts of one checkpoint: {names(all_names)}"]
+
+
+def remarks_on_counts(checkpoints: Iterable[Checkpoint]) -> Iterator[str]:
+    """Yield a remark for each counted set of files of which some were not named."""
+    counts = Counter[tuple[str, ...]]()
+    for checkpoint in checkpoints:
+        if (count := _count_of(checkpoint)) > 1 and checkpoint.path.is_file():
+            counts[str(count), *(set_of(checkpoint.path) if count_in_name(checkpoint.path) > 1 else ())] += 1
+    for (count_text, *_), own_count in counts.items():
+        if own_count < int(count_text):
+            number = "one" if own_count == 1 else own_count
+            yield f"reads {number} of {count_text} files of a checkpoint, without the tensors of the others"
+
+
+def _count_of(opened: Checkpoint) -> int:
+    """Return the number of files that a file belongs to, by its name or, for a GGUF file, its metadata; or 1."""
+    count_text = opened.metadata.get("split.count", "")
+    return max(count_in_name(opened.path), int(count_text) if count_text.isdecimal() and len(count_text) < 10 else 1)
 
 
 def count_in_name(file: Path) -> int:
