@@ -1,7 +1,7 @@
 """Runs one command over a checkpoint of some format in processes that are killed at random moments, then to its end.
 
-Arguments: a folder with the input, and the name of a case of `CASES`. Prints, for each kill, how many blocks were
-finished.
+Arguments: a folder with the input, the name of a case of `CASES`, and the memory. Prints, for each kill, how many
+blocks were finished.
 """
 
 import builtins
@@ -39,20 +39,34 @@ CASES = {
     "meta": ("meta", "y.safetensors", {}),
     "from gguf": ("x.gguf", "y", {"ranks": {"fsdp": 2}}),
     "from npz": ("plain.npz", "y", {"ranks": {"tp": 2}}),
+    "folder": ("folder", "y", {"shards": 2}),
 }
 """The input, the output, and the options of each."""
 
-CALLS = ("write", "fsync", "open", "replace", "rename", "unlink", "mkdir", "pwrite", "preadv")
+FORMATS = {
+    "folder": "folder of safetensors with config.json", "indexed": "the same in several files with an index",
+    "x.safetensors": "one `.safetensors` file", "ranks": "ranks of `--tp`", "sharded": "ranks of `--fsdp`",
+    "dcp": "`torch.distributed.checkpoint`, also of `--dcp`", "hf": "shards of `HuggingFaceStorageWriter`",
+    "x.pt": "`torch.save`", "old.pt": "`torch.save` before PyTorch 1.6", "bin": "`.bin` files with an index",
+    "zero2": "ZeRO's stages 1 and 2 of DeepSpeed", "zero": "ZeRO's stage 3 of DeepSpeed",
+    "meta": "`consolidated.NN.pth` of Meta's Llama", "megatron": "`mp_rank_XX` and `mp_rank_XX_YYY` of Megatron",
+    "plain.npz": "`.npz`", "x.npz": "`.npz` that is compressed", "x.gguf": "`.gguf`",
+}  # fmt: skip
+"""The formats of the inputs, as the table of docs/formats.md names them."""
+
+WRITES = ("write", "pwrite")
+
+CALLS = (*WRITES, "fsync", "open", "replace", "rename", "unlink", "mkdir", "preadv")
 
 
 class Deadly:
-    """A system call before or after which the process may die."""
+    """A system call before, after or amid which the process may die."""
 
     left, way = 1 << 60, 0
     turn = threading.Lock()
 
-    def __init__(self, call):
-        self.call = call
+    def __init__(self, name, call):
+        self.name, self.call = name, call
 
     def __call__(self, *arguments, **named):
         with Deadly.turn:
@@ -60,18 +74,22 @@ class Deadly:
             last = Deadly.left <= 0
         if last and Deadly.way == 0:
             os.kill(os.getpid(), signal.SIGKILL)
+        if last and Deadly.way == 1 and self.name in WRITES:
+            descriptor, data, *at = arguments
+            self.call(descriptor, memoryview(data)[: len(data) // 2], *at)
+            os.kill(os.getpid(), signal.SIGKILL)
         result = self.call(*arguments, **named)
         if last:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
 
-def main(folder, case):
+def main(folder, case, memory):
     source, name, options = CASES[case]
     out = folder / name
 
     def plan(**more):
-        return stores.reshard(folder / source, out, memory="15kB", extras=False, **options, **more)
+        return stores.reshard(folder / source, out, memory=memory, extras=False, **options, **more)
 
     wanted = stores.plan_load(folder / source).load()
     if "dtype" in options:
@@ -95,10 +113,10 @@ def main(folder, case):
             made = plan()
             rng.seed(number)
             Deadly.left = rng.randint(1, rng.choice((30, 200, 300)))
-            Deadly.way = rng.randrange(2)
+            Deadly.way = rng.randrange(3)
             for call in CALLS:
-                setattr(os, call, Deadly(getattr(os, call)))
-            builtins.open = Deadly(open)
+                setattr(os, call, Deadly(call, getattr(os, call)))
+            builtins.open = Deadly("open", open)
             made.run()
             os._exit(0)
         os.waitpid(child, 0)
@@ -118,4 +136,4 @@ def main(folder, case):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,5 +1,6 @@
 """Commands over checkpoints of every format: killed at random moments, over inputs that change, and twice at once."""
 
+import errno
 import importlib
 import json
 import os
@@ -15,32 +16,39 @@ from stores.test_opening import written
 
 from anydml import stores
 from anydml.errors import BindingError, ModelError
-from anydml.stores.running import file_blocks
+from anydml.stores.running import file_blocks, journal
 
 TENSORS = {f"layers.{k}.up_proj.weight": np.arange(k, k + 3000, dtype="f4").reshape(60, 50) for k in range(16)}
 
+LARGE = {f"layers.{k}.up_proj.weight": np.arange(k, k + 120_000, dtype="f4").reshape(240, 500) for k in range(10)}
+"""4.8 MB, whose blocks are read and written by several requests."""
 
-def write_input(folder, case):
+
+def write_input(folder, case, tensors=TENSORS):
     source = folder / CASES[case][0]
     if source.name in ("x.npz", "plain.npz"):
-        (np.savez_compressed if source.name == "x.npz" else np.savez)(source, **TENSORS)
+        (np.savez_compressed if source.name == "x.npz" else np.savez)(source, **tensors)
     elif source.name == "x.safetensors":
-        written(source, TENSORS)
+        written(source, tensors)
+    elif source.name == "folder":
+        source.mkdir()
+        written(source / "model.safetensors", tensors)
+        (source / "config.json").write_text("{}")
     elif source.name in RESHARDED:
-        written(folder / "made.safetensors", TENSORS)
+        written(folder / "made.safetensors", tensors)
         stores.reshard(folder / "made.safetensors", source, extras=False, **RESHARDED[source.name]).run()
         (folder / "made.safetensors").unlink()
     elif source.name == "hf":
         source.mkdir()
         for k in range(2):
-            said = {name: {"saved_offsets": [30 * k, 0]} for name in TENSORS}
-            own = {name: np.ascontiguousarray(each[30 * k : 30 * k + 30]) for name, each in TENSORS.items()}
+            said = {name: {"saved_offsets": [30 * k, 0]} for name in tensors}
+            own = {name: np.ascontiguousarray(each[30 * k : 30 * k + 30]) for name, each in tensors.items()}
             metadata = {"DCP_SHARDING_INFO": json.dumps(said), "DCP_VERSION": "1.0"}
             written(source / f"shard-{k:05}-model-00001-of-00001.safetensors", own, metadata)
     else:
         torch = pytest.importorskip("torch", reason="PyTorch is not installed")
         folders = importlib.import_module("stores.trained_folders")
-        tensors = {name: torch.from_numpy(array) for name, array in TENSORS.items()}
+        tensors = {name: torch.from_numpy(array) for name, array in tensors.items()}
         if case == "torch":
             torch.save(tensors, source)
         elif case == "old torch":
@@ -74,18 +82,60 @@ def plan_of(folder, case, **more):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and killed")
-@pytest.mark.parametrize("case", CASES)
-def test_killed_at_random_moments_it_goes_on(tmp_path, case):
-    write_input(tmp_path, case)
+@pytest.mark.parametrize(
+    "case, tensors, memory",
+    [
+        *((case, TENSORS, "15kB") for case in CASES),
+        *((case, LARGE, "1200kB") for case in ("dcp", "gguf", "of fsdp", "from npz")),
+    ],
+)
+def test_killed_at_random_moments_it_goes_on(tmp_path, case, tensors, memory):
+    write_input(tmp_path, case, tensors)
     child = Path(__file__).with_name("killing_formats_child.py")
     result = subprocess.run(
-        [sys.executable, str(child), str(tmp_path), case], capture_output=True, text=True, timeout=600, check=False
+        [sys.executable, str(child), str(tmp_path), case, memory],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     counts = [int(line) for line in result.stdout.splitlines()]
     assert len(counts) == 8
     assert sum(count > 0 for count in counts) > 0, "it was killed in the midst of it"
     assert sorted(os.listdir(tmp_path)) == sorted(CASES[case][:2])
+
+
+@pytest.mark.parametrize("cut", range(1, 4))
+def test_a_line_of_a_journal_that_does_not_fit_on_the_disk_counts_for_nothing(tmp_path, cut, monkeypatch):
+    def opened():
+        return journal.Journal(tmp_path / "journal", "digest", lambda: None)
+
+    write, left = os.write, [cut]
+
+    def short(file, content):
+        if not left[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        count = write(file, content[: left[0]])
+        left[0] -= count
+        return count
+
+    first = opened()
+    first.add(5, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", short)
+        with pytest.raises(OSError, match="No space left"):
+            first.add(123, 1)
+    # Another thread finds room, or the process is killed.
+    for block in (7, 89) if cut % 2 else ():
+        first.add(block, 1)
+    first.close(False)
+    again = opened()
+    expected = {5, 7, 89} if cut % 2 else {5}
+    assert again.finished == expected
+    again.add(40, 1)
+    again.close(False)
+    assert opened().finished == expected | {40}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and killed")

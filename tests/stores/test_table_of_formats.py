@@ -13,6 +13,7 @@ import warnings
 import numpy as np
 import pytest
 from documents import ROOT
+from stores.killing_formats_child import CASES, FORMATS
 from stores.test_commands import anydml
 from stores.test_formats import gguf_file
 
@@ -274,3 +275,8 @@ def test_each_cell_is_what_happens(kind, model, tmp_path, capsys):
 
 def test_the_table_has_all_formats():
     assert [*table()] == [*WRITERS]
+
+
+def test_commands_over_every_format_are_killed():
+    killed = {FORMATS[source] for source, _, _ in CASES.values()} | {"one `.npy` file", "one Zarr array"}
+    assert killed == {kind for kind, cells in table().items() if cells["read"] == "yes"}

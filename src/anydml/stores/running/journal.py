@@ -47,7 +47,7 @@ class Journal:
         self.path = path
         self._sync = sync
         self._lock = threading.Lock()
-        self._count = self._bytes = 0
+        self._count = self._bytes = self._end = 0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         try:
             if sys.platform != "win32" and fcntl is not None:
@@ -60,8 +60,7 @@ class Journal:
             self.finished, self.is_whole = self._read(digest)
             self._count = len(self.finished)
             if not self._count and not self.is_whole:
-                os.ftruncate(self._file, 0)
-                self._write(json.dumps({"plan": digest, "boot": boot()}))
+                self.restart(digest)
         except BaseException:
             os.close(self._file)
             raise
@@ -69,8 +68,10 @@ class Journal:
     def _read(self, digest: str) -> tuple[set[int], bool]:
         os.lseek(self._file, 0, os.SEEK_SET)
         with os.fdopen(os.dup(self._file), "rb") as file:
-            # An incomplete last line does not count.
-            lines = file.read().split(b"\n")[:-1]
+            # An incomplete last line does not count, and is overwritten by the next one.
+            content = file.read()
+        self._end = content.rfind(b"\n") + 1
+        lines = content.split(b"\n")[:-1]
         try:
             first = json.loads(lines[0])
             if first["plan"] != digest:
@@ -96,14 +97,17 @@ class Journal:
         return not self._count
 
     def restart(self, digest: str) -> None:
-        """Forget finished blocks whose files are gone."""
+        """Forget all finished blocks, such as those whose files are gone."""
         os.ftruncate(self._file, 0)
-        self.finished, self.is_whole, self._count = set(), False, 0
+        self.finished, self.is_whole, self._count, self._end = set(), False, 0, 0
         self._write(json.dumps({"plan": digest, "boot": boot()}))
 
     def _write(self, line: str) -> None:
-        os.lseek(self._file, 0, os.SEEK_END)
-        os.write(self._file, line.encode() + b"\n")
+        content, written = line.encode() + b"\n", 0
+        os.lseek(self._file, self._end, os.SEEK_SET)
+        while written < len(content):
+            written += os.write(self._file, content[written:])
+        self._end += written
 
     def add(self, block: int, size: int) -> None:
         """Record that a block of `size` bytes was written."""
