@@ -67,6 +67,21 @@ def test_pytorch_reads_what_was_written(tmp_path, ranks):
         assert sum(chunk.sizes.numel() for chunk in each.chunks) == each.size.numel() == wanted[name].numel()
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("before", [{}, {"fsdp": 2}, {"tp": 2}])
+@pytest.mark.parametrize("after", [{}, {"fsdp": 2}, {"tp": 2}, {"tp": 4}])
+def test_what_lies_between_tensors_is_written_whatever_lay_between_those_that_are_read(tmp_path, before, after):
+    import torch.distributed.checkpoint as dcp
+
+    wanted = {f"layers.{k}.up_proj.weight": torch.randn(64, 40 + k) for k in range(12)}
+    dcp.save(wanted, checkpoint_id=tmp_path / "first", no_dist=True)
+    for source, out, ranks in ("first", "second", before), ("second", "third", after):
+        stores.reshard(tmp_path / source, tmp_path / out, ranks=ranks, dcp=True).run()
+        found = {name: torch.zeros_like(each) for name, each in wanted.items()}
+        dcp.load(found, checkpoint_id=tmp_path / out, no_dist=True)
+        assert_same(found, wanted)
+
+
 def test_it_is_resharded_by_the_bytes_that_are_needed(tmp_path):
     from safetensors.torch import save_file
 

@@ -225,7 +225,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
         copied = None
         if several := [copy for copy in group.copies if copy.destination == operand]:
             spans, copied, used = copies_of_block(several, *area[0], cut.gap, used)
-            written += sum(span.bytes for span in spans if span.is_direct) + int(copied.lengths.sum())
+            written += sum(span.kept_bytes for span in spans if span.is_direct) + int(copied.lengths.sum())
             transfers += spans
         is_covered = written == element_count and not group.is_ordered
         return BlockIO(

@@ -81,6 +81,11 @@ class Transfer(NamedTuple):
         """Total bytes."""
         return int(self.lengths.sum())
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of runs that are kept."""
+        return int(self.lengths.sum(where=self.buffer != LEFT_OUT))
+
 
 def transfer_of(
     operand: int, file: Numbers, buffer: Numbers, length: int, is_direct: bool = False, runs: int = 1
