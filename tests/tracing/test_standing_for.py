@@ -75,7 +75,15 @@ def test_integers_are_of_their_types(kind):
     def function(x, k):
         kinds = [int, np.integer, np.int64, int | np.int8, (str, np.uint16)]
         sums = k, k + 1, k * 2 + x.shape[0], x.shape[0]
-        return x[k:], [isinstance(k, each) for each in kinds], [type(each) for each in sums], hasattr(k, "item"), sums
+        answers = k == 2, k != 2, k < 3, k <= 3, k > 3, k >= 3, k > 2.5, k == "2"
+        return (
+            x[k:],
+            [isinstance(k, each) for each in kinds],
+            sums,
+            hasattr(k, "item"),
+            answers,
+            k > 3 or k < x.shape[0],
+        )
 
     fused = dml.fuse(function)
     for number in (2, 4, 3):

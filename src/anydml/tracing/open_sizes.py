@@ -115,38 +115,39 @@ class OpenSize:
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         if type(other) is int or type(other) is OpenSize:
             size: Any = self - other
-            return bool(self.scope.is_zero(size) if type(size) is OpenSize else size == 0)
+            return self._answer(self.scope.is_zero(size) if type(size) is OpenSize else size == 0)
         if _is_short(other):
             return NotImplemented
-        return (
-            bool(self._apply_pinned(operator.eq, other))
-            if isinstance(other, (int, float, complex, np.generic))
-            else False
-        )
+        is_number = isinstance(other, (int, float, complex, np.generic))
+        return self._answer(self._apply_pinned(operator.eq, other) if is_number else False)
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __ne__(self, other: object) -> Any:
+        return self._answer(not self == other)
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Any) -> Any:
         if type(other) is int or type(other) is OpenSize:
             size = self - other
-            return bool(self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
-        return NotImplemented if _is_short(other) else bool(self._apply_pinned(operator.lt, other))
+            return self._answer(self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
+        return NotImplemented if _is_short(other) else self._answer(self._apply_pinned(operator.lt, other))
 
-    def __ge__(self, other: Any) -> bool:
-        return not self < other
+    def __ge__(self, other: Any) -> Any:
+        return self._answer(not self < other)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Any) -> Any:
         if type(other) is int or type(other) is OpenSize:
             size = other - self
-            return bool(self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
-        return NotImplemented if _is_short(other) else bool(self._apply_pinned(operator.gt, other))
+            return self._answer(self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
+        return NotImplemented if _is_short(other) else self._answer(self._apply_pinned(operator.gt, other))
 
-    def __le__(self, other: Any) -> bool:
-        return not self > other
+    def __le__(self, other: Any) -> Any:
+        return self._answer(not self > other)
+
+    def _answer(self, answer: Any) -> Any:
+        """Return the answer of a comparison, of NumPy's type for a number of NumPy's: only there, ``~`` negates it."""
+        return bool(answer) if self.scope.type_of(self) is int else np.bool_(answer)
 
     def _apply_pinned(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
         """Apply an operator to this size's pinned value and an operand that is neither a size nor an `int`."""
@@ -157,7 +158,7 @@ class OpenSize:
         return function(self.scope.pin_typed(self), other)
 
     def __bool__(self) -> bool:
-        return self != 0
+        return bool(self != 0)
 
     def __index__(self) -> int:
         number: int = self.scope.pin(self)

@@ -21,5 +21,6 @@ cdef class Scope:
     cdef bint _is_at_least(self, x, y) except -1
     cpdef is_zero(self, OpenSizeType size)
     cpdef is_negative(self, OpenSizeType size)
+    cpdef type_of(self, OpenSizeType size)
     cpdef is_known(self, OpenSizeType size)
     cpdef pin(self, OpenSizeType size, why=*)

@@ -274,7 +274,9 @@ class Scope:
 
     def type_of(self, size: OpenSize) -> type:
         """Return the type of a size's number: NumPy's if it depends on one of NumPy's, else `int`."""
-        waiting, visited = [size.register] if self.longs else [], set[int]()
+        if not self.longs:
+            return int
+        waiting, visited = [size.register], set[int]()
         while waiting:
             register = waiting.pop()
             if register in self.longs:
