@@ -211,6 +211,8 @@ def test_what_may_refuse_inputs_is_not_proved(text, body):
         ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "float[N] x", "float[N,M] x", "has 1 dimension in "
          "A and 2 in B"),
         ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "y", "z", 'A has 1 output that B lacks: "y"'),
+        ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "x", "z", "inputs are compared by name; if they are only "
+         "called otherwise, rename those of one model"),
         ("g (float[N] x) => (float[N] y, float[N] z) { y = Neg (x) z = Abs (x) }", "(float[N] y, float[N] z)",
          "(float[N] z, float[N] y)", "outputs are in another order"),
     ],

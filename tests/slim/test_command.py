@@ -215,3 +215,18 @@ def test_sizes_that_have_names_are_said(anydml, tmp_path):
         "223, written to 'out.onnx'"
     )
     assert "counted where &quot;batch&quot; = 211" in (tmp_path / "page.html").read_text("utf-8")
+
+
+UNKNOWN = """g (float[N,4,6] x, int64[K] s) => (float[A,B,C] y) SHAPE {
+    a = Reshape (x, s) b = Transpose <perm = [2, 1, 0]> (a) c = Transpose <perm = [2, 1, 0]> (b) y = Relu (c)
+}"""
+
+
+def test_movement_of_unknown_sizes_is_said_not_to_be_counted(anydml):
+    save(UNKNOWN.replace("SHAPE", ""))
+    _, out, _ = anydml("model.onnx", "-o", "out.onnx", "--dry-run")
+    assert '3 movement nodes are not counted, because their sizes are not known, from "a" on' in out
+    save(UNKNOWN.replace("SHAPE", "<float[N,4,6] a>"))
+    _, out, _ = anydml("model.onnx", "-o", "out.onnx", "--dry-run")
+    assert "c: 81.02 kB → 0 B" in out
+    assert "not counted" not in out

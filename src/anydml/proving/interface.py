@@ -48,6 +48,8 @@ def _names(noun: str, first: list[str], second: list[str]) -> Iterator[str]:
             yield f"{model} has {count_noun(len(names), noun)} that {other_model} lacks: {', '.join(map(show, names))}"
     if {*first} == {*second} and first != second:
         yield f"{noun}s are in another order: {', '.join(map(show, first))} in A, {', '.join(map(show, second))} in B"
+    elif {*first} != {*second} and len(first) == len(second):
+        yield f"{noun}s are compared by name; if they are only called otherwise, rename those of one model"
 
 
 def _compare_declared(

@@ -21,7 +21,7 @@ from anydml.slim.equivalence import Judge
 from anydml.slim.graph import Graph
 from anydml.slim.planning import Plan
 from anydml.slim.products import FUSED_AXES, fused_products, normalized_sums
-from anydml.slim.regions import Key, Region, Regions
+from anydml.slim.regions import Key, Region, Regions, uncounted
 from anydml.slim.rewrites import REWRITES
 from anydml.slim.roots import DIVISIONS
 from anydml.slim.sizes import StandIns
@@ -229,6 +229,7 @@ def _slim(model: ModelProto, folder: Folder | None, exact: bool, keeps_signs: bo
         title = f"constants are initializers ({count_noun(last_graph.initial, 'node')})"
         stages.append(Stage(last_graph, title, (NOTHING, NOTHING)))
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
+    notes += uncounted(original.first)
     return Slimmed(model, first.regions, notes, original.first, stages, after, moved)
 
 

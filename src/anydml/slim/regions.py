@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anydml.slim.analysis import Analysis
+from anydml.files.json_path import show
+from anydml.slim.analysis import MOVEMENT, Analysis
 from anydml.slim.costs import INDEX_ARITHMETIC, NOTHING, RESHAPES, Cost, movement
 from anydml.slim.expressions import Builder, Expr, cost
 from anydml.slim.graph import Op
 from anydml.slim.operators import permutation, windows
 from anydml.slim.pieces import Window
 from anydml.slim.sizes import StandIns
+from anydml.text import count_noun
 
 Key = tuple[frozenset[Op], tuple[str, ...]]
 
@@ -203,3 +205,19 @@ def merge_slices(regions: Regions, region: Region) -> dict[str, Expr]:
 def _compose_windows(outer: Window, inner: Window) -> Window:
     """Return a window of a window as one window of the tensor."""
     return [(a + c * by, n, by * step) for (a, _, by), (c, n, step) in zip(outer, inner, strict=True)]
+
+
+def uncounted(analysis: Analysis) -> list[str]:
+    """Return a note on the movement nodes whose sizes are not known, if there are any."""
+    names = [
+        name
+        for op in analysis.graph.ops
+        if op.kind in MOVEMENT
+        for name in list(filter(None, op.outputs))[:1]
+        if analysis.values[name].tensor is None
+    ]
+    if not names:
+        return []
+    are = "is not counted, because its size is" if len(names) == 1 else "are not counted, because their sizes are"
+    advice = "shapes in value_info may declare them"
+    return [f"{count_noun(len(names), 'movement node')} {are} not known, from {show(names[0])} on; {advice}"]
