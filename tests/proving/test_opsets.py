@@ -77,3 +77,20 @@ def test_axes_of_a_squeeze_that_the_tensor_has_not_or_not_of_size_1_are_not_left
         for name in "ax"
     )
     assert prove(one, other, runs=False).verdict == "undecided"
+
+
+def test_the_order_of_channels_that_blocks_become_is_compared():
+    if onnx.defs.onnx_opset_version() < 28:
+        pytest.skip("this onnx has no SpaceToDepth of opset 28")
+    text = '<ir_version: 10, opset_import: ["": 28]> g (float[N,3,4,6] x) => (float[A,B,C,D] y) '
+    plain, other, written = (
+        parser.parse_model(text + body)
+        for body in (
+            "{ y = SpaceToDepth <blocksize = 2> (x) }",
+            '{ y = SpaceToDepth <blocksize = 2, mode = "CRD"> (x) }',
+            "<int64[6] s = {0, 3, 2, 2, 3, 2}, int64[4] t = {0, 12, 2, 3}> { a = Reshape (x, s) "
+            "b = Transpose <perm = [0, 1, 3, 5, 2, 4]> (a) y = Reshape (b, t) }",
+        )
+    )
+    assert prove(plain, other, runs=False).verdict == "undecided"
+    assert prove(other, written, runs=False).verdict == "proved"

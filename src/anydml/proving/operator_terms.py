@@ -190,15 +190,15 @@ def _depth_to_space(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 
 def _space_to_depth(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    term, block = call.term(0), call.get("blocksize", 0)
-    if term is None or term.shape is None or len(term.shape) != 4 or block < 1:
+    term, block, mode = call.term(0), call.get("blocksize", 0), call.get("mode", b"DCR")
+    if term is None or term.shape is None or len(term.shape) != 4 or block < 1 or mode not in (b"DCR", b"CRD"):
         return None
     images, channels, *image = term.shape
     rows, columns = (exact_quotient(size, block) for size in image)
     if rows is None or columns is None:
         return None
     split = mover.reshape(term, (images, channels, rows, block, columns, block))
-    moved = mover.transpose(split, (0, 3, 5, 1, 2, 4))
+    moved = mover.transpose(split, (0, 3, 5, 1, 2, 4) if mode == b"DCR" else (0, 1, 3, 5, 2, 4))
     return [mover.reshape(moved, (images, channels * block * block, rows, columns))]
 
 
