@@ -137,6 +137,9 @@ def test_coordinates_are_no_arrays_of_a_rule(source, capsys):
         assert code == 2
         assert f"has no array of {axes} axes beside coordinates" in err
         assert "name arrays by --chunks NAME=N" in err
+    for chunks, is_said in (({"time": [7]}, True), ({"time": [7], "area": [3, 3]}, False), ({"area": [3, 3]}, False)):
+        remarks = stores.rechunk(source, "y.zarr", chunks=chunks).remarks
+        assert any('takes "time" for names of arrays, not of axes' in remark for remark in remarks) == is_said
     stores.rechunk(source, "y.zarr", chunks={"area": [3, 3]}).run()
     check(source, Path("y.zarr"), {"area": (3, 3)})
 

@@ -105,3 +105,19 @@ def test_one_that_is_broken_is_refused(tmp_path):
         (tmp_path / "ice" / name).mkdir(parents=True)
     with pytest.raises(ModelError, match="is a repository of Icechunk that cannot be opened"):
         stores.open(tmp_path / "ice")
+
+
+def test_virtual_chunks_are_refused_with_what_to_do(tmp_path):
+    icechunk = pytest.importorskip("icechunk")
+    (tmp_path / "bytes").write_bytes(X.tobytes())
+    prefix = f"file://{tmp_path}/"
+    config = icechunk.RepositoryConfig.default()
+    container = icechunk.VirtualChunkContainer(prefix, icechunk.local_filesystem_store(str(tmp_path)))
+    config.set_virtual_chunk_container(container)
+    storage = icechunk.local_filesystem_storage(str(tmp_path / "x"))
+    session = icechunk.Repository.create(storage, config).writable_session("main")
+    zarr.create_array(session.store, shape=X.shape, chunks=X.shape, dtype=X.dtype, compressors=None)
+    session.store.set_virtual_ref("c/0/0", f"{prefix}bytes", offset=0, length=X.nbytes)
+    session.commit("virtual")
+    with pytest.raises(ModelError, match="write references of VirtualiZarr as JSON"):
+        stores.rechunk(tmp_path / "x", tmp_path / "y.zarr", [1, 6]).run()

@@ -46,8 +46,9 @@ def test_an_array_as_a_zip_store(tmp_path, options):
     before = (tmp_path / "y.zip").read_bytes()
     with pytest.raises(ModelError, match="exists already"):
         stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10]).run()
-    with pytest.raises(BindingError, match="is an input"):
-        stores.rechunk(tmp_path / "y.zip", tmp_path / "y.zip", [10, 10], overwrite=True).run()
+    for name in (tmp_path / "y.zip", os.path.relpath(tmp_path / "y.zip")):
+        with pytest.raises(BindingError, match="is an input"):
+            stores.rechunk(name, name, [10, 10], overwrite=True).run()
     assert (tmp_path / "y.zip").read_bytes() == before
     stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zip", [10, 10], overwrite=True).run()
     assert from_zip(tmp_path / "y.zip").chunks == (10, 10)

@@ -69,8 +69,8 @@ def locate(name: str, value: object) -> Path:
 
 
 def real_path(path: Path) -> str:
-    """Return a path without links; of an address its text."""
-    return str(path) if isinstance(path, Address) else os.path.realpath(path)
+    """Return a path without links, also of what lies in a file; of any other address its text."""
+    return str(path) if isinstance(path, Address) and not path.is_local else os.path.realpath(str(path))
 
 
 MAX_REQUESTS = 32

@@ -98,6 +98,11 @@ def rechunk_group(
             if is_same(store.metadata, new.metadata) and _is_whole(index, store.shape)]  # fmt: skip
     if same and not is_moved:
         plan.remarks.append(f"changes nothing of {names(same)}: {SAME}")
+    if isinstance(chunks, Mapping) and _are_axes(group, chunks):
+        plan.remarks.append(
+            f"takes {names(chunks)} for names of arrays, not of axes: other arrays keep their chunks, unless they are "
+            "named with a size for each axis"
+        )
     if unchanged:
         size = bytes_text(
             sum(map_concurrently(file_size, copied) if isinstance(source, Address) else map(file_size, copied))
@@ -141,6 +146,11 @@ def _slice(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> di
         for name, member in group.arrays.items()
         if any(axis in slices for axis in member.axes)
     }
+
+
+def _are_axes(group: ZarrGroup, chunks: Mapping[str, Sizes]) -> bool:
+    """Whether all names of arrays that get other chunks are names of axes of other arrays, too."""
+    return {axis for name, member in group.arrays.items() if name not in chunks for axis in member.axes} >= {*chunks}
 
 
 def _choose(

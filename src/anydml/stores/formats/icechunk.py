@@ -55,7 +55,10 @@ class IcechunkObject(NamedTuple):
             return _wait_for(getattr(self.store, name)(self.name, *arguments))
         except Exception as error:
             # icechunk wraps the errors of its storage in its own types.
-            raise OSError(0, f"cannot be read by icechunk: {_first_line(error)}", self.name) from None
+            line = _first_line(error)
+            if "virtual chunk" in line:
+                line = "its bytes are in another file, which is not read: write references of VirtualiZarr as JSON"
+            raise OSError(0, f"cannot be read by icechunk: {line}", self.name) from None
 
 
 def is_icechunk(path: Path) -> bool:
