@@ -35,7 +35,7 @@ class ModelConfig(NamedTuple):
 
     Attributes:
         path: the path of the file.
-        parts: its object, and those of text, vision and others in it.
+        parts: the object in the file, and its objects of text, vision and other parts.
     """
 
     path: Path

@@ -40,9 +40,9 @@ class _ParsedPiece(NamedTuple):
 
     Attributes:
         before: the bytes before its elements, without the checksum of these.
-        behind: its directory, without checksums.
+        behind: the directory after the elements, without checksums.
         checksum: the offset in `before` of the elements' checksum.
-        store: its tensor, as if the piece began its file.
+        store: the tensor, with offsets from the start of the piece.
     """
 
     before: bytes

@@ -149,7 +149,8 @@ class Store(StoredArray):
             field, if any, is a prior operation, as in `resolved`.
         seen: the state of the file when its header was read; None if unknown.
         described_by: other files that locate its elements, each with its state when it was read.
-        packed: what unpacks its content, in which `offset` is, where that is compressed; `stored` is then a dtype, too.
+        packed: decompresses the content, in which `offset` then counts; None if it is not compressed. If set, so is
+            `stored`.
 
     Examples:
         >>> from anydml import stores

@@ -100,7 +100,7 @@ class TorchDict(NamedTuple):
         path: the path of the file.
         items: the items of the dict; empty if the file holds something else.
         tensors: all of them.
-        seen: what changes with the file, when it was read.
+        seen: the state of the file when it was read.
     """
 
     path: Path
@@ -185,13 +185,13 @@ def _zipped(
 def _named(
     value: Any, name: str, place: JsonPath, around: tuple[int, ...], number: Iterator[int]
 ) -> Iterator[tuple[str, PickledCall | None]]:
-    """Yield tensors of nested dicts, lists and modules, and None for what contains no tensor.
+    """Yield tensors of nested dicts, lists and modules, and None for objects without tensors.
 
     Args:
-        value: what contains them.
+        value: a dict, list, module or tensor.
         name: the name of the value.
         place: for errors.
-        around: ids of what contains the value; what is there twice has two names, as in a state_dict.
+        around: ids of the objects that contain the value; an object in two places has two names, as in a state_dict.
         number: counts values.
     """
     value = _plain_tensor(value)

@@ -164,8 +164,8 @@ def _consolidated(
 
     Args:
         version: the version of the format.
-        inside: metadata of what is in the group, by relative path.
-        own_metadata: those of the group itself.
+        inside: metadata of the group's members, by relative path.
+        own_metadata: metadata of the group itself.
     """
     if version == 2:
         all_documents = {

@@ -65,7 +65,7 @@ class Asked(NamedTuple):
     compressors: Sequence[Json] | None = None
 
     def along(self, sizes: Sequence[Any]) -> list[Any]:
-        """Return sizes, or other values, of the axes that the new axes were."""
+        """Put sizes, or other values, of the source's axes into the order of the new axes."""
         return [sizes[k] for k in self.axes or ()]
 
 
@@ -75,7 +75,7 @@ def changed(metadata: Mapping[str, bytes], shape: Sequence[int], request: Asked)
     Args:
         metadata: contents of the files that describe the other array, by name.
         shape: the shape of the new array.
-        request: its other properties.
+        request: the other properties of the new array.
 
     Raises:
         ValueError: version 2 has no shards.

@@ -36,11 +36,11 @@ class _TextNumbers:
     """Texts that this process knows.
 
     Attributes:
-        lasting: those of fill values, by number: stores have these for as long as they live.
-        passing: those that runs have met, by number, by the latest run that was under way when they were last met:
-            they may be needed until all runs that began before that one, and this one, have ended.
-        size: bytes of the latter.
-        limits: bytes that each run may use for texts, while there are texts that it may have met.
+        lasting: the texts of fill values, by number; stores need them as long as they live.
+        passing: the texts that runs have read, by number, by the latest run that was under way then. They may
+            be needed until that run, and all runs that began before it, have ended.
+        size: bytes of all texts in `passing`.
+        limits: bytes that each run may use for texts, as long as it may need some.
         under_way: the runs that have not ended.
         lock: chunks of texts are decoded and encoded in turn, so that one at a time takes memory.
     """

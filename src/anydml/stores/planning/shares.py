@@ -39,15 +39,15 @@ class TooLittleMemoryError(BindingError):
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Bytes of memory, by what they are for.
+    """Bytes of memory, by purpose.
 
     Attributes:
-        texts: what texts of any length may take.
+        texts: bytes for texts of any length.
         span: maximum size of a request that reads more than a box.
-        need: what each thread needs for a chunk.
-        threads: their number.
+        need: bytes that each thread needs for a chunk.
+        threads: the number of threads.
         held: blocks that are held at once.
-        boxes: of the boxes that a block reads, with those of kept chunks that wait to be written.
+        boxes: bytes of the boxes that a block reads, and of kept chunks that wait to be written.
     """
 
     texts: int
@@ -71,13 +71,13 @@ class Shares:
         """Return the shares of memory, when each thread has what one chunk needs.
 
         Args:
-            name: of the program, for errors.
+            name: the name of the program, for errors.
             inputs: stores.
             outputs: targets.
             free: bytes of all buffers.
-            constant_bytes: of the program, for errors.
+            constant_bytes: bytes of the program's constants, for errors.
             held: blocks that are held at once.
-            part: into how many parts the memory is divided, of which threads take one at most.
+            part: the number of parts of the memory; threads take at most one part.
 
         Raises:
             TooLittleMemoryError: the memory is too small.

@@ -31,12 +31,12 @@ class SpacedMoves(NamedTuple):
     """A move to each of some outputs, sorted by group, file and offset.
 
     Attributes:
-        move: with offsets of 0.
+        move: the move, with offsets of 0.
         group: numbers of the groups.
-        file: numbers of the files that are read; −1 for none.
+        file: numbers of the files that are read; −1 for constants.
         to: offsets in the file that is written.
         from_: offsets in the file that is read, or in a constant.
-        parts: those that are evenly spaced, and so one move: the first, and the number of each.
+        parts: runs of evenly spaced outputs, which one move writes: the first output and their number.
     """
 
     move: Move

@@ -127,7 +127,7 @@ class _Block:
     Attributes:
         number: its number.
         room: its memory.
-        tasks: those that read it, and those that write it.
+        tasks: the tasks that read it, and the tasks that write it.
         under_way: tasks that were taken and have not ended.
         is_all: whether all tasks that read, or all that write, were taken.
     """

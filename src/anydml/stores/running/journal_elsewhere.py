@@ -53,9 +53,9 @@ class JournalElsewhere:
     """Like `Journal`, at an address.
 
     Args:
-        path: its address.
+        path: the address of the journal.
         digest: the digest of the plan.
-        left: what `read_journal` has returned.
+        left: the result of `read_journal`.
 
     Raises:
         ModelError: another process writes the same output, or the journal cannot be written.

@@ -209,10 +209,10 @@ class Pieces:
 
 
 class Places:
-    """Places in a file for boxes, of which each has one from its first byte on until it is released.
+    """Places in a file for boxes: each has one from its first written byte until it is released.
 
     Args:
-        sizes: of the boxes, in bytes.
+        sizes: sizes of the boxes, in bytes.
     """
 
     def __init__(self, sizes: Numbers) -> None:

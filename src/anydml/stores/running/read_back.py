@@ -56,7 +56,7 @@ class ReadBack:
 
         Args:
             number: the number of the file, along each axis.
-            elements: its elements, with those outside the array.
+            elements: the elements of the file's chunks, also outside the array.
 
         Raises:
             ModelError: different elements are read.

@@ -64,16 +64,16 @@ def run(
     """Run a plan.
 
     Args:
-        plan: what to do.
+        plan: the plan.
         progress: as in `Plan.run`.
         write: writes blocks; by default this process does.
-        digest: by which the plan was begun; by default its own.
+        digest: the digest with which the plan was begun; by default its own.
         done: blocks that other processes have written.
 
     Raises:
         ModelError: an output exists, or cannot be written.
         BindingError: an input has changed.
-        KeyboardInterrupt: as it was raised, with what is kept as its text.
+        KeyboardInterrupt: as it was raised; its text says which files are kept.
     """
     staging = staging_of(plan)
     place = JsonPath(str(staging.top[0]))
