@@ -8,6 +8,7 @@ from cython.cimports.anydml.core.arrays import (
     View,
     element_count,
     new_result,
+    numpy_dtype,
     read_array,
     read_mask,
     read_ndarray,
@@ -15,6 +16,7 @@ from cython.cimports.anydml.core.arrays import (
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import run_plan
 from cython.cimports.anydml.core.signatures import is_packed
+from cython.cimports.anydml.core.tensors import Library, library_of
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.numpy import PyArray_BYTES, PyArray_ITEMSIZE, import_array, ndarray, npy_intp
 
@@ -24,8 +26,35 @@ import_array()
 
 INT64 = np.dtype(np.int64)
 
+ALL_BITS = (1 << 64) - 1
+
+_SIGNS = {"e": 1 << 15, "f": 1 << 31, "d": 1 << 63, "F": 1 << 63 | 1 << 31}
+
+MASKS = {np.dtype(code): ALL_BITS & ~_SIGNS.get(code, 0) for code in "?bBhHiIlLqQefdF"}
+"""The bits that make an element nonzero, by dtype: all but the signs of floats."""
+
 FIND_EFFORT = cython.declare(int64_t, 6)
 """Effort of testing one element, in bytes that a plain copy writes in the same time."""
+
+
+def nonzero(x):
+    """Return the coordinates of nonzero elements as `coordinates`, INT64, in x's library; None to fall back to Python.
+
+    Args:
+        x: array of any library.
+    """
+    kind: Kind
+    v: View
+    if read_array(x, cython.address(v), cython.address(kind)):
+        return None
+    if not v.rank or not is_packed(cython.address(v), 0, kind.element):
+        return None
+    mask = MASKS.get(numpy_dtype(cython.address(kind)))
+    if mask is None:
+        return None
+    rows = all_coordinates(cython.address(v), kind.element, mask, INT64)
+    library: Library = library_of(x)
+    return rows if library is None else library.from_lengths(rows)
 
 
 def coordinates(x: ndarray, mask: uint64_t, kind: dtype):
@@ -36,13 +65,18 @@ def coordinates(x: ndarray, mask: uint64_t, kind: dtype):
         mask: mask of the bits that make an element nonzero.
         kind: dtype of the coordinates, of 4 or 8 bytes.
     """
-    search: Search
     v: View
-    shape: int64_t[2]
     read_ndarray(x, cython.address(v))
+    return all_coordinates(cython.address(v), PyArray_ITEMSIZE(x), mask, kind)
+
+
+def all_coordinates(v, size, mask, kind):
+    """Return the coordinates of the nonzero elements of a packed array, whose elements have `size` bytes."""
+    search: Search
+    shape: int64_t[2]
     search.source, search.rank, search.n = v.data, v.rank, v.n
     search.total = element_count(v.rank, v.n)
-    search.size = PyArray_ITEMSIZE(x)
+    search.size = size
     search.mask = mask
     _memory = count_found(cython.address(search))
     shape[0], shape[1] = search.rows[search.pieces], search.rank

@@ -110,6 +110,12 @@ def nonzero_coordinates(x: Any) -> Any:
         array([[0, 1],
                [1, 0]])
     """
+    result = finding.nonzero(x) if finding is not None and (type(x) is ndarray or is_native(x)) else None
+    return _general_coordinates(x) if result is None else result
+
+
+def _general_coordinates(x: Any) -> Any:
+    """Find the coordinates in arrays that compiled code does not handle."""
     if (fused := fused_functions(x)) is not None:
         return fused.nonzero_coordinates(x)
     if is_tensor(x) and registered_for(x) is not None:

@@ -41,6 +41,7 @@ def test_rows_are_numpys(shape, threads):
                 found = nonzero.argwhere(view, np.dtype(coordinates))
                 assert found.dtype == coordinates
                 assert np.array_equal(found, np.argwhere(view))
+            assert np.array_equal(dml.nonzero_coordinates(view), np.argwhere(view))
 
 
 def test_every_bit_pattern_of_a_small_float_is_zero_or_not_as_numpy_says(threads):

@@ -12,11 +12,6 @@ from anydml.strides import each_once
 
 Array = np.ndarray[Any, Any]
 
-SIGNS = {("f", 2): 1 << 15, ("f", 4): 1 << 31, ("f", 8): 1 << 63, ("c", 8): 1 << 63 | 1 << 31}
-"""Bits that may be set in a zero: the signs of floats, by kind and size of the dtype."""
-
-ALL_BITS = (1 << 64) - 1
-
 
 def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # noqa: B008
     """Return the coordinates of all elements that are not zero, one row per element, in row-major order.
@@ -41,10 +36,10 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
 
 def _words_and_mask(x: Array) -> tuple[Array, int]:
     """Return the packed words to search, the array or flags of its elements, and the bits of a word to test."""
-    kind, size = x.dtype.kind, x.dtype.itemsize
-    if x.flags.c_contiguous and x.dtype.isnative and (kind in "biu" or (kind, size) in SIGNS):
-        return x, ALL_BITS & ~SIGNS.get((kind, size), 0)
+    mask = finding.MASKS.get(x.dtype)
+    if x.flags.c_contiguous and mask is not None:
+        return x, mask
     flags = empty(x.shape, np.dtype(np.bool_))
     # Signaling NaNs must not warn.
     with np.errstate(invalid="ignore"):
-        return np.not_equal(x, 0, out=flags), ALL_BITS
+        return np.not_equal(x, 0, out=flags), finding.ALL_BITS
