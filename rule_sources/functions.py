@@ -14,7 +14,7 @@ READ = {
     "holds",
     "integer",
     "integers_or_symbols",
-    "is_none",
+    "is_zero",
     "is_number",
     "is_one",
     "is_single",

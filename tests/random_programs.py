@@ -3,8 +3,8 @@
 import numpy as np
 
 from anydml.moves import Access, Fill, Lookup, Move, Operand, Program
+from anydml.moves.dependencies import reads_what_it_writes
 from anydml.moves.move import extent
-from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
 
 SPACE = 480

@@ -8,7 +8,7 @@ from random_programs import random_program
 from anydml.engines.common import scratch_arrays
 from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access, Lookup, Move, stages
-from anydml.moves.order import reads_what_it_writes
+from anydml.moves.dependencies import reads_what_it_writes
 
 CHUNKS, PROGRAMS = 8, how_many(480) // 8
 

@@ -11,10 +11,10 @@ from anydml.engines.common import scratch_arrays
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.sizing import Numbers
 from anydml.moves.value import Value
-from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.element import Element
 from anydml.operators.padding import pad_rule
 
@@ -103,7 +103,7 @@ class Chain:
 
     def surrounded(self, value, before, after, pattern):
         make = self.maker(value)
-        pad_rule(make, Lazy(value), Numbers(before), Numbers(after), "constant", Element(pattern))
+        pad_rule(make, ValueView(value), Numbers(before), Numbers(after), "constant", Element(pattern))
         return make.values()[0]
 
     def maker(self, value):
@@ -135,7 +135,7 @@ class Chain:
         shape[axis] = int(self.rng.integers(1, 4))
         numbers = self.rng.integers(0, array.shape[axis], shape)
         indices, numbers = self.new_input(shape, "int64", numbers)
-        picked = self.maker(value).along(Lazy(value), Lazy(indices, "int64"), axis, "clamp")
+        picked = self.maker(value).pick_along(ValueView(value), ValueView(indices, "int64"), axis, "clamp")
         return picked.value, np.take_along_axis(array, numbers, axis)
 
     def points(self, value, array):
@@ -207,7 +207,7 @@ def test_chains_are_varied_and_seldom_need_scratch():
 
 def test_cutting_takes_no_time_in_proportion_to_an_axis():
     """An axis that nothing is stored of may have any size."""
-    value = Value.stored(0, (2**50, 3), (12, 4), 4)
+    value = Value.of_operand(0, (2**50, 3), (12, 4), 4)
     part = value.slice([2**40, 1], [5, 2], [1, 1])
     assert [piece.source for piece in part.pieces] == [Access(0, 12 * 2**40 + 4, (12, 4))]
     merged = value.reshape((3 * 2**50,)).slice([2**40 + 1], [7], [1])

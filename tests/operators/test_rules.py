@@ -10,8 +10,8 @@ import anydml as dml
 from anydml.engines.numpy.engine import NumpyEngine
 from anydml.functions.function_lowering import lowered
 from anydml.functions.general import checked_arguments
-from anydml.moves.compose import Composer
-from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.moves.composer import Composer
+from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.registry import FUNCTIONS
 from anydml.strides import in_words
 from anydml.tensor import Layout
@@ -85,7 +85,7 @@ def test_values_of_rules(name):
         composer, checked = Composer(name), []
         dtypes = [""] * function.data_count(len(arrays)) + names(function, arrays)
         values = [composer.input("x", each.shape, each.strides, each.itemsize) for each in arrays]
-        views = [*map(Lazy, values, dtypes)]
+        views = [*map(ValueView, values, dtypes)]
         make = ValueMaker(composer, arrays[0].itemsize, checked.append)
         function.apply(make, views, inferred.parameters)
         for value in make.values():

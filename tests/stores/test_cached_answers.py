@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from anydml.engines import open_engine
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.stores.checkpoints import cached_answers
 from anydml.stores.checkpoints.answers import Answer, answer_of, text_of
 from anydml.stores.checkpoints.axis import Axis
@@ -150,11 +150,11 @@ def composed(composer, inputs):
     """Values of every kind: whole, flipped and transposed, joined with a fill, picked, and stored in scratch."""
     x, y = (composer.input(f"x{k}", array.shape, array.strides, 4) for k, array in enumerate(inputs))
     rows = composer.constant("rows", np.array([2, 0, 2], np.int64))
-    stored = composer.stored(x.permute([1, 0]), "because")
+    stored = composer.store(x.permute([1, 0]), "because")
     return {
         "whole": x,
         "turned": x.permute([1, 0]).slice([2, 0], [2, 3], [-1, 1]),
-        "joined": composer.join([x, y, type(x).filled((1, 4), b"\x00\x00\x80\x3f")], 0),
+        "joined": composer.join([x, y, type(x).of_fill((1, 4), b"\x00\x00\x80\x3f")], 0),
         "picked": composer.pick(x, rows, "int64", 0),
         "stored": stored,
         "none": x.slice([0, 0], [0, 4], [1, 1]),

@@ -110,7 +110,7 @@ def test_a_layout_of_many_rows_neither(tmp_path):
 
 
 def described(count):
-    from anydml.moves.compose import Composer
+    from anydml.moves.composer import Composer
 
     composer = Composer("a test")
     return composer, "indices", composer.input("x", (count, 4), (8, 2), 2), 0

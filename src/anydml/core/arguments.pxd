@@ -22,7 +22,7 @@ cdef inline bint is_one(int64_t size) noexcept:
     return size == 1
 
 # Whether a size is 0, and not open.
-cdef inline bint is_none(int64_t size) noexcept:
+cdef inline bint is_zero(int64_t size) noexcept:
     return size == 0
 
 # Whether an element is a number: what writes it looks.

@@ -42,7 +42,7 @@ cdef inline Box *pick(Maker *make, Box *x, Box *indices, int64_t axis, int64_t o
     return y
 
 # One index per element.
-cdef inline Box *along(Maker *make, Box *x, Box *indices, int64_t axis, int64_t outside) except NULL:
+cdef inline Box *pick_along(Maker *make, Box *x, Box *indices, int64_t axis, int64_t outside) except NULL:
     if indices.lookups:
         _refuse()
     y = _looked_up(make, x, x.rank, 1)
@@ -54,7 +54,7 @@ cdef inline Box *along(Maker *make, Box *x, Box *indices, int64_t axis, int64_t 
     return y
 
 # One list of coordinates per element.
-cdef inline Box *tuples(Maker *make, Box *x, Box *indices, int64_t batch, int64_t outside) except NULL:
+cdef inline Box *pick_tuples(Maker *make, Box *x, Box *indices, int64_t batch, int64_t outside) except NULL:
     count = indices.rank - 1
     length = indices.n[count]
     if indices.lookups:

@@ -101,7 +101,7 @@ def result(make, sizes, write_sizes):
     return place if write_sizes == cython.NULL else split(make, flat(make, place), 0, write_sizes)
 
 
-def updated(make, x):
+def result_from(make, x):
     """Return the next result with x's elements: the first array itself if it is `out` and may be updated, or a copy."""
     c: cython.pointer(Call) = make.call
     c.is_in_place = make.may_update and make.out == make.first

@@ -22,7 +22,7 @@ from anydml.dask.natural_chunks import (
     natural_bounds,
 )
 from anydml.errors import BindingError
-from anydml.moves.compose import INPUT, Composer
+from anydml.moves.composer import INPUT, Composer
 from anydml.moves.value import Value
 from anydml.stores.planning.regions import RegionMap
 from anydml.tensor import Layout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from anydml.moves.compose import CONSTANT, OUTPUT, SCRATCH, Composer
+from anydml.moves.composer import CONSTANT, OUTPUT, SCRATCH, Composer
 from anydml.moves.constant import Constant, as_bytes
 from anydml.moves.move import Move
 from anydml.moves.pieces import NotComposableError
@@ -41,14 +41,14 @@ class GraphComposer(Composer):
         """Append moves."""
         self._moves += moves
 
-    def stored(self, value: Value, reason: str) -> Value:
+    def store(self, value: Value, reason: str) -> Value:
         """Store a value in scratch, unless it is stored already."""
         if value not in self._known:
-            self._known[value] = super().stored(value, reason)
+            self._known[value] = super().store(value, reason)
         return self._known[value]
 
     def _try(self, value: Value, change: Callable[[Value], Value]) -> Value:
         try:
             return change(value)
         except NotComposableError as error:
-            return change(self.stored(value, f"{self.reading} is read: {error}"))
+            return change(self.store(value, f"{self.reading} is read: {error}"))

@@ -146,7 +146,7 @@ def _source_of(edge: IntermediateGraphEdgeDesc) -> tuple[int, int]:
 
 def _operand_value(operand: int, tensor: TensorDesc, strides: tuple[int, ...]) -> Value:
     size = tensor.data_type.itemsize
-    return Value.stored(operand, (*tensor.sizes, 1), (*strides, size), size)
+    return Value.of_operand(operand, (*tensor.sizes, 1), (*strides, size), size)
 
 
 def _as_bytes(composer: GraphComposer, value: Value, tensor: TensorDesc, reason: str) -> int:

@@ -10,11 +10,11 @@ from anydml.graph.reinterpret import refine
 from anydml.moves.accesses import single_access
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access
-from anydml.moves.numbers import renumbered
+from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
 from anydml.moves.sizing import Sizes
 from anydml.moves.value import MAX_PIECES, Value
-from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
 
@@ -33,12 +33,12 @@ class NodeMaker(ValueMaker):
         self.parts = 1
         self._graph, self._label, self._constants = composer, label, 0
 
-    def value_of(self, x: Lazy) -> Value:
+    def value_of(self, x: ValueView) -> Value:
         """Return a view's value, whose name the composer knows if it is stored."""
         self._graph.reading = x.name
         return super().value_of(x)
 
-    def index_of(self, indices: Lazy) -> Value:
+    def index_of(self, indices: ValueView) -> Value:
         """Return indices whose parts, if they have any, lie one behind the other."""
         value = indices.value
         if not indices.parts:
@@ -47,7 +47,7 @@ class NodeMaker(ValueMaker):
         if count > 1:
             access = single_access(value)
             if access is None or access.strides[-1] != value.element_size:
-                value = self._graph.stored(value, f"{indices.name} is looked up, and does not lie in one place")
+                value = self._graph.store(value, f"{indices.name} is looked up, and does not lie in one place")
                 access = single_access(value)
             if access is None:
                 raise AssertionError("a stored value is one access")
@@ -57,18 +57,20 @@ class NodeMaker(ValueMaker):
             return Value(indices.n, value.element_size * count, (piece,))
         return value.reshape(value.sizes[:-1])
 
-    def why(self, x: Lazy, error: NotComposableError) -> str:
+    def storing_reason(self, x: ValueView, error: NotComposableError) -> str:
         """Return the reason why an input is stored."""
         return f"{x.name} is read: {error}"
 
-    def constant(self, array: Constant) -> Lazy:
+    def constant(self, array: Constant) -> ValueView:
         """Add a constant operand, which is not computed yet."""
         self._constants += 1
         number = self._graph.constant_bytes(f"{self._label}: constant {self._constants - 1}", array)
-        value = Value.stored(number, (*array.shape, 1), (*array.strides, array.dtype.itemsize), array.dtype.itemsize)
-        return Lazy(value, array.dtype.name, parts=1)
+        value = Value.of_operand(
+            number, (*array.shape, 1), (*array.strides, array.dtype.itemsize), array.dtype.itemsize
+        )
+        return ValueView(value, array.dtype.name, parts=1)
 
-    def of_one_size(self, values: list[Value]) -> list[Value]:
+    def with_one_element_size(self, values: list[Value]) -> list[Value]:
         """Divide elements into those of the smallest size."""
         size = min([value.element_size for value in values], default=1)
         return [refine(value, size) for value in values]
@@ -84,7 +86,7 @@ class NodeMaker(ValueMaker):
             if any(to is not None and to.access.lookups for to, _ in result.writes):
                 raise NotComposableError(f"{name} is written where indices say")
             raise NotComposableError(f"{name} is written in part more than once")
-        value = self._composed(result)
+        value = self._value_so_far(result)
         if len(value.pieces) > MAX_PIECES:
             raise NotComposableError(f"{name} would be {len(value.pieces)} pieces")
         return value
@@ -92,10 +94,10 @@ class NodeMaker(ValueMaker):
     def write(self, output: int, operand: int, strides: Sizes) -> None:
         """Write an output to memory."""
         result = self._results[output]
-        value = result.writes[0][1] if result.is_overwritten else self._composed(result)
+        value = result.writes[0][1] if result.is_overwritten else self._value_so_far(result)
         self._graph.move(value.moves(operand, 0, (*strides, value.element_size)))
         if result.is_overwritten:
-            self.write_again(result, operand, strides)
+            self.rewrite_parts(result, operand, strides)
 
 
 class Node:
@@ -122,7 +124,7 @@ class Node:
         desc.apply(
             self._make,
             *[
-                Lazy(value, tensor.data_type.name.lower(), name, parts=1)
+                ValueView(value, tensor.data_type.name.lower(), name, parts=1)
                 for value, tensor, name in zip(inputs, self._tensors, self._names, strict=False)
             ],
         )
@@ -152,7 +154,7 @@ class Node:
         if self._make is None:
             raise AssertionError("what an operator with scratch makes is a value")
         self._make.write(output, operand, strides)
-        return Value.stored(operand, (*tensor.sizes, 1), (*strides, size), size)
+        return Value.of_operand(operand, (*tensor.sizes, 1), (*strides, size), size)
 
     def _run_stored(self, desc: OperatorDesc, label: str) -> None:
         """Run an operator that needs scratch on stored inputs and outputs. Elements that it does not write are 0."""
@@ -164,12 +166,12 @@ class Node:
             if value is None:
                 packed = Layout.packed(tensor.sizes, size)
                 number = composer.scratch_bytes(math.prod(sizes) * size, reason)
-                composer.move(Value.filled((math.prod(sizes) * size,), b"\0").moves(number, 0, (1,)))
-                value = Value.stored(number, sizes, (*packed.strides, size), size)
+                composer.move(Value.of_fill((math.prod(sizes) * size,), b"\0").moves(number, 0, (1,)))
+                value = Value.of_operand(number, sizes, (*packed.strides, size), size)
                 self._values[k] = value
             access = single_access(value)
             if access is None or access.lookups or access.offset or value.sizes[-1] > 1:
-                value = composer.stored(value, f"{self._names[k]} is read: {reason}")
+                value = composer.store(value, f"{self._names[k]} is read: {reason}")
                 access = single_access(value)
             if access is None:
                 raise AssertionError("a stored value is one access")
@@ -179,4 +181,4 @@ class Node:
         operands = [composer.constant_bytes(f"{label}: constant {k}", array) for k, array in enumerate(constants)]
         scratch = [composer.scratch_bytes(size, f"{label}: {purpose}") for size, purpose in desc.scratch]
         places = dict(enumerate((*operand_numbers, *operands, *scratch)))
-        composer.move([renumbered(move, places) for move in moves])
+        composer.move([renumber_operands(move, places) for move in moves])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from anydml.moves.new_axes import in_parts
+from anydml.moves.new_axes import split_elements
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value, join
 from anydml.tensor import TensorDesc
@@ -17,7 +17,7 @@ from anydml.tensor import TensorDesc
 def refine(value: Value, size: int) -> Value:
     """Divide elements into elements of `size` bytes, which must divide the present size; the last axis grows."""
     count = value.element_size // size
-    return value if count == 1 else in_parts(value, size).reshape((*value.sizes[:-1], value.sizes[-1] * count))
+    return value if count == 1 else split_elements(value, size).reshape((*value.sizes[:-1], value.sizes[-1] * count))
 
 
 def is_same_view(source: TensorDesc, target: TensorDesc) -> bool:
@@ -84,7 +84,7 @@ def _with_length(value: Value, length: int) -> Value:
     """Truncate the last axis, or pad it with zeros."""
     *outer, length_before = value.sizes
     if length_before < length:
-        zeros = Value.filled((*outer, length - length_before), bytes(value.element_size))
+        zeros = Value.of_fill((*outer, length - length_before), bytes(value.element_size))
         return join([value, zeros], len(outer))
     rank = len(value.sizes)
     return value.slice((0,) * rank, (*outer, length), (1,) * rank) if length_before > length else value

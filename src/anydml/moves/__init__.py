@@ -3,24 +3,24 @@
     for every coordinate c of a box `sizes`:   destination[a(c)] = source[b(c)]
 
 `move` defines moves, `simplify` brings them to the form that kernels expect, `program` orders them between operands,
-`order` finds moves that may run concurrently, `indices` defines how an index is wrapped and clamped.
+`dependencies` finds moves that may run concurrently, `wrapped_indices` defines how an index is wrapped and clamped.
 """
 
 from __future__ import annotations
 
-from anydml.moves.constant import Computed, Constant
+from anydml.moves.constant import Constant, LazyConstant
+from anydml.moves.dependencies import stages
 from anydml.moves.fills import without_fills
 from anydml.moves.move import Access, Fill, Lookup, Move, Outside, extent, reordered, unless
-from anydml.moves.order import stages
 from anydml.moves.program import Operand, Program
 from anydml.moves.simplify import SimpleMoves, simplify
 from anydml.moves.wrapped_indices import resolve
 
 __all__ = [
     "Access",
-    "Computed",
     "Constant",
     "Fill",
+    "LazyConstant",
     "Lookup",
     "Move",
     "Operand",

@@ -13,7 +13,7 @@ from anydml.tensor import packed_strides
 Array = np.ndarray[Any, Any]
 
 
-class Computed:
+class LazyConstant:
     """A contiguous array whose elements are computed when first read.
 
     Args:
@@ -50,12 +50,12 @@ class Computed:
         return self._made if dtype is None else self._made.astype(dtype, copy=bool(copy))
 
 
-Constant = Array | Computed
+Constant = Array | LazyConstant
 """A constant's elements: has shape, dtype, strides and nbytes, and converts with `numpy.asarray`."""
 
 
 def as_bytes(constant: Constant) -> Constant:
     """Return a constant as a one-dimensional array of bytes."""
-    if isinstance(constant, Computed):
-        return Computed((constant.nbytes,), np.uint8, lambda: np.asarray(constant).reshape(-1).view(np.uint8))
+    if isinstance(constant, LazyConstant):
+        return LazyConstant((constant.nbytes,), np.uint8, lambda: np.asarray(constant).reshape(-1).view(np.uint8))
     return np.ascontiguousarray(constant).reshape(-1).view(np.uint8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from anydml.moves.open_numbers import are_open, are_same, is_none, is_one, larger, smaller
+from anydml.moves.open_numbers import are_open, are_same, is_one, is_zero, larger, smaller
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
 
 MAX_DIGITS = 64
@@ -88,7 +88,7 @@ def crop(piece: Piece, axis: int, low: int, high: int, length: int) -> Iterator[
     first = piece.start[axis]
     if len(digits) == 1:
         _, size, step = piece.factors[digits[0]]
-        if is_one(step) and is_none(first) and are_same(size, length):
+        if is_one(step) and is_zero(first) and are_same(size, length):
             yield _digits(piece, digits[0], low, high - low)
             return
         if are_open(first, low, high, size, step) and not is_one(high - low):

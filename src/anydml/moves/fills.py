@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.moves.move import Access, Fill, Lookup, Move
-from anydml.moves.numbers import renumbered
+from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.program import Operand, Program, may_write_twice
 
 FILL_BLOCK = 4096
@@ -56,7 +56,7 @@ def without_fills(program: Program) -> Program:
     numbers = {n: n + (len(constants) if n >= first else 0) for n in range(len(program.operands))}
     moves: list[Move] = []
     for move in program.moves:
-        new_move = renumbered(move, numbers)
+        new_move = renumber_operands(move, numbers)
         if isinstance(new_move.source, Fill):
             number = patterns[new_move.source.pattern]
             moves += _rows(new_move, first + number, blocks[number].size)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from anydml.moves.move import Access, Fill
-from anydml.moves.open_numbers import are_same, is_none, is_one
+from anydml.moves.open_numbers import are_same, is_one, is_zero
 from anydml.moves.pieces import Factor, Piece, on_strides, with_zero_strides
 from anydml.moves.value import Value
 
@@ -28,7 +28,7 @@ def _is_whole(piece: Piece, axis: int, size: int) -> bool:
     """Whether an axis of this size is known to be one factor of a piece."""
     factors = [factor for factor in piece.factors if factor.axis == axis]
     return (
-        len(factors) == 1 and is_one(factors[0].step) and is_none(piece.start[axis]) and are_same(factors[0].size, size)
+        len(factors) == 1 and is_one(factors[0].step) and is_zero(piece.start[axis]) and are_same(factors[0].size, size)
     )
 
 
@@ -56,16 +56,16 @@ def expand(value: Value, axis: int, size: int) -> Value:
         for start, factors, source in value.pieces
     ]
     sizes = (*value.sizes[:axis], size, *value.sizes[axis:])
-    return Value(sizes, value.element_size, () if is_none(size) else tuple(pieces))
+    return Value(sizes, value.element_size, () if is_zero(size) else tuple(pieces))
 
 
-def in_parts(value: Value, size: int) -> Value:
+def split_elements(value: Value, size: int) -> Value:
     """Divide elements into parts of `size` bytes, which must divide the present size; along a new last axis."""
-    pieces = [part for piece in value.pieces for part in _in_parts(piece, value.element_size, size)]
+    pieces = [part for piece in value.pieces for part in _split_elements(piece, value.element_size, size)]
     return Value((*value.sizes, value.element_size // size), size, tuple(pieces))
 
 
-def _in_parts(piece: Piece, total: int, size: int) -> list[Piece]:
+def _split_elements(piece: Piece, total: int, size: int) -> list[Piece]:
     start, factors, source = piece
     axis, count = len(start), total // size
     if isinstance(source, Access):

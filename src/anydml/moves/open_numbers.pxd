@@ -1,7 +1,7 @@
 cpdef bint are_same(x, y) except -1
 cpdef bint is_one(size) except -1
-cpdef bint is_none(size) except -1
-cpdef bint are_none(sizes) except -1
+cpdef bint is_zero(size) except -1
+cpdef bint has_zero(sizes) except -1
 cpdef value_of(number)
 cpdef larger(x, y)
 cpdef smaller(x, y)

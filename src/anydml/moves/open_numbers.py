@@ -24,12 +24,12 @@ def is_one(size: Any) -> bool:
     return type(size) is int and size == 1
 
 
-def is_none(size: Any) -> bool:
+def is_zero(size: Any) -> bool:
     """Whether a size is known to be 0."""
     return type(size) is int and size == 0
 
 
-def are_none(sizes: Iterable[Any]) -> bool:
+def has_zero(sizes: Iterable[Any]) -> bool:
     """Whether one of several sizes is known to be 0."""
     for size in sizes:  # noqa: SIM110  # a generator takes longer
         if type(size) is int and size == 0:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from anydml.moves.move import Access, Fill, Lookup, Outside, new
-from anydml.moves.open_numbers import are_same, is_none, is_one, value_of
+from anydml.moves.open_numbers import are_same, is_one, is_zero, value_of
 
 Source = TypeVar("Source", Access, Fill, Access | Fill)
 
@@ -67,10 +67,10 @@ def source_by_factors(piece: Piece, keep: Callable[[Factor], bool]) -> Access | 
     return on_strides(piece.source, lambda strides: (0, tuple(strides[k] for k in remaining)))
 
 
-def other_factors(piece: Piece, axis: int, closes: bool = True) -> tuple[Factor, ...]:
-    """Return the factors of all axes but one; if `closes`, later axes are renumbered to close the gap."""
+def other_factors(piece: Piece, axis: int, closes_gap: bool = True) -> tuple[Factor, ...]:
+    """Return the factors of all axes but one; if `closes_gap`, later axes are renumbered to close the gap."""
     return tuple(
-        factor._replace(axis=factor.axis - (closes and factor.axis > axis))
+        factor._replace(axis=factor.axis - (closes_gap and factor.axis > axis))
         for factor in piece.factors
         if factor.axis != axis
     )
@@ -79,12 +79,12 @@ def other_factors(piece: Piece, axis: int, closes: bool = True) -> tuple[Factor,
 def is_whole(piece: Piece, axis: int, size: int) -> bool:
     """Whether a piece covers an axis of this size by at most one factor."""
     factors = [factor for factor in piece.factors if factor.axis == axis and not is_one(factor.size)]
-    if not is_none(piece.start[axis]) or len(factors) > 1:
+    if not is_zero(piece.start[axis]) or len(factors) > 1:
         return False
     return is_one(factors[0].step) and are_same(factors[0].size, size) if factors else is_one(size)
 
 
-def becomes_whole(piece: Piece, axis: int, size: int) -> bool:
+def is_whole_by_comparison(piece: Piece, axis: int, size: int) -> bool:
     """Whether a piece `is_whole`, decided by comparisons if it is not known."""
     if is_whole(piece, axis, size):
         return True
@@ -137,7 +137,7 @@ def _every_strides(source: Access | Fill | Lookup) -> Iterator[tuple[int, ...]]:
             yield from _every_strides(lookup)
 
 
-def resized(piece: Piece, axis: int, start: int, size: int, step: int) -> Piece:
+def slice_whole_axis(piece: Piece, axis: int, start: int, size: int, step: int) -> Piece:
     """Slice an axis that a piece covers as a whole (see `is_whole`)."""
     k = next((k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size)), None)
     if k is None:
@@ -151,7 +151,7 @@ def resized(piece: Piece, axis: int, start: int, size: int, step: int) -> Piece:
     return new(Piece, (piece.start, factors, on_strides(piece.source, sliced)))  # type: ignore[no-any-return]
 
 
-def with_ones(piece: Piece, places: dict[int, int], rank: int, is_only: bool) -> Piece:
+def with_unit_axes(piece: Piece, places: dict[int, int], rank: int, is_only: bool) -> Piece:
     """Return a piece of a value of another rank: all axes that are not in `places`, old and new, are of size 1.
 
     Args:
@@ -165,10 +165,10 @@ def with_ones(piece: Piece, places: dict[int, int], rank: int, is_only: bool) ->
     """
     source, new_axes = piece.source, places
     if any(factor.axis not in places for factor in piece.factors):
-        others = () if is_only else [f.axis for f in piece.factors if f.axis not in places and not is_one(f.size)]
-        if others and not rank:
+        kept_factors = () if is_only else [f.axis for f in piece.factors if f.axis not in places and not is_one(f.size)]
+        if kept_factors and not rank:
             raise NotComposableError("one of its pieces may be empty")
-        new_axes = {**places, **dict.fromkeys(others, 0)}
+        new_axes = {**places, **dict.fromkeys(kept_factors, 0)}
         source = source_by_factors(piece, lambda factor: factor.axis in new_axes)
     start = [0] * rank
     for old, place in places.items():
@@ -194,9 +194,9 @@ def lookup_source(
     """
     if isinstance(piece.source, Fill):
         return piece.source
-    others = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
+    kept_factors = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
     replaced = next((k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size)), None)
-    zeros = (0,) * len(others)
+    zeros = (0,) * len(kept_factors)
 
     def nested(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
         return tuple(
@@ -206,21 +206,23 @@ def lookup_source(
     new_lookup = Lookup(
         index.operand, dtype, index.offset, zeros + index.strides, size, 0, outside, nested(index.lookups)
     )
-    used = False
+    is_used = False
 
-    def through(lookups: tuple[Lookup, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[Lookup, ...]]:
-        nonlocal used
+    def with_lookup(
+        lookups: tuple[Lookup, ...], strides: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[Lookup, ...]]:
+        nonlocal is_used
         inner = []
         for lookup in lookups:
-            own_strides, own_lookups = through(lookup.lookups, lookup.strides)
+            own_strides, own_lookups = with_lookup(lookup.lookups, lookup.strides)
             inner.append(lookup._replace(strides=own_strides, lookups=own_lookups))
         if replaced is not None and strides[replaced]:
-            used = True
+            is_used = True
             inner.append(new_lookup._replace(stride=strides[replaced]))
-        return (*(strides[k] for k in others), *(0,) * count), tuple(inner)
+        return (*(strides[k] for k in kept_factors), *(0,) * count), tuple(inner)
 
-    strides, lookups = through(piece.source.lookups, piece.source.strides)
-    if not used and outside != "clamp":
+    strides, lookups = with_lookup(piece.source.lookups, piece.source.strides)
+    if not is_used and outside != "clamp":
         # The index does not change the address, but may be out of range.
         lookups = (*lookups, new_lookup)
     return Access(piece.source.operand, piece.source.offset, strides, lookups)

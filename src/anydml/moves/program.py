@@ -12,8 +12,8 @@ import numpy as np
 
 from anydml.hooks import HOOKS
 from anydml.moves.constant import Constant
+from anydml.moves.dependencies import reads_what_it_writes
 from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
-from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
 from anydml.records import Record, record
 from anydml.text import count_noun

@@ -44,13 +44,13 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
     if type(moves) is SimpleMoves:
         return moves
     simple = tuple(_simplify(move) for move in moves if 0 not in move.sizes and move.element_size)
-    return SimpleMoves(merged(simple) if len(simple) > 1 else simple)
+    return SimpleMoves(merge_adjacent(simple) if len(simple) > 1 else simple)
 
 
 def _simplify(move: Move) -> Move:
     sizes, to, source, element_size = move
     ends = (to,) if isinstance(source, Fill) else (to, source)
-    # In the order of `every_lookup`, in which `_rebuilt` consumes them.
+    # In the order of `every_lookup`, in which `_with_new_strides` consumes them.
     lookups = [lookup for end in ends for lookup in every_lookup(end.lookups)]
     columns = [end.strides for end in ends] + [lookup.strides for lookup in lookups]
     dimensions: list[Dimension] = [*zip(*columns, sizes, strict=True)]
@@ -58,13 +58,13 @@ def _simplify(move: Move) -> Move:
     if not to.lookups:
         dimensions = sorted([dimension for dimension in dimensions if dimension[-1] != 1])
         if dimensions and dimensions[0][0] < 0:
-            dimensions = sorted(_forwards(dimension, shift) for dimension in dimensions)
+            dimensions = sorted(_with_positive_stride(dimension, shift) for dimension in dimensions)
     else:
-        dimensions = _in_order(dimensions, to, sizes, element_size, shift)
+        dimensions = _sort_keeping_last(dimensions, to, sizes, element_size, shift)
     # The innermost dimension is the element's bytes; contiguous dimensions are merged into it.
     count = len(ends)
-    inner_most = [1] * count + [0] * len(lookups)
-    merged_dimensions: list[Dimension] = [(*inner_most, element_size)]
+    element_strides = [1] * count + [0] * len(lookups)
+    merged_dimensions: list[Dimension] = [(*element_strides, element_size)]
     for dimension in dimensions:
         if dimension[-1] == 1:
             continue
@@ -83,23 +83,25 @@ def _simplify(move: Move) -> Move:
         return Move(
             columns[-1], destination, Access(source.operand, source.offset + shift[1], columns[1]), element_size
         )
-    rebuilding = iter(zip(shift[count:], columns[count:-1], strict=True))
-    rebuilt = [
-        Access(end.operand, end.offset + by, along, tuple(_rebuilt(end.lookups, rebuilding)))
-        for end, by, along in zip(ends, shift, columns, strict=False)
+    new_strides = iter(zip(shift[count:], columns[count:-1], strict=True))
+    accesses = [
+        Access(end.operand, end.offset + distance, along, tuple(_with_new_strides(end.lookups, new_strides)))
+        for end, distance, along in zip(ends, shift, columns, strict=False)
     ]
-    return Move(columns[-1], rebuilt[0], source if isinstance(source, Fill) else rebuilt[1], element_size)
+    return Move(columns[-1], accesses[0], source if isinstance(source, Fill) else accesses[1], element_size)
 
 
-def _rebuilt(lookups: Sequence[Lookup], rebuilding: Iterator[tuple[int, tuple[int, ...]]]) -> Iterator[Lookup]:
-    """Yield lookups with new offsets and strides from `rebuilding`, in the order of `every_lookup`."""
+def _with_new_strides(
+    lookups: Sequence[Lookup], new_strides: Iterator[tuple[int, tuple[int, ...]]]
+) -> Iterator[Lookup]:
+    """Yield lookups with new offsets and strides from `new_strides`, in the order of `every_lookup`."""
     for lookup in lookups:
-        inner = tuple(_rebuilt(lookup.lookups, rebuilding))
-        by, strides = next(rebuilding)
-        yield lookup._replace(offset=lookup.offset + by, strides=strides, lookups=inner)
+        inner = tuple(_with_new_strides(lookup.lookups, new_strides))
+        distance, strides = next(new_strides)
+        yield lookup._replace(offset=lookup.offset + distance, strides=strides, lookups=inner)
 
 
-def _forwards(dimension: Dimension, shift: list[int]) -> Dimension:
+def _with_positive_stride(dimension: Dimension, shift: list[int]) -> Dimension:
     """Reverse a dimension whose destination stride is negative; offsets are added to `shift`."""
     if dimension[0] >= 0:
         return dimension
@@ -109,7 +111,7 @@ def _forwards(dimension: Dimension, shift: list[int]) -> Dimension:
     return (*(-stride for stride in strides), size)
 
 
-def _in_order(
+def _sort_keeping_last(
     dimensions: list[Dimension], to: Access, sizes: tuple[int, ...], element_size: int, shift: list[int]
 ) -> list[Dimension]:
     """Sort the dimensions of a move that may write an element twice, innermost first, and keep the last writer.
@@ -119,11 +121,11 @@ def _in_order(
     """
     if not is_injective(components(to, sizes), element_size):
         return dimensions[::-1]
-    free = sorted(_forwards(dimension, shift) for dimension in dimensions if dimension[0])
-    bound = [dimension for dimension in reversed(dimensions) if not dimension[0]]
+    free = sorted(_with_positive_stride(dimension, shift) for dimension in dimensions if dimension[0])
+    ordered = [dimension for dimension in reversed(dimensions) if not dimension[0]]
     weight = max(abs(lookup.stride) for lookup in to.lookups)
-    inside = [dimension for dimension in free if dimension[0] < weight]
-    return [*inside, *bound, *free[len(inside) :]]
+    within_lookup = [dimension for dimension in free if dimension[0] < weight]
+    return [*within_lookup, *ordered, *free[len(within_lookup) :]]
 
 
 def is_injective(varying: Iterable[tuple[int, int]], element_size: int) -> bool:
@@ -136,18 +138,18 @@ def is_injective(varying: Iterable[tuple[int, int]], element_size: int) -> bool:
     return True
 
 
-def merged(moves: Sequence[Move]) -> tuple[Move, ...]:
+def merge_adjacent(moves: Sequence[Move]) -> tuple[Move, ...]:
     """Merge adjacent simple moves that are contiguous at both ends."""
     result: list[Move] = []
     for move in moves:
-        while result and (joined := _continued(result[-1], move)):
+        while result and (joined := _merged_pair(result[-1], move)):
             result.pop()
             move = joined  # noqa: PLW2901  # grows, and may continue the one before
         result.append(move)
     return tuple(result)
 
 
-def _continued(first: Move, second: Move) -> Move | None:
+def _merged_pair(first: Move, second: Move) -> Move | None:
     """Return one simple move that does both, or None. The second must not read bytes that the first writes."""
     to, source = first.destination, first.source
     after_to, after = second.destination, second.source
@@ -160,17 +162,17 @@ def _continued(first: Move, second: Move) -> Move | None:
             return None
         if source.lookups or after.lookups:
             return None
-        further, reads = after.offset - source.offset, (1, *source.strides)
+        source_distance, reads = after.offset - source.offset, (1, *source.strides)
     elif isinstance(source, Fill) and source == after and first.element_size % len(source.pattern) == 0:
-        further, reads = 0, (0,) * (1 + len(to.strides))
+        source_distance, reads = 0, (0,) * (1 + len(to.strides))
     else:
         # The second fill's pattern would have to be rotated.
         return None
     lengths, others = [first.element_size, *first.sizes], [second.element_size, *second.sizes]
     differing = [d for d, (a, b) in enumerate(zip(lengths, others, strict=True)) if a != b]
-    by, writes = after_to.offset - to.offset, (1, *to.strides)
+    distance, writes = after_to.offset - to.offset, (1, *to.strides)
     for d in differing or range(len(lengths)):
-        if len(differing) <= 1 and (by, further) == (lengths[d] * writes[d], lengths[d] * reads[d]):
+        if len(differing) <= 1 and (distance, source_distance) == (lengths[d] * writes[d], lengths[d] * reads[d]):
             lengths[d] += others[d]
             # The enlarged dimension may now be contiguous with the next.
             return _simplify(Move(tuple(lengths[1:]), to, source, lengths[0]))

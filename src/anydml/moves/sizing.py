@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from operator import add, mul
 from typing import Any
 
-from anydml.moves.open_numbers import are_none, are_open, larger
+from anydml.moves.open_numbers import are_open, has_zero, larger
 from anydml.symbols import is_symbol
 
 Sizes = tuple[int, ...]
@@ -49,7 +49,7 @@ class Sizing:
 
     def is_empty(self, x: Any) -> bool:
         """Whether x is known to have no elements."""
-        return are_none(x.n)
+        return has_zero(x.n)
 
     def product(self, a: Numbers, b: Numbers) -> Numbers:
         """The products of numbers, one by one."""

@@ -1,4 +1,4 @@
-from anydml.moves.open_numbers cimport are_none, are_same, is_none, is_one, value_of
+from anydml.moves.open_numbers cimport has_zero, are_same, is_zero, is_one, value_of
 
 cdef class Value:
     cdef readonly object sizes, element_size, access
@@ -8,6 +8,6 @@ cdef class Value:
     cdef Value _strided(self, axis, start, size, step)
     cdef Value _flipped(self, axis)
 
-cdef Value _seen(sizes, element_size, access, offset, strides)
-cdef _whole(sizes, source, axis=*, place=*)
-cdef Value _value(sizes, element_size, pieces)
+cdef Value _viewed(sizes, element_size, access, offset, strides)
+cdef _whole_piece(sizes, source, axis=*, place=*)
+cdef Value _value_of_pieces(sizes, element_size, pieces)

@@ -16,22 +16,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from anydml.moves.counting import is_counting, sliced_source
+from anydml.moves.arithmetic_sequences import is_arithmetic_sequence, sliced_source
 from anydml.moves.cuts import crop, diagonal, flip, split_axis, take_every
 from anydml.moves.move import Access, Fill, Move, Outside, new
-from anydml.moves.open_numbers import are_none, are_same, is_none, is_one, value_of
+from anydml.moves.open_numbers import are_same, has_zero, is_one, is_zero, value_of
 from anydml.moves.pieces import (
     Factor,
     NotComposableError,
     Piece,
-    becomes_whole,
     is_whole,
+    is_whole_by_comparison,
     lookup_source,
     other_factors,
-    resized,
+    slice_whole_axis,
     source_by_factors,
     tidy,
-    with_ones,
+    with_unit_axes,
     with_zero_strides,
 )
 
@@ -68,42 +68,42 @@ class Value:
         """Disjoint boxes that cover all elements."""
         if self._pieces is None:
             source = self.access
-            self._pieces = () if source is None or are_none(self.sizes) else (_whole(self.sizes, source),)
+            self._pieces = () if source is None or has_zero(self.sizes) else (_whole_piece(self.sizes, source),)
         return self._pieces
 
     @classmethod
-    def stored(cls, operand: int, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
+    def of_operand(cls, operand: int, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
         """A value that is an operand of a program, with strides in bytes."""
         return cls(tuple(sizes), element_size, None, new(Access, (operand, 0, tuple(strides), ())))
 
     @classmethod
-    def filled(cls, sizes: Sequence[int], pattern: bytes) -> Value:
+    def of_fill(cls, sizes: Sequence[int], pattern: bytes) -> Value:
         """A value whose elements are all `pattern`."""
         sizes = tuple(sizes)
-        return cls(sizes, len(pattern), () if are_none(sizes) else (_whole(sizes, Fill(pattern)),))
+        return cls(sizes, len(pattern), () if has_zero(sizes) else (_whole_piece(sizes, Fill(pattern)),))
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self._all() == other._all()
+        return self._fields() == other._fields()
 
     def __hash__(self) -> int:
-        return hash(self._all())
+        return hash(self._fields())
 
     def __repr__(self) -> str:
         return f"Value(sizes={self.sizes!r}, element_size={self.element_size!r}, pieces={self.pieces!r})"
 
-    def _all(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         return self.sizes, self.element_size, self.pieces
 
-    def of(self, pieces: Iterable[Piece]) -> Value:
+    def with_pieces(self, pieces: Iterable[Piece]) -> Value:
         """Return a value of the same sizes with other pieces."""
         return Value(self.sizes, self.element_size, tuple(pieces))
 
     def without_empty(self) -> Value:
         """Drop pieces without elements, for operations that would store the value because of them."""
         pieces = [p for p in self.pieces if all(value_of(f.size) or f.size != 0 for f in p.factors)]
-        return self if len(pieces) == len(self.pieces) else self.of(pieces)
+        return self if len(pieces) == len(self.pieces) else self.with_pieces(pieces)
 
     def moves(self, operand: int, offset: int, strides: Sequence[int]) -> Iterator[Move]:
         """Yield the moves that store this value in an operand, with strides in bytes."""
@@ -118,7 +118,7 @@ class Value:
         sizes = tuple([self.sizes[axis] for axis in axes])
         if (access := self.access) is not None:
             strides = tuple([access.strides[axis] for axis in axes])
-            return _seen(sizes, self.element_size, access, access.offset, strides)
+            return _viewed(sizes, self.element_size, access, access.offset, strides)
         new_axis = {axis: k for k, axis in enumerate(axes)}
         pieces = []
         for start, factors, source in self.pieces:
@@ -133,7 +133,7 @@ class Value:
         repeated = [k for k, (old, new) in enumerate(pairs) if not are_same(old, new) and (is_one(old) or old != new)]
         if (access := value.access) is not None:
             strides = tuple([0 if k in repeated else stride for k, stride in enumerate(access.strides)])
-            return _seen(sizes, self.element_size, access, access.offset, strides)
+            return _viewed(sizes, self.element_size, access, access.offset, strides)
         extra = tuple(Factor(k, sizes[k], 1) for k in repeated)
         # One of several pieces may be empty where its size is open, and keeps what says so.
         is_only = len(value.pieces) == 1
@@ -148,23 +148,25 @@ class Value:
             )
             for piece in value.pieces
         )
-        return Value(tuple(sizes), self.element_size, () if are_none(sizes) else pieces)
+        return Value(tuple(sizes), self.element_size, () if has_zero(sizes) else pieces)
 
     def slice(self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
         """``result[c] = self[starts + steps·c]``; all coordinates must be in range."""
         if (access := self.access) is not None:
             offset, strides = access.offset, []
             for start, step, stride in zip(starts, steps, access.strides, strict=True):
-                offset = offset if is_none(start) else offset + start * stride
+                offset = offset if is_zero(start) else offset + start * stride
                 strides.append(stride if is_one(step) else stride * step)
-            return _seen(sizes, self.element_size, access, offset, strides)
+            return _viewed(sizes, self.element_size, access, offset, strides)
         value = self
         for axis, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
-            if is_none(start) and is_one(step) and are_same(size, value.sizes[axis]):
+            if is_zero(start) and is_one(step) and are_same(size, value.sizes[axis]):
                 continue
             if len(value.pieces) == 1 and is_whole(value.pieces[0], axis, value.sizes[axis]):
-                pieces = [] if is_none(size) else [resized(value.pieces[0], axis, start, size, step)]
-                value = _value((*value.sizes[:axis], size, *value.sizes[axis + 1 :]), self.element_size, pieces)
+                pieces = [] if is_zero(size) else [slice_whole_axis(value.pieces[0], axis, start, size, step)]
+                value = _value_of_pieces(
+                    (*value.sizes[:axis], size, *value.sizes[axis + 1 :]), self.element_size, pieces
+                )
                 continue
             if step < 0:
                 value = value._flipped(axis)
@@ -173,7 +175,7 @@ class Value:
         return value
 
     def _flipped(self, axis: int) -> Value:
-        return self.of([flip(piece, axis, self.sizes[axis]) for piece in self.pieces])
+        return self.with_pieces([flip(piece, axis, self.sizes[axis]) for piece in self.pieces])
 
     def _strided(self, axis: int, start: int, size: int, step: int) -> Value:
         end = start + (size - 1) * step + 1
@@ -181,8 +183,8 @@ class Value:
         for piece in self.pieces:
             for inside in crop(piece, axis, start, end, self.sizes[axis]):
                 pieces += take_every(inside, axis, start, step)
-        return _value(
-            (*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.element_size, [] if is_none(size) else pieces
+        return _value_of_pieces(
+            (*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.element_size, [] if is_zero(size) else pieces
         )
 
     def reshape(self, sizes: Sequence[int]) -> Value:
@@ -199,9 +201,9 @@ class Value:
                 strides = [0] * len(sizes)
                 for i, j in pairs:
                     strides[j] = access.strides[i]
-                return _seen(sizes, self.element_size, access, access.offset, strides)
+                return _viewed(sizes, self.element_size, access, access.offset, strides)
             is_only = len(self.pieces) == 1
-            pieces = tuple([with_ones(piece, dict(pairs), len(sizes), is_only) for piece in self.pieces])
+            pieces = tuple([with_unit_axes(piece, dict(pairs), len(sizes), is_only) for piece in self.pieces])
             return Value(tuple(sizes), self.element_size, pieces)
         if any(not size for size in map(value_of, self.sizes)) and 0 in self.sizes:
             return Value(tuple(sizes), self.element_size, ())
@@ -220,7 +222,7 @@ class Value:
         sizes = (*self.sizes[:axis], 1, *self.sizes[axis:])
         if (access := self.access) is not None:
             strides = (*access.strides[:axis], 0, *access.strides[axis:])
-            return _seen(sizes, self.element_size, access, access.offset, strides)
+            return _viewed(sizes, self.element_size, access, access.offset, strides)
         pieces = []
         for start, factors, source in self.pieces:
             moved = [new(Factor, (old + (old >= axis), size, step)) for old, size, step in factors]
@@ -236,7 +238,7 @@ class Value:
     def _without_axis(self) -> Value:
         """Remove the only axis, of size 1."""
         is_only = len(self.pieces) == 1
-        return Value((), self.element_size, tuple([with_ones(piece, {}, 0, is_only) for piece in self.pieces]))
+        return Value((), self.element_size, tuple([with_unit_axes(piece, {}, 0, is_only) for piece in self.pieces]))
 
     def _merged_axes(self, axis: int) -> Value:
         """Merge `axis` and `axis` + 1."""
@@ -250,7 +252,7 @@ class Value:
             first = start[axis] * inner + start[axis + 1]
             pieces.append(tidy(Piece((*start[:axis], first, *start[axis + 2 :]), merged, source)))
         sizes = (*self.sizes[:axis], self.sizes[axis] * inner, *self.sizes[axis + 2 :])
-        return _value(sizes, self.element_size, pieces)
+        return _value_of_pieces(sizes, self.element_size, pieces)
 
     def _split_axis(self, axis: int, outer: int) -> Value:
         """Split an axis in two, the first of size `outer`."""
@@ -260,7 +262,7 @@ class Value:
         pieces: list[Piece] = []
         for piece in self.without_empty().pieces:
             pieces += split_axis(piece, axis, inner)
-        return _value((*self.sizes[:axis], outer, inner, *self.sizes[axis + 1 :]), self.element_size, pieces)
+        return _value_of_pieces((*self.sizes[:axis], outer, inner, *self.sizes[axis + 1 :]), self.element_size, pieces)
 
     def diagonal(self, axis: int, second_axis: int) -> Value:
         """``result[…, i, …] = self[…, i, …, i, …]``: one axis in place of two of equal size.
@@ -275,7 +277,7 @@ class Value:
         pieces: list[Piece] = []
         for piece in map(tidy, self.without_empty().pieces):
             pieces += diagonal(piece, axis, second_axis)
-        return _value((*self.sizes[:second_axis], *self.sizes[second_axis + 1 :]), self.element_size, pieces)
+        return _value_of_pieces((*self.sizes[:second_axis], *self.sizes[second_axis + 1 :]), self.element_size, pieces)
 
     def pick(self, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """``result[lead, i, trail] = self[lead, indices[i], trail]``.
@@ -292,9 +294,9 @@ class Value:
         size, count = self.sizes[axis], len(indices.sizes)
         pieces: list[Piece] = []
         for piece in map(tidy, self.without_empty().pieces):
-            if is_counting(piece.source):
+            if is_arithmetic_sequence(piece.source):
                 raise NotComposableError("a sequence that is not stored is looked up")
-            if not becomes_whole(piece, axis, size):
+            if not is_whole_by_comparison(piece, axis, size):
                 raise NotComposableError(f"it is looked up along axis {axis}, which consists of several pieces")
             for index in indices.pieces:
                 if isinstance(index.source, Fill):
@@ -304,12 +306,14 @@ class Value:
                 ]
                 factors += [factor._replace(axis=factor.axis + axis) for factor in index.factors]
                 start = (*piece.start[:axis], *index.start, *piece.start[axis + 1 :])
-                if is_counting(index.source):
+                if is_arithmetic_sequence(index.source):
                     source = sliced_source(piece, index, axis, size)
                 else:
                     source = lookup_source(piece, index.source, axis, size, dtype, outside, len(index.factors))
                 pieces.append(Piece(start, tuple(factors), source))
-        return _value((*self.sizes[:axis], *indices.sizes, *self.sizes[axis + 1 :]), self.element_size, pieces)
+        return _value_of_pieces(
+            (*self.sizes[:axis], *indices.sizes, *self.sizes[axis + 1 :]), self.element_size, pieces
+        )
 
 
 def join(values: Sequence[Value], axis: int) -> Value:
@@ -318,15 +322,15 @@ def join(values: Sequence[Value], axis: int) -> Value:
     start = 0
     for value in values:
         if (access := value.access) is not None:
-            if not are_none(value.sizes):
-                pieces.append(_whole(value.sizes, access, axis, start))
+            if not has_zero(value.sizes):
+                pieces.append(_whole_piece(value.sizes, access, axis, start))
         else:
             for first, factors, source in value.pieces:
                 place = (*first[:axis], first[axis] + start, *first[axis + 1 :])
                 pieces.append(new(Piece, (place, factors, source)))
         start = start + value.sizes[axis]
     sizes = values[0].sizes
-    return _value((*sizes[:axis], start, *sizes[axis + 1 :]), values[0].element_size, pieces)
+    return _value_of_pieces((*sizes[:axis], start, *sizes[axis + 1 :]), values[0].element_size, pieces)
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -351,12 +355,12 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int,
         yield tuple(old[old_start:i]), tuple(new[new_start:j])
 
 
-def _seen(sizes: Sequence[int], element_size: int, access: Access, offset: int, strides: Sequence[int]) -> Value:
+def _viewed(sizes: Sequence[int], element_size: int, access: Access, offset: int, strides: Sequence[int]) -> Value:
     """Return the value that an operand holds at another offset, in other sizes and strides."""
     return Value(tuple(sizes), element_size, None, new(Access, (access.operand, offset, tuple(strides), ())))
 
 
-def _whole(sizes: Sequence[int], source: Access | Fill, axis: int = 0, place: int = 0) -> Piece:
+def _whole_piece(sizes: Sequence[int], source: Access | Fill, axis: int = 0, place: int = 0) -> Piece:
     """Return the piece that covers a value, or one of the same axes from a place along an axis on."""
     start, factors = [0] * len(sizes), tuple([new(Factor, (k, size, 1)) for k, size in enumerate(sizes)])
     if start:
@@ -364,7 +368,7 @@ def _whole(sizes: Sequence[int], source: Access | Fill, axis: int = 0, place: in
     return new(Piece, (tuple(start), factors, source))  # type: ignore[no-any-return]
 
 
-def _value(sizes: Sequence[int], element_size: int, pieces: Sequence[Piece]) -> Value:
+def _value_of_pieces(sizes: Sequence[int], element_size: int, pieces: Sequence[Piece]) -> Value:
     if len(pieces) > MAX_PIECES:
         raise NotComposableError(f"it would be {len(pieces)} pieces")
     return Value(tuple(sizes), element_size, tuple(pieces))

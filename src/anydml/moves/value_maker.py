@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anydml.moves.compose import Composer, Raising
+from anydml.moves.composer import Composer, ComposerWithoutScratch
 from anydml.moves.constant import Constant
-from anydml.moves.coordinates import Steps, in_bytes, units
-from anydml.moves.makers import last_written
+from anydml.moves.coordinate_strides import CoordinateSteps, in_bytes, units
 from anydml.moves.move import Access, Lookup, Move, Outside
+from anydml.moves.move_maker import last_writes
 from anydml.moves.new_axes import expand
-from anydml.moves.open_numbers import are_none, is_none
+from anydml.moves.open_numbers import has_zero, is_zero
 from anydml.moves.pieces import Factor, NotComposableError, Piece
 from anydml.moves.sizing import Numbers, Sizes
 from anydml.moves.value import MAX_PIECES, Value
 from anydml.moves.verbs import Maker, View
 
 
-class Lazy:
+class ValueView:
     """A view of a value (see `View`), which may have more axes, of parts of its elements.
 
     Attributes:
@@ -77,7 +77,7 @@ class ValueMaker(Maker):
         self._element_size = element_size
         self._reason = reason
         self._results: list[_Result] = []
-        self._indices: list[Lazy] = []
+        self._indices: list[ValueView] = []
 
     def value_of(self, x: Any) -> Value:
         """Return the value of a view."""
@@ -88,8 +88,8 @@ class ValueMaker(Maker):
         """Return the value of indices, without axes of parts."""
         return self.value_of(indices)
 
-    def _seen(self, x: Any, value: Value) -> Lazy:
-        return Lazy(value, x.dtype, x.name, x.parts)
+    def _with_value(self, x: Any, value: Value) -> ValueView:
+        return ValueView(value, x.dtype, x.name, x.parts)
 
     def cut(self, x: Any, axis: int, start: int, size: int, step: int) -> Any:
         """Cut a place or a value."""
@@ -108,41 +108,41 @@ class ValueMaker(Maker):
             return super().window(x, first, count, step)
         return self._window(x, [*first.at], [*count.at], [*step.at])
 
-    def _window(self, x: Lazy, first: list[int], count: list[int], step: list[int]) -> Any:
+    def _window(self, x: ValueView, first: list[int], count: list[int], step: list[int]) -> Any:
         for axis, size in enumerate(count):
             if type(size) is int and not size:
                 # No element is read, so the window may begin anywhere.
                 first[axis], step[axis] = 0, 1
         value = self.value_of(x)
         parts = value.sizes[len(count) :]
-        single = [1 if is_none(by) else size for size, by in zip(count, step, strict=True)]
-        steps = [1 if is_none(by) else by for by in step]
-        window = self._seen(
+        single = [1 if is_zero(by) else size for size, by in zip(count, step, strict=True)]
+        steps = [1 if is_zero(by) else by for by in step]
+        window = self._with_value(
             x,
             self._composer.slice(
                 value, (*first, *[0 for _ in parts]), (*single, *parts), (*steps, *[1 for _ in parts])
             ),
         )
-        return self.broadcast(window, Numbers(count)) if any(is_none(by) for by in step) else window
+        return self.broadcast(window, Numbers(count)) if any(is_zero(by) for by in step) else window
 
     def permute(self, x: Any, axes: Numbers) -> Any:
         """Permute the axes of a place or a value."""
         if isinstance(x, View):
             return super().permute(x, axes)
         value = self.value_of(x)
-        return self._seen(x, value.permute((*axes.at, *range(axes.count, len(value.sizes)))))
+        return self._with_value(x, value.permute((*axes.at, *range(axes.count, len(value.sizes)))))
 
     def split(self, x: Any, axis: int, sizes: Numbers) -> Any:
         """Split an axis of a place or a value."""
         if isinstance(x, View):
             return super().split(x, axis, sizes)
-        return self._seen(x, self._composer.split(self.value_of(x), axis, sizes.at))
+        return self._with_value(x, self._composer.split(self.value_of(x), axis, sizes.at))
 
     def expand(self, x: Any, axis: int, size: int) -> Any:
         """Add an axis to a value, or to what is read of a place."""
         self._check((*x.n[:axis], size, *x.n[axis:]))
         source = self._read(x)
-        return self._seen(source, expand(self.value_of(source), axis, size))
+        return self._with_value(source, expand(self.value_of(source), axis, size))
 
     def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
         """Add axes to a value."""
@@ -154,13 +154,13 @@ class ValueMaker(Maker):
         """Broadcast a value."""
         self._check(sizes.at)
         value = self.value_of(x)
-        return self._seen(x, self._composer.broadcast(value, (*sizes.at, *value.sizes[len(x.n) :])))
+        return self._with_value(x, self._composer.broadcast(value, (*sizes.at, *value.sizes[len(x.n) :])))
 
     def diagonal(self, x: Any, axis: int, second_axis: int) -> Any:
         """The diagonal of a place or a value."""
         if isinstance(x, View):
             return super().diagonal(x, axis, second_axis)
-        return self._seen(x, self._composer.diagonal(self.value_of(x), axis, second_axis))
+        return self._with_value(x, self._composer.diagonal(self.value_of(x), axis, second_axis))
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
         """Windows of a place or a value."""
@@ -169,19 +169,19 @@ class ValueMaker(Maker):
         value = self.value_of(x)
         slid = self._composer.windows(value, axis, count, length, step, apart)
         axes = range(len(value.sizes))
-        return self._seen(x, slid.permute((*axes[: axis + 1], len(axes), *axes[axis + 1 :])))
+        return self._with_value(x, slid.permute((*axes[: axis + 1], len(axes), *axes[axis + 1 :])))
 
     def at(self, x: Any, axis: int, k: int) -> Any:
         """A coordinate of a place or a value."""
         if isinstance(x, View):
             return super().at(x, axis, k)
         value = self.value_of(self.cut(x, axis, k, 1, 1))
-        return self._seen(x, self._composer.reshape(value, (*value.sizes[:axis], *value.sizes[axis + 1 :])))
+        return self._with_value(x, self._composer.reshape(value, (*value.sizes[:axis], *value.sizes[axis + 1 :])))
 
     def flat(self, x: Any) -> Any:
         """Flatten a value."""
         value = self.value_of(x)
-        return self._seen(x, self._composer.reshape(value, (self.count(x), *value.sizes[len(x.n) :])))
+        return self._with_value(x, self._composer.reshape(value, (self.count(x), *value.sizes[len(x.n) :])))
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Pick places or from a value."""
@@ -189,38 +189,38 @@ class ValueMaker(Maker):
             self.check_refused(indices, is_place=isinstance(x, View))
         if isinstance(x, View):
             self._indices.append(indices)
-            at: Any = Access(len(self._indices) - 1, Steps({}), units(len(indices.n)))  # type: ignore[arg-type]
+            at: Any = Access(len(self._indices) - 1, CoordinateSteps({}), units(len(indices.n)))  # type: ignore[arg-type]
             return super().pick(x, View(indices.n, at, 0, indices.dtype), axis, outside)
         by = self.index_of(indices)
-        return self._seen(x, self._composer.pick(self.value_of(x), by, indices.dtype, axis, outside))
+        return self._with_value(x, self._composer.pick(self.value_of(x), by, indices.dtype, axis, outside))
 
-    def check_refused(self, indices: Lazy, is_place: bool) -> None:
+    def check_refused(self, indices: ValueView, is_place: bool) -> None:
         """Check that indices that may be refused can be read before anything moves."""
 
-    def along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Pick places or from a value."""
-        return self._whole(x, indices, lambda make, x, by: Maker.along(make, x, by, axis, outside))
+        return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_along(make, x, by, axis, outside))
 
-    def tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
+    def pick_tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
         """Pick places or from a value."""
-        return self._whole(x, indices, lambda make, x, by: Maker.tuples(make, x, by, batch, outside))
+        return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_tuples(make, x, by, batch, outside))
 
-    def _whole(self, x: Any, indices: Any, pick: Callable[[Maker, Any, Any], Any]) -> Any:
+    def _compose_at_once(self, x: Any, indices: Any, pick: Callable[[Maker, Any, Any], Any]) -> Any:
         """Compose several picks and diagonals as one: what is between them has elements that no result has."""
         if isinstance(x, View):
             return pick(self, x, indices)
-        by = Lazy(self._composer.without_fills(self.index_of(indices)), indices.dtype, indices.name)
-        make = _Direct(self)
+        by = ValueView(self._composer.without_fills(self.index_of(indices)), indices.dtype, indices.name)
+        make = _MakerWithoutScratch(self)
         try:
             return pick(make, x, by)
         except NotComposableError as error:
-            x = self._seen(x, self._composer.stored(self.value_of(x), self.why(x, error)))
+            x = self._with_value(x, self._composer.store(self.value_of(x), self.storing_reason(x, error)))
         try:
             return pick(make, x, by)
         except NotComposableError as error:
-            return pick(make, x, self._seen(by, self._composer.stored(by.value, self.why(by, error))))
+            return pick(make, x, self._with_value(by, self._composer.store(by.value, self.storing_reason(by, error))))
 
-    def why(self, x: Lazy, error: NotComposableError) -> str:
+    def storing_reason(self, x: ValueView, error: NotComposableError) -> str:
         """Return the reason why a view is stored."""
         return str(error)
 
@@ -230,9 +230,9 @@ class ValueMaker(Maker):
         missing = len(value.sizes) - len(by.sizes)
         if missing:
             by = self._composer.broadcast(by.reshape((*by.sizes, *(1,) * missing)), value.sizes)
-        return self._seen(x, self._composer.unless(value, by, self._reason))
+        return self._with_value(x, self._composer.unless(value, by, self._reason))
 
-    def updated(self, x: Any) -> Any:
+    def result_from(self, x: Any) -> Any:
         """A place in coordinates of a result that is stored, if it is written again."""
         to = self.result(Numbers(x.n))
         self._results[-1].writes.append((None, self.value_of(x)))
@@ -240,18 +240,18 @@ class ValueMaker(Maker):
 
     def constant(self, array: Constant) -> Any:
         """Add a constant operand."""
-        return Lazy(self._composer.constant("numbers", array), array.dtype.name)
+        return ValueView(self._composer.constant("numbers", array), array.dtype.name)
 
     def filled(self, sizes: Numbers, value: Any) -> Any:
         """A value of fills."""
         pattern = bytes(self._element_size) if value is None else value.pattern
-        return Lazy(Value.filled((*sizes.at, *(1,) * self.parts), pattern), parts=self.parts)
+        return ValueView(Value.of_fill((*sizes.at, *(1,) * self.parts), pattern), parts=self.parts)
 
     def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
         """A place in coordinates."""
         number, written = len(self._results), write_sizes or sizes
         self._results.append(_Result(sizes.at, written.at))
-        return View(written.at, Access(number, Steps({}), units(written.count)))  # type: ignore[arg-type]  # in coordinates
+        return View(written.at, Access(number, CoordinateSteps({}), units(written.count)))  # type: ignore[arg-type]  # in coordinates
 
     def copy(self, to: Any, x: Any) -> None:
         """Remember what is written."""
@@ -268,7 +268,7 @@ class ValueMaker(Maker):
 
     def store(self, x: Any) -> None:
         """The next result is a value."""
-        self.updated(x)
+        self.result_from(x)
 
     def values(self) -> list[Value]:
         """Return the results."""
@@ -277,36 +277,36 @@ class ValueMaker(Maker):
     def _value(self, result: _Result) -> Value:
         if result.is_overwritten:
             value, *_ = result.writes[0][1:]
-            operand, strides = self._composer.begun(value, self._reason)
-            self.write_again(result, operand, strides)
-            return Value.stored(operand, result.write_sizes, strides, self._element_size)
-        value = self._composed(result)
+            operand, strides = self._composer.new_scratch(value, self._reason)
+            self.rewrite_parts(result, operand, strides)
+            return Value.of_operand(operand, result.write_sizes, strides, self._element_size)
+        value = self._value_so_far(result)
         if len(value.pieces) > MAX_PIECES:
-            value = self._composer.stored(value, f"it would be {len(value.pieces)} pieces")
+            value = self._composer.store(value, f"it would be {len(value.pieces)} pieces")
         return value if result.sizes is result.write_sizes else self._composer.reshape(value, result.sizes)
 
-    def _composed(self, result: _Result) -> Value:
+    def _value_so_far(self, result: _Result) -> Value:
         """Return what is written to a result so far, which is not overwritten."""
         if result.writes and result.writes[0][0] is None:
             return result.writes[0][1]
-        values = self.of_one_size([value for _, value in result.writes])
+        values = self.with_one_element_size([value for _, value in result.writes])
         pieces: list[Piece] = []
         for (to, _), value in zip(result.writes, values, strict=True):
             if to is None:
                 raise AssertionError("only the first write is of a whole result")
-            pieces += [_placed(to, piece, len(result.write_sizes)) for piece in value.pieces]
+            pieces += [_piece_of_result(to, piece, len(result.write_sizes)) for piece in value.pieces]
         size = values[0].element_size if values else self._element_size
         parts = values[0].sizes[len(values[0].sizes) - self.parts :] if values and self.parts else (1,) * self.parts
         return Value((*result.write_sizes, *parts), size, tuple(pieces))
 
-    def of_one_size(self, values: list[Value]) -> list[Value]:
+    def with_one_element_size(self, values: list[Value]) -> list[Value]:
         """Return values of elements of one size."""
         return values
 
-    def write_again(self, result: _Result, operand: int, strides: Sizes) -> None:
+    def rewrite_parts(self, result: _Result, operand: int, strides: Sizes) -> None:
         """Write parts of a result again, which an operand holds."""
         for to, value in result.writes[1:]:
-            if to is None or are_none(to.n):
+            if to is None or has_zero(to.n):
                 continue
             parts = value.sizes[len(to.n) :]
             written = (
@@ -319,7 +319,7 @@ class ValueMaker(Maker):
                 continue
             source = self._composer.access_of(self._composer.without_fills(value), self._reason)
             lookups = tuple([self._lookup(inner, strides, len(parts)) for inner in to.access.lookups])
-            box, source = last_written((*to.n, *parts), target._replace(lookups=lookups), source)
+            box, source = last_writes((*to.n, *parts), target._replace(lookups=lookups), source)
             self._composer.add(Move(box, target._replace(lookups=lookups), source, value.element_size))
 
     def _lookup(self, lookup: Lookup, strides: Sizes, parts: int) -> Lookup:
@@ -335,15 +335,15 @@ class ValueMaker(Maker):
 
     def _read(self, x: Any) -> Any:
         """Return a view of a value: that of what is written to a place, which must be a window of its result."""
-        if isinstance(x, Lazy):
+        if isinstance(x, ValueView):
             return x
         starts = [x.access.offset.terms.get(axis, 0) for axis in range(len(x.n))]
         steps = [along.terms[axis] for axis, along in enumerate(x.access.strides)]
-        written = Lazy(self._composed(self._results[x.access.operand]), parts=self.parts)
+        written = ValueView(self._value_so_far(self._results[x.access.operand]), parts=self.parts)
         return self._window(written, starts, [*x.n], steps)
 
 
-class _Direct(ValueMaker):
+class _MakerWithoutScratch(ValueMaker):
     """Views without storing what cannot be composed.
 
     Raises:
@@ -351,12 +351,12 @@ class _Direct(ValueMaker):
     """
 
     def __init__(self, make: ValueMaker) -> None:
-        super().__init__(Raising(make._composer), make._element_size, make._check)
+        super().__init__(ComposerWithoutScratch(make._composer), make._element_size, make._check)
         self.parts = make.parts
         self.check_refused = make.check_refused  # type: ignore[method-assign]
 
 
-def _placed(to: View, piece: Piece, rank: int) -> Piece:
+def _piece_of_result(to: View, piece: Piece, rank: int) -> Piece:
     """Return a piece of what is written to a place as a piece of its result, which has `rank` axes before its parts."""
     access, own_rank = to.access, len(to.n)
     steps = [next(iter(along.terms.items())) for along in access.strides]

@@ -42,7 +42,7 @@ class View(NamedTuple):
         """The number of axes."""
         return len(self.n)
 
-    def seen(self, n: Sizes, change: Change) -> View:
+    def with_strides(self, n: Sizes, change: Change) -> View:
         """Return a view of other sizes; `change` maps strides to an offset and new strides (see `on_strides`)."""
         access = self.access
         if type(access) is Access:
@@ -55,11 +55,11 @@ class View(NamedTuple):
         return new(View, (n, access, self.element_size, self.dtype))  # type: ignore[no-any-return]
 
 
-def _woven(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+def _alternate(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return elements of one and of the other in turn."""
-    woven = [*a, *b]
-    woven[::2], woven[1::2] = a, b
-    return tuple(woven)
+    alternating = [*a, *b]
+    alternating[::2], alternating[1::2] = a, b
+    return tuple(alternating)
 
 
 def views_of(layouts: Sequence[Layout], dtypes: Sequence[str] = ()) -> list[View]:
@@ -99,7 +99,7 @@ class Maker(Sizing):
             along = strides[axis]
             return along * start, (*strides[:axis], along * step, *strides[axis + 1 :])
 
-        return x.seen((*x.n[:axis], size, *x.n[axis + 1 :]), change)
+        return x.with_strides((*x.n[:axis], size, *x.n[axis + 1 :]), change)
 
     def window(self, x: Any, first: Numbers, count: Numbers, step: Numbers) -> Any:
         """A cut of every axis."""
@@ -107,7 +107,7 @@ class Maker(Sizing):
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return sum(map(mul, strides, first.at)), tuple(map(mul, strides, step.at))
 
-        return x.seen(count.at, change)
+        return x.with_strides(count.at, change)
 
     def at(self, x: Any, axis: int, k: int) -> Any:
         """The elements whose coordinate along the axis is k, without the axis."""
@@ -115,12 +115,12 @@ class Maker(Sizing):
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return strides[axis] * k, (*strides[:axis], *strides[axis + 1 :])
 
-        return x.seen((*x.n[:axis], *x.n[axis + 1 :]), change)
+        return x.with_strides((*x.n[:axis], *x.n[axis + 1 :]), change)
 
     def permute(self, x: Any, axes: Numbers) -> Any:
         """Axis k is x's ``axes[k]``."""
         n = x.n
-        return x.seen(
+        return x.with_strides(
             tuple([n[axis] for axis in axes.at]), lambda strides: (0, tuple([strides[axis] for axis in axes.at]))
         )
 
@@ -134,7 +134,7 @@ class Maker(Sizing):
                 by = by * size
             return 0, (*strides[:axis], *reversed(new_strides), *strides[axis + 1 :])
 
-        return x.seen((*x.n[:axis], *sizes.at, *x.n[axis + 1 :]), change)
+        return x.with_strides((*x.n[:axis], *sizes.at, *x.n[axis + 1 :]), change)
 
     def expand(self, x: Any, axis: int, size: int) -> Any:
         """A new axis before an axis, on which nothing depends; of a place, its size is 1."""
@@ -142,24 +142,24 @@ class Maker(Sizing):
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return 0, (*strides[:axis], 0, *strides[axis:])
 
-        return x.seen((*x.n[:axis], size, *x.n[axis:]), change)
+        return x.with_strides((*x.n[:axis], size, *x.n[axis:]), change)
 
     def split_each(self, x: Any, outer: Numbers, inner: Numbers) -> Any:
         """Each axis as two, of these sizes."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-            return 0, _woven(tuple(map(mul, strides, inner.at)), strides)
+            return 0, _alternate(tuple(map(mul, strides, inner.at)), strides)
 
-        return x.seen(_woven(outer.at, inner.at), change)
+        return x.with_strides(_alternate(outer.at, inner.at), change)
 
     def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
         """A new axis for each axis, before it, or behind it if `behind` is 1 (see `expand`)."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             none = (0,) * len(strides)
-            return 0, _woven(strides, none) if behind else _woven(none, strides)
+            return 0, _alternate(strides, none) if behind else _alternate(none, strides)
 
-        return x.seen(_woven(x.n, sizes.at) if behind else _woven(sizes.at, x.n), change)
+        return x.with_strides(_alternate(x.n, sizes.at) if behind else _alternate(sizes.at, x.n), change)
 
     def broadcast(self, x: Any, sizes: Numbers) -> Any:
         """NumPy's broadcasting: axes are prepended, and those of size 1 repeated. Only of what is read."""
@@ -169,7 +169,7 @@ class Maker(Sizing):
             columns = zip(x.n, strides, sizes.at[new_axes:], strict=True)
             return 0, (*(0,) * new_axes, *[along if old == size else 0 for old, along, size in columns])
 
-        return x.seen(sizes.at, change)
+        return x.with_strides(sizes.at, change)
 
     def diagonal(self, x: Any, axis: int, second_axis: int) -> Any:
         """One axis, the first, in place of two of equal size: element i is ``x[…, i, …, i, …]``."""
@@ -178,7 +178,7 @@ class Maker(Sizing):
             step = strides[axis] + strides[second_axis]
             return 0, (*strides[:axis], step, *strides[axis + 1 : second_axis], *strides[second_axis + 1 :])
 
-        return x.seen((*x.n[:second_axis], *x.n[second_axis + 1 :]), change)
+        return x.with_strides((*x.n[:second_axis], *x.n[second_axis + 1 :]), change)
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
         """Windows of an axis: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
@@ -190,7 +190,7 @@ class Maker(Sizing):
             along = strides[axis]
             return 0, (*strides[:axis], along * step, along * apart, *strides[axis + 1 :])
 
-        return x.seen((*x.n[:axis], count, length, *x.n[axis + 1 :]), change)
+        return x.with_strides((*x.n[:axis], count, length, *x.n[axis + 1 :]), change)
 
     def flat(self, x: Any) -> Any:
         """Return x as one axis, in row-major order; it is stored first where no single stride reads it."""
@@ -220,7 +220,7 @@ class Maker(Sizing):
         access = on_strides(looked_up, lambda strides: (0, tuple([strides[k] for k in order])))
         return View(n, access, x.element_size, x.dtype)
 
-    def along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """One index per element: element c is ``x[c with c[axis] := indices[c]]``. See `pick`."""
         rank = len(x.n)
         for k in range(rank):
@@ -234,7 +234,7 @@ class Maker(Sizing):
             x = self.diagonal(x, k, axis + k)
         return x
 
-    def tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
+    def pick_tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
         """One list of coordinates per element: element b, c, r is ``x[b, *indices[b, c], r]``. See `pick`.
 
         Args:
@@ -261,7 +261,7 @@ class Maker(Sizing):
         lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
         return View(x.n, Access(operand, offset, strides, (*lookups, lookup)), x.element_size, x.dtype)
 
-    def updated(self, x: Any) -> Any:
+    def result_from(self, x: Any) -> Any:
         """The place of the next result, which holds x already; parts of it are then written again, in order."""
         self.shapes.append(x.n)
         return View(x.n)
@@ -299,10 +299,10 @@ class Maker(Sizing):
         """
         n = x.n[axis]
         # Window L of the table, read backwards, is L − 1 … 0, and then out of range.
-        table = self.slide(self.constant(number_sequences.places(n)), 0, n + 1, 1, n, 1)
-        places = self.pick(self.cut(table, 1, n - 1, n, -1), self.at(lengths, axis, 0), 0, "clamp")
-        places = self.permute(places, self.moving(places, len(places.n) - 1, axis))
-        self.copy(to, self.along(x, places, axis, "skip"))
+        table = self.slide(self.constant(number_sequences.reversal_table(n)), 0, n + 1, 1, n, 1)
+        coordinates = self.pick(self.cut(table, 1, n - 1, n, -1), self.at(lengths, axis, 0), 0, "clamp")
+        coordinates = self.permute(coordinates, self.moving(coordinates, len(coordinates.n) - 1, axis))
+        self.copy(to, self.pick_along(x, coordinates, axis, "skip"))
 
     def store(self, x: Any) -> None:
         """The next result is a view."""

@@ -77,7 +77,7 @@ class RunningContext(LoweringContext):
             or len(region.nodes) >= MAX_NODES
             or region.work > MAX_WORK
             or region.pieces > MAX_PIECES
-            or region.bytes_stored() > UNQUERIED_GROWTH
+            or region.total_scratch_bytes() > UNQUERIED_GROWTH
         ):
             self.flush()
         return results

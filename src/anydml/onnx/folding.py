@@ -16,7 +16,7 @@ import numpy as np
 from onnx import TensorProto
 
 from anydml.engines.reference.literal import SKIPPED, address
-from anydml.moves.compose import INPUT, OUTPUT
+from anydml.moves.composer import INPUT, OUTPUT
 from anydml.moves.move import Fill, Move
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
@@ -65,9 +65,9 @@ class FoldingContext(ShapeContext):
         count = math.prod(value.sizes)
         if is_open(value.sizes) or count > self._most:
             raise UnknownElementsError(node.label)
-        if self.composer.bytes_stored() > dtype.itemsize * self._most:
+        if self.composer.total_scratch_bytes() > dtype.itemsize * self._most:
             raise UnknownElementsError(node.label)
-        elements = self._run_moves(self.composer.unfinished(value), dtype)
+        elements = self._run_moves(self.composer.moves_to_store(value), dtype)
         array = constant_array([elements[k] for k in range(count)], dtype, value.sizes)
         return Tensor(dtype, value.sizes, array, maker=node.label)
 

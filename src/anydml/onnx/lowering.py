@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError, DescError, FuseError
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
@@ -168,7 +168,7 @@ class LoweringContext(abc.ABC):
 
     def filled(self, shape: Sizes, element: Array) -> TracedArray:
         """Return a traced array filled with the element of a one-element array; must be called after `arrays`."""
-        return self.trace.new_array(Value.filled(shape, self.pattern(element)), element.dtype)
+        return self.trace.new_array(Value.of_fill(shape, self.pattern(element)), element.dtype)
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """Return the values of inputs (see `arrays`)."""

@@ -10,7 +10,7 @@ import numpy as np
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import CompiledCall
-from anydml.moves.compose import CONSTANT, Composer
+from anydml.moves.composer import CONSTANT, Composer
 from anydml.moves.program import Program
 from anydml.moves.value import Value
 from anydml.onnx.graph_values import Array, Reservation, Tensor
@@ -83,7 +83,7 @@ class Region(Composer):
     def compiled(self) -> Compiled:
         """Compile the program, or return a cached one with equal moves; one with constants is not cached."""
         # Operand counts are part of the key, since outputs may have no moves.
-        key = None if self._counts[CONSTANT] else (*self._moves, *self._counts.values(), self.bytes_stored())
+        key = None if self._counts[CONSTANT] else (*self._moves, *self._counts.values(), self.total_scratch_bytes())
         return self._compile() if key is None else PROGRAMS.find(key, self._compile)
 
     def _compile(self) -> Compiled:

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.errors import BindingError, DescError
 from anydml.memory import limits
-from anydml.moves.compose import SCRATCH
+from anydml.moves.composer import SCRATCH
 from anydml.moves.move import Access, every_lookup
 from anydml.moves.value import Value
 from anydml.onnx.folding import fold
@@ -52,7 +52,7 @@ class TracingContext(LoweringContext):
             return [self.traced_output(tensor) for tensor in value]
         composed = self._value_of(value)
         self._count(composed)
-        return self.trace.new_array(self.composer.without_counting(composed), value.dtype)
+        return self.trace.new_array(self.composer.without_sequences(composed), value.dtype)
 
     def check_memory(self, results: Sequence[TracedArray]) -> None:
         """Check that there is memory for the results and scratch; the comparison becomes a guard of the trace.
@@ -61,7 +61,7 @@ class TracingContext(LoweringContext):
             MemoryError: there is not enough memory.
         """
         available = limits.available_memory()
-        need = self.composer.bytes_stored() + sum(result.nbytes for result in results)
+        need = self.composer.total_scratch_bytes() + sum(result.nbytes for result in results)
         if available is not None and need > available:
             raise MemoryError
 
@@ -79,7 +79,7 @@ class TracingContext(LoweringContext):
         """See `LoweringContext.values`."""
         values = super().values(*tensors)
         if self._count(*values, times=times) > MAX_FACTORS:
-            return [self.composer.stored(value, "many pieces are composed") for value in values]
+            return [self.composer.store(value, "many pieces are composed") for value in values]
         return values
 
     def _count(self, *values: Value, times: int = 1) -> int:
@@ -120,4 +120,4 @@ class TracingContext(LoweringContext):
         """See `LoweringContext.counted_result`."""
         if dtype != INT64:
             return self.computed_result(node, (count,), dtype, make)
-        return Tensor(dtype, (count,), value=self.composer.counting(start, count, step), maker=node.label)
+        return Tensor(dtype, (count,), value=self.composer.arithmetic_sequence(start, count, step), maker=node.label)

@@ -7,7 +7,7 @@ from typing import Any
 
 from anydml import infer
 from anydml.fields import check_dimensions
-from anydml.moves.open_numbers import is_none
+from anydml.moves.open_numbers import is_zero
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Maker, Numbers, View, Views, front, int64, rule
 from anydml.operators.slice import slice_rule
@@ -118,7 +118,7 @@ def _roll(make: Maker, to: View, x: View, axis: int, shifts: Numbers) -> None:
         return
     size: int64 = x.n[axis]
     by: int64 = make.wrapped(shifts.at[axis], size)
-    if is_none(by):
+    if is_zero(by):
         _roll(make, to, x, axis + 1, shifts)
         return
     stays: View = make.cut(to, axis, by, size - by, 1)

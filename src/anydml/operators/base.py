@@ -17,7 +17,7 @@ import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
 from anydml.moves import Constant, Move, Operand, Program
-from anydml.moves.makers import MoveMaker
+from anydml.moves.move_maker import MoveMaker
 from anydml.moves.program import Coordinate, Element, Formula, HostKernel, ReadIndex
 from anydml.moves.verbs import views_of
 from anydml.operators.desc_text import Problems

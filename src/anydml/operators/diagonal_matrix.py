@@ -20,7 +20,7 @@ BEYOND_DIAGONALS = UINT_MAX + 1
 @rule
 def diagonal_matrix_rule(make: Maker, x: View, value: Item | None, begin: int64, end: int64) -> None:
     """A copy of x; then the value where ``begin ≤ column − row < end``, or, if begin is greater, elsewhere."""
-    to: View = make.updated(x)
+    to: View = make.result_from(x)
     if begin <= end:
         _band(make, to, begin, end, value)
     else:

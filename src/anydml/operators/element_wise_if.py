@@ -16,7 +16,7 @@ from anydml.tensor import DataType
 @rule
 def where_rule(make: Maker, x: View, y: View, condition: View, sizes: Numbers) -> None:
     """All of x, then y where the condition is 0; the three are broadcast."""
-    to: View = make.updated(make.broadcast(x, sizes))
+    to: View = make.result_from(make.broadcast(x, sizes))
     make.copy(to, make.unless(make.broadcast(y, sizes), make.broadcast(condition, sizes)))
 
 

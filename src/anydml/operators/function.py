@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from anydml.moves import Outside
-from anydml.moves.makers import MoveMaker
+from anydml.moves.move_maker import MoveMaker
 from anydml.moves.sizing import Numbers
 from anydml.moves.verbs import Maker, View, views_of
 from anydml.tensor import Layout
@@ -122,9 +122,9 @@ class _SizesMaker(Maker):
         super().result(sizes, write_sizes)
         raise _InferredError
 
-    def updated(self, x: Any) -> Any:
+    def result_from(self, x: Any) -> Any:
         """Stop."""
-        super().updated(x)
+        super().result_from(x)
         raise _InferredError
 
 

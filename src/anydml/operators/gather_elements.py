@@ -17,7 +17,7 @@ from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_
 @rule
 def gather_elements_rule(make: Maker, x: View, indices: View, axis: int, outside: Outside) -> None:
     """``result[c] = x[c with c[axis] := indices[c]]``."""
-    make.store(make.along(x, indices, axis, outside))
+    make.store(make.pick_along(x, indices, axis, outside))
 
 
 @record

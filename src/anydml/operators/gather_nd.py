@@ -34,7 +34,7 @@ def gather_nd_rule(make: Maker, x: View, indices: View, batch: int, outside: Out
     """``result[b, c, r] = x[b, *indices[b, c], r]``; without coordinates, all of x for each c."""
     count: int = indices.rank - 1
     if indices.n[count]:
-        make.store(make.tuples(x, indices, batch, outside))
+        make.store(make.pick_tuples(x, indices, batch, outside))
         return
     for k in range(batch, count):
         x = make.expand(x, k, indices.n[k])
@@ -73,7 +73,7 @@ class _GatherNd(OperatorDesc):
         """One list of coordinates per element, in the significant dimensions."""
         x = significant(make, inputs[0], self.counts.input)
         indices = significant(make, inputs[1], self.counts.indices)
-        picked = make.tuples(x, indices, self.counts.batch, "clamp")
+        picked = make.pick_tuples(x, indices, self.counts.batch, "clamp")
         for _ in range(len(self.output_tensor.sizes) - picked.rank):
             picked = make.expand(picked, 0, 1)
         make.store(picked)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.moves import Computed, Constant
+from anydml.moves import Constant, LazyConstant
 from anydml.moves.open_numbers import pinned
 from anydml.operators.enums import AxisDirection
 
@@ -89,7 +89,7 @@ def grid_axis(grid: Grid, count: int, size: int) -> GridAxis:
         return GridAxis(count, 1, 0, 1, None)
     count, size = pinned(count), pinned(size)
     dtype = np.dtype(np.uint32 if size <= 1 << 32 else np.uint64)
-    looked_up = Computed((count,), dtype, lambda: grid.positions(count, size).astype(dtype))
+    looked_up = LazyConstant((count,), dtype, lambda: grid.positions(count, size).astype(dtype))
     if count > MAX_TESTED:
         return GridAxis(count, 0, 0, 1, looked_up)
     positions = grid.positions(count, size)

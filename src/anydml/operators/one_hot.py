@@ -30,8 +30,8 @@ def one_hot_rule(make: Maker, values: View, indices: View, depth: int64, axis: i
 @rule
 def encode(make: Maker, off: View, on: View, indices: View, depth: int64, axis: int, outside: Outside) -> None:
     """Off everywhere, and On where an axis, along which there is one index, has it."""
-    to: View = make.updated(make.broadcast(off, make.resized(indices, axis, depth)))
-    make.copy(make.along(to, indices, axis, outside), make.broadcast(on, make.sizes(indices)))
+    to: View = make.result_from(make.broadcast(off, make.resized(indices, axis, depth)))
+    make.copy(make.pick_along(to, indices, axis, outside), make.broadcast(on, make.sizes(indices)))
 
 
 @record

@@ -19,7 +19,7 @@ UNSIGNED = (DataType.UINT64, DataType.UINT32)
 @rule
 def reverse_rule(make: Maker, x: View, lengths: View, axis: int) -> None:
     """A copy, and the reversed part over it."""
-    make.reverse(make.updated(x), x, lengths, axis)
+    make.reverse(make.result_from(x), x, lengths, axis)
 
 
 @record

@@ -25,7 +25,7 @@ from anydml.symbols import are_equal
 @rule
 def scatter_rule(make: Maker, x: View, updates: View, indices: View, axis: int, outside: Outside) -> None:
     """``result = x; result[c with c[axis] := indices[c]] = updates[c]``."""
-    make.copy(make.along(make.updated(x), indices, axis, outside), updates)
+    make.copy(make.pick_along(make.result_from(x), indices, axis, outside), updates)
 
 
 @record

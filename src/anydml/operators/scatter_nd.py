@@ -27,7 +27,7 @@ from anydml.symbols import are_equal
 @rule
 def scatter_nd_rule(make: Maker, x: View, updates: View, indices: View, outside: Outside) -> None:
     """``result = x; result[*indices[c], r] = updates[c, r]``."""
-    put_tuples(make, make.updated(x), updates, indices, outside)
+    put_tuples(make, make.result_from(x), updates, indices, outside)
 
 
 @rule
@@ -35,7 +35,7 @@ def put_tuples(make: Maker, to: View, updates: View, indices: View, outside: Out
     """Write blocks to coordinates; without coordinates, the last block to all of the place."""
     count: int = indices.rank - 1
     if indices.n[count]:
-        make.copy(make.tuples(to, indices, 0, outside), updates)
+        make.copy(make.pick_tuples(to, indices, 0, outside), updates)
     elif make.count(updates):
         for _ in range(count):
             updates = make.at(updates, 0, updates.n[0] - 1)
@@ -103,7 +103,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
         x, indices, updates = inputs
         counts = self.counts
         picked = len(picked_sizes(self.input_tensor, self.indices_tensor, counts))
-        to = significant(make, make.updated(x), counts.input)
+        to = significant(make, make.result_from(x), counts.input)
         indices = significant(make, indices, counts.indices)
         put_tuples(make, to, significant(make, updates, picked), indices, "skip")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from anydml import infer
-from anydml.moves.open_numbers import is_none
+from anydml.moves.open_numbers import is_zero
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
@@ -87,7 +87,7 @@ class SliceGradOperatorDesc(OperatorDesc):
 
 def inside(name: str, starts: Sizes, shape: Sizes) -> Sizes:
     """Let axes without elements, which may begin anywhere, begin at 0."""
-    return tuple([0 if is_none(shape[d]) else starts[d] for d in range(len(shape))])
+    return tuple([0 if is_zero(shape[d]) else starts[d] for d in range(len(shape))])
 
 
 @front

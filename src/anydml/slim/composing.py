@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from anydml.moves.accesses import operand_of
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
+from anydml.moves.index_runs import runs_of, select_runs
 from anydml.moves.move import Outside
 from anydml.moves.pieces import NotComposableError
-from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, Tensor
@@ -49,17 +49,13 @@ class _Composer(Composer):
             self._indices[operand[0]] = array
         return value
 
-    def stored(self, value: Value, reason: str) -> Value:
+    def store(self, value: Value, reason: str) -> Value:
         """Refuse to store a value."""
         raise NotComposableError(reason)
 
-    def moved(self, *_: Any, **__: Any) -> list[Value]:
-        """Refuse a result that is stored in several steps."""
-        raise NotComposableError("it takes several steps")
-
-    def overwritten(self, *_: Any) -> Value:
-        """Refuse a result that is overwritten."""
-        raise NotComposableError("it is overwritten")
+    def new_scratch(self, value: Value, reason: str) -> tuple[int, tuple[int, ...]]:
+        """Refuse a result of which parts are overwritten."""
+        raise NotComposableError(reason)
 
     def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """See `Composer.pick`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anydml.explain import Explanation
 from anydml.explain.section import Section, Shape, section
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.slim.analysis import Analysis

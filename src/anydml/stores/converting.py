@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.paths import path_text
 from anydml.stores.arguments import COUNT, checked
 from anydml.stores.checkpoints.composed import ComposedTensors

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensors, compose_stored
 from anydml.stores.checkpoints.output_files import Change

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.paths import path_text
 from anydml.stores.arguments import COUNT, checked
 from anydml.stores.checkpoints.apply_rules import apply_rule

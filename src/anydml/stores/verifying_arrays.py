@@ -15,7 +15,7 @@ import numpy as np
 from anydml.errors import NO_FILE, BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.progress import progress_bar
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.block_types import name_of

@@ -12,11 +12,11 @@ from anydml.functions import arguments as own_arguments
 from anydml.functions.call_plans import check_size
 from anydml.infer import axis_of
 from anydml.moves.accesses import strided
-from anydml.moves.compose import SCRATCH
-from anydml.moves.counting import is_counting
+from anydml.moves.arithmetic_sequences import is_arithmetic_sequence
+from anydml.moves.composer import SCRATCH
 from anydml.moves.move import Access, Outside, every_lookup
 from anydml.moves.value import Value
-from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.moves.verbs import View
 from anydml.operators.function import Function
 from anydml.operators.registry import FUNCTIONS
@@ -64,14 +64,14 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     with refusing.named_errors(label):
         parameters = function.checked(label, shapes, tuple(converted))
         make = _TracedMaker(function, trace, dtype)
-        function.apply(make, [Lazy(array.value) for array in arrays] + indices, parameters)
+        function.apply(make, [ValueView(array.value) for array in arrays] + indices, parameters)
         results = [_own(trace.new_array(value, dtype, _like(arrays))) for value in make.values()]
     if function.lengths is not None:
         return results[0], np.array(function.lengths(label, shapes, *parameters), np.int64)
     return results if function.has_parts else results[0]
 
 
-class _ConstantIndices(Lazy):
+class _ConstantIndices(ValueView):
     """A view of constant indices, which become a constant of the program only if they are looked up."""
 
     __slots__ = ("_trace", "numbers")
@@ -104,16 +104,20 @@ class _TracedMaker(ValueMaker):
         """Pick by indices; constant ones are checked now."""
         if isinstance(x, View) or not isinstance(indices, _ConstantIndices):
             return super().pick(x, indices, axis, outside)
-        return Lazy(pick(self._trace.new_array(x.value, self._dtype), indices.numbers, axis, outside).value)
+        return ValueView(pick(self._trace.new_array(x.value, self._dtype), indices.numbers, axis, outside).value)
 
-    def check_refused(self, indices: Lazy, is_place: bool) -> None:
+    def check_refused(self, indices: ValueView, is_place: bool) -> None:
         """Check that indices that may be out of range are an argument of the traced function.
 
         Raises:
             FuseError: they are computed from an argument, so that they would move before they are checked.
         """
         pieces = indices.value.pieces
-        plain = [piece.source for piece in pieces if isinstance(piece.source, Access) and not is_counting(piece.source)]
+        plain = [
+            piece.source
+            for piece in pieces
+            if isinstance(piece.source, Access) and not is_arithmetic_sequence(piece.source)
+        ]
         read = [source.operand for source in plain]
         read += [lookup.operand for source in plain for lookup in every_lookup(source.lookups)]
         is_read_at_once = not plain or not is_place or strided(indices.value) is not None
@@ -131,7 +135,7 @@ def _like(arrays: Sequence[TracedArray]) -> int | None:
     return next((array.like for array in arrays if array.like is not None), None)
 
 
-def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[TracedArray], list[Lazy]]:
+def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[TracedArray], list[ValueView]]:
     """Return the trace, the data arrays, and the indices and masks of a call."""
     by_name = {x.name: value for x, value in zip(function.parameters, values, strict=True)}
     names = [x.name for x in function.arrays]
@@ -152,7 +156,7 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     return trace, arrays, indices
 
 
-def _indices(trace: Trace, function: Function, field: str, value: Any) -> Lazy:
+def _indices(trace: Trace, function: Function, field: str, value: Any) -> ValueView:
     """Return the view of indices, traced or constant."""
     indices: Any = value if isinstance(value, TracedArray) else constant_array(value)
     if indices is not value and not indices.size and not isinstance(value, np.ndarray):
@@ -162,16 +166,16 @@ def _indices(trace: Trace, function: Function, field: str, value: Any) -> Lazy:
         raise own_arguments.no_indices(function.label, field, dtype)
     if isinstance(indices, TracedArray):
         check_dtype_of(indices)
-        return Lazy(trace.array(indices).value, dtype.name)
+        return ValueView(trace.array(indices).value, dtype.name)
     return _ConstantIndices(
         trace, indices.astype(np.uint64 if dtype.kind == "u" and indices.itemsize == 8 else np.int64)
     )
 
 
-def _mask(trace: Trace, label: str, field: str, value: Any) -> Lazy:
+def _mask(trace: Trace, label: str, field: str, value: Any) -> ValueView:
     mask = trace.array(value)
     own_arguments.check_mask(label, field, mask.element)
-    return Lazy(mask.value, mask.element.name)
+    return ValueView(mask.value, mask.element.name)
 
 
 def compress(condition: Any, x: TracedArray, axis: int | None = None) -> TracedArray:

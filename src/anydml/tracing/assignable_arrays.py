@@ -315,5 +315,5 @@ def _split(slabs: list[_Slab], place: int) -> None:
 def new_assignable_array(trace: Any, shape: Any, dtype: Any, number: Any = None) -> TracedArray:
     """Return a new array of a trace, filled with a number, which can be assigned into."""
     check_dtype(np.dtype(dtype), "an array that the function creates")
-    like = trace.new_array(Value.filled((), bytes(np.dtype(dtype).itemsize)), np.dtype(dtype))
+    like = trace.new_array(Value.of_fill((), bytes(np.dtype(dtype).itemsize)), np.dtype(dtype))
     return as_assignable(fill(like, shape, number))

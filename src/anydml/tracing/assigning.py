@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anydml.moves.open_numbers import are_same, is_none, is_one, smaller
+from anydml.moves.open_numbers import are_same, is_one, is_zero, smaller
 from anydml.moves.value import Value
 from anydml.tracing.constants import arrays_of, check_torch_mask, is_list
 from anydml.tracing.indexing import selected_box
@@ -58,7 +58,7 @@ def replaced(x: TracedArray, key: Any, value: Any) -> TracedArray:
 def _is_whole_axis(
     x: TracedArray, axis: int, starts: Sequence[Any], sizes: Sequence[Any], steps: Sequence[Any]
 ) -> bool:
-    return is_none(starts[axis]) and is_one(steps[axis]) and are_same(sizes[axis], x.shape[axis])
+    return is_zero(starts[axis]) and is_one(steps[axis]) and are_same(sizes[axis], x.shape[axis])
 
 
 def _new_elements(x: TracedArray, value: Any) -> TracedArray:
@@ -84,7 +84,7 @@ def _with_box(x: TracedArray, part: TracedArray, starts: Sequence[Any], axis: in
         return part
     size, count = x.shape[axis], part.shape[axis]
     start = smaller(starts[axis], size)
-    if is_none(start) and are_same(size, count):
+    if is_zero(start) and are_same(size, count):
         return _with_box(x, part, starts, axis + 1)
     count_after = size - start - count
     inner = _with_box(cut(x, axis, start, count), part, starts, axis + 1)

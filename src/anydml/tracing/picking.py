@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import FuseIndexError
-from anydml.moves.compose import SCRATCH
-from anydml.moves.counting import is_counting
+from anydml.moves.arithmetic_sequences import is_arithmetic_sequence
+from anydml.moves.composer import SCRATCH
+from anydml.moves.index_runs import runs_of, select_runs
 from anydml.moves.move import Fill, Outside, every_lookup
-from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
-from anydml.moves.value_maker import Lazy
+from anydml.moves.value_maker import ValueView
 from anydml.operators.gather_elements import gather_elements_rule
 from anydml.tracing.constants import constant_array, constant_indices
 from anydml.tracing.refusing import CLAMPING_TAKE, fuse_error
@@ -87,7 +87,7 @@ def pick_along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside
     _check(x, indices, axis, outside)
     if not indices.count:
         return x.new_array(Value(indices.shape, x.itemsize, ()))
-    return apply_rule(gather_elements_rule, x, Lazy(indices.value, indices.element.name), axis, outside)[0]
+    return apply_rule(gather_elements_rule, x, ValueView(indices.value, indices.element.name), axis, outside)[0]
 
 
 def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> None:
@@ -98,7 +98,7 @@ def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) ->
         return
     for piece in indices.value.pieces:
         source = piece.source
-        if isinstance(source, Fill) or is_counting(source):
+        if isinstance(source, Fill) or is_arithmetic_sequence(source):
             continue
         if any(operand >= SCRATCH for operand in (source.operand, *(e.operand for e in every_lookup(source.lookups)))):
             hint = f"pass them as an argument, or to {CLAMPING_TAKE}, which clamps"

@@ -9,10 +9,10 @@ import numpy as np
 
 from anydml.errors import FuseIndexError
 from anydml.moves.accesses import strided
-from anydml.moves.compose import SCRATCH
+from anydml.moves.composer import SCRATCH
 from anydml.moves.move import Outside
 from anydml.moves.sizing import Numbers
-from anydml.moves.value_maker import Lazy
+from anydml.moves.value_maker import ValueView
 from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_rule
 from anydml.operators.element import Element
 from anydml.operators.element_wise_if import where_rule
@@ -60,7 +60,7 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
             _check(place, x.shape[axis])
 
     make = maker(x)
-    destination, part_dims = make.updated(Lazy(x.value)), list[int]()
+    destination, part_dims = make.result_from(ValueView(x.value)), list[int]()
     for place in places:
         axis = len(part_dims)
         if isinstance(place, Along):
@@ -68,7 +68,7 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
             part_dims.append(place.dim)
         else:
             destination = make.pick(
-                destination, Lazy(place.indices.value, place.indices.element.name), axis, place.outside
+                destination, ValueView(place.indices.value, place.indices.element.name), axis, place.outside
             )
             part_dims += range(part.ndim)
     for dim in range(part.ndim):
@@ -77,7 +77,7 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
             second_axis = part_dims.index(dim, axis + 1)
             destination = make.diagonal(destination, axis, second_axis)
             del part_dims[second_axis]
-    make.copy(make.permute(destination, Numbers([*map(part_dims.index, range(part.ndim))])), Lazy(part.value))
+    make.copy(make.permute(destination, Numbers([*map(part_dims.index, range(part.ndim))])), ValueView(part.value))
     return x.new_array(*make.values())
 
 
@@ -132,7 +132,7 @@ def choose_by_mask(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedA
     if x.element != y.element:
         raise refusal(f"{x!r} and {y!r} in one array", "convert them to one dtype first")
     sizes = common_shape([mask.shape, x.shape, y.shape])
-    return apply_rule(where_rule, x, Lazy(y.value), Lazy(mask.value), Numbers(sizes))[0]
+    return apply_rule(where_rule, x, ValueView(y.value), ValueView(mask.value), Numbers(sizes))[0]
 
 
 def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:

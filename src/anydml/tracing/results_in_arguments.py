@@ -11,8 +11,8 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.memory.host import address_of
 from anydml.moves import Access, Lookup, Move, Program
-from anydml.moves.numbers import renumbered
-from anydml.moves.order import may_read_overwritten
+from anydml.moves.dependencies import may_read_overwritten
+from anydml.moves.move_numbers import renumber_operands
 
 Array = np.ndarray[Any, Any]
 Pairs = tuple[tuple[int, int], ...]
@@ -55,7 +55,7 @@ def in_place(program: Program, pairs: Pairs, names: Sequence[str]) -> Program:
     program = without_last_copies(program)
     same = dict(pairs)
     numbers = {number: same.get(number, number) for number in range(len(program.operands))}
-    moves = [renumbered(move, numbers) for move in program.moves]
+    moves = [renumber_operands(move, numbers) for move in program.moves]
     staying = {k for k, move in enumerate(moves) if move.destination == move.source and not move.destination.lookups}
     for number, output in pairs:
         if may_read_overwritten(program.moves, staying, number, output):
@@ -83,11 +83,11 @@ def without_last_copies(program: Program) -> Program:
         if any(source.operand in _touched(move) for move in moves[k + 1 :]):
             continue
         numbers = {number: to.operand if number == source.operand else number for number in range(len(operands))}
-        moves = [renumbered(move, numbers) for move in (*moves[:k], *moves[k + 1 :])]
+        moves = [renumber_operands(move, numbers) for move in (*moves[:k], *moves[k + 1 :])]
     touched = set().union(*map(_touched, moves))
     remaining = [n for n, operand in enumerate(operands) if operand.role != "scratch" or n in touched]
     numbers = {n: new for new, n in enumerate(remaining)}
-    moves = [renumbered(move, numbers) for move in moves]
+    moves = [renumber_operands(move, numbers) for move in moves]
     return replace(program, operands=tuple(operands[n] for n in remaining), moves=tuple(moves))
 
 

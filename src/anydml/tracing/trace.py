@@ -12,7 +12,7 @@ from anydml.arrays import read_argument
 from anydml.errors import FuseAttributeError, FuseError
 from anydml.functions.arguments import is_movable
 from anydml.memory.device_array import DeviceArray
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.strides import each_once
@@ -101,7 +101,7 @@ class Trace:
         if view.size > 1:
             rows = packed.reshape(-1).view((np.void, packed.itemsize)).view(np.uint8).reshape(packed.size, -1)
             if packed.itemsize and (rows == rows[0]).all():
-                return self.new_array(Value.filled(view.shape, rows[0].tobytes()), packed.dtype)
+                return self.new_array(Value.of_fill(view.shape, rows[0].tobytes()), packed.dtype)
         self._constants += 1
         value = self.composer.constant(f"constant {self._constants}", packed)
         return self.new_array(self.composer.broadcast(value, view.shape), packed.dtype)

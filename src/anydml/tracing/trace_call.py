@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.arrays.receive import adapter_of, check_place
 from anydml.engines import array_engine
-from anydml.moves.compose import INPUT
+from anydml.moves.composer import INPUT
 from anydml.tracing.arrays_as_numbers import number_of
 from anydml.tracing.call_arguments import MAX_OPEN, CallArguments, strides_of
 from anydml.tracing.open_builtins import FunctionCopier, traced_twice

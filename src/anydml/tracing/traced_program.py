@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.core import forms, fusing, slots, tapes
-from anydml.moves import Computed, Fill, Move, Program, simplify
-from anydml.moves.numbers import numbers_of, with_numbers
+from anydml.moves import Fill, LazyConstant, Move, Program, simplify
+from anydml.moves.move_numbers import open_numbers_of, with_integers
 from anydml.tensor import Layout
 from anydml.tracing.results_in_arguments import Pairs, in_place
 from anydml.tracing.scope import Scope
@@ -141,7 +141,7 @@ class TracedProgram:
             operand._replace(size=numbers[next(sizes)]) if operand.role == "scratch" else operand
             for operand in self.program.operands
         ]
-        moves = [with_numbers(move, lambda size: numbers[self._register(size)]) for move in self.program.moves]
+        moves = [with_integers(move, lambda size: numbers[self._register(size)]) for move in self.program.moves]
         program = Program(self.traced.name, tuple(operands), simplify(moves))
         if donations:
             outputs = [f"out[{k}]" if len(self.traced.results) > 1 else "out" for k in range(len(self.traced.results))]
@@ -165,7 +165,7 @@ class TracedProgram:
         if adapters[0] is not None and any(result.like is None for result in traced.results):
             return None
         values = [operand.value for operand in self.program.operands]
-        if any(isinstance(value, Computed) and value.nbytes > MAX_COMPUTED for value in values):
+        if any(isinstance(value, LazyConstant) and value.nbytes > MAX_COMPUTED for value in values):
             return None
         results = [
             fusing.Result(shape, result.array.element, result.like or 0)
@@ -237,7 +237,7 @@ def _form_of(program: Program, scope: Scope) -> Any:
         except forms.UnfitError:
             pass
     for move in program.moves:
-        for number in numbers_of(move):
+        for number in open_numbers_of(move):
             scope.register(number)
     return None
 

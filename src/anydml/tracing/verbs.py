@@ -14,11 +14,11 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from anydml.arrays.receive import adapter_of
 from anydml.functions.call_plans import check_size
-from anydml.moves.new_axes import in_parts
+from anydml.moves.new_axes import split_elements
 from anydml.moves.open_numbers import are_same, is_one
 from anydml.moves.sizing import Numbers
 from anydml.moves.value import Value
-from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.split import split_rule
 from anydml.tracing.constants import dtype_of, is_list, whole_number, whole_numbers
 from anydml.tracing.refusing import fuse_error, refusal
@@ -117,7 +117,7 @@ def maker(x: TracedArray) -> ValueMaker:
 def apply_rule(rule: Callable[..., None], x: TracedArray, *arguments: Any) -> list[TracedArray]:
     """Return the results of an operator's rule on an array."""
     make = maker(x)
-    rule(make, Lazy(x.value), *arguments)
+    rule(make, ValueView(x.value), *arguments)
     return [x.new_array(value) for value in make.values()]
 
 
@@ -220,15 +220,15 @@ def native(x: TracedArray) -> TracedArray:
         places = [(*x.element.fields[name][:2], dtype.fields[name][0]) for name in dtype.names or ()]
         if any(field != packed for field, _, packed in places):
             raise refusal(f"{x!r} in the machine's byte order", f"pass it as {dtype}")
-        elements = in_parts(x.value, 1)
+        elements = split_elements(x.value, 1)
         packed = composer.join([composer.cut(elements, rank, at, field.itemsize, 1) for field, at, _ in places], rank)
-        number, strides = composer.begun(packed, "the gaps of records are left out")
+        number, strides = composer.new_scratch(packed, "the gaps of records are left out")
     else:
         unit = {"c": x.itemsize // 2, "U": 4}.get(x.element.kind, x.itemsize)
-        parts = composer.split(in_parts(x.value, 1), rank, (x.itemsize // unit, unit))
+        parts = composer.split(split_elements(x.value, 1), rank, (x.itemsize // unit, unit))
         swapped = composer.cut(parts, rank + 1, unit - 1, unit, -1)
-        number, strides = composer.begun(swapped, "the bytes of elements are swapped")
-    return x.trace.new_array(Value.stored(number, x.shape, strides[:rank], dtype.itemsize), dtype)
+        number, strides = composer.new_scratch(swapped, "the bytes of elements are swapped")
+    return x.trace.new_array(Value.of_operand(number, x.shape, strides[:rank], dtype.itemsize), dtype)
 
 
 def join_native(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
@@ -257,7 +257,7 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
         raise fuse_error(f"{number} as {element}, of which NumPy knows only the size: pad with 0, or join an array")
     if pattern.size != 1:
         raise fuse_error(f"the fill value must be one number, not {pattern.size}")
-    value = Value.filled(sizes, x.trace.pattern(pattern))
+    value = Value.of_fill(sizes, x.trace.pattern(pattern))
     return x.trace.new_array(value, element, x.like if element == x.element else None)
 
 

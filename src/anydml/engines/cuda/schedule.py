@@ -1,9 +1,9 @@
 """The launches of a program's moves, and their order.
 
-Launches run in sequence on a stream. Moves of one stage (see `anydml.moves.order`) share a launch if none has lookups.
-If several coordinates of a scatter may write one element, three launches make the last one in row-major order win: one
-clears a table of winners, one records in it, per element, the largest number of a coordinate that writes it, and one
-moves the elements of these coordinates.
+Launches run in sequence on a stream. Moves of one stage (see `anydml.moves.dependencies`) share a launch if none has
+lookups. If several coordinates of a scatter may write one element, three launches make the last one in row-major order
+win: one clears a table of winners, one records in it, per element, the largest number of a coordinate that writes it,
+and one moves the elements of these coordinates.
 """
 
 from __future__ import annotations

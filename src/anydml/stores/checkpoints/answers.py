@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.moves import Access, Fill, Move
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.move import Lookup
 from anydml.moves.pieces import Factor, Piece
 from anydml.moves.program import Operand

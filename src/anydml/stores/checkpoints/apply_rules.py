@@ -9,7 +9,7 @@ from itertools import islice
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import (
     ComposedTensor,

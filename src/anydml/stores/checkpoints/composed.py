@@ -14,9 +14,9 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath, show
 from anydml.moves import Access, simplify
-from anydml.moves.compose import CONSTANT, INPUT, OUTPUT, Composer
+from anydml.moves.composer import CONSTANT, INPUT, OUTPUT, Composer
 from anydml.moves.move import Lookup
-from anydml.moves.numbers import renumbered
+from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.stores.formats.columns import FileTensors, ShapeAndDtype, TensorNames, bytes_of
@@ -91,7 +91,9 @@ def compose_stored(tensors: StoredTensors) -> ComposedTensors:
 
 def _value_of(tensor: ShardedTensor | Store, sources: Sequence[Store]) -> Value:
     size, pieces = tensor.dtype.itemsize, []
-    values = {id(store): Value.stored(INPUT + k, store.shape, store.strides, size) for k, store in enumerate(sources)}
+    values = {
+        id(store): Value.of_operand(INPUT + k, store.shape, store.strides, size) for k, store in enumerate(sources)
+    }
     for piece in tensor.pieces:
         value = values[id(piece.store)].slice(piece.inside, piece.shape, [1] * len(piece.shape))
         # The box of an input begins at 0 along each axis.
@@ -135,7 +137,7 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
 
     pieces = [piece._replace(source=at(piece.source)) if isinstance(piece.source, Access) else piece
               for piece in value.pieces]  # fmt: skip
-    return value.of(pieces)
+    return value.with_pieces(pieces)
 
 
 class WholeTensors:
@@ -237,7 +239,7 @@ def _moves(value: Value, sources: int) -> tuple[Any, ...]:
         def __missing__(self, operand: int) -> int:
             return operand - CONSTANT + sources + 1 if operand >= CONSTANT else operand
 
-    return simplify(renumbered(move, Numbers()) for move in value.moves(sources, 0, strides))
+    return simplify(renumber_operands(move, Numbers()) for move in value.moves(sources, 0, strides))
 
 
 def add_tensor(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: JsonPath) -> None:
@@ -285,7 +287,7 @@ def _can_be_looked_up(value: Value, axis: int, count: int) -> bool:
     if any(isinstance(piece.source, Access) and piece.source.lookups for piece in value.pieces):
         return False
     try:
-        value.pick(Value.stored(0, (count,), (8,), 8), "int64", axis)
+        value.pick(Value.of_operand(0, (count,), (8,), 8), "int64", axis)
     except NotComposableError:
         return False
     return True

@@ -15,7 +15,7 @@ from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.files.located import locate
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.paths import path_text
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of

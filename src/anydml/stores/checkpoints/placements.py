@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import names, show
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.axis import MAX_RANKS, AxisIntervals, near_divisors
 from anydml.stores.checkpoints.companions import Looks, depends_on

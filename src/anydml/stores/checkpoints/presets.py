@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.stores.checkpoints.apply_rules import apply_rule
 from anydml.stores.checkpoints.axis import ALL, Axis
 from anydml.stores.checkpoints.composed import ComposedTensors

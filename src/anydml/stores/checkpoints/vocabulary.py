@@ -6,7 +6,7 @@ import re
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensors, slice_value
 from anydml.text import count_noun

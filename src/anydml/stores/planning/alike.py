@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.moves import Move, Operand, Program
-from anydml.moves.numbers import renumbered
+from anydml.moves.move_numbers import renumber_operands
 from anydml.stores.formats.store import Numbers
 
 
@@ -55,7 +55,7 @@ class AlikeProgram(NamedTuple):
                 numbers = dict(enumerate((*operands, *constants)))
                 for move, end in zip(moves, ends, strict=True):
                     if are_wanted[operands[end]]:
-                        yield renumbered(move, numbers)
+                        yield renumber_operands(move, numbers)
 
     def with_all_moves(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
         """Return this program with a list of all moves."""

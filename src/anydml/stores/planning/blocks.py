@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.moves import Access, Move
+from anydml.moves.dependencies import stages
 from anydml.moves.move import extent
-from anydml.moves.order import stages
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.block_shapes import offset_of, requests, sizes_of

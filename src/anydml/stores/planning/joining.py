@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anydml.moves import Move, extent, simplify
-from anydml.moves.order import stages
+from anydml.moves.dependencies import stages
 from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.alike import AlikeMoves
 from anydml.stores.planning.copies import MAX_SINGLE_COPIES, RunCopies

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.moves import Access, Move
-from anydml.moves.numbers import renumbered
+from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.targets import Targets
@@ -86,7 +86,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
             )
         operands = tuple(sorted(_operands_of(group_moves, rows)))
         numbers = {operand: k for k, operand in enumerate(operands)}
-        moves = tuple(renumbered(move, numbers) for move in group_moves)
+        moves = tuple(renumber_operands(move, numbers) for move in group_moves)
         bytes_of = tuple(intervals[k].size if k in intervals else -1 for k in operands)
         units = tuple(intervals[k].unit if k in intervals else 0 for k in operands)
         own_rows = [replace(row, destination=numbers[row.destination], source=numbers[row.source]) for row in rows]

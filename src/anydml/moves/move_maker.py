@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.moves.accesses import strided
-from anydml.moves.compose import SCRATCH
+from anydml.moves.composer import SCRATCH
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Fill, Lookup, Move, Outside, new
-from anydml.moves.numbers import renumbered
+from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.pieces import NotComposableError, on_strides
 from anydml.moves.sizing import Numbers, Sizes
 from anydml.moves.value import Value
@@ -49,7 +49,7 @@ class MoveMaker(Maker):
         if self.scratch:
             numbers = {number: number for number in range(self._constant)}
             numbers.update({SCRATCH + k: self._constant + k for k in range(len(self.scratch))})
-            self.moves = [renumbered(move, numbers) for move in self.moves]
+            self.moves = [renumber_operands(move, numbers) for move in self.moves]
 
     def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
         """The next operand, or scratch if its strides do not have the sizes in which it is made."""
@@ -97,21 +97,21 @@ class MoveMaker(Maker):
         if 0 not in n:
             source = x.access or Fill(bytes(to.element_size))
             if to.access.lookups:
-                n, source = last_written(n, to.access, source)
+                n, source = last_writes(n, to.access, source)
             self.moves.append(new(Move, (n, to.access, source, to.element_size)))
 
-    def updated(self, x: Any) -> Any:
+    def result_from(self, x: Any) -> Any:
         """The next operand, after a copy of x, unless it is x."""
         to = self._next()
         if not self.is_in_place:
             self.copy(to, x)
         return to
 
-    def along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """One index per element, in a lookup that depends on all axes."""
         (operand, offset, strides, lookups), by = x.access, indices.access
         if lookups:
-            return super().along(x, indices, axis, outside)
+            return super().pick_along(x, indices, axis, outside)
         lookup = Lookup(by.operand, indices.dtype, by.offset, by.strides, x.n[axis], strides[axis], outside, by.lookups)
         access = Access(operand, offset, (*strides[:axis], 0, *strides[axis + 1 :]), (lookup,))
         return View(indices.n, access, x.element_size, x.dtype)
@@ -123,7 +123,7 @@ class MoveMaker(Maker):
         return View(array.shape, Access(self._constant - 1, 0, array.strides), array.dtype.itemsize, array.dtype.name)
 
 
-def last_written(sizes: Sizes, to: Access, source: Any) -> tuple[Sizes, Any]:
+def last_writes(sizes: Sizes, to: Access, source: Any) -> tuple[Sizes, Any]:
     """Return the box and source of a move to places that indices say: what is written last where they do not vary.
 
     Along dimensions on which no place depends, each element overwrites the one before.
@@ -142,7 +142,7 @@ def _reshaped(x: View, sizes: Sizes) -> View | None:
     if access.lookups:
         return None
     try:
-        value = Value.stored(access.operand, x.n, access.strides, x.element_size).reshape(sizes)
+        value = Value.of_operand(access.operand, x.n, access.strides, x.element_size).reshape(sizes)
     except NotComposableError:
         return None
     if (strided_value := strided(value)) is None:

@@ -11,7 +11,7 @@ ValueOf = Callable[[Any], int]
 """Returns the value of an open number."""
 
 
-def numbers_of(move: Move) -> list[Any]:
+def open_numbers_of(move: Move) -> list[Any]:
     """Return the numbers of a move that may be open."""
     ends = [move.destination] if isinstance(move.source, Fill) else [move.destination, move.source]
     numbers = [*move.sizes, move.element_size]
@@ -23,12 +23,12 @@ def numbers_of(move: Move) -> list[Any]:
     return numbers
 
 
-def with_numbers(move: Move, value_of: ValueOf) -> Move:
+def with_integers(move: Move, value_of: ValueOf) -> Move:
     """Replace a move's open numbers by integers.
 
     Examples:
         >>> from anydml import moves
-        >>> from anydml.moves.numbers import with_numbers
+        >>> from anydml.moves.move_numbers import with_numbers
         >>> row = moves.Move(("n",), moves.Access(1, 0, (4,)), moves.Access(0, 0, (4,)), 4)
         >>> print(with_numbers(row, lambda each: 3 if each == "n" else each))
         3 of 4 B: #1[4·c0] = #0[4·c0]
@@ -51,7 +51,7 @@ def with_numbers(move: Move, value_of: ValueOf) -> Move:
     return Move(tuple(map(value_of, move.sizes)), end(move.destination), source, value_of(move.element_size))
 
 
-def renumbered(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int] | None = None) -> Move:
+def renumber_operands(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int] | None = None) -> Move:
     """Replace a move's operand numbers; `offsets` are bytes to add, by the operands' old numbers."""
     added = offsets or {}
 

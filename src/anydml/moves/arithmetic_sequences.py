@@ -1,7 +1,7 @@
 """Arithmetic sequences: INT64 values that occupy no memory, since each element is a linear function of its coordinates.
 
-Their pieces read `COUNTING`, a virtual operand whose element at byte 8·n is the number n. A lookup by such numbers
-becomes a slice; for any other use they are replaced by a constant.
+Their pieces read `SEQUENCE_OPERAND`, a virtual operand whose element at byte 8·n is the number n. A lookup by such a
+sequence becomes a slice. For any other use, a constant replaces the sequence.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from anydml.moves.move import Access, Fill, Lookup
 from anydml.moves.open_numbers import is_one
 from anydml.moves.pieces import Factor, Piece
 
-COUNTING = 4 << 32
+SEQUENCE_OPERAND = 4 << 32
 """Number of the virtual operand. No program contains it."""
 
 ITEM = 8
 
 
-def counting(start: int, count: int, step: int) -> Piece:
+def sequence_piece(start: int, count: int, step: int) -> Piece:
     """Return the piece ``start + step·k``, 0 ≤ k < count."""
-    return Piece((0,), (Factor(0, count, 1),), Access(COUNTING, start * ITEM, (step * ITEM,)))
+    return Piece((0,), (Factor(0, count, 1),), Access(SEQUENCE_OPERAND, start * ITEM, (step * ITEM,)))
 
 
-def is_counting(source: Access | Fill) -> bool:
+def is_arithmetic_sequence(source: Access | Fill) -> bool:
     """Whether a source is an arithmetic sequence."""
-    return isinstance(source, Access) and source.operand == COUNTING and not source.lookups
+    return isinstance(source, Access) and source.operand == SEQUENCE_OPERAND and not source.lookups
 
 
-def numbers(piece: Piece) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def sequence_elements(piece: Piece) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Compute the elements of an arithmetic sequence; one axis per factor."""
     assert isinstance(piece.source, Access), "an arithmetic sequence"
     values = np.full([int(factor.size) for factor in piece.factors], int(piece.source.offset) // ITEM, np.int64)

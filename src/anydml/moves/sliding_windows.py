@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anydml.moves.open_numbers import are_none
-from anydml.moves.pieces import Factor, NotComposableError, becomes_whole, on_strides, tidy
+from anydml.moves.open_numbers import has_zero
+from anydml.moves.pieces import Factor, NotComposableError, is_whole_by_comparison, on_strides, tidy
 from anydml.moves.value import Value
 
 
@@ -25,7 +25,7 @@ def windows(value: Value, axis: int, count: int, length: int, step: int, apart: 
     pieces = []
     for piece in map(tidy, value.without_empty().pieces):
         merged = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
-        if not becomes_whole(piece, axis, size):
+        if not is_whole_by_comparison(piece, axis, size):
             raise NotComposableError(f"windows overlap along axis {axis}, which consists of several pieces")
         others = [k for k in range(len(piece.factors)) if k not in merged]
 
@@ -40,4 +40,4 @@ def windows(value: Value, axis: int, count: int, length: int, step: int, apart: 
             piece._replace(start=(*piece.start, 0), factors=factors, source=on_strides(piece.source, along_windows))
         )
     sizes = (*value.sizes[:axis], count, *value.sizes[axis + 1 :], length)
-    return Value(sizes, value.element_size, () if are_none(sizes) else tuple(pieces))
+    return Value(sizes, value.element_size, () if has_zero(sizes) else tuple(pieces))

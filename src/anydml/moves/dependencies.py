@@ -39,15 +39,15 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
     """
     if len(moves) < 2:
         return [[*moves]] if moves else []
-    if _is_plain(moves):
+    if _write_different_operands(moves):
         return [[*moves]]
     try:
-        before = _dependencies(moves)
+        earlier_moves = _dependencies(moves)
     except TooManyPairsError:
         return [[move] for move in moves]
     levels: list[int] = []
     for number in range(len(moves)):
-        levels.append(1 + max((levels[earlier] for earlier in before[number]), default=-1))
+        levels.append(1 + max((levels[earlier] for earlier in earlier_moves[number]), default=-1))
     groups: list[list[Move]] = [[] for _ in range(1 + max(levels))]
     for level, move in zip(levels, moves, strict=True):
         groups[level].append(move)
@@ -56,28 +56,28 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
 
 def reads_what_it_writes(move: Move) -> bool:
     """Whether a move may read bytes that it writes."""
-    touches = [touch for operand, touch in _touches(0, move) if operand == move.destination.operand]
-    return any(first.is_written != second.is_written for first, second in overlapping_pairs(touches))
+    lattices = [lattice for operand, lattice in _accessed_bytes(0, move) if operand == move.destination.operand]
+    return any(first.is_written != second.is_written for first, second in overlapping_pairs(lattices))
 
 
-def may_read_overwritten(moves: Sequence[Move], staying: Collection[int], source: int, target: int) -> bool:
+def may_read_overwritten(moves: Sequence[Move], unmoved: Collection[int], source: int, target: int) -> bool:
     """Whether, if two operands share their memory, a move may read bytes that it or an earlier move overwrites.
 
     Args:
         moves: in program order.
-        staying: numbers of moves that would write bytes to their own place.
+        unmoved: numbers of moves that would write every byte to the address that it is read from.
         source: the operand that is read.
         target: the operand that is written.
     """
-    touches = [
-        touch
+    lattices = [
+        lattice
         for number, move in enumerate(moves)
-        for operand, touch in _touches(number, move)
-        if operand == (target if touch.is_written else source) and not (touch.is_written and number in staying)
+        for operand, lattice in _accessed_bytes(number, move)
+        if operand == (target if lattice.is_written else source) and not (lattice.is_written and number in unmoved)
     ]
     try:
-        for pair in overlapping_pairs(touches, MAX_PAIRS):
-            write, read = sorted(pair, key=lambda touch: not touch.is_written)
+        for pair in overlapping_pairs(lattices, MAX_PAIRS):
+            write, read = sorted(pair, key=lambda lattice: not lattice.is_written)
             if not read.is_written and write.number <= read.number:
                 return True
     except TooManyPairsError:
@@ -85,7 +85,7 @@ def may_read_overwritten(moves: Sequence[Move], staying: Collection[int], source
     return False
 
 
-def _is_plain(moves: Sequence[Move]) -> bool:
+def _write_different_operands(moves: Sequence[Move]) -> bool:
     """Whether every move writes a different operand, which no move reads: the common case, decided quickly."""
     written = {move.destination.operand for move in moves}
     if len(written) != len(moves):
@@ -99,31 +99,31 @@ def _is_plain(moves: Sequence[Move]) -> bool:
     return written.isdisjoint(read)
 
 
-def _touches(number: int, move: Move) -> list[tuple[int, Lattice]]:
+def _accessed_bytes(number: int, move: Move) -> list[tuple[int, Lattice]]:
     """Return the bytes that a move writes and reads, with any indices, and their operands."""
     sizes, to, source, element_size = move
     if 0 in sizes or not element_size:
         return []
 
-    def touch(access: Access | Lookup, is_written: bool, size: int) -> tuple[int, Lattice]:
+    def lattice(access: Access | Lookup, is_written: bool, size: int) -> tuple[int, Lattice]:
         dimensions = [(stride, count) for count, stride in components(access, sizes)]
         return access.operand, Lattice.of(ORIGIN + access.offset, size, dimensions, number, is_written)
 
-    touches = [touch(to, True, element_size)]
+    lattices = [lattice(to, True, element_size)]
     if isinstance(source, Access):
-        touches.append(touch(source, False, element_size))
-    return touches + [touch(lookup, False, np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
+        lattices.append(lattice(source, False, element_size))
+    return lattices + [lattice(lookup, False, np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
 
 
 def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:
     """Return, for each move, the earlier moves that it depends on."""
     by_operand: dict[int, list[Lattice]] = defaultdict(list)
     for number, move in enumerate(moves):
-        for operand, touch in _touches(number, move):
-            by_operand[operand].append(touch)
-    before: dict[int, set[int]] = defaultdict(set)
-    for touches in by_operand.values():
-        for first, second in overlapping_pairs(touches, MAX_PAIRS):
+        for operand, lattice in _accessed_bytes(number, move):
+            by_operand[operand].append(lattice)
+    earlier_moves: dict[int, set[int]] = defaultdict(set)
+    for lattices in by_operand.values():
+        for first, second in overlapping_pairs(lattices, MAX_PAIRS):
             if first.number != second.number:
-                before[max(first.number, second.number)].add(min(first.number, second.number))
-    return before
+                earlier_moves[max(first.number, second.number)].add(min(first.number, second.number))
+    return earlier_moves

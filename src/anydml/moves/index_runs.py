@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.moves.compose import Composer
+from anydml.moves.composer import Composer
 from anydml.moves.value import Value
 
 Run = tuple[int, int, int]

@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from anydml.moves.accesses import single_access, strided
-from anydml.moves.constant import Computed, Constant, as_bytes
-from anydml.moves.counting import counting, is_counting, numbers
+from anydml.moves.arithmetic_sequences import is_arithmetic_sequence, sequence_elements, sequence_piece
+from anydml.moves.constant import Constant, LazyConstant, as_bytes
 from anydml.moves.move import Access, Fill, Move, Outside, unless
+from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.new_axes import split
-from anydml.moves.numbers import renumbered
-from anydml.moves.open_numbers import are_none
+from anydml.moves.open_numbers import has_zero
 from anydml.moves.pieces import Factor, NotComposableError, Piece
 from anydml.moves.program import Operand, Program
 from anydml.moves.simplify import simplify
+from anydml.moves.sliding_windows import windows
 from anydml.moves.value import MAX_PIECES, Value, join
-from anydml.moves.windows import windows
 from anydml.tensor import Layout
 
 INPUT, OUTPUT, CONSTANT, SCRATCH = (k << 32 for k in range(4))
@@ -53,25 +53,25 @@ class Composer:
         """Return the operand of a number."""
         return self._operands[number]
 
-    def unfinished(self, value: Value) -> list[Move]:
+    def moves_to_store(self, value: Value) -> list[Move]:
         """Return the moves so far, and those that write a value to operand `OUTPUT`."""
         return [*self._moves, *value.moves(OUTPUT, 0, _packed(value))]
 
     def input(self, name: str, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
         """Add an input, with strides in bytes."""
-        return Value.stored(self._add(INPUT, Operand("input", name)), sizes, strides, element_size)
+        return Value.of_operand(self._add(INPUT, Operand("input", name)), sizes, strides, element_size)
 
     def constant(self, name: str, array: Constant) -> Value:
         """Add a constant, which is not computed before a program reads it."""
         # `ascontiguousarray` returns a scalar with one dimension.
-        packed = array if isinstance(array, Computed) else np.ascontiguousarray(array).reshape(array.shape)
+        packed = array if isinstance(array, LazyConstant) else np.ascontiguousarray(array).reshape(array.shape)
         flat = as_bytes(packed) if packed.nbytes else np.empty(0, np.uint8)
         number = self._add(CONSTANT, Operand("constant", name, value=flat))
-        return Value.stored(number, array.shape, packed.strides, array.dtype.itemsize)
+        return Value.of_operand(number, array.shape, packed.strides, array.dtype.itemsize)
 
-    def counting(self, start: int, count: int, step: int) -> Value:
+    def arithmetic_sequence(self, start: int, count: int, step: int) -> Value:
         """The INT64 sequence ``start + step·k``, 0 ≤ k < count. It occupies no memory."""
-        return Value((count,), 8, (counting(start, count, step),) if count else ())
+        return Value((count,), 8, (sequence_piece(start, count, step),) if count else ())
 
     def output(self, name: str, value: Value, strides: Sequence[int] | None = None) -> None:
         """Add an output, with strides in bytes (packed by default)."""
@@ -146,14 +146,14 @@ class Composer:
         try:
             return join(values, axis)
         except NotComposableError as error:
-            return join([self.stored(value, str(error)) for value in values], axis)
+            return join([self.store(value, str(error)) for value in values], axis)
 
-    def stored(self, value: Value, reason: str) -> Value:
+    def store(self, value: Value, reason: str) -> Value:
         """Store a value in new scratch."""
-        number, strides = self.begun(value, reason)
-        return Value.stored(number, value.sizes, strides, value.element_size)
+        number, strides = self.new_scratch(value, reason)
+        return Value.of_operand(number, value.sizes, strides, value.element_size)
 
-    def bytes_stored(self) -> int:
+    def total_scratch_bytes(self) -> int:
         """Total bytes of scratch."""
         return sum(operand.size for operand in self._operands.values() if operand.role == "scratch")
 
@@ -161,24 +161,24 @@ class Composer:
         """Return the program; its moves are simplified if `is_simple`, which needs sizes that are not open."""
         order = sorted(self._operands)
         numbers = {operand: number for number, operand in enumerate(order)}
-        moves = [renumbered(move, numbers) for move in self._moves]
+        moves = [renumber_operands(move, numbers) for move in self._moves]
         return Program(
             self.name,
             tuple(self._operands[operand] for operand in order),
             simplify(moves) if is_simple else tuple(moves),
         )
 
-    def without_counting(self, value: Value) -> Value:
+    def without_sequences(self, value: Value) -> Value:
         """Replace pieces that count by constants."""
-        if not any(is_counting(piece.source) for piece in value.pieces):
+        if not any(is_arithmetic_sequence(piece.source) for piece in value.pieces):
             return value
         pieces = []
         for piece in value.pieces:
-            if is_counting(piece.source):
-                (constant_piece,) = self.constant("numbers", numbers(piece)).pieces
+            if is_arithmetic_sequence(piece.source):
+                (constant_piece,) = self.constant("numbers", sequence_elements(piece)).pieces
                 piece = piece._replace(source=constant_piece.source)  # noqa: PLW2901
             pieces.append(piece)
-        return value.of(pieces)
+        return value.with_pieces(pieces)
 
     def without_fills(self, value: Value) -> Value:
         """Replace fills by constants."""
@@ -190,7 +190,7 @@ class Composer:
                 number = self._add(CONSTANT, Operand("constant", "a number", value=pattern))
                 source = Access(number, 0, (0,) * len(piece.factors))
             pieces.append(piece._replace(source=source))
-        return value.of(pieces)
+        return value.with_pieces(pieces)
 
     def _add(self, kind: int, operand: Operand) -> int:
         number = kind + self._counts[kind]
@@ -200,19 +200,19 @@ class Composer:
 
     def unless(self, value: Value, mask: Value, reason: str) -> Value:
         """The elements of a value whose byte of a mask is 0, which the others do not have."""
-        if are_none(value.sizes):
+        if has_zero(value.sizes):
             return Value(value.sizes, value.element_size, ())
         source, by = (self.access_of(self.without_fills(operand), reason) for operand in (value, mask))
         if by.lookups:
-            by = self.access_of(self.stored(mask, reason), reason)
+            by = self.access_of(self.store(mask, reason), reason)
         lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
         factors = tuple([Factor(axis, size, 1) for axis, size in enumerate(value.sizes)])
         piece = Piece((0,) * len(factors), factors, source._replace(lookups=(*source.lookups, lookup)))
         return Value(value.sizes, value.element_size, (piece,))
 
-    def begun(self, value: Value, reason: str) -> tuple[int, tuple[int, ...]]:
+    def new_scratch(self, value: Value, reason: str) -> tuple[int, tuple[int, ...]]:
         """Store a value in scratch of its own, to be written again; return the operand and the strides."""
-        value = self.without_counting(value)
+        value = self.without_sequences(value)
         size = math.prod(value.sizes) * value.element_size
         number = self._add(SCRATCH, Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason))
         strides = _packed(value)
@@ -229,10 +229,10 @@ class Composer:
 
     def access_of(self, value: Value, reason: str) -> Access:
         """Return the access that reads a value, one stride per axis; the value is stored if there is none."""
-        value = self.without_counting(value)
+        value = self.without_sequences(value)
         if (simple := strided(value)) is not None:
             return simple[0]._replace(strides=simple[1].strides)
-        access = single_access(value) or single_access(self.stored(value, reason))
+        access = single_access(value) or single_access(self.store(value, reason))
         if access is None:
             raise AssertionError("a stored value is one access")
         return access
@@ -241,10 +241,10 @@ class Composer:
         try:
             return change(value)
         except NotComposableError as error:
-            return change(self.stored(value, str(error)))
+            return change(self.store(value, str(error)))
 
 
-class Raising(Composer):
+class ComposerWithoutScratch(Composer):
     """The same composer, but a method whose composition is impossible raises NotComposableError."""
 
     def __init__(self, composer: Composer) -> None:
