@@ -23,7 +23,7 @@ class LazyConstant:
 
     Examples:
         >>> from anydml import moves
-        >>> places = moves.Computed((1 << 40,), "int64", lambda: np.arange(1 << 40))
+        >>> places = moves.LazyConstant((1 << 40,), "int64", lambda: np.arange(1 << 40))
         >>> places.nbytes
         8796093022208
     """

@@ -28,9 +28,9 @@ def with_integers(move: Move, value_of: ValueOf) -> Move:
 
     Examples:
         >>> from anydml import moves
-        >>> from anydml.moves.move_numbers import with_numbers
+        >>> from anydml.moves.move_numbers import with_integers
         >>> row = moves.Move(("n",), moves.Access(1, 0, (4,)), moves.Access(0, 0, (4,)), 4)
-        >>> print(with_numbers(row, lambda each: 3 if each == "n" else each))
+        >>> print(with_integers(row, lambda each: 3 if each == "n" else each))
         3 of 4 B: #1[4·c0] = #0[4·c0]
     """
 
