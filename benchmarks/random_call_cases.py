@@ -123,7 +123,7 @@ CHAINS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda x: np.pad(np.swapaxes(x, -1, -2), 1),
         lambda x: T().nn.functional.pad(x.mT, [1] * 2 * x.ndim),
     ),
-    "woven with its reverse": (
+    "interleaved with its reverse": (
         lambda x: np.stack([x, x[..., ::-1]], -1).reshape(*x.shape[:-1], -1),
         lambda x: T().stack([x, x.flip(-1)], -1).flatten(-2),
     ),

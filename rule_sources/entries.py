@@ -82,9 +82,9 @@ class Entry:
         for name, kind in zip(others, wanted, strict=False):
             self.checked.append(name)
             if self.kinds[name].startswith("HostInts"):
-                self.made += [f"cdef arguments.Listed {name}_list = arguments.listed({name})"]
+                self.made += [f"cdef arguments.HostIntegers {name}_list = arguments.read_host_integers({name})"]
                 self.made += [f"if {name}_list is None: return None"]
-                self.passed[f"{name}_list"] = "arguments.Listed"
+                self.passed[f"{name}_list"] = "arguments.HostIntegers"
                 self.checked[-1] = f"{name}_list"
                 continue
             self.passed[name] = "object"

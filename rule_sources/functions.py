@@ -27,7 +27,7 @@ READ = {
 ITEMS = {"Sizes": "int", "Sequence[Sizes]": "Sizes", "Views": "View"}
 """The types of items, by those of what is read by index."""
 
-FIELDS = {("Listed", "shape"): "Sizes"}
+FIELDS = {("HostIntegers", "shape"): "Sizes"}
 
 MAX_INTS = 6
 """Maximum number of sizes of ``make.ints(…)``."""
@@ -94,7 +94,7 @@ class Compiling(ast.NodeTransformer):
         if root == "make":
             return self._verb(attribute, [] if attribute == "constant" else node.args)
         arguments = [self.visit(each) for each in node.args]
-        if attribute in ("tuple", "int", "treatment"):
+        if attribute in ("tuple", "int", "index_treatment"):
             return arguments[0]
         if attribute in READ:
             return ast.Call(ast.Name(f"arguments.{attribute}"), arguments, [])

@@ -15,7 +15,7 @@ TYPES = {
     **dict.fromkeys(("Sizes", "Numbers"), "verbs.Numbers *"),
     **dict.fromkeys(("int", "int64"), "int64_t"),
     **{"Sequence[Sizes]": "verbs.Shapes", "View": "verbs.Box *", "Views": "verbs.Boxes", "Maker": "verbs.Maker *"},
-    **{"bool": "bint", "Listed": "arguments.Listed", "None": "int"},
+    **{"bool": "bint", "HostIntegers": "arguments.HostIntegers", "None": "int"},
     **dict.fromkeys(("Item", "Item | None"), "verbs.Item"),
     **dict.fromkeys(("Word", "Outside"), "int64_t"),
 }

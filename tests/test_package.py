@@ -33,7 +33,7 @@ def test_importing_brings_nothing_heavy():
 
 def test_importing_and_calls_on_arrays_bring_no_devices_nor_dataclasses():
     code = "import numpy as np, anydml as dml; dml.split(np.arange(4), 2); dml.copy(np.arange(4)[::-1])"
-    unwanted = "{'anydml.device', 'anydml.graph', 'anydml.functions.general', 'dataclasses'} & {*sys.modules}"
+    unwanted = "{'anydml.device', 'anydml.graph', 'anydml.functions.python_calls', 'dataclasses'} & {*sys.modules}"
     assert modules_after(f"import sys; {code}; assert not {unwanted}, {unwanted}")
 
 

@@ -24,7 +24,7 @@ def parts_of(rng, columns):
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_columns_side_by_side_are_woven(kernels, seed):  # noqa: F811
+def test_columns_side_by_side_are_interleaved(kernels, seed):  # noqa: F811
     """Some are filled. Every byte around them stays as it is; so do gaps in rows, which no list of whole rows has."""
     rng = np.random.default_rng(seed)
     columns, element = int(rng.integers(2, 9)), int(rng.choice([1, 2, 3, 4, 8]))
@@ -59,7 +59,7 @@ def test_columns_side_by_side_are_woven(kernels, seed):  # noqa: F811
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_many_short_lines_are_woven(kernels, seed):  # noqa: F811
+def test_many_short_lines_are_interleaved(kernels, seed):  # noqa: F811
     """Lines of some elements, every second or third, that follow each other or leave gaps: those stay as they are."""
     rng = np.random.default_rng(seed)
     element, step = int(rng.choice([1, 2, 4, 8])), int(rng.choice([-3, -2, 2, 3]))

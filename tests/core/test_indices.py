@@ -44,7 +44,7 @@ def test_an_index_outside_is_refused_wherever_it_is(dtype, step, count):
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c8", "c16", "V3"])
 @pytest.mark.parametrize("count", range(10))
 def test_few_indices_pick_columns(dtype, count):
-    """Short columns are woven, whatever lies between them and in whatever order."""
+    """Short columns are interleaved, whatever lies between them and in whatever order."""
     rng = np.random.default_rng(count)
     for shape in ((7, 5), (64, 4), (300, 3), (2, 9, 4), (3, 70, 2), (11,), (5, 1, 1)):
         size = np.dtype(dtype).itemsize

@@ -25,7 +25,7 @@ from fuzz.generate import OPERATORS, random_case
 from fuzz.seen import Seen
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = {"runs", "rows", "elements", "transpose", "weave", "repeat", "look-up"}
+KERNELS = {"runs", "rows", "elements", "transpose", "interleave", "repeat", "look-up"}
 UNSTREAMED = {"runs"}
 HANG = 600
 

@@ -9,7 +9,7 @@ from drawn_calls import DRAW
 import anydml as dml
 from anydml.engines.numpy.engine import NumpyEngine
 from anydml.functions.function_lowering import lowered
-from anydml.functions.general import checked_arguments
+from anydml.functions.python_calls import checked_arguments
 from anydml.moves.composer import Composer
 from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.registry import FUNCTIONS

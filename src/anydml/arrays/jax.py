@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter
-from anydml.arrays.quick import BRIDGES, Bridge
+from anydml.arrays.native_arrays import BRIDGES, Bridge
 from anydml.memory.device_array import as_tensor, device_array
 
 
@@ -83,7 +83,7 @@ def _views(arrays: Sequence[Any]) -> list[Array] | None:
 def _to_jax(results: Sequence[Array], like: Any) -> list[Any]:
     """Return JAX arrays of NumPy arrays' elements, committed to the device of `like` if it is.
 
-    XLA uses memory in place whose address is a multiple of 64, as that of large results is, and copies other memory.
+    XLA uses memory in place if its address is a multiple of 64, as for large results, and copies it otherwise.
     """
     return _put([*results], next(iter(like.devices())) if like.committed else None)
 

@@ -20,7 +20,7 @@ from anydml.core import tensors
 from anydml.memory.device_array import device_array, memory_of, numpy_dtype
 from anydml.memory.host import array_at, owner_of
 
-MOVED = ("cpu", "cuda")
+MOVABLE_DEVICES = ("cpu", "cuda")
 """Devices whose memory the engines read and write."""
 
 _HINT = "inside torch.func and torch.compile use the functions of anydml.torch"
@@ -120,7 +120,7 @@ class TorchAdapter(ArrayAdapter):
         """Return a tensor in host memory."""
         return _from_lengths(lengths)
 
-    def check_kind(self, name: str, field: str, devices: tuple[str, ...] = MOVED) -> None:
+    def check_kind(self, name: str, field: str, devices: tuple[str, ...] = MOVABLE_DEVICES) -> None:
         """Check that the tensor is strided and on a device of one of these types.
 
         Raises:
@@ -162,7 +162,7 @@ def _from_lengths(lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
     return torch.from_numpy(lengths).clone()
 
 
-def _by_code() -> dict[int, Callable[[], np.dtype[Any]]]:
+def _dtypes_by_code() -> dict[int, Callable[[], np.dtype[Any]]]:
     """Return functions that return NumPy's dtypes by DLPack's codes, for dtypes without a scale."""
     codes = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
     dtypes = {
@@ -184,12 +184,12 @@ _is_included, _is_excluded = (
 
 @cache
 def register() -> dict[type, Callable[[], bool]]:
-    """Have compiled code read tensors, and return their types, with functions that say whether calls are traced."""
+    """Let compiled code read tensors; return their types, and functions that tell whether calls are traced."""
     kinds = torch.Tensor, torch.nn.Parameter
     if tensors is not None:
         checks = torch._C._is_tracing, _count_modes
         flags = (vars(forward_ad), "_current_level", -1), (vars(torch.compiler), "_is_compiling_flag", False)
         on_write = torch.autograd.graph.increment_version
-        tensors.register(kinds, checks, flags, on_write, _by_code(), _from_lengths)
+        tensors.register(kinds, checks, flags, on_write, _dtypes_by_code(), _from_lengths)
     # torch.compile cannot trace compiled code, which makes all other checks itself, in less time.
     return dict.fromkeys(kinds, is_dynamo_compiling)

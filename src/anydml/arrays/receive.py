@@ -16,10 +16,10 @@ from anydml.fields import check_dimensions, type_error
 from anydml.memory.device_array import DeviceArray
 from anydml.text import a
 
-_PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
+_NUMPY_TYPES = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
 """Types that NumPy reads itself."""
 
-_ARRAY = "an array, or nested lists of equal lengths"
+_ARRAY_RULE = "an array, or nested lists of equal lengths"
 
 _classes: WeakKeyDictionary[type, type[ArrayAdapter] | None] = WeakKeyDictionary()
 """Adapters by type; types may be collected."""
@@ -31,7 +31,7 @@ def adapter_of(array: Any) -> ArrayAdapter | None:
     An `ArrayAdapter` is returned unchanged.
     """
     kind = type(array)
-    if isinstance(array, _PLAIN):
+    if isinstance(array, _NUMPY_TYPES):
         return None
     if isinstance(array, ArrayAdapter):
         return array
@@ -83,27 +83,27 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
     """
     if type(array) is np.ndarray or isinstance(array, DeviceArray):
         return array
-    if not isinstance(array, _PLAIN):
+    if not isinstance(array, _NUMPY_TYPES):
         refuse_lazy(name, field, array)
     _refuse_subclass(name, field, array)
     try:
         converted = np.asarray(array)
     except (TypeError, ValueError):
-        raise type_error(name, field, array, _ARRAY) from None
+        raise type_error(name, field, array, _ARRAY_RULE) from None
     # NumPy converts unknown objects to arrays without dimensions.
     if not converted.ndim and converted.dtype.kind in "OUS" and not isinstance(array, (np.ndarray, np.generic, Number)):
-        raise type_error(name, field, array, _ARRAY)
+        raise type_error(name, field, array, _ARRAY_RULE)
     return converted
 
 
 class ElementsAlone(np.ndarray[Any, Any]):
-    """A class of NumPy's arrays that are their elements alone, though it may define what functions make of them."""
+    """A class of NumPy arrays that hold nothing beside their elements, although it overrides functions."""
 
     __slots__ = ()
 
 
 def _refuse_subclass(name: str, field: str, array: Any) -> None:
-    """Refuse arrays whose elements are not all that they are, such as those with masks or units."""
+    """Refuse arrays that hold more than their elements, such as masks or units."""
     if type(array) is np.ndarray or not isinstance(array, np.ndarray) or isinstance(array, ElementsAlone):
         return
     kind = type(array)

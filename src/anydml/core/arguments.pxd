@@ -2,11 +2,11 @@ from anydml.core.arrays cimport View
 from anydml.core.verbs cimport Box, Item, Maker, Numbers
 from libc.stdint cimport int64_t
 
-# Sizes are known: conditions are decided.
+# Sizes are integers here, so conditions can be decided.
 cdef inline bint holds(bint condition) noexcept:
     return condition
 
-# Whether a number is among others.
+# Whether a list contains a number.
 cdef inline bint has(const Numbers *values, int64_t number) noexcept:
     cdef int64_t k
     for k in range(values.count):
@@ -25,11 +25,11 @@ cdef inline bint is_one(int64_t size) noexcept:
 cdef inline bint is_zero(int64_t size) noexcept:
     return size == 0
 
-# Whether an element is a number: what writes it looks.
+# Whether an element is a number; the function that writes it checks this.
 cdef inline bint is_number(Item value) noexcept:
     return True
 
-# Whether no number is open.
+# Whether no number of a list is open.
 cdef inline bint are_known(Numbers *values) noexcept:
     return True
 
@@ -66,7 +66,7 @@ cdef enum:
     INDICES = 1
     MASK = 2
 
-cdef class Listed:
+cdef class HostIntegers:
     cdef Numbers *shape
     cdef Numbers rank_one
     cdef int64_t count
@@ -74,7 +74,7 @@ cdef class Listed:
     cdef object dtype
     cdef list values
 
-cdef Listed listed(object items)
+cdef HostIntegers read_host_integers(object items)
 cdef object with_counts(object result, list counts)
 cdef object as_indices(object indices)
 cdef Box *read_one(Maker *make, object x) except? NULL

@@ -36,11 +36,11 @@ MAX_ITEMS = cython.declare(int64_t, 1 << 24)
 """Maximum number of integers of an array."""
 
 
-class Listed:
+class HostIntegers:
     """Integers that are read on the host."""
 
 
-def listed(items):
+def read_host_integers(items):
     """Read a 1-D array, list or tuple of integers; None is left to Python."""
     if type(items) is np.ndarray:
         if items.ndim != 1 or items.dtype.kind not in "iu" or items.size > MAX_ITEMS:
@@ -48,7 +48,7 @@ def listed(items):
         items = items.tolist()
     if type(items) is not list and type(items) is not tuple:
         return None
-    result: Listed = Listed()
+    result: HostIntegers = HostIntegers()
     result.values = [*items]
     result.count = len(result.values)
     result.rank_one.at, result.rank_one.count = cython.address(result.count), 1

@@ -67,12 +67,12 @@ class Form:
                 ]
             self.lookup_count += len(lookups)
             self.count += 1
-        self.used = len(codes)
-        self.held = bytearray(8 * self.used)
-        self.codes = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held))
-        for k in range(self.used):
+        self.code_length = len(codes)
+        self.code_bytes = bytearray(8 * self.code_length)
+        self.codes = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.code_bytes))
+        for k in range(self.code_length):
             self.codes[k] = codes[k]
-        # Of the moves of a call, and their lookups.
+        # Bytes of a call's moves and their lookups.
         self.size = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
 
     def make_moves(self, registers, at, moves, refused):

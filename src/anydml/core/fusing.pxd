@@ -14,8 +14,8 @@ cdef class Call:
     cdef Tape tape
     cdef int64_t first
     cdef Form form
-    cdef tuple constants, scratch, lent, results
-    cdef object tree, change, held
+    cdef tuple constants, scratch, results_for_scratch, results
+    cdef object tree, change, kept_objects
     cdef bint is_one
     cdef object run(self, Arguments *arguments, int64_t *registers, object out)
 

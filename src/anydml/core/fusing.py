@@ -59,19 +59,19 @@ class Call:
         form: the moves, between inputs, results, constants and scratch.
         constants: arrays.
         scratch: registers of the scratch operands' sizes in bytes.
-        lent: for each scratch operand the result whose memory it may use if packed; −1 if it needs its own.
+        results_for_scratch: by scratch operand, the result whose memory it may use if packed; −1 if it needs its own.
         results: a `Result` each.
         tree: the returned structure, with a `Slot` for each result.
         change: returns what has changed that the function reads besides its arguments, or None; None if nothing can.
     """
 
-    def __cinit__(self, tape, first, form, constants, scratch, lent, results, tree, change):
+    def __cinit__(self, tape, first, form, constants, scratch, results_for_scratch, results, tree, change):
         self.tape = tape
         self.first = first
         self.form = form
         self.constants = constants
         self.scratch = scratch
-        self.lent = lent
+        self.results_for_scratch = results_for_scratch
         self.results = results
         self.tree = tree
         self.change = change
@@ -91,7 +91,7 @@ class Call:
         kind: Kind
         result: Result
         refused: int32_t = 0
-        few: Move[16]
+        local_moves: Move[16]
         donated: Range
         form: Form = self.form
         count: cython.int = len(self.results)
@@ -136,12 +136,12 @@ class Call:
             at[j] = address(array)
             j += 1
         for k in range(len(self.scratch)):
-            number: cython.int = self.lent[k]
-            is_lent: cython.bint = number >= 0
-            if is_lent and out is not None:
+            number: cython.int = self.results_for_scratch[k]
+            uses_result: cython.bint = number >= 0
+            if uses_result and out is not None:
                 kind = kind_of(self.results[number], arguments)
-                is_lent = is_packed(cython.address(views[number]), 0, kind.element)
-            if is_lent:
+                uses_result = is_packed(cython.address(views[number]), 0, kind.element)
+            if uses_result:
                 at[j] = views[number].data
             else:
                 size: npy_intp = (registers[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
@@ -149,8 +149,8 @@ class Call:
                 outputs.append(array)
                 at[j] = address(array)
             j += 1
-        moves: cython.pointer(Move) = few
-        if form.size > cython.cast(int64_t, cython.sizeof(few)):
+        moves: cython.pointer(Move) = local_moves
+        if form.size > cython.cast(int64_t, cython.sizeof(local_moves)):
             memory = bytearray(form.size)
             moves = cython.cast(cython.pointer(Move), cython.cast(cython.p_char, memory))
         # New results may be written before indices are checked.
@@ -212,7 +212,7 @@ class Calls:
             return (
                 None
                 if read_arguments(buffer, arguments, keywords)
-                else PyBytes_FromStringAndSize(buffer.form, buffer.formed)
+                else PyBytes_FromStringAndSize(buffer.form, buffer.form_length)
             )
         finally:
             return_buffer(buffer)
@@ -227,7 +227,7 @@ class Calls:
         try:
             if read_arguments(buffer, arguments, keywords):
                 return None
-            entry = PyDict_GetItem(self.traces, PyBytes_FromStringAndSize(buffer.key, buffer.used))
+            entry = PyDict_GetItem(self.traces, PyBytes_FromStringAndSize(buffer.key, buffer.key_length))
             if entry != cython.NULL:
                 calls: list = cython.cast(list, entry)
                 if len(calls) == 1:
@@ -236,28 +236,28 @@ class Calls:
                     call: Call = call_
                     memory = bytearray(8 * call.tape.registers)
                     registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
-                    memcpy(registers, buffer.number, buffer.numbers * 8)
+                    memcpy(registers, buffer.numbers, buffer.number_count * 8)
                     if call.tape.begin(registers) and (call.change is None or call.change() is None):
                         return None
-            return PyBytes_FromStringAndSize(buffer.form, buffer.formed)
+            return PyBytes_FromStringAndSize(buffer.form, buffer.form_length)
         finally:
             return_buffer(buffer)
 
     def run(self, buffer, out):
         """Do a call as `call_compiled` does, with arguments that have been read."""
-        room: int64_t[512]
-        entry = PyDict_GetItem(self.traces, PyBytes_FromStringAndSize(buffer.key, buffer.used))
+        local_registers: int64_t[512]
+        entry = PyDict_GetItem(self.traces, PyBytes_FromStringAndSize(buffer.key, buffer.key_length))
         if entry == cython.NULL:
             return None
         calls: list = cython.cast(list, entry)
         k: cython.Py_ssize_t = 0
         while k < len(calls):
             call: Call = calls[k]
-            registers: cython.pointer(int64_t) = room
+            registers: cython.pointer(int64_t) = local_registers
             if call.tape.registers > 512:
                 memory = bytearray(8 * call.tape.registers)
                 registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
-            memcpy(registers, buffer.number, buffer.numbers * 8)
+            memcpy(registers, buffer.numbers, buffer.number_count * 8)
             if call.tape.begin(registers) and (call.change is None or call.change() is None):
                 # Another thread may have changed the list meanwhile.
                 if 0 < k < len(calls) and calls[k] is call:
@@ -273,9 +273,9 @@ class Calls:
         try:
             if read_arguments(buffer, arguments, keywords):
                 return
-            key: bytes = PyBytes_FromStringAndSize(buffer.key, buffer.used)
+            key: bytes = PyBytes_FromStringAndSize(buffer.key, buffer.key_length)
             # No other object gets the identity of one that is kept.
-            call.held = [cython.cast(object, buffer.object[k]) for k in range(buffer.objects)]
+            call.kept_objects = [cython.cast(object, buffer.objects[k]) for k in range(buffer.object_count)]
         finally:
             return_buffer(buffer)
         calls: list = self.traces.setdefault(key, [])
@@ -283,7 +283,7 @@ class Calls:
             calls.clear()
             self.traces = {key: calls}
             self.bytes = 0
-        self.bytes += FIXED_WEIGHT + CODE_WEIGHT * (call.form.used + 5 * call.tape.registers)
+        self.bytes += FIXED_WEIGHT + CODE_WEIGHT * (call.form.code_length + 5 * call.tape.registers)
         for array in call.constants:
             self.bytes += array.nbytes
         calls.insert(0, call)

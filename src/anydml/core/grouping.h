@@ -11,12 +11,12 @@ static inline int anydml_column_count(const anydml_move *m) {
   return m->rank > 1 && m->n[m->rank - 1] <= ANYDML_COLUMNS ? (int)m->n[m->rank - 1] : 1;
 }
 
-/* Make a task that weaves the first moves as columns of one table; returns their number: 0, or at least 2. */
+/* Make a task that interleaves the first moves as columns of one table; returns their number: 0, or at least 2. */
 static int64_t anydml_task_of_columns(anydml_stage *stage, anydml_task *s, const anydml_move *m, int64_t count, int streamed) {
   const int r = m->rank - (anydml_column_count(m) > 1);
   int64_t many = 0, bytes = 0, row = 0;
   int columns = 0;
-  if (stage->woven == ANYDML_WEAVES || !r || m->n[r - 1] < 16) return 0;
+  if (stage->interleaved == ANYDML_INTERLEAVES || !r || m->n[r - 1] < 16) return 0;
   for (int64_t j = 0; j < count; j++) {
     const anydml_move *q = m + j;
     const int inside = anydml_column_count(q);
@@ -36,9 +36,9 @@ static int64_t anydml_task_of_columns(anydml_stage *stage, anydml_task *s, const
     bytes += anydml_bytes(m + j);
   }
   /* Moves of several columns each are faster separately, unless they write the same rows. */
-  if (many < 2 || bytes < ANYDML_WEAVE_FROM || (columns > many && row != m->a[r - 1])) return 0;
-  anydml_weave *w = &stage->weave[stage->woven];
-  anydml_begin_weave(w, m, anydml_column_count(m) > 1 ? r : -1, r - 1);
+  if (many < 2 || bytes < ANYDML_INTERLEAVE_FROM || (columns > many && row != m->a[r - 1])) return 0;
+  anydml_interleave *w = &stage->interleave[stage->interleaved];
+  anydml_begin_interleave(w, m, anydml_column_count(m) > 1 ? r : -1, r - 1);
   anydml_move column[ANYDML_COLUMNS];
   for (int64_t j = 0; j < many; j++) {
     const int before = w->columns;
@@ -54,7 +54,7 @@ static int64_t anydml_task_of_columns(anydml_stage *stage, anydml_task *s, const
       c->from = (const char *)w->fills[k];
     }
   }
-  return anydml_weave_task(stage, s, w, bytes, 1, 0, streamed) ? many : 0;
+  return anydml_interleave_task(stage, s, w, bytes, 1, 0, streamed) ? many : 0;
 }
 
 /* Copy or fill one run, without non-temporal stores. */

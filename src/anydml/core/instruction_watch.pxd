@@ -38,7 +38,7 @@ cdef extern from *:
     int PyTrace_CALL, PyTrace_OPCODE
 
 cdef class Watch:
-    cdef dict seen, others
+    cdef dict marks_by_code, ignored_codes
     cdef object enter, refuse
     cdef PyObject *frame   # of the latest instruction,
     cdef char *marks       # and those of its code

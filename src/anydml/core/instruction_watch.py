@@ -9,18 +9,18 @@ from cython.cimports.cpython.ref import Py_DECREF, PyObject
 
 
 class Watch:
-    """Records the instructions that this thread executes between `begin` and `end`, or lets it execute known ones only.
+    """Records the instructions that this thread executes between `begin` and `end`, or refuses those without a record.
 
     Args:
         marks_by_code: for each code object by its identity, a byte per two bytes of its instructions: 1 if it was
             executed.
-        enter: is called with the frame of a code object that is not in `marks_by_code`; returns False if that is to be
-            asked again, and None if its code is of no interest, or adds it there.
+        enter: is called with the frame of a code object that is not in `marks_by_code`. Adds it there and returns True;
+            returns False to be called again for this code, or None to ignore it.
         refuse: raises an exception, instead of an instruction that was never executed; None to record it.
     """
 
     def __cinit__(self, marks_by_code: dict, enter, refuse):
-        self.seen, self.others = marks_by_code, {}
+        self.marks_by_code, self.ignored_codes = marks_by_code, {}
         self.enter, self.refuse = enter, refuse
         self.frame = self.marks = cython.NULL
         self.count = 0
@@ -32,7 +32,7 @@ class Watch:
         set_tracer(watch, cython.cast(cython.pointer(PyObject), self))
 
     def end(self):
-        """End it."""
+        """End watching."""
         remove_tracer()
 
     def on_call(self, frame):
@@ -42,20 +42,20 @@ class Watch:
         key = cython.cast(object, code)
         Py_DECREF(key)
         number = cython.cast(cython.size_t, code)
-        if PyDict_GetItem(self.others, number) != cython.NULL:
+        if PyDict_GetItem(self.ignored_codes, number) != cython.NULL:
             return True
-        place = cython.cast(object, frame)
-        if PyDict_GetItem(self.seen, number) == cython.NULL:
-            is_traced = self.enter(place)
+        frame_object = cython.cast(object, frame)
+        if PyDict_GetItem(self.marks_by_code, number) == cython.NULL:
+            is_traced = self.enter(frame_object)
             if is_traced is None:
                 # The code is kept, so that no other has its identity.
-                self.others[number] = key
+                self.ignored_codes[number] = key
             if not is_traced:
-                place.f_trace_lines = False
+                frame_object.f_trace_lines = False
                 return True
         # Python 3.13 reports no instructions of a frame without a function, which a debugger may call later.
-        place.f_trace = ignore
-        place.f_trace_opcodes, place.f_trace_lines = True, False
+        frame_object.f_trace = ignore
+        frame_object.f_trace_opcodes, frame_object.f_trace_lines = True, False
         return True
 
     def on_instruction(self, frame):
@@ -64,16 +64,16 @@ class Watch:
             code: cython.pointer(PyObject) = code_of(frame)
             key = cython.cast(object, code)
             Py_DECREF(key)
-            entry = PyDict_GetItem(self.seen, cython.cast(cython.size_t, code))
+            entry = PyDict_GetItem(self.marks_by_code, cython.cast(cython.size_t, code))
             if entry == cython.NULL:
                 return True
             marks: bytearray = cython.cast(bytearray, entry)
             self.frame, self.marks, self.count = frame, PyByteArray_AS_STRING(marks), len(marks)
-        at = instruction(frame)
-        if 0 <= at < self.count and not self.marks[at]:
+        number_of_instruction = instruction(frame)
+        if 0 <= number_of_instruction < self.count and not self.marks[number_of_instruction]:
             if self.refuse is not None:
                 self.refuse()
-            self.marks[at] = 1
+            self.marks[number_of_instruction] = 1
         return True
 
 
@@ -82,7 +82,7 @@ def ignore(frame, event, arg):
 
 
 def watch(watch_object, frame, event, arg):
-    """Be told by the interpreter what happens in a frame."""
+    """Handle an event that the interpreter reports of a frame."""
     if event == PyTrace_OPCODE:
         cython.cast(Watch, watch_object).on_instruction(frame)
     elif event == PyTrace_CALL:

@@ -173,9 +173,9 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
   s->each = s->planes;
 }
 
-/* Make a task that weaves the columns of a table, of `bytes` bytes, and of `many` moves from its own one on; returns 0 if
- * that is not worthwhile, or blocks cannot be woven `whole`. */
-static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *w, int64_t bytes, int64_t many, int whole, int streamed) {
+/* Make a task that interleaves the columns of a table, of `bytes` bytes, and of `many` moves from its own one on; returns 0 if
+ * that is not worthwhile, or blocks cannot be interleaved `whole`. */
+static int anydml_interleave_task(anydml_stage *stage, anydml_task *s, anydml_interleave *w, int64_t bytes, int64_t many, int whole, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const anydml_move *m = w->column->move;
   if (!anydml_streams(w)) return 0;
@@ -185,11 +185,11 @@ static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *
     for (int j = 0; j < w->targets; j++) is_short |= w->n0 * w->target[j].step < k->width;
     if (!is_short || !(k = k->narrower)) return 0;
   }
-  stage->woven++;
+  stage->interleaved++;
   s->count = w->columns;
-  w->vector = k->weave_vector;
-  w->block = w->windows ? k->weave_whole : k->weave_blocks;
-  s->work = k->weave;
+  w->vector = k->interleave_vector;
+  w->block = w->windows ? k->interleave_whole : k->interleave_blocks;
+  s->work = k->interleave;
   s->table = w;
   s->move = m;
   s->streamed = streamed;
@@ -207,7 +207,7 @@ static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *
   return 1;
 }
 
-/* Number of the first moves that one table can weave, with other addresses and strides of outer dimensions at the source:
+/* Number of the first moves that one table can interleave, with other addresses and strides of outer dimensions at the source:
  * they are written one behind the other, and none of them reads what they write. */
 static int64_t anydml_alike(const anydml_move *m, int64_t count, int apart, int along) {
   anydml_range written = anydml_write_range(m);
@@ -228,25 +228,25 @@ static int64_t anydml_alike(const anydml_move *m, int64_t count, int apart, int 
   return many;
 }
 
-/* Weave the first moves of short elements, as many as `count` of the task then says; returns as `anydml_weave_task`. */
-static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml_move *m, int64_t count, int near, int whole, int streamed) {
+/* Interleave the first moves of short elements, as many as `count` of the task then says; returns as `anydml_interleave_task`. */
+static int anydml_choose_interleave(anydml_stage *stage, anydml_task *s, const anydml_move *m, int64_t count, int near, int whole, int streamed) {
   const int last = m->rank - 1;
   const int64_t e = m->element, bytes = anydml_bytes(m);
   int apart = -1, along = last;
-  if (stage->woven == ANYDML_WEAVES || (count == 1 && bytes < ANYDML_WEAVE_FROM) || e > 32) return 0;
+  if (stage->interleaved == ANYDML_INTERLEAVES || (count == 1 && bytes < ANYDML_INTERLEAVE_FROM) || e > 32) return 0;
   if (last && m->n[last] <= ANYDML_COLUMNS && m->a[last] == e && m->a[last - 1] == m->n[last] * e && m->n[last] * e <= 64) { apart = last; along = last - 1; }
   else if (m->a[last] != e) return 0;
   else if (near != last && m->n[near] <= ANYDML_COLUMNS) apart = near;
   if (!m->b[along] || anydml_abs(m->b[along]) > 128) return 0;
   if (m->n[along] * m->a[along] < anydml_kernels_v2.width) return 0;
   const int64_t many = anydml_alike(m, count < ANYDML_ALIKE ? count : ANYDML_ALIKE, apart, along);
-  if (many * bytes < ANYDML_WEAVE_FROM) return 0;
-  anydml_weave *w = &stage->weave[stage->woven];
+  if (many * bytes < ANYDML_INTERLEAVE_FROM) return 0;
+  anydml_interleave *w = &stage->interleave[stage->interleaved];
   for (int repeats = 1;; repeats = 0) {
-    anydml_begin_weave(w, m, apart, along);
+    anydml_begin_interleave(w, m, apart, along);
     anydml_add_columns(w, m, apart, along);
     repeats = repeats && w->n0 * m->a[along] <= ANYDML_SHORT_LINES && anydml_repeat_columns(w, m);
-    if (anydml_weave_task(stage, s, w, bytes, many, whole, streamed)) {
+    if (anydml_interleave_task(stage, s, w, bytes, many, whole, streamed)) {
       s->count = many;
       return 1;
     }
@@ -311,7 +311,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
     return 1;
   }
   if (near != last && packed && e <= 8 && k->transpose[e] && anydml_abs(m->b[near]) == e && m->n[near] * e >= 16 && m->n[last] * e >= (e == 3 ? 48 : 16)) {
-    if (m->n[last] <= ANYDML_COLUMNS && anydml_choose_weave(stage, s, m, count, near, 1, streamed)) return 1;
+    if (m->n[last] <= ANYDML_COLUMNS && anydml_choose_interleave(stage, s, m, count, near, 1, streamed)) return 1;
     anydml_set_plane(s, m, near, last);
     if (s->b1 < 0) {
       s->to += s->a1 * (s->n1 - 1);
@@ -327,7 +327,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
   }
   const int uneven = 16 % e != 0;
   const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 : e <= 16) && m->n[last] * e >= 16;
-  if (!mirrored && anydml_choose_weave(stage, s, m, count, near, 0, streamed)) return 1;
+  if (!mirrored && anydml_choose_interleave(stage, s, m, count, near, 0, streamed)) return 1;
   anydml_set_plane(s, m, near != last ? near : r - 2, last);
   s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : anydml_elements(e, k->rows);
   /* Short lines that are not contiguous would be stored as partial cache lines. */

@@ -64,9 +64,9 @@ enum {
   ANYDML_SINGLE_FROM = 8,  /* elements of a line from which one index for all is resolved first */
   ANYDML_SHORT_LINE = 512, /* elements of a line up to which several lines are resolved at a time */
   ANYDML_DIRECT = 2,       /* non-temporal stores directly from registers */
-  ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which the rows before its first cache line are woven aside */
+  ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which the rows before its first cache line are interleaved aside */
   ANYDML_ROWS_FROM = 128 << 10, /* bytes of a column from which rows are written one by one by plain stores */
-  ANYDML_WOVEN = 12 << 10, /* bytes of rows that are woven at a time, vector by vector */
+  ANYDML_INTERLEAVED = 12 << 10, /* bytes of rows that are interleaved at a time, vector by vector */
   ANYDML_ELEMENT = 128,    /* bytes of the longest element with a specialized loop */
 };
 
@@ -80,10 +80,10 @@ struct anydml_kernels {
   anydml_lookup_plane lookup_plane, select, check;
   void (*put_numbers)(const void *, int64_t, int64_t);
   void (*run)(char *, const char *, int64_t);
-  void (*side_by_side)(const anydml_task *, int64_t, int64_t), (*weave)(const anydml_task *, int64_t, int64_t), (*transpose_streamed)(const anydml_task *, int64_t, int64_t);
-  anydml_weave_vector weave_vector;
-  anydml_weave_block weave_blocks, weave_whole;
-  int window;              /* bytes that weave_vector loads at a time */
+  void (*side_by_side)(const anydml_task *, int64_t, int64_t), (*interleave)(const anydml_task *, int64_t, int64_t), (*transpose_streamed)(const anydml_task *, int64_t, int64_t);
+  anydml_interleave_vector interleave_vector;
+  anydml_interleave_block interleave_blocks, interleave_whole;
+  int window;              /* bytes that interleave_vector loads at a time */
 };
 
 /* Keep a number in a scalar register: gather instructions are slower than separate loads. */
@@ -146,8 +146,8 @@ static void anydml_choose(const char *limit, int64_t stream_from) {
   if (has >= 4 && most >= 4) {
     anydml_chosen_kernels = anydml_kernels_v4;
     if (has >= 5) {
-      anydml_chosen_kernels.weave_vector = anydml_weave_windows_v4;
-      anydml_chosen_kernels.weave_whole = anydml_weave_whole_v4;
+      anydml_chosen_kernels.interleave_vector = anydml_interleave_windows_v4;
+      anydml_chosen_kernels.interleave_whole = anydml_interleave_whole_v4;
       anydml_chosen_kernels.window = 64;
     }
     anydml_chosen = &anydml_chosen_kernels;

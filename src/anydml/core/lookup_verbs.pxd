@@ -6,7 +6,7 @@ cdef enum:
     REFUSE = -1  # an index out of range is an error: there is no result
 
 cdef int copy_looked_up(Maker *make, Box *to, Box *x) except -1
-cdef int64_t _few(const Box *x) noexcept
+cdef int64_t _axis_of_few_indices(const Box *x) noexcept
 cdef int _copy_planes(Maker *make, Box *to, Box *x, int64_t axis) except -1
 cdef int reverse(Maker *make, Box *to, Box *x, Box *lengths, int64_t axis) except -1
 cdef bint resolve_index(const char *at, int64_t type, int64_t size, int64_t *offset) noexcept nogil

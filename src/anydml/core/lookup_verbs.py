@@ -1,7 +1,7 @@
 """The verbs of operators' rules that look indices up, compiled, and the moves of what they return.
 
-They mean what those of `anydml.moves.verbs` mean, in the same order of arguments. What is looked up cannot be cut, only
-read, written, or looked up again.
+They have the meaning and the arguments of those in `anydml.moves.verbs`. A box with lookups cannot be cut or looked up
+again, only read or written.
 """
 
 import cython
@@ -19,7 +19,7 @@ from cython.cimports.anydml.core.verbs import REFUSED, numbers
 from cython.cimports.libc.stdint import int32_t, uint32_t, uint64_t
 
 MAX_SINGLE_INDICES = cython.declare(int64_t, 8)
-"""Maximum number of indices with one move each; also of columns that are woven at once."""
+"""Maximum number of indices with one move each; also of columns that are interleaved at once."""
 
 CALL_LOOKUPS = cython.declare(cython.int, 16)
 """Maximum number of lookups of all moves of a call."""
@@ -50,7 +50,7 @@ def copy_looked_up(make, to, x):
     for d in range(x.rank):
         if x.n[d] == 0:
             return 0
-    axis = -1 if to.lookups else _few(x)
+    axis = -1 if to.lookups else _axis_of_few_indices(x)
     if axis >= 0:
         return _copy_planes(make, to, x, axis)
     count = to.lookups + x.lookups
@@ -82,7 +82,7 @@ def copy_looked_up(make, to, x):
     return keep_move(c, simplified)
 
 
-def _few(x):
+def _axis_of_few_indices(x):
     """Return the axis along which there are few indices; the rank if there is one index; −1 if there are more."""
     axis = x.rank
     for d in range(x.rank):
@@ -94,7 +94,7 @@ def _few(x):
 
 
 def _copy_planes(make, to, x, axis):
-    """Copy what each index selects; planes of short columns are woven together."""
+    """Copy what each index selects; planes of short columns are interleaved together."""
     look = x.look
     place: int64_t
     n = numbers(make, x.rank).at

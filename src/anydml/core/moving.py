@@ -105,28 +105,28 @@ def put_numbers(plan, first, last):
 def has_invalid_index(m, which):
     """Whether lookups in the bit mask `which` have indices out of range; those of skipped elements do not count."""
     refused: int32_t = 0
-    none: int64_t[16]
-    lookup_count: Lookup[16]
+    zero_strides: int64_t[16]
+    lookups: Lookup[16]
     strides: cython.pointer(cython.const[int64_t])[16]
-    with_one_lookup: Move = m[0]
-    with_one_lookup.lookup = lookup_count
+    checked_move: Move = m[0]
+    checked_move.lookup = lookups
     for k in range(m.rank):
-        none[k] = 0
-    counting: cython.int = which
+        zero_strides[k] = 0
+    checked_or_inner: cython.int = which
     for k in range(m.lookups - 1, -1, -1):
-        lookup_count[k] = m.lookup[k]
-        lookup_count[k].refused = cython.NULL
+        lookups[k] = m.lookup[k]
+        lookups[k].refused = cython.NULL
         strides[k] = m.lookup[k].b
-        if lookup_count[k].into >= 0 and counting >> lookup_count[k].into & 1:
-            counting |= 1 << k
+        if lookups[k].into >= 0 and checked_or_inner >> lookups[k].into & 1:
+            checked_or_inner |= 1 << k
         if which >> k & 1:
-            lookup_count[k].refused = cython.address(refused)
-            lookup_count[k].outside = ANYDML_REFUSE
-        elif not counting >> k & 1:
-            lookup_count[k].outside = ANYDML_CLAMP
+            lookups[k].refused = cython.address(refused)
+            lookups[k].outside = ANYDML_REFUSE
+        elif not checked_or_inner >> k & 1:
+            lookups[k].outside = ANYDML_CLAMP
     # With strides of 0 at both ends, repeated indices are checked once.
-    if simplify(cython.address(with_one_lookup), m.rank, m.n, none, none, strides) == 0:
-        kernels.check_indices(cython.address(with_one_lookup))
+    if simplify(cython.address(checked_move), m.rank, m.n, zero_strides, zero_strides, strides) == 0:
+        kernels.check_indices(cython.address(checked_move))
     return refused != 0
 
 

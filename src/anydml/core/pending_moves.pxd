@@ -3,7 +3,7 @@ from anydml.core.arrays cimport Kind, View
 from anydml.core.moving cimport Lookup, Move
 
 cdef enum:
-    MOST = 32  # moves per batch
+    MAX_PENDING = 32  # moves per batch
 
 # Arrays of length 1 decay to pointers when passed.
 cdef struct Call:

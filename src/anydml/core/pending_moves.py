@@ -33,7 +33,7 @@ def keep_move(c, simplified):
         c.is_unfit |= simplified < 0
     elif not c.count or not extend_move(c.moves + c.count - 1, c.moves + c.count, True):
         c.count += 1
-        if c.count == MOST:
+        if c.count == MAX_PENDING:
             c.total = c.kind.element * max(element_count(c.x.rank, c.x.n), element_count(c.to.rank, c.to.n))
             return run_moves(c)
     return 0

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 
 cdef class Compiled:
     cdef Form form
-    cdef bytes held
+    cdef bytes number_bytes
     cdef int64_t *numbers
     cdef bytearray memory
     cdef Move *moves

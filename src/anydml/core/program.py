@@ -36,8 +36,8 @@ class Compiled:
         nonempty = [move for move in moves if 0 not in move.sizes and move.element_size]
         self.operand_count = operand_count
         self.form = Form(nonempty, operand_count, numbers.__getitem__)
-        self.held = array("q", numbers).tobytes()
-        self.numbers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held))
+        self.number_bytes = array("q", numbers).tobytes()
+        self.numbers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.number_bytes))
         self.memory = bytearray(self.form.size)
         self.moves = cython.cast(cython.pointer(Move), cython.cast(cython.p_char, self.memory))
         # The moves for operands that are far apart from each other.

@@ -41,7 +41,7 @@ cdef object end_call(Maker *make, int done)
 cdef Box *result(Maker *make, Numbers *sizes, Numbers *write_sizes) except NULL
 cdef Box *result_from(Maker *make, Box *x) except NULL
 cdef int _begin_result(Maker *make, int rank, const int64_t *n) except -1
-cdef bint _is_apart(const Maker *make) noexcept
+cdef bint _overlaps_no_input(const Maker *make) noexcept
 cdef object _next_output(Maker *make, int rank, const int64_t *n)
 cdef int copy(Maker *make, Box *to, Box *x) except -1
 cdef int store(Maker *make, Box *x) except -1

@@ -1,7 +1,7 @@
 """The verbs of operators' rules that make results, compiled: places of new arrays or of `out`, written at once.
 
-They mean what those of `anydml.moves.verbs` mean, in the same order of arguments. What does not fit, such as an `out`
-of other strides, raises REFUSED, and Python does the call.
+They have the meaning and the arguments of those in `anydml.moves.verbs`. Anything unusual, such as an `out` with other
+strides, raises REFUSED, and Python does the call.
 """
 
 import cython
@@ -78,9 +78,9 @@ def end_call(make, done):
         finish_moves(make.call)
         done = not (make.call.is_unfit or make.call.refused)
     while make.blocks != cython.NULL:
-        before = cython.cast(cython.pointer(int64_t), make.blocks[0])
+        block_before = cython.cast(cython.pointer(int64_t), make.blocks[0])
         free(make.blocks)
-        make.blocks = before
+        make.blocks = block_before
     if make.call.count < 0:
         raise_pending()
     if done < 0:
@@ -120,7 +120,7 @@ def _begin_result(make, rank, n):
         result = _next_output(make, rank, n)
     else:
         result = cython.cast(object, make.out)
-        if read_output(result, c.kind, rank, n, c.to) or not _is_apart(make):
+        if read_output(result, c.kind, rank, n, c.to) or not _overlaps_no_input(make):
             raise REFUSED
     if result is None:
         raise REFUSED
@@ -132,7 +132,7 @@ def _begin_result(make, rank, n):
     return 0
 
 
-def _is_apart(make):
+def _overlaps_no_input(make):
     """Whether `out` overlaps no input, but for the first if that is updated."""
     c: cython.pointer(Call) = make.call
     element: int64_t = c.kind.element

@@ -17,11 +17,11 @@ cdef enum:
 # Far more than most calls need: untouched pages take no memory.
 cdef struct Arguments:
     int count
-    int used
-    int formed
-    int numbers
+    int key_length
+    int form_length
+    int number_count
     int depth
-    int objects
+    int object_count
     int longs         # whether there are NumPy's integers of 64 bits
     int naming
     PyObject *arrays[4096]
@@ -30,8 +30,8 @@ cdef struct Arguments:
     char *at[8192]    # addresses of operands
     char key[131072]
     char form[262144]
-    int64_t number[32768]
-    PyObject *object[4096]
+    int64_t numbers[32768]
+    PyObject *objects[4096]
 
 cdef Arguments *borrow_buffer() except NULL
 cdef void return_buffer(Arguments *buffer) noexcept

@@ -1,7 +1,8 @@
 """Signatures of a call's arguments: a key of bytes that selects the traces, and the numbers that may differ.
 
-Also a form: what keys have in common that differ in booleans, in NumPy's UINT64 numbers, in the lengths of lists, and,
-unless it names them, in floats, texts and other objects: `naming` is 0 for none, 1 for those outside lists, 2 for all.
+They also build a form, which is the same for keys that differ only in booleans, NumPy's UINT64 numbers and lengths of
+lists, and in floats, texts and other objects unless the form names these. `naming` is 0 if it names none, 1 if it names
+those outside lists, and 2 if it names all.
 
 `anydml.tracing.call_arguments` reads the same, in the same order.
 """
@@ -27,27 +28,27 @@ from anydml.fields import SHORT_INTEGERS
 
 import_array()
 
-LONG = np.int64
-DOUBLE = np.float64
-FLAG = np.bool_
-INTEGER, SIGNED, SPAN = np.integer, np.signedinteger, np.timedelta64
+INT64 = np.int64
+FLOAT64 = np.float64
+BOOL_ = np.bool_
+INTEGER, SIGNED, TIMEDELTA = np.integer, np.signedinteger, np.timedelta64
 
 DTYPES: dict = {}
 """A number for each dtype that NumPy's does not identify."""
 
 MAX_DTYPES = cython.declare(cython.int, 4096)
-UNUSED = itertools.count()
+DTYPE_NUMBERS = itertools.count()
 
-DEEPEST = cython.declare(cython.int, 64)
+MAX_DEPTH = cython.declare(cython.int, 64)
 """Maximum depth of nested structures."""
 
-spare = cython.declare(cython.pointer(Arguments))
+spare_buffer = cython.declare(cython.pointer(Arguments))
 """The last call's buffer, for the next one; concurrent and nested calls allocate others."""
 
 
 def borrow_buffer():
     """Return a buffer for a call's arguments."""
-    buffer: cython.pointer(Arguments) = exchange(cython.address(spare), cython.NULL)
+    buffer: cython.pointer(Arguments) = exchange(cython.address(spare_buffer), cython.NULL)
     if buffer == cython.NULL:
         buffer = cython.cast(cython.pointer(Arguments), PyMem_RawMalloc(cython.sizeof(Arguments)))
     if buffer == cython.NULL:
@@ -60,17 +61,17 @@ def return_buffer(buffer):
     """Release the arrays, and keep the buffer for the next call."""
     for k in range(buffer.count):
         Py_DECREF(cython.cast(object, buffer.arrays[k]))
-    PyMem_RawFree(exchange(cython.address(spare), buffer))
+    PyMem_RawFree(exchange(cython.address(spare_buffer), buffer))
 
 
 def append_bytes(buffer, bytes, count):
     """Append bytes to the key and to the form; returns 1 if there is no room."""
-    if buffer.used + count > KEY:
+    if buffer.key_length + count > KEY:
         return 1
-    memcpy(buffer.key + buffer.used, bytes, count)
-    buffer.used += count
-    memcpy(buffer.form + buffer.formed, bytes, count)
-    buffer.formed += count
+    memcpy(buffer.key + buffer.key_length, bytes, count)
+    buffer.key_length += count
+    memcpy(buffer.form + buffer.form_length, bytes, count)
+    buffer.form_length += count
     return 0
 
 
@@ -81,9 +82,9 @@ def append_word(buffer, kind, value):
 
 def append_choice(buffer, kind, value):
     """Like `append_word`, but the form has no number."""
-    before = buffer.formed
+    before = buffer.form_length
     refused = append_word(buffer, kind, value)
-    buffer.formed = before + 1
+    buffer.form_length = before + 1
     return refused
 
 
@@ -94,10 +95,10 @@ def is_named(buffer):
 
 def append_named(buffer, kind, bytes, count):
     """Append a letter and bytes, of which the form has none unless it names them; returns as `append_bytes`."""
-    before = buffer.formed
+    before = buffer.form_length
     refused = append_word(buffer, kind, count) or append_bytes(buffer, bytes, count)
     if not is_named(buffer):
-        buffer.formed = before + 1
+        buffer.form_length = before + 1
     return refused
 
 
@@ -106,11 +107,11 @@ def append_object(buffer, kind, item):
     class_ = type(item)
     of = cython.cast(cython.pointer(PyObject), item)
     value: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), class_))
-    before = buffer.formed
-    if buffer.objects == OBJECTS or append_word(buffer, kind, cython.cast(int64_t, of)):
+    before = buffer.form_length
+    if buffer.object_count == OBJECTS or append_word(buffer, kind, cython.cast(int64_t, of)):
         return 1
-    buffer.object[buffer.objects] = of
-    buffer.objects += 1
+    buffer.objects[buffer.object_count] = of
+    buffer.object_count += 1
     if not is_named(buffer):
         memcpy(buffer.form + before + 1, cython.address(value), 8)
     return 0
@@ -118,20 +119,20 @@ def append_object(buffer, kind, item):
 
 def append_number(buffer, value):
     """Append a number; returns as `append_bytes`."""
-    if buffer.numbers == NUMBERS:
+    if buffer.number_count == NUMBERS:
         return 1
-    buffer.number[buffer.numbers] = value
-    buffer.numbers += 1
+    buffer.numbers[buffer.number_count] = value
+    buffer.number_count += 1
     return 0
 
 
 def read_arguments(buffer, arguments, keywords):
     """Read a call's arguments; returns 1 to fall back to Python."""
     buffer.count = 0
-    buffer.used = 0
-    buffer.formed = 0
-    buffer.numbers = 0
-    buffer.objects = 0
+    buffer.key_length = 0
+    buffer.form_length = 0
+    buffer.number_count = 0
+    buffer.object_count = 0
     buffer.longs = 0
     buffer.depth = 0
     for argument in arguments:
@@ -154,30 +155,30 @@ def read_item(buffer, item):
         if append_word(buffer, ord("n"), 0):
             return 1
         if buffer.depth and not is_named(buffer):
-            # Beside numbers, it is a choice.
-            buffer.form[buffer.formed - 9] = ord("i")
+            # Among numbers, None is treated like one of several choices.
+            buffer.form[buffer.form_length - 9] = ord("i")
         return 0
     if type(item) is bool:
         return append_choice(buffer, ord("b"), 1 if item else 0)
-    if type(item) is int or type(item) is LONG:
+    if type(item) is int or type(item) is INT64:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
-        buffer.longs |= type(item) is LONG
+        buffer.longs |= type(item) is INT64
         return overflow != 0 or append_word(buffer, ord("i"), 0) or append_number(buffer, value)
-    if type(item) is FLAG:
+    if type(item) is BOOL_:
         return append_choice(buffer, ord("B"), 1 if item else 0)
     # Open numbers of a trace only say that they are.
-    if issubclass(type(item), INTEGER) and not issubclass(type(item), SPAN):
+    if issubclass(type(item), INTEGER) and not issubclass(type(item), TIMEDELTA):
         value = PyLong_AsLongLongAndOverflow(int(item), cython.address(overflow))
         class_ = type(item)
         kind: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), class_))
         if class_ in SHORT_INTEGERS:
             return append_word(buffer, ord("I"), kind) or append_number(buffer, value)
         if issubclass(class_, SIGNED):
-            # As many bits as sizes have, by another name.
+            # Another name of the type with as many bits as sizes.
             buffer.longs = 1
             return append_word(buffer, ord("i"), 0) or append_number(buffer, value)
         return overflow != 0 or append_word(buffer, ord("I"), kind) or append_choice(buffer, ord("v"), value)
-    if type(item) is float or type(item) is DOUBLE:
+    if type(item) is float or type(item) is FLOAT64:
         # By its bytes, 0 differs from −0, and nan equals itself.
         number = PyFloat_AS_DOUBLE(item)
         return append_named(buffer, ord("f") if type(item) is float else ord("F"), cython.address(number), 8)
@@ -193,7 +194,7 @@ def read_item(buffer, item):
     class_ = type(item)
     if class_ is not tuple and class_ is not list and class_ is not dict and append_object(buffer, ord("c"), class_):
         return 1
-    if buffer.depth == DEEPEST or append_choice(buffer, letter, len(item)):
+    if buffer.depth == MAX_DEPTH or append_choice(buffer, letter, len(item)):
         return 1
     buffer.depth += 1
     length: cython.int = 0
@@ -205,31 +206,31 @@ def read_item(buffer, item):
         size = len(item)
         for member in item:
             size -= 1
-            before: cython.int = buffer.formed
+            before: cython.int = buffer.form_length
             if read_item(buffer, member):
                 return 1
-            # Of items alike in a row, the form has one.
+            # The form has one of several consecutive items with equal forms.
             if (
-                buffer.formed - before == length
+                buffer.form_length - before == length
                 and memcmp(buffer.form + before - length, buffer.form + before, length) == 0
             ):
-                buffer.formed = before
-            length = buffer.formed - before or length
+                buffer.form_length = before
+            length = buffer.form_length - before or length
         if size:
-            # It changed meanwhile, and the key says how many there were.
+            # The list changed meanwhile, and the key has the number of items before.
             return 1
     buffer.depth -= 1
-    buffer.form[buffer.formed] = ord("e")
-    buffer.formed += 1
+    buffer.form[buffer.form_length] = ord("e")
+    buffer.form_length += 1
     return 0
 
 
-PLAIN: dict = {}
+PLAIN_TYPES: dict = {}
 """Types of arguments, and whether these are neither arrays nor of values that change."""
 
-IMMUTABLE = (bytes, complex, range, slice)
-IMMUTABLE_OF = ("datetime", "decimal", "fractions")
-ARRAYS_HAVE = (
+IMMUTABLE_TYPES = (bytes, complex, range, slice)
+IMMUTABLE_MODULES = ("datetime", "decimal", "fractions")
+ARRAY_ATTRIBUTES = (
     "__array__",
     "__array_interface__",
     "__array_struct__",
@@ -241,19 +242,19 @@ ARRAYS_HAVE = (
 
 def is_plain(kind):
     """Whether objects of a type can be told apart by identity while they exist, as arrays cannot."""
-    is_known_plain = PLAIN.get(kind)
-    if is_known_plain is None:
-        is_known_plain = kind in IMMUTABLE or issubclass(kind, enum.Enum) or kind.__module__ in IMMUTABLE_OF
+    is_plain_type = PLAIN_TYPES.get(kind)
+    if is_plain_type is None:
+        is_plain_type = kind in IMMUTABLE_TYPES or issubclass(kind, enum.Enum) or kind.__module__ in IMMUTABLE_MODULES
         # Records are views of an array.
-        is_known_plain = is_known_plain or (issubclass(kind, np.generic) and not issubclass(kind, np.void))
+        is_plain_type = is_plain_type or (issubclass(kind, np.generic) and not issubclass(kind, np.void))
         # Methods and frozen sets are made anew, equal to those before.
-        is_known_plain = is_known_plain or (
+        is_plain_type = is_plain_type or (
             (kind.__eq__ is object.__eq__ or kind.__module__ != "builtins")
             and kind.__hash__ is not None
-            and not any(hasattr(kind, name) for name in ARRAYS_HAVE)
+            and not any(hasattr(kind, name) for name in ARRAY_ATTRIBUTES)
         )
-        PLAIN[kind] = is_known_plain
-    return is_known_plain
+        PLAIN_TYPES[kind] = is_plain_type
+    return is_plain_type
 
 
 def read_item_array(buffer, item):
@@ -274,7 +275,7 @@ def read_item_array(buffer, item):
             if number is None:
                 if len(DTYPES) >= MAX_DTYPES:
                     return 1
-                number = DTYPES.setdefault(descr, next(UNUSED))
+                number = DTYPES.setdefault(descr, next(DTYPE_NUMBERS))
             type_number = 1 << 33 | cython.cast(int64_t, number)
     else:
         type_number = 1 << 32 | kind.dtype.code << 8 | kind.dtype.bits
@@ -282,18 +283,18 @@ def read_item_array(buffer, item):
     Py_INCREF(item)
     buffer.arrays[k] = cython.cast(cython.pointer(PyObject), item)
     buffer.count += 1
-    if buffer.numbers + 2 * v.rank > NUMBERS:
+    if buffer.number_count + 2 * v.rank > NUMBERS:
         return 1
-    memcpy(buffer.number + buffer.numbers, v.n, 8 * v.rank)
-    buffer.numbers += v.rank
+    memcpy(buffer.numbers + buffer.number_count, v.n, 8 * v.rank)
+    buffer.number_count += v.rank
     if is_packed(v, 0, kind.element):
         step: int64_t = kind.element
         for d in range(v.rank - 1, -1, -1):
-            buffer.number[buffer.numbers + d] = step
+            buffer.numbers[buffer.number_count + d] = step
             step *= v.n[d]
     else:
-        memcpy(buffer.number + buffer.numbers, v.s, 8 * v.rank)
-    buffer.numbers += v.rank
+        memcpy(buffer.numbers + buffer.number_count, v.s, 8 * v.rank)
+    buffer.number_count += v.rank
     return append_word(buffer, ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
 
 

@@ -44,11 +44,11 @@ static void anydml_set_lockstep(anydml_stage *stage) {
 static int64_t anydml_plan_stage(anydml_stage *stage, const anydml_move *m, int64_t count, int64_t written) {
   const int streamed = written >= anydml_stream_from;
   int64_t done = 0;
-  stage->tasks = stage->woven = 0;
+  stage->tasks = stage->interleaved = 0;
   stage->units = stage->lockstep = 0;
-  while (done < count && stage->tasks + 2 <= ANYDML_TASKS && stage->woven < ANYDML_WEAVES) {
+  while (done < count && stage->tasks + 2 <= ANYDML_TASKS && stage->interleaved < ANYDML_INTERLEAVES) {
     const int64_t before = done;
-    const int tasks = stage->tasks, woven = stage->woven;
+    const int tasks = stage->tasks, interleaved = stage->interleaved;
     const int64_t units = stage->units;
     done += anydml_add_tasks(stage, m + done, count - done, streamed);
     /* All pairs of a new and an earlier move must be independent. */
@@ -56,7 +56,7 @@ static int64_t anydml_plan_stage(anydml_stage *stage, const anydml_move *m, int6
     for (int64_t j = before; j < done && free; j++)
       for (int64_t k = 0; k < before && free; k++) free = anydml_independent(m + k, m + j);
     if (!free) {
-      stage->tasks = tasks; stage->woven = woven; stage->units = units;
+      stage->tasks = tasks; stage->interleaved = interleaved; stage->units = units;
       done = before;
       break;
     }
@@ -91,15 +91,15 @@ static void anydml_run_units(const void *plan, int64_t first, int64_t last) {
 static void anydml_run_serially(const anydml_move *m, int64_t count) {
   anydml_stage stage;
   /* Weaving is not worthwhile for a few bytes. */
-  int woven = -1;
+  int interleaved = -1;
   while (count > 0) {
     if (!m->rank && !m->lookups && m->element <= ANYDML_UNIT) {
       anydml_run_one(m++);
       count--;
       continue;
     }
-    if (woven < 0) woven = anydml_written(m, count) < ANYDML_WEAVE_FROM ? ANYDML_WEAVES : 0;
-    stage.woven = woven;
+    if (interleaved < 0) interleaved = anydml_written(m, count) < ANYDML_INTERLEAVE_FROM ? ANYDML_INTERLEAVES : 0;
+    stage.interleaved = interleaved;
     stage.tasks = stage.units = stage.lockstep = 0;
     const int64_t done = anydml_add_tasks(&stage, m, count, 0);
     anydml_run_units(&stage, 0, stage.units);
@@ -120,7 +120,7 @@ static const char *anydml_task_name(const anydml_task *s) {
   const anydml_kernels *k = anydml_chosen;
   if (s->work == anydml_planes && s->lookup_plane == k->select) return "select";
   if (s->work == anydml_planes && s->lookup_plane) return s->move->pattern ? "scattered fill" : "look-up";
-  for (const anydml_kernels *n = k; n; n = n->narrower) if (s->work == n->weave) return "weave";
+  for (const anydml_kernels *n = k; n; n = n->narrower) if (s->work == n->interleave) return "interleave";
   if (s->work == k->transpose_streamed) return "transpose";
   if (s->work == anydml_runs) return "runs";
   if (s->work == k->side_by_side) return "rows";

@@ -11,7 +11,7 @@ cdef extern from *:
     bint multiplies "anydml_multiplies"(int64_t a, int64_t b, int64_t *product) noexcept nogil
 
 cdef enum:  # kinds of instructions, as in `anydml.tracing.tape`
-    CONSTANT, ADD, SUBTRACT, MULTIPLY, FLOOR, LARGER, SMALLER, GIVEN, AT_LEAST, AT_MOST, DIFFERS
+    CONSTANT, ADD, SUBTRACT, MULTIPLY, FLOOR, LARGER, SMALLER, PROVIDED, AT_LEAST, AT_MOST, DIFFERS
 
 cdef struct Instruction:
     int64_t kind
@@ -22,7 +22,7 @@ cdef struct Instruction:
 cdef class Tape:
     cdef Instruction *instructions
     cdef int64_t *constants
-    cdef bytearray held
+    cdef bytearray instruction_bytes
     cdef int64_t argument_count, first, count, registers
     cdef bint begin(self, int64_t *registers) noexcept nogil
     cdef bint run(self, int64_t *registers, int64_t first, int64_t last) noexcept nogil

@@ -25,13 +25,15 @@ class Tape:
             if kind == CONSTANT:
                 # Constants are in their registers from the start.
                 constants[k] = a
-            elif kind != GIVEN:
+            elif kind != PROVIDED:
                 codes += [kind, argument_count + k, a, b]
         self.count = len(codes) // 4
         if first >= len(instructions):
             self.first = self.count
-        self.held = bytearray(8 * (len(codes) + len(constants)))
-        numbers: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held))
+        self.instruction_bytes = bytearray(8 * (len(codes) + len(constants)))
+        numbers: cython.pointer(int64_t) = cython.cast(
+            cython.pointer(int64_t), cython.cast(cython.p_char, self.instruction_bytes)
+        )
         for k in range(len(codes)):
             numbers[k] = codes[k]
         self.instructions = cython.cast(cython.pointer(Instruction), numbers)

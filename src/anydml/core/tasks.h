@@ -2,15 +2,15 @@
 #ifndef ANYDML_TASKS_H
 #define ANYDML_TASKS_H
 #include "moves.h"
-#include "weave_plan.h"
+#include "interleave_plan.h"
 
 enum {
   ANYDML_TASKS = 16,              /* maximum number of tasks of a stage */
   ANYDML_UNIT = 32 << 10,         /* approximate bytes of a unit */
   ANYDML_PAIRS = 256,             /* maximum number of pairs of moves that are compared for one more task */
   ANYDML_LONG_ROW = 2048,         /* bytes of a transposed row from which its ends may be parts of lines */
-  ANYDML_WEAVES = 2,              /* maximum number of tasks with tables */
-  ANYDML_ALIKE = 64,              /* maximum number of moves that one table weaves */
+  ANYDML_INTERLEAVES = 2,              /* maximum number of tasks with tables */
+  ANYDML_ALIKE = 64,              /* maximum number of moves that one table interleaves */
 };
 
 typedef struct anydml_task anydml_task;
@@ -45,9 +45,9 @@ struct anydml_task {
 /* The first moves of a list, which may run in any order, and concurrently. */
 typedef struct {
   int64_t units;
-  int32_t tasks, woven, lockstep; /* woven: tables in use; lockstep: whether a unit is one of each task */
+  int32_t tasks, interleaved, lockstep; /* interleaved: tables in use; lockstep: whether a unit is one of each task */
   anydml_task task[ANYDML_TASKS];
-  anydml_weave weave[ANYDML_WEAVES];
+  anydml_interleave interleave[ANYDML_INTERLEAVES];
 } anydml_stage;
 
 /* Add the offsets of the plane with a number, and set its outer coordinates. */

@@ -2,9 +2,9 @@
 
 `anydml.split`, `join`, `slice`, `copy` and the other functions, and fused functions, dispatch here when called with
 Dask arrays. Each task runs one program over the input chunks that its output chunk reads. Output chunks follow the
-chunks of the inputs. What a task reads and returns is at most four times as large as the largest chunk of the inputs
-and the result, or 1 MiB: where a chunk of the result reads more, tasks pick the elements that it needs from about a
-chunk each, and one puts them together. Output chunks are split where a task would still need more than
+chunks of the inputs. A task reads and returns at most four times the bytes of the largest chunk of the inputs
+and the result, or 1 MiB. If a chunk of the result reads more, several tasks pick the elements that it needs, from about
+one chunk each, and one task assembles them. Output chunks are split where a task would still need more than
 ``anydml.memory`` in Dask's configuration (1 GB by default).
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from anydml.arrays.lazy import refuse_lazy
 from anydml.errors import BindingError
-from anydml.functions.traced import is_lazy
+from anydml.functions.traced_calls import is_lazy
 from anydml.operators.registry import FUNCTIONS
 from anydml.tensor import Layout
 from anydml.tracing import anydml_functions

@@ -1,4 +1,4 @@
-"""Bounds of a result's chunks: where its inputs go on in other chunks, and no more than somebody would choose."""
+"""Bounds of a result's chunks, which follow the chunks of its inputs, within a limit on their number."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from anydml.stores.formats.store import Array, Numbers
 
 MAX_GROWTH = 8
-"""Times as many chunks as the sizes of the inputs' chunks ask for, at most."""
+"""Maximum number of chunks, as a multiple of the number that chunks of the inputs' sizes would give."""
 
-NONE = np.iinfo(np.int64).max
+NO_WIDTH = np.iinfo(np.int64).max
 """Width where no input is read."""
 
 Bounds = tuple[int, ...]
@@ -50,7 +50,7 @@ class AxisBounds(NamedTuple):
 
     @property
     def growth(self) -> float:
-        """Times as many chunks as widths ask for."""
+        """The number of chunks, as a multiple of the number that the widths would give."""
         return (len(self.chosen) - 1) / max(1, len(self.even) - 1)
 
     @classmethod
@@ -79,20 +79,20 @@ class AxisBounds(NamedTuple):
 
 
 def _merged_runs(runs: Sequence[Sequence[int] | Numbers]) -> Numbers:
-    """All numbers of runs, sorted, and each once; linear in their count where the runs are sorted and few."""
+    """Return all numbers of the runs, sorted, without duplicates; in linear time if the runs are sorted and few."""
     cuts: Numbers = np.sort(np.concatenate([np.asarray(run, np.int64) for run in runs]), kind="stable")
     is_new: Array = np.diff(cuts, prepend=cuts[:1] - 1) != 0
     return cuts[is_new]
 
 
 def _widths(cuts: Numbers, sections: Sequence[Section]) -> Numbers:
-    """The least width that is asked for from each cut to the next; where nothing is, that before it."""
-    widths = np.full(cuts.size - 1, NONE, np.int64)
+    """Return the smallest width of the sections from each cut to the next; without any section, the width before it."""
+    widths = np.full(cuts.size - 1, NO_WIDTH, np.int64)
     for section in sections:
         if section.width:
             first, last = np.searchsorted(cuts, (section.start, section.stop))
             widths[first:last] = np.minimum(widths[first:last], section.width)
-    with_width = np.flatnonzero(widths != NONE)
+    with_width = np.flatnonzero(widths != NO_WIDTH)
     if not with_width.size:
         return np.full_like(widths, cuts[-1])
     return widths[with_width[np.maximum(0, np.searchsorted(with_width, np.arange(widths.size), "right") - 1)]]

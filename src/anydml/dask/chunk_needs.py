@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from anydml.dask.cells import Cells, ChunkIndex
 from anydml.dask.chunk_bounds import Bounds
+from anydml.dask.chunk_reads import ChunkGrid, ChunkIndex
 from anydml.dask.natural_chunks import CoordinateMove
 from anydml.moves import Access, Move
 from anydml.stores.formats.chunk_grid import Box
@@ -20,14 +20,14 @@ Chunk = tuple[int, ChunkIndex]
 """An input, and the index of its chunk."""
 
 
-class Needs(NamedTuple):
+class ChunkNeeds(NamedTuple):
     """The chunks that one chunk of a result reads.
 
     Attributes:
-        number: its index along each axis.
-        written: its bytes.
-        chunks: that it may read.
-        read: their bytes.
+        number: the index of that chunk along each axis.
+        written: the bytes of that chunk.
+        chunks: the chunks of inputs that it may read.
+        read: the bytes of these chunks.
     """
 
     number: ChunkIndex
@@ -49,13 +49,13 @@ class _Range(NamedTuple):
 
     @classmethod
     def between(cls, bounds: Bounds, low: int, high: int) -> _Range:
-        """The chunks from one to another that are not empty."""
+        """The non-empty chunks from `low` to `high`."""
         numbers = [k for k in range(low, high + 1) if bounds[k] < bounds[k + 1]]
         return cls(numbers, bounds[high + 1] - bounds[low])
 
     @classmethod
     def of(cls, bounds: Bounds, first: int, last: int, step: int = 1) -> _Range:
-        """The chunks that a number of coordinates lie in, which are some steps apart."""
+        """The chunks that contain the coordinates `first`, `first` + `step`, … up to `last`."""
         low, high = bisect.bisect_right(bounds, first) - 1, bisect.bisect_right(bounds, last) - 1
         if step == 1 or low == high:
             return cls.between(bounds, low, high)
@@ -64,7 +64,7 @@ class _Range(NamedTuple):
 
 
 def operand_of(part: Move | Pick, count: int) -> int | None:
-    """The input that a part reads, of a number of inputs; None where it reads a constant or fills."""
+    """Return the number of the input that a part reads; None for a constant or a fill."""
     source = part.move.source if isinstance(part, Pick) else part.source
     return source.operand if isinstance(source, Access) and source.operand < count else None
 
@@ -75,8 +75,8 @@ def box_of_chunk(bounds: Sequence[Bounds], number: ChunkIndex) -> Box:
 
 
 def chunk_needs(
-    mapping: RegionMap, parts: Sequence[CoordinateMove], bounds: Sequence[Bounds], inputs: Sequence[Cells]
-) -> Iterator[Needs]:
+    mapping: RegionMap, parts: Sequence[CoordinateMove], bounds: Sequence[Bounds], inputs: Sequence[ChunkGrid]
+) -> Iterator[ChunkNeeds]:
     """Yield what each chunk of a result reads.
 
     Args:
@@ -102,16 +102,16 @@ def chunk_needs(
         else:
             chunks = [*dict.fromkeys(chunks)]
             read = sum([inputs[operand].size(chunk) for operand, chunk in chunks])
-        yield Needs(number, written, chunks, read)
+        yield ChunkNeeds(number, written, chunks, read)
 
 
-def _spans(mapping: RegionMap, box: Box, inputs: Sequence[Cells]) -> Iterator[tuple[int, Sequence[_Range]]]:
+def _spans(mapping: RegionMap, box: Box, inputs: Sequence[ChunkGrid]) -> Iterator[tuple[int, Sequence[_Range]]]:
     for part in mapping.parts_writing(box):
         operand = operand_of(part, len(inputs))
         if operand is not None:
-            cells = inputs[operand]
-            for cell_part in cells.read(part):
-                yield operand, [*map(_Range.between, cells.bounds, cell_part.low, cell_part.high)]
+            grids = inputs[operand]
+            for chunk_read in grids.read(part):
+                yield operand, [*map(_Range.between, grids.bounds, chunk_read.low, chunk_read.high)]
 
 
 def _spans_by_axis(by_axes: Sequence[Any], number: ChunkIndex) -> Iterator[tuple[int, Sequence[_Range]]]:
@@ -129,7 +129,7 @@ def _spans_by_axis(by_axes: Sequence[Any], number: ChunkIndex) -> Iterator[tuple
 
 
 def _by_axis(
-    part: CoordinateMove, output_bounds: Sequence[Bounds], inputs: Sequence[Cells]
+    part: CoordinateMove, output_bounds: Sequence[Bounds], inputs: Sequence[ChunkGrid]
 ) -> tuple[int, list[_Range], list[list[Any]]] | None:
     """Return the chunks that a move reads, by axis of the result; None unless the axes are independent."""
     runs, first = {run.axis: run for run in part.runs}, part.first
@@ -142,7 +142,7 @@ def _by_axis(
     for axis in range(len(output_bounds)):
         run = runs.get(axis)
         count = 1 if run is None else run.size
-        moving = [] if run is None else [(s, step) for s, step in enumerate(run.ways) if step]
+        moving = [] if run is None else [(s, step) for s, step in enumerate(run.input_steps) if step]
         are_several = len([s for s, _ in moving if len(bounds[s]) > 2]) > 1
         if are_several or used_strides & {s for s, _ in moving}:
             return None

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from anydml.dask.cells import CellPart, Cells, ChunkIndex
 from anydml.dask.chunk_bounds import Bounds
 from anydml.dask.chunk_needs import Chunk, box_of_chunk, operand_of
+from anydml.dask.chunk_reads import ChunkGrid, ChunkIndex, ChunkRead
 from anydml.errors import BindingError
 from anydml.moves import Access, Move
 from anydml.moves.simplify import simplify
@@ -32,7 +32,7 @@ class ChunkBuilder:
         name: the function's name in error messages.
         mapping: from the result to the inputs.
         output_bounds: chunk bounds of the result, by axis.
-        cells: chunks of the inputs.
+        grids: chunks of the inputs.
         inputs: names and dtypes of the inputs.
         dtype: the dtype of the result.
         constants: bytes of constant operands, by operand number.
@@ -43,12 +43,12 @@ class ChunkBuilder:
         name: str,
         mapping: RegionMap,
         output_bounds: Sequence[Bounds],
-        cells: Sequence[Cells],
+        grids: Sequence[ChunkGrid],
         inputs: Sequence[tuple[str, np.dtype[Any]]],
         dtype: np.dtype[Any],
         constants: AnyMapping[int, Any],
     ) -> None:
-        self.name, self.mapping, self.output_bounds, self.cells = name, mapping, output_bounds, cells
+        self.name, self.mapping, self.output_bounds, self.grids = name, mapping, output_bounds, grids
         self.inputs, self.dtype, self.constants = inputs, dtype, constants
 
     def chunk(self, number: ChunkIndex, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
@@ -56,7 +56,7 @@ class ChunkBuilder:
 
         Args:
             number: index of the chunk along each axis.
-            chunks: that it reads.
+            chunks: the chunks of inputs that it reads.
             arrays: their elements, in the order of `chunks`.
 
         Raises:
@@ -69,7 +69,7 @@ class ChunkBuilder:
         return result
 
     def piece(self, number: ChunkIndex, chunks: Sequence[Chunk], arrays: Sequence[Any]) -> Array:
-        """Pick those elements of some chunks that a chunk of the result reads, in the order in which it does.
+        """Pick the elements of some chunks that a chunk of the result reads, in the order in which it reads them.
 
         Arguments and errors are those of `chunk`.
         """
@@ -85,7 +85,7 @@ class ChunkBuilder:
         _run(packed, [*chunk_arrays, piece, *constants])
         return piece
 
-    def assembled(self, number: ChunkIndex, groups: Sequence[Sequence[Chunk]], pieces: Sequence[Array]) -> Array:
+    def assemble(self, number: ChunkIndex, groups: Sequence[Sequence[Chunk]], pieces: Sequence[Array]) -> Array:
         """Build a chunk of the result from pieces.
 
         Args:
@@ -116,16 +116,16 @@ class ChunkBuilder:
 
         Args:
             number: the number of the result's chunk.
-            place_of: operands that the chunks are.
-            count: the number of these operands, which the result follows.
-            are_all: whether these are all that the result's chunk reads; otherwise other moves are left out.
+            place_of: the operand number of each chunk.
+            count: the number of these operands; the result is the next one.
+            are_all: whether these are all chunks that are read; if not, moves from other chunks are left out.
 
         Returns:
             The moves, in order, and their operands after the result.
         """
         box = box_of_chunk(self.output_bounds, number)
         strides = Layout.packed(sizes_of(box), self.mapping.output.element_size).strides
-        wanted_chunks: list[set[ChunkIndex]] = [set() for _ in self.cells]
+        wanted_chunks: list[set[ChunkIndex]] = [set() for _ in self.grids]
         for k, chunk in place_of:
             wanted_chunks[k].add(chunk)
         moves, constant_arrays, constants = list[Move](), list[Array](), dict[int, int]()
@@ -135,12 +135,12 @@ class ChunkBuilder:
             return count + len(constant_arrays)
 
         for part in self.mapping.parts_writing(box) if all(low < high for low, high in box) else ():
-            operand = operand_of(part, len(self.cells))
+            operand = operand_of(part, len(self.grids))
             if operand is not None:
                 chunks = wanted_chunks[operand] if not are_all else None
-                for cell_part in self.cells[operand].inside(part, chunks):
-                    place = place_of[operand, cell_part.low]
-                    moves.append(self._move(operand, cell_part, place, box, strides, count, added))
+                for chunk_read in self.grids[operand].inside(part, chunks):
+                    place = place_of[operand, chunk_read.low]
+                    moves.append(self._move(operand, chunk_read, place, box, strides, count, added))
             elif are_all and isinstance(part, Move):
                 source = part.source
                 if isinstance(source, Access):
@@ -154,7 +154,7 @@ class ChunkBuilder:
     def _move(
         self,
         operand: int,
-        cell_part: CellPart,
+        chunk_read: ChunkRead,
         place: int,
         box: Box,
         strides: Sequence[int],
@@ -162,19 +162,19 @@ class ChunkBuilder:
         added: Callable[[Array], int],
     ) -> Move:
         """The move from a chunk in memory."""
-        cells, move, picked = self.cells[operand], cell_part.move, cell_part.picked
-        chunk = cells.box(cell_part.low)
-        pitches = Layout.packed(sizes_of(chunk), cells.layout.element_size).strides
+        grids, move, picked = self.grids[operand], chunk_read.move, chunk_read.picked
+        chunk = grids.box(chunk_read.low)
+        pitches = Layout.packed(sizes_of(chunk), grids.layout.element_size).strides
         to = access_in_box(move.destination, move.sizes, self.mapping.output, box, strides, count)
-        source = access_in_box(move.reads, move.sizes, cells.layout, chunk, pitches, place)
-        if isinstance(cell_part.part, Pick) and picked:
-            return cell_part.part.cell_move(picked, to, chunk, pitches, source._replace(offset=0), added)
+        source = access_in_box(move.reads, move.sizes, grids.layout, chunk, pitches, place)
+        if isinstance(chunk_read.part, Pick) and picked:
+            return chunk_read.part.cell_move(picked, to, chunk, pitches, source._replace(offset=0), added)
         return move._replace(destination=to, source=source)
 
     def _check(self, operand: int, chunk: ChunkIndex, array: Any) -> Array:
         """Check a chunk against its Dask array's metadata, which functions such as map_blocks can violate."""
         name, dtype = self.inputs[operand]
-        shape = sizes_of(self.cells[operand].box(chunk))
+        shape = sizes_of(self.grids[operand].box(chunk))
         is_numpys = isinstance(array, (np.ndarray, np.generic)) and not isinstance(array, np.ma.MaskedArray)
         if is_numpys and array.dtype == dtype and array.shape == shape:
             return np.asarray(array)
@@ -192,7 +192,7 @@ def _size(move: Move) -> int:
 
 
 def _pack(move: Move, operand: int, offset: int) -> Access:
-    """Return the access of a move to elements that follow each other in memory."""
+    """Return the access of a move to packed elements."""
     strides = Layout.packed(move.sizes, move.element_size).strides
     return move.destination._replace(operand=operand, offset=offset, strides=strides, lookups=())
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from anydml.dask.cells import Cells, ChunkIndex
 from anydml.dask.chunk_bounds import Bounds
 from anydml.dask.chunk_needs import Chunk, chunk_needs
+from anydml.dask.chunk_reads import ChunkGrid, ChunkIndex
 from anydml.dask.chunk_tasks import ChunkBuilder
 from anydml.dask.natural_chunks import (
     SMALL_CHUNK,
@@ -29,7 +29,7 @@ from anydml.tensor import Layout
 from anydml.text import bytes_text, parse_size
 
 MEMORY = "1GB"
-"""Largest memory of a task, where Dask's configuration does not set ``anydml.memory``."""
+"""Maximum memory of a task, unless Dask's configuration sets ``anydml.memory``."""
 
 MAX_TASK_CHUNKS = 4
 """Maximum memory of a task, in chunks of the input or of the result, whichever is larger."""
@@ -68,14 +68,16 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
         return elements
 
     layouts = [Layout.packed(tuple(map(int, array.shape)), array.dtype.itemsize) for array in inputs]
-    cells = [Cells(layout, tuple(map(_bounds, array.chunks))) for layout, array in zip(layouts, inputs, strict=True)]
+    grids = [
+        ChunkGrid(layout, tuple(map(_bounds, array.chunks))) for layout, array in zip(layouts, inputs, strict=True)
+    ]
     packed = Layout.packed(value.sizes, value.element_size)
     hint = "convert the Dask arrays by .compute(), and pass the results"
     mapping = RegionMap(program, len(inputs), packed, layouts, indices, hint)
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
-    needs, groups, output_bounds = _within_memory(name, mapping, cells, limit)
+    needs, groups, output_bounds = _within_memory(name, mapping, grids, limit)
     declared = [(composer.operand(INPUT + k).name, array.dtype) for k, array in enumerate(inputs)]
-    builder = ChunkBuilder(name, mapping, output_bounds, cells, declared, np.dtype(dtype), constants)
+    builder = ChunkBuilder(name, mapping, output_bounds, grids, declared, np.dtype(dtype), constants)
     names = [operand.name for operand in inputs]
     moves = [*mapping.moves, *(move for move, _, _ in mapping.picks)]
     token = tokenize(
@@ -111,7 +113,7 @@ def _piece(builder: ChunkBuilder, number: ChunkIndex, chunks: tuple[Chunk, ...],
 
 
 def _assemble(builder: ChunkBuilder, number: ChunkIndex, groups: tuple[tuple[Chunk, ...], ...], *pieces: Any) -> Any:
-    return builder.assembled(number, groups, pieces)
+    return builder.assemble(number, groups, pieces)
 
 
 def _bounds(sizes: Sequence[int]) -> Bounds:
@@ -119,7 +121,7 @@ def _bounds(sizes: Sequence[int]) -> Bounds:
 
 
 def _within_memory(
-    name: str, mapping: RegionMap, cells: Sequence[Cells], limit: int
+    name: str, mapping: RegionMap, grids: Sequence[ChunkGrid], limit: int
 ) -> tuple[dict[ChunkIndex, Sequence[Chunk]], dict[ChunkIndex, tuple[tuple[Chunk, ...], ...]], tuple[Bounds, ...]]:
     """Choose chunks for the result, halving axes until no task needs more than `limit` bytes.
 
@@ -127,7 +129,7 @@ def _within_memory(
         The chunks that each chunk of the result reads; in groups, where one task cannot read all; and all bounds.
     """
     parts = [*map(partial(CoordinateMove.of, mapping), mapping.moves)]
-    bounds = [tuple(axis_cells.bounds) for axis_cells in cells]
+    bounds = [tuple(axis_cells.bounds) for axis_cells in grids]
     inputs = [*map(InputChunks.of, mapping.inputs, bounds)]
     output_bounds = natural_bounds(mapping.output.sizes, parts, PickChunks.of_map(mapping, inputs), inputs)
     largest = max(
@@ -137,17 +139,17 @@ def _within_memory(
         needs: dict[ChunkIndex, Sequence[Chunk]] = {}
         groups: dict[ChunkIndex, tuple[tuple[Chunk, ...], ...]] = {}
         worst = 0, ()  # type: tuple[int, ChunkIndex]
-        for number, written, chunks, read in chunk_needs(mapping, parts, output_bounds, cells):
+        for number, written, chunks, read in chunk_needs(mapping, parts, output_bounds, grids):
             room, chunk_bytes = min(limit, max(MAX_TASK_CHUNKS * max(largest, written), SMALL_CHUNK)), written + read
             needs[number] = chunks
             if chunk_bytes > room and len(chunks) > 1:
-                groups[number], chunk_bytes = _group(cells, written, chunks, room)
+                groups[number], chunk_bytes = _group(grids, written, chunks, room)
             if chunk_bytes > worst[0]:
                 worst = chunk_bytes, number
         if worst[0] <= limit:
             return needs, groups, tuple(output_bounds)
         number = worst[1]
-        chunk_bytes = max([cells[operand].size(chunk) for operand, chunk in needs[number]], default=0)
+        chunk_bytes = max([grids[operand].size(chunk) for operand, chunk in needs[number]], default=0)
         if chunk_bytes + mapping.output.element_size > limit:
             raise BindingError(
                 f"{name}: a task needs a whole chunk of {bytes_text(chunk_bytes)}, and memory for its result, but "
@@ -163,12 +165,12 @@ def _within_memory(
 
 
 def _group(
-    cells: Sequence[Cells], written: int, chunks: Sequence[Chunk], room: int
+    grids: Sequence[ChunkGrid], written: int, chunks: Sequence[Chunk], room: int
 ) -> tuple[tuple[tuple[Chunk, ...], ...], int]:
-    """Share out chunks among tasks that pick pieces, which a task more puts together.
+    """Divide chunks among tasks that pick pieces; one more task assembles the pieces.
 
     Args:
-        cells: chunks of the inputs.
+        grids: chunks of the inputs.
         written: bytes of the result's chunk.
         chunks: that it reads.
         room: the memory of a task, in bytes.
@@ -179,7 +181,7 @@ def _group(
     groups: list[list[Chunk]] = []
     largest = room_left = 0
     for operand, number in chunks:
-        size = cells[operand].size(number)
+        size = grids[operand].size(number)
         if size > room_left:
             groups.append([])
             room_left = room // MAX_TASK_CHUNKS

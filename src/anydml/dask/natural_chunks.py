@@ -28,14 +28,14 @@ class Dimension(NamedTuple):
         axis: the axis of the result, along which it is.
         size: coordinates.
         step: along that axis.
-        ways: steps along each axis of the input.
+        input_steps: steps along each axis of the input.
     """
 
     number: int
     axis: int
     size: int
     step: int
-    ways: Sequence[int]
+    input_steps: Sequence[int]
 
 
 class CoordinateMove(NamedTuple):
@@ -46,7 +46,7 @@ class CoordinateMove(NamedTuple):
         runs: its dimensions of several coordinates.
         operand: number of the input; −1 where there is none.
         first: first coordinates in the input.
-        is_within_rows: whether the ways lead to all elements; otherwise a run continues in the next row of the input.
+        is_within_rows: whether the steps lead to all elements; otherwise a run continues in the next row of the input.
     """
 
     start: Sequence[int]
@@ -65,13 +65,13 @@ class CoordinateMove(NamedTuple):
         if not isinstance(source, Access) or source.operand >= len(mapping.inputs):
             return cls(start, [Dimension(*run, ()) for run in runs], -1, ())
         layout = mapping.inputs[source.operand]
-        first, ways = to_coordinates(source, sizes, layout)
-        below, above = reach(sizes, ways, len(first))
+        first, input_steps = to_coordinates(source, sizes, layout)
+        below, above = reach(sizes, input_steps, len(first))
         ends = zip(first, below, above, layout.sizes, strict=True)
         is_within_rows = all(at + low >= 0 and at + high < size for at, low, high, size in ends)
-        return cls(start, [Dimension(*run, ways[run[0]]) for run in runs], source.operand, first, is_within_rows)
+        return cls(start, [Dimension(*run, input_steps[run[0]]) for run in runs], source.operand, first, is_within_rows)
 
-    def along(self, axis: int) -> tuple[list[Dimension], int, int]:
+    def dimensions_along(self, axis: int) -> tuple[list[Dimension], int, int]:
         """The dimensions along an axis of the result, the innermost first; and where they begin and end."""
         runs = sorted((run for run in self.runs if run.axis == axis), key=lambda run: run.step)
         start = self.start[axis]
@@ -114,15 +114,15 @@ class InputChunks(NamedTuple):
             A number per dimension, 0 where that leads nowhere; and the elements of the chunk along all other axes.
         """
         shares, remaining_sizes, sizes = [0] * len(dimensions), [*self.largest], self.layout.sizes
-        walked = {axis for _, ways in dimensions for axis, step in enumerate(ways) if step}
+        walked = {axis for _, input_steps in dimensions for axis, step in enumerate(input_steps) if step}
         for k in sorted(range(len(dimensions)), key=lambda k: [*map(abs, dimensions[k][1])]):
-            size, ways = dimensions[k]
-            if not (leading := [axis for axis, step in enumerate(ways) if step]):
+            size, input_steps = dimensions[k]
+            if not (leading := [axis for axis, step in enumerate(input_steps) if step]):
                 continue
             shares[k], axis = min(remaining_sizes[axis] for axis in leading), leading[0]
-            rows = -(-((size - 1) * abs(ways[axis]) + 1) // sizes[axis]) if len(leading) == 1 else 1
+            rows = -(-((size - 1) * abs(input_steps[axis]) + 1) // sizes[axis]) if len(leading) == 1 else 1
             if rows > 1:
-                shares[k] = min(shares[k], max(1, sizes[axis] // abs(ways[axis])))
+                shares[k] = min(shares[k], max(1, sizes[axis] // abs(input_steps[axis])))
             for other_axis in leading:
                 remaining_sizes[other_axis] = -(-remaining_sizes[other_axis] // min(size, remaining_sizes[other_axis]))
             # A dimension that continues in further rows also advances along the axes before this one.
@@ -176,7 +176,7 @@ class PickChunks(NamedTuple):
         """Return the section that it asks for along an axis of its indices; None along others."""
         if (width := self.widths.get(axis)) is None:
             return None
-        _, start, stop = self.move.along(axis)
+        _, start, stop = self.move.dimensions_along(axis)
         cuts = np.array([start, *self.cuts.get(axis, ()), stop], np.int64)
         wide = np.flatnonzero(np.diff(cuts) > width).tolist()
         further = [np.arange(cuts[k], cuts[k + 1], width) for k in wide]
@@ -211,8 +211,8 @@ def _pick_widths(move: Move, coordinates: CoordinateMove, chunks: InputChunks) -
     source, count = move.reads, len(move.sizes)
     steps = (*source.strides, *(lookup.stride for lookup in source.lookups))
     sizes = (*move.sizes, *(lookup.size for lookup in source.lookups))
-    _, ways = to_coordinates(source._replace(strides=steps), sizes, chunks.layout)
-    shares, room = chunks.shares([*zip(sizes, ways, strict=True)])
+    _, input_steps = to_coordinates(source._replace(strides=steps), sizes, chunks.layout)
+    shares, room = chunks.shares([*zip(sizes, input_steps, strict=True)])
     # The input is walked along some dimensions, along which there are indices, too, or not.
     widths = {k: share for k, share in enumerate(shares[:count]) if share}
     groups: list[tuple[set[int], int]] = []
@@ -234,7 +234,7 @@ def _pick_widths(move: Move, coordinates: CoordinateMove, chunks: InputChunks) -
             picks_left = -(-picks_left // min(move.sizes[k], widths[k]))
     picked = set[int]().union(*(by for by, _ in groups))
     axes = {run.axis for run in coordinates.runs if run.number in picked}
-    return {axis: _width(coordinates.along(axis)[0], widths) for axis in axes}
+    return {axis: _width(coordinates.dimensions_along(axis)[0], widths) for axis in axes}
 
 
 def natural_bounds(
@@ -276,11 +276,11 @@ def _section(
 
     Moves begin at several places along some axes of inputs.
     """
-    runs, start, stop = move.along(axis)
+    runs, start, stop = move.dimensions_along(axis)
     if move.operand < 0:
         return Section(start, stop, 0, ())
     chunks = inputs[move.operand]
-    all_shares, room = chunks.shares([(run.size, run.ways) for run in move.runs])
+    all_shares, room = chunks.shares([(run.size, run.input_steps) for run in move.runs])
     shares = {run.number: share for run, share in zip(move.runs, all_shares, strict=True) if share}
     leading = [run for run in runs if run.number in shares]
     if runs and not leading:
@@ -289,7 +289,7 @@ def _section(
         widths = [chunks.largest[k] for operand, k in several if operand == move.operand]
         return Section(start, stop, max([chunks.room, *widths]), ())
     outer, cuts = leading[-1], [0]
-    for input_axis, step in enumerate(outer.ways):
+    for input_axis, step in enumerate(outer.input_steps):
         first = move.first[input_axis]
         for bound in chunks.bounds[input_axis][1:-1] if step else ():
             digit = -((first - bound) // step) if step > 0 else (first - bound) // -step + 1

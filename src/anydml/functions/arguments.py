@@ -14,7 +14,7 @@ from anydml.fields import LIST, ONE_OR_LIST, check_length
 from anydml.memory import device_array
 from anydml.memory.device_array import DeviceArray, as_array
 from anydml.operators.element import Element
-from anydml.operators.function import INDICES, MASK, Listed, Parameter
+from anydml.operators.function import INDICES, MASK, HostIntegers, Parameter
 from anydml.strides import in_words
 from anydml.symbols import integer_or_open, integers_or_symbols
 from anydml.text import a, count_noun
@@ -100,24 +100,24 @@ def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:
         raise DescError(f"{name}: {field} is {value!r}; it must be {text}", name, field, f"{field} must be {text}")
 
 
-def all_parts(name: str, field: str, values: Any) -> Listed:
+def host_integers(name: str, field: str, values: Any) -> HostIntegers:
     """Return integers whose values are needed before anything is moved, such as sizes.
 
     Raises:
         BindingError: they are on a GPU.
     """
-    if isinstance(values, Listed):
+    if isinstance(values, HostIntegers):
         return values
     array, adapter = read_argument(name, [] if values is None else values, field)
     check_host(name, field, adapter or array, not isinstance(array, DeviceArray))
     if array.ndim:
         check_length(name, field, array)
     is_integer = array.dtype.kind in "iu"
-    return Listed(array.shape, str(array.dtype), is_integer, tuple(array.tolist()) if array.ndim == 1 else None)
+    return HostIntegers(array.shape, str(array.dtype), is_integer, tuple(array.tolist()) if array.ndim == 1 else None)
 
 
 def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
-    """Convert an argument that is not an array to Python's own types, `Listed` or `Element`.
+    """Convert an argument that is not an array to Python's own types, `HostIntegers` or `Element`.
 
     Args:
         name: the function's name, for errors.
@@ -130,7 +130,7 @@ def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
     """
     field, kind = parameter.name, parameter.kind
     if kind == "HostInts | None":
-        return all_parts(name, field, value)
+        return host_integers(name, field, value)
     if kind == "Scalar":
         return Element.of(name, field, value, dtype)
     if parameter.words:
@@ -167,7 +167,7 @@ def secondary_array(name: str, parameter: Parameter, argument: Any, x: Array, ad
     elif parameter.kind == INDICES:
         # NumPy converts empty lists to floats.
         if array.dtype.kind not in "iu" and (array.size or isinstance(argument, np.ndarray)):
-            raise no_indices(name, field, array.dtype)
+            raise index_dtype_error(name, field, array.dtype)
         if array.size >= MAX_INDICES:
             message = f"{name}: {field} have shape {array.shape}, which is {array.size} indices"
             raise DescError(
@@ -182,7 +182,7 @@ def secondary_array(name: str, parameter: Parameter, argument: Any, x: Array, ad
     return array
 
 
-def no_indices(name: str, field: str, dtype: Any) -> DescError:
+def index_dtype_error(name: str, field: str, dtype: Any) -> DescError:
     """Return the error for indices that are not integers."""
     message = f"{name}: {field} are {dtype}, but must be integers of at most 64 bits: convert them first"
     return DescError(message, name, field, f"{field} must be integers of at most 64 bits")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anydml.functions.derived import derived
+from anydml.functions.public_functions import derived
 from anydml.operators.element_wise_identity import copy_rule
-from anydml.operators.function import Array, F, Sizes, described
+from anydml.operators.function import Array, F, Sizes, describe_function
 from anydml.operators.rule import front
 
 
@@ -17,15 +17,15 @@ def check_copy(name: str, shape: Sizes) -> tuple[()]:
     return ()
 
 
-def _made(check: Callable[..., Any], rule: Callable[..., None]) -> Callable[[F], F]:
+def _copy_function(check: Callable[..., Any], rule: Callable[..., None]) -> Callable[[F], F]:
     def make(stub: F) -> F:
-        function: Any = derived(described(stub, check, rule=rule))
+        function: Any = derived(describe_function(stub, check, rule=rule))
         return function  # type: ignore[no-any-return]
 
     return make
 
 
-@_made(check_copy, rule=copy_rule)
+@_copy_function(check_copy, rule=copy_rule)
 def copy(x: Array, out: Array | None = None) -> Array:
     """Copy the elements of an array: ``result[c] = x[c]``.
 

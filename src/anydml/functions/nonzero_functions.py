@@ -9,11 +9,11 @@ from numpy import ndarray
 
 from anydml import functions
 from anydml.arrays import read_argument
-from anydml.arrays.quick import is_native
+from anydml.arrays.native_arrays import is_native
 from anydml.arrays.receive import check_place
 from anydml.core import finding
 from anydml.errors import BindingError, DescError
-from anydml.functions.traced import fused_functions, registered_for
+from anydml.functions.traced_calls import dispatch_package, fused_functions
 from anydml.infer import axis_of
 from anydml.memory.device_array import DeviceArray, as_tensor, is_cupy, is_tensor
 from anydml.operators.function import Array
@@ -57,7 +57,7 @@ def _general_compress(condition: Any, x: Any, axis: int | None) -> Any:
     """Compress arrays that compiled code does not handle: find the coordinates, then gather."""
     if (fused := fused_functions(x, condition)) is not None:
         return fused.compress(condition, x, axis)
-    if is_tensor(x) and registered_for(x) is not None:
+    if is_tensor(x) and dispatch_package(x) is not None:
         import torch
 
         condition = torch.as_tensor(condition, device=x.device)
@@ -118,7 +118,7 @@ def _general_coordinates(x: Any) -> Any:
     """Find the coordinates in arrays that compiled code does not handle."""
     if (fused := fused_functions(x)) is not None:
         return fused.nonzero_coordinates(x)
-    if is_tensor(x) and registered_for(x) is not None:
+    if is_tensor(x) and dispatch_package(x) is not None:
         return x.nonzero()
     try:
         array, adapter = read_argument("nonzero_coordinates", x)

@@ -65,7 +65,7 @@ def _known_bytes(desc: Graph, tensors: Sequence[NodeTensors], edge: Intermediate
     if isinstance(node, ConstantDataGraphNodeDesc):
         return np.frombuffer(node.data, np.uint8)
     _, tensor = tensors[edge.from_node_index].outputs[edge.from_node_output_index]
-    value = node.operator.known_output(edge.from_node_output_index)
+    value = node.operator.constant_output(edge.from_node_output_index)
     if value is None:
         return None
     buffer = np.zeros(tensor.size_in_bytes, np.uint8)

@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 _WORDS = {dtype.itemsize: dtype for dtype in map(np.dtype, ("u1", "u2", "u4", "u8", "c16"))}
 
 
-class _Owned(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # the base is made at run time
+class _OwnedMemory(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # the base is made at run time
     """A ctypes array of all memory from an address on, which keeps the owner of that memory alive."""
 
     __slots__ = ("owner",)
@@ -38,7 +38,7 @@ def array_at(
     """
     dimensions = () if strides is None or 0 in shape else zip(shape, strides, strict=True)
     before = sum((size - 1) * -min(step, 0) for size, step in dimensions)
-    memory = _Owned.from_address(address - before or ANYWHERE)
+    memory = _OwnedMemory.from_address(address - before or ANYWHERE)
     memory.owner = owner
     return np.ndarray(shape, dtype, memory, before, strides)
 
@@ -67,14 +67,14 @@ def window(array: Array, offset: int, sizes: Sequence[int], strides: Sequence[in
 
 
 def indexed_window(array: Array, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Array | None:
-    """Return the view that `window` makes, by NumPy's indexing: of references, NumPy has no views of memory.
+    """Return the same view as `window`, made by NumPy's indexing, since NumPy views no memory as references.
 
     Returns:
         The view, or None if NumPy's slices and divisions of axes do not make it.
     """
     if 0 in sizes:
         return np.empty(sizes, array.dtype)
-    # Of an axis that is reversed or broadcast, the same elements with strides above 0.
+    # Reversed and broadcast axes are replaced by the same elements with positive strides.
     offset -= sum((n - 1) * min(stride, 0) for n, stride in zip(array.shape, array.strides, strict=True))
     array = array[(..., *(slice(None, None, -1 if step < 0 else 1) if step else slice(1) for step in array.strides))]
     axes = [k for k in np.argsort(array.strides)[::-1].tolist() if array.shape[k] > 1]

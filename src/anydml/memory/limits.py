@@ -66,7 +66,7 @@ def _limits() -> Iterator[tuple[int, int]]:
         available = _number("/proc/meminfo", "MemAvailable: *")
         yield total, 0 if available is None else total - 1024 * available
     except (AttributeError, ValueError, OSError):
-        # A system that does not tell.
+        # This system does not report it.
         pass
     for group, version in _groups("memory"):
         limit_file, used_file, reclaimable = _MEMORY[version]
@@ -80,7 +80,7 @@ def _limits() -> Iterator[tuple[int, int]]:
         if limit != resource.RLIM_INFINITY:
             yield limit, (_number("/proc/self/statm") or 0) * resource.getpagesize()
     except (ImportError, AttributeError, OSError):
-        # A system without such limits.
+        # This system has no such limits.
         pass
 
 

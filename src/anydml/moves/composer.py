@@ -199,7 +199,7 @@ class Composer:
         return number
 
     def unless(self, value: Value, mask: Value, reason: str) -> Value:
-        """The elements of a value whose byte of a mask is 0, which the others do not have."""
+        """Return the elements of a value whose byte of a mask is 0; moves leave out the others."""
         if has_zero(value.sizes):
             return Value(value.sizes, value.element_size, ())
         source, by = (self.access_of(self.without_fills(operand), reason) for operand in (value, mask))

@@ -26,10 +26,10 @@ class MoveMaker(Maker):
         layouts: the results' layouts, of the sizes that the rule makes; the constants follow them.
 
     Attributes:
-        moves: what is written, in order. Boxes without elements are left out.
-        constants: what is read beside the inputs.
+        moves: the moves, in order. Boxes without elements are left out.
+        constants: the constant operands.
         scratch: bytes of scratch operands, which follow the constants, and why they are needed.
-        is_in_place: whether the first result is a view that is updated, so that it holds it already.
+        is_in_place: whether the first result has the memory of the first input, so that it need not be copied first.
     """
 
     def __init__(self, first: int, layouts: Sequence[Layout], is_in_place: bool = False) -> None:
@@ -52,7 +52,7 @@ class MoveMaker(Maker):
             self.moves = [renumber_operands(move, numbers) for move in self.moves]
 
     def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
-        """The next operand, or scratch if its strides do not have the sizes in which it is made."""
+        """The next operand, or scratch if no strides of the operand have the sizes in which the rule writes it."""
         to = self._next()
         if write_sizes is None:
             return to
@@ -63,7 +63,7 @@ class MoveMaker(Maker):
         return view
 
     def flat(self, x: Any) -> Any:
-        """One axis of the same memory, or of scratch."""
+        """Flatten a view; copy it to scratch first if its strides do not allow that."""
         sizes = (self.count(x),)
         view = _reshaped(x, sizes)
         if view is None:
@@ -82,7 +82,7 @@ class MoveMaker(Maker):
         return View(sizes.at, None if value is None else Fill(value.pattern))
 
     def store(self, x: Any) -> None:
-        """The next operand is a view."""
+        """Copy a view to the next operand."""
         self.copy(self._next(), x)
 
     def _next(self) -> View:
@@ -124,9 +124,9 @@ class MoveMaker(Maker):
 
 
 def last_writes(sizes: Sizes, to: Access, source: Any) -> tuple[Sizes, Any]:
-    """Return the box and source of a move to places that indices say: what is written last where they do not vary.
+    """Return the box and the source of a move through lookups, without the elements that later ones overwrite.
 
-    Along dimensions on which no place depends, each element overwrites the one before.
+    Along dimensions that do not change the address, each element overwrites the one before.
     """
     writes = [to.strides, *(lookup.strides for lookup in to.lookups)]
     dropped = [d for d, size in enumerate(sizes) if size > 1 and not any(strides[d] for strides in writes)]

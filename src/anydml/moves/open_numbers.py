@@ -1,7 +1,6 @@
 """Comparisons of sizes that may be open (see `anydml.tracing`), without a decision that later calls must share.
 
-Of an integer everything is known, of an open size only what `are_same` finds; what `larger` and `smaller` return is
-an open size again.
+Integers are compared. Of open sizes, only `are_same` knows which are equal; `larger` and `smaller` return open sizes.
 """
 
 from __future__ import annotations

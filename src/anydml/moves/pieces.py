@@ -161,7 +161,7 @@ def with_unit_axes(piece: Piece, places: dict[int, int], rank: int, is_only: boo
         is_only: whether it covers the value. One of several may be empty where its size is open.
 
     Raises:
-        NotComposableError: it may be empty, and there is no axis left to say so.
+        NotComposableError: the piece may be empty, and no axis is left to express that.
     """
     source, new_axes = piece.source, places
     if any(factor.axis not in places for factor in piece.factors):

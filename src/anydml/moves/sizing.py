@@ -1,4 +1,4 @@
-"""Sizes in operators' rules: lists of integers, and their arithmetic, of which none compares what is not known."""
+"""Sizes in operators' rules: lists of integers, and arithmetic that compares no open sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sizing:
     """Arithmetic of sizes, which makers of results have."""
 
     def ints(self, *numbers: int) -> Numbers:
-        """Sizes of a rule's own."""
+        """Return a list of integers that a rule computes."""
         return Numbers(numbers)
 
     def count(self, x: Any) -> int:

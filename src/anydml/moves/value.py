@@ -135,7 +135,7 @@ class Value:
             strides = tuple([0 if k in repeated else stride for k, stride in enumerate(access.strides)])
             return _viewed(sizes, self.element_size, access, access.offset, strides)
         extra = tuple(Factor(k, sizes[k], 1) for k in repeated)
-        # One of several pieces may be empty where its size is open, and keeps what says so.
+        # One of several pieces may be empty if its size is open, so it keeps the factors that express this.
         is_only = len(value.pieces) == 1
 
         def is_kept(factor: Factor) -> bool:

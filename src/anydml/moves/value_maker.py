@@ -19,7 +19,7 @@ from anydml.moves.verbs import Maker, View
 
 
 class ValueView:
-    """A view of a value (see `View`), which may have more axes, of parts of its elements.
+    """A view of a value (see `View`). The value may have further axes, of parts of its elements.
 
     Attributes:
         value: the value.
@@ -62,8 +62,8 @@ class ValueMaker(Maker):
     Args:
         composer: composes the values, and stores in scratch those that cannot be composed.
         element_size: bytes per element of the results.
-        check: is called with sizes that elements are repeated to.
-        reason: why results are stored of which parts are written again.
+        check: is called with the sizes of repeated elements.
+        reason: why results with overwritten parts are stored.
 
     Attributes:
         parts: number of axes of parts of elements.
@@ -206,7 +206,7 @@ class ValueMaker(Maker):
         return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_tuples(make, x, by, batch, outside))
 
     def _compose_at_once(self, x: Any, indices: Any, pick: Callable[[Maker, Any, Any], Any]) -> Any:
-        """Compose several picks and diagonals as one: what is between them has elements that no result has."""
+        """Compose several picks and diagonals as one step: the values between them have elements that no result has."""
         if isinstance(x, View):
             return pick(self, x, indices)
         by = ValueView(self._composer.without_fills(self.index_of(indices)), indices.dtype, indices.name)
@@ -233,7 +233,7 @@ class ValueMaker(Maker):
         return self._with_value(x, self._composer.unless(value, by, self._reason))
 
     def result_from(self, x: Any) -> Any:
-        """A place in coordinates of a result that is stored, if it is written again."""
+        """A place, in coordinates, of a result that begins as x; it is stored if parts of it are written again."""
         to = self.result(Numbers(x.n))
         self._results[-1].writes.append((None, self.value_of(x)))
         return to
@@ -254,7 +254,7 @@ class ValueMaker(Maker):
         return View(written.at, Access(number, CoordinateSteps({}), units(written.count)))  # type: ignore[arg-type]  # in coordinates
 
     def copy(self, to: Any, x: Any) -> None:
-        """Remember what is written."""
+        """Record what is written, and where."""
         x = self._read(x)
         result = self._results[to.access.operand]
         if not result.writes or result.writes[0][0] is not None:
@@ -267,7 +267,7 @@ class ValueMaker(Maker):
         result.writes.append((to, self.value_of(x)))
 
     def store(self, x: Any) -> None:
-        """The next result is a value."""
+        """Make a value the next result."""
         self.result_from(x)
 
     def values(self) -> list[Value]:
@@ -304,7 +304,7 @@ class ValueMaker(Maker):
         return values
 
     def rewrite_parts(self, result: _Result, operand: int, strides: Sizes) -> None:
-        """Write parts of a result again, which an operand holds."""
+        """Overwrite parts of a result that is stored in an operand."""
         for to, value in result.writes[1:]:
             if to is None or has_zero(to.n):
                 continue

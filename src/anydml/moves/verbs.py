@@ -1,8 +1,8 @@
 """The verbs of which operators' rules are made, on what moves describe: views, and the makers of results from them.
 
 A rule reads *views* of its inputs, and writes into *places*, which are views of its results. Its text is the same
-whatever makes the results: `Maker` alone infers their sizes, `makers.MoveMaker` makes moves between tensors of known
-strides, and `makers.ValueMaker` composes values, whose sizes may be open. No verb compares sizes, so no rule adds a
+whatever makes the results: `Maker` itself infers their sizes, `MoveMaker` makes moves between tensors of known
+strides, and `ValueMaker` composes values, whose sizes may be open. No verb compares sizes, so no rule adds a
 guard by itself.
 """
 
@@ -56,7 +56,7 @@ class View(NamedTuple):
 
 
 def _alternate(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return elements of one and of the other in turn."""
+    """Return the elements of two tuples in turn."""
     alternating = [*a, *b]
     alternating[::2], alternating[1::2] = a, b
     return tuple(alternating)
@@ -267,12 +267,12 @@ class Maker(Sizing):
         return View(x.n)
 
     def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
-        """The place of the next result, written in `write_sizes`, of the same row-major order, if given."""
+        """The place of the next result, or a view of it in `write_sizes`, in the same row-major order."""
         self.shapes.append(sizes.at)
         return View((write_sizes or sizes).at)
 
     def copy(self, to: Any, x: Any) -> None:
-        """Write a view to a place of the same sizes, in row-major order where indices say where to: later ones win."""
+        """Write a view to a place of the same sizes; of several elements for one address, the last one wins."""
 
     def filled(self, sizes: Numbers, value: Any) -> Any:
         """A view of one element, repeated: an `Element`, or zeros if it is None."""
@@ -293,9 +293,9 @@ class Maker(Sizing):
         )
 
     def reverse(self, to: Any, x: Any, lengths: Any, axis: int) -> None:
-        """Write the first elements of each row of x, as many as its length says, to a place that holds x, reversed.
+        """Write the first elements of each row of x in reverse order, to a place that holds x.
 
-        Lengths are indices, of size 1 along the axis, and clamped.
+        Their numbers, one per row, are indices, of size 1 along the axis, and clamped.
         """
         n = x.n[axis]
         # Window L of the table, read backwards, is L − 1 … 0, and then out of range.
@@ -305,5 +305,5 @@ class Maker(Sizing):
         self.copy(to, self.pick_along(x, coordinates, axis, "skip"))
 
     def store(self, x: Any) -> None:
-        """The next result is a view."""
+        """Copy a view to the next result."""
         self.copy(self.result(Numbers(x.n)), x)

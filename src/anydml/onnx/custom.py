@@ -15,7 +15,7 @@ from onnx import AttributeProto
 
 from anydml import functions
 from anydml.files.json_path import show
-from anydml.functions.general import checked_arguments
+from anydml.functions.python_calls import checked_arguments
 from anydml.onnx.directml.described import Described
 from anydml.onnx.graph import Entry, Node
 from anydml.onnx.graph_values import Array, Tensor

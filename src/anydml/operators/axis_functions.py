@@ -15,7 +15,7 @@ from anydml.symbols import are_at_least, are_equal, integers_or_symbols, one_or_
 from anydml.text import count_noun
 
 
-def _distinct(name: str, field: str, rank: int, axes: Sizes) -> Sizes:
+def _distinct_axes(name: str, field: str, rank: int, axes: Sizes) -> Sizes:
     """Normalize distinct axes to 0 … rank − 1."""
     distinct: Sizes = tuple([infer.normalize_axis(name, rank, axes[k]) for k in range(len(axes))])
     for k in range(len(distinct)):
@@ -34,7 +34,7 @@ def permute_rule(make: Maker, x: View, axes: Numbers) -> None:
 @front
 def check_permute(name: str, shape: Sizes, axes: Any) -> tuple[Sizes]:
     """Return the axes from 0 on."""
-    order: Sizes = _distinct(name, "axes", len(shape), integers_or_symbols(name, "axes", axes))
+    order: Sizes = _distinct_axes(name, "axes", len(shape), integers_or_symbols(name, "axes", axes))
     if len(order) != len(shape):
         message = f"{name}: axes has {count_noun(len(order), 'entry')}, but x has {count_noun(len(shape), 'dimension')}"
         raise DescError(message, name, "axes", "one entry per dimension")
@@ -67,9 +67,9 @@ def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
 
 @front
 def check_flip(name: str, shape: Sizes, axis: Any) -> tuple[Sizes, Sizes, Sizes]:
-    """Return first coordinates, the shape, and steps."""
+    """Return the first coordinates, the shape and the steps of the reversed array."""
     rank: int = len(shape)
-    axes: Sizes = () if axis is None else _distinct(name, "axis", rank, one_or_more(name, "axis", axis))
+    axes: Sizes = () if axis is None else _distinct_axes(name, "axis", rank, one_or_more(name, "axis", axis))
     steps: Sizes = tuple([-1 if axis is None or d in axes else 1 for d in range(rank)])
     starts: Sizes = tuple([shape[d] - 1 if steps[d] < 0 else 0 for d in range(rank)])
     return starts, tuple(shape), steps
@@ -99,7 +99,7 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
 
 @rule
 def roll_rule(make: Maker, x: View, shifts: Numbers, is_flat: bool) -> None:
-    """Each axis, or the flattened array, begins ``shift`` elements before its end."""
+    """Roll each axis, or the flattened array, by its shift, with wrap-around."""
     if make.is_empty(x):
         make.result(make.sizes(x))
         return
@@ -112,7 +112,7 @@ def roll_rule(make: Maker, x: View, shifts: Numbers, is_flat: bool) -> None:
 
 @rule
 def _roll(make: Maker, to: View, x: View, axis: int, shifts: Numbers) -> None:
-    """Roll the axes from one on: what stays behind the shift, and what wraps around."""
+    """Roll an axis and all later ones: write the elements that do not wrap around, then those that do."""
     if axis == shifts.count:
         make.copy(to, x)
         return
@@ -121,14 +121,14 @@ def _roll(make: Maker, to: View, x: View, axis: int, shifts: Numbers) -> None:
     if is_zero(by):
         _roll(make, to, x, axis + 1, shifts)
         return
-    stays: View = make.cut(to, axis, by, size - by, 1)
-    _roll(make, stays, make.cut(x, axis, 0, size - by, 1), axis + 1, shifts)
+    unwrapped: View = make.cut(to, axis, by, size - by, 1)
+    _roll(make, unwrapped, make.cut(x, axis, 0, size - by, 1), axis + 1, shifts)
     _roll(make, make.cut(to, axis, 0, by, 1), make.cut(x, axis, size - by, by, 1), axis + 1, shifts)
 
 
 @front
 def check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> tuple[Sizes, bool]:
-    """Return a shift for each axis, or one for the flattened array."""
+    """Return one shift per axis, or one for the flattened array."""
     shifts: Sizes = one_or_more(name, "shift", shift)
     if axis is None:
         return (sum(shifts),) * 1, True
@@ -143,7 +143,7 @@ def check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> tuple[Sizes, b
 
 
 def shift_along(shifts: Sizes, axes: Sizes, axis: int) -> int:
-    """Return by how much an axis is shifted in all."""
+    """Return the sum of the shifts of one axis."""
     shift: int = 0
     for k in range(len(axes)):
         if axes[k] == axis:

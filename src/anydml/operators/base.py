@@ -1,8 +1,8 @@
-"""The base class of operator descs, with what they are written in: tensors, checks, and lowering to a program.
+"""The base class of operator descs: their tensors, their checks, and their lowering to a program.
 
-A subclass adds its fields, its support table, its constraints, and two definitions of its result: `apply`, its rule,
-from which the moves are made that engines run, and `element`, the formula of its document for each element (or
-`elements`, where there are several outputs), against which the moves are tested.
+A subclass adds its fields, its support table, its constraints, and two definitions of its result. `apply`, its rule,
+makes the moves that engines run. `element`, or `elements` for several outputs, is the formula of its document; tests
+compare the moves with it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _signature(kind: Any) -> inspect.Signature:
     )
 
 
-class _OwnSignature:
+class _FieldSignature:
     """Descriptor that computes the signature of each subclass when `inspect.signature` reads it."""
 
     def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
@@ -104,7 +104,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
     """
 
     __slots__ = ()
-    __signature__ = _OwnSignature()
+    __signature__ = _FieldSignature()
 
     OPERATOR: ClassVar[str]
     LEVELS: ClassVar[Levels] = ()
@@ -123,7 +123,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
             tensors = [*dict.fromkeys(name for name in named if name.endswith(("tensor", "tensors")))]
             cls.INPUTS = tuple(name for name in tensors if not name.startswith("output"))
             cls.OUTPUTS = tuple(name for name in tensors if name.startswith("output"))
-        # Once for a record, whose class is made twice: without slots, and with them.
+        # A dataclass with slots is created twice: the second class has the table already.
         if "LEVELS" in vars(cls) and "SUPPORT" not in vars(cls):
             cls.SUPPORT = support_table(cls.LEVELS, [*map(camel, (*cls.INPUTS, *cls.OUTPUTS))], cls.SELECTING)
 
@@ -261,7 +261,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
         """
         return None
 
-    def known_output(self, output: int) -> np.ndarray[Any, Any] | None:
+    def constant_output(self, output: int) -> np.ndarray[Any, Any] | None:
         """Return the contents of an output that does not depend on the inputs, else None.
 
         Args:

@@ -49,7 +49,7 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
     def _lengths(self) -> np.ndarray[Any, Any]:
         return np.array([tensor.sizes[self._positive_axis] for tensor in self.input_tensors], np.int64)
 
-    def known_output(self, output: int) -> np.ndarray[Any, Any] | None:
+    def constant_output(self, output: int) -> np.ndarray[Any, Any] | None:
         """The values of PerInputLength, which depend on the desc alone."""
         return self._lengths() if output else None
 

@@ -33,23 +33,23 @@ def blocks_rule(make: Maker, x: View, block: int, order: Word, to_space: bool) -
     if to_space:
         k = k // (block * block)
         to: View = make.result(make.ints(n, k, h * block, w * block))
-        make.copy(_pixels(make, to, block, h, w), _channels(make, x, block, k, is_by_pixel))
+        make.copy(_space_view(make, to, block, h, w), _depth_view(make, x, block, k, is_by_pixel))
     else:
         h = h // block
         w = w // block
         to = make.result(make.ints(n, k * block * block, h, w))
-        make.copy(_channels(make, to, block, k, is_by_pixel), _pixels(make, x, block, h, w))
+        make.copy(_depth_view(make, to, block, k, is_by_pixel), _space_view(make, x, block, h, w))
 
 
 @rule
-def _pixels(make: Maker, x: View, block: int, h: int64, w: int64) -> View:
+def _space_view(make: Maker, x: View, block: int, h: int64, w: int64) -> View:
     """The space side as N, block rows, block columns, channels, H, W."""
     x = make.split(make.split(x, 3, make.ints(w, block)), 2, make.ints(h, block))
     return make.permute(x, make.ints(0, 3, 5, 1, 2, 4))
 
 
 @rule
-def _channels(make: Maker, x: View, block: int, k: int64, is_by_pixel: bool) -> View:
+def _depth_view(make: Maker, x: View, block: int, k: int64, is_by_pixel: bool) -> View:
     """The depth side, likewise."""
     if is_by_pixel:
         return make.split(x, 1, make.ints(block, block, k))
@@ -210,14 +210,14 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
     TO_SPACE = True
 
 
-def _blocks(name: str, shape: Sizes, block: int) -> None:
+def _check_block(name: str, shape: Sizes, block: int) -> None:
     if len(shape) != 4:
         raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x must be N, C, H, W")
     if block < 1:
         raise DescError(f"{name}: block_size is {block}", name, "block_size", "block_size must be at least 1")
 
 
-def _divides(name: str, d: int, size: int, by: int) -> None:
+def _check_divides(name: str, d: int, size: int, by: int) -> None:
     if not holds(size % by == 0):
         message = f"{name}: x.shape[{d}] is {size}, which {by} does not divide"
         raise DescError(message, name, "block_size", "blocks must divide x")
@@ -226,17 +226,17 @@ def _divides(name: str, d: int, size: int, by: int) -> None:
 @front
 def check_to_depth(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
     """Return the rule's numbers."""
-    _blocks(name, shape, block)
-    _divides(name, 2, shape[2], block)
-    _divides(name, 3, shape[3], block)
+    _check_block(name, shape, block)
+    _check_divides(name, 2, shape[2], block)
+    _check_divides(name, 3, shape[3], block)
     return block, order, False
 
 
 @front
 def check_to_space(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
     """Return the rule's numbers."""
-    _blocks(name, shape, block)
-    _divides(name, 1, shape[1], block * block)
+    _check_block(name, shape, block)
+    _check_divides(name, 1, shape[1], block * block)
     return block, order, True
 
 

@@ -19,7 +19,7 @@ BEYOND_DIAGONALS = UINT_MAX + 1
 
 @rule
 def diagonal_matrix_rule(make: Maker, x: View, value: Item | None, begin: int64, end: int64) -> None:
-    """A copy of x; then the value where ``begin ≤ column − row < end``, or, if begin is greater, elsewhere."""
+    """Copy x; then write the value where ``begin ≤ column − row < end``, or everywhere else if begin is greater."""
     to: View = make.result_from(x)
     if begin <= end:
         _band(make, to, begin, end, value)
@@ -35,19 +35,19 @@ def _band(make: Maker, to: View, first: int64, end: int64, value: Item | None) -
         return
     height: int64 = to.n[to.rank - 2]
     width: int64 = to.n[to.rank - 1]
-    top: int64 = _clamped(1 - end, 0, height)
-    bottom: int64 = _clamped(width - first, top, height)
+    top: int64 = _clamp(1 - end, 0, height)
+    bottom: int64 = _clamp(width - first, top, height)
     # The first row that is not cut off on the left, and the first that is cut off on the right.
-    inside: int64 = _clamped(-first, top, bottom)
-    border: int64 = _clamped(width - end, top, bottom)
+    inside: int64 = _clamp(-first, top, bottom)
+    border: int64 = _clamp(width - end, top, bottom)
     if inside < border:
-        _left(make, to, top, inside, end, value)
+        _fill_left(make, to, top, inside, end, value)
         rows: View = _box(make, to, inside, border - inside, inside + first, border - inside + end - first - 1)
         axis: int = to.rank - 1
         lines: View = make.slide(rows, axis, border - inside, 1, end - first, 1)
         make.fill(make.diagonal(lines, axis - 1, axis), value)
     else:
-        _left(make, to, top, border, end, value)
+        _fill_left(make, to, top, border, end, value)
         make.fill(_box(make, to, border, inside - border, 0, width), value)
         inside, border = border, inside
     last: int64 = bottom + first - 1
@@ -57,7 +57,7 @@ def _band(make: Maker, to: View, first: int64, end: int64, value: Item | None) -
 
 
 @rule
-def _left(make: Maker, to: View, row: int64, until: int64, end: int64, value: Item | None) -> None:
+def _fill_left(make: Maker, to: View, row: int64, until: int64, end: int64, value: Item | None) -> None:
     """Fill rows from column 0 on, each one column further."""
     if until > row:
         make.fill(_box(make, to, row, until - row, 0, row + end), value)
@@ -66,7 +66,7 @@ def _left(make: Maker, to: View, row: int64, until: int64, end: int64, value: It
 
 @rule
 def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is_low: bool, value: Item | None) -> None:
-    """Fill lines of 0, 1, … count − 1 elements: one per row, from a column on, or one per column, from a row on.
+    """Fill lines of 0, 1, … count − 1 elements: one per row from a column on, or one per column from a row on.
 
     A triangle of 2ⁿ lines is a square and two triangles of half the size, one after the other along the diagonal: all
     squares of one size are one box. The number of boxes grows with the square of the logarithm of the count.
@@ -102,8 +102,8 @@ def _box(make: Maker, to: View, row: int64, rows: int64, column: int64, columns:
 
 
 @rule
-def _clamped(number: int64, low: int64, high: int64) -> int64:
-    """A number, but at most `high`, and at least `low`."""
+def _clamp(number: int64, low: int64, high: int64) -> int64:
+    """Clamp a number to `low` … `high`."""
     number = high if number > high else number
     return low if number < low else number
 
@@ -120,30 +120,30 @@ class _DiagonalMatrix(OperatorDesc):
         """The value's bytes."""
         raise NotImplementedError
 
-    def holds(self, t: int) -> bool:
+    def has_value(self, t: int) -> bool:
         """Whether the diagonal t = x − y gets the value."""
         raise NotImplementedError
 
-    def fields(self) -> tuple[int, int]:
+    def band(self) -> tuple[int, int]:
         """The first diagonal that gets the value, and the one after the last, as those of `diagonal_matrix`."""
         raise NotImplementedError
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """The input or zeros; then the value."""
         x: View = inputs[0] if inputs else make.filled(Numbers(self.output_tensor.sizes), None)
-        diagonal_matrix_rule(make, x, Item(self.pattern), *self.fields())
+        diagonal_matrix_rule(make, x, Item(self.pattern), *self.band())
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """The value on its diagonals; elsewhere the input's element, or 0."""
         zero = bytes(self.output_tensor.data_type.itemsize)
         output = len(self.inputs)
-        if self.holds(at[-1] - at[-2]):
+        if self.has_value(at[-1] - at[-2]):
             return self.pattern, ()
         if output:
             return 0, at
         return zero, ()
 
-    def _int(self, field: str, value: int) -> Iterator[Problem]:
+    def _int_problem(self, field: str, value: int) -> Iterator[Problem]:
         if not INT_MIN <= value <= INT_MAX:
             yield self.problem(field, f"{field} is {value}", "it must be −2147483648 to 2147483647 (INT)")
 
@@ -177,18 +177,18 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
 
     def constraints(self) -> Iterator[Problem]:
         """Offset is an INT."""
-        yield from self._int("Offset", self.offset)
+        yield from self._int_problem("Offset", self.offset)
 
     @property
     def pattern(self) -> bytes:
         """Value as bytes of an element."""
         return float_bytes(self.value, self.output_tensor.data_type)
 
-    def holds(self, t: int) -> bool:
+    def has_value(self, t: int) -> bool:
         """Whether t is Offset."""
         return t == self.offset
 
-    def fields(self) -> tuple[int, int]:
+    def band(self) -> tuple[int, int]:
         """The diagonal Offset."""
         return self.offset, self.offset + 1
 
@@ -234,20 +234,20 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
                 rule = "sizes must be InputTensor's"
                 yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
         yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
-        yield from self._int("DiagonalFillBegin", self.diagonal_fill_begin)
-        yield from self._int("DiagonalFillEnd", self.diagonal_fill_end)
+        yield from self._int_problem("DiagonalFillBegin", self.diagonal_fill_begin)
+        yield from self._int_problem("DiagonalFillEnd", self.diagonal_fill_end)
 
     @property
     def pattern(self) -> bytes:
         """Value as bytes of an element."""
         return scalar_bytes(self.value, self.value_data_type)
 
-    def holds(self, t: int) -> bool:
+    def has_value(self, t: int) -> bool:
         """The page's ``(end >= begin) ^ (t >= begin) ^ (t < end)``."""
         begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
         return (end >= begin) ^ (t >= begin) ^ (t < end)
 
-    def fields(self) -> tuple[int, int]:
+    def band(self) -> tuple[int, int]:
         """Begin and end."""
         return self.diagonal_fill_begin, self.diagonal_fill_end
 

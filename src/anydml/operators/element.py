@@ -70,10 +70,10 @@ class Element:
 
 
 def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a value; as a number of Python, whose range NumPy checks, if it is a single number of an array library.
+    """Return a value; convert a number of an array library to a Python number, so that NumPy checks its range.
 
     Raises:
-        TypeError: NumPy would convert it, but it is not a number, and the elements are.
+        TypeError: the elements are numbers and the value is not, although NumPy would convert it.
         ValueError: it has dimensions, or requires grad.
     """
     if dtype.names and (fields := _fields(value, dtype)) is not None:
@@ -103,10 +103,10 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _check_extended(value: Any, stored: Any, dtype: np.dtype[Any]) -> None:
-    """Check an element of a dtype of ml_dtypes, which wraps integers, and makes other numbers infinite or NaN.
+    """Check that ml_dtypes stored a number: it wraps integers, and makes numbers out of range infinite or NaN.
 
     Raises:
-        OverflowError: it is not the number that it was made of.
+        OverflowError: another number was stored.
     """
     number, stored_number = float(value), float(stored)
     is_integer = "int" in dtype.name

@@ -1,8 +1,8 @@
 """Descriptions of functions on arrays, from which every front end derives its own form.
 
 A function is a stub (name, signature and docstring, without a body) decorated with `function`, which records how to
-check a call and by which rule its results are made. From it are derived `anydml.<name>`, ``torch.ops.anydml.<name>``,
-`anydml.torch.<name>`, the function in `anydml.fuse`, and the ONNX node of the domain ``anydml``.
+check a call and which rule makes its results. `anydml.<name>`, ``torch.ops.anydml.<name>``, `anydml.torch.<name>`, the
+function in `anydml.fuse`, and the ONNX node of the domain ``anydml`` are derived from it.
 
 The annotations of a stub are the kinds of its parameters; arrays come first, ``out`` is the last:
 
@@ -42,7 +42,7 @@ class ArrayLike(Protocol):
 
 
 Array = TypeVar("Array", bound=ArrayLike)
-"""Type checkers take results for arrays of the arguments' type; lists, which NumPy converts, are not arrays to them."""
+"""For type checkers, results have the arguments' type of array. They reject lists, although NumPy converts these."""
 
 Indices: TypeAlias = Any
 Mask: TypeAlias = Any
@@ -69,7 +69,7 @@ class Inferred(NamedTuple):
     shapes: list[Sizes]
 
 
-class Listed(NamedTuple):
+class HostIntegers(NamedTuple):
     """A ``HostInts`` argument: shape, dtype, and the values if they could be read."""
 
     shape: Sizes
@@ -106,12 +106,12 @@ class Parameter(NamedTuple):
         return self.kind in (INDICES, MASK)
 
 
-class _InferredError(Exception):
+class _SizesInferredError(Exception):
     """The sizes of the only result are known."""
 
 
 class _SizesMaker(Maker):
-    """Stops once the sizes of the only result are known, so that the rule compares no symbols.
+    """A maker that stops a rule once the sizes of its only result are known, so that it compares no symbols.
 
     Raises:
         _InferredError: they are.
@@ -120,12 +120,12 @@ class _SizesMaker(Maker):
     def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
         """Stop."""
         super().result(sizes, write_sizes)
-        raise _InferredError
+        raise _SizesInferredError
 
     def result_from(self, x: Any) -> Any:
         """Stop."""
         super().result_from(x)
-        raise _InferredError
+        raise _SizesInferredError
 
 
 class Function:
@@ -135,7 +135,7 @@ class Function:
         stub: the public function.
         label: the function's name in errors.
         parameters: the stub's parameters without ``out``.
-        checking: ``check(label, *shapes, *arguments)`` checks a call and returns the rule's numbers. Takes the label,
+        check_call: ``check(label, *shapes, *arguments)`` checks a call and returns the rule's numbers. Takes the label,
             the shapes of the arrays (`Array`, then `Indices` and `Mask`; those of a list of arrays as one list), and
             the other arguments in order, followed by the dtypes of indices and masks; a `Scalar` is an `Element`.
             Sizes may be symbols. Raises DescError.
@@ -144,14 +144,14 @@ class Function:
         may_update: whether `out` may be the first array, which is updated in place then.
     """
 
-    __slots__ = ("checking", "label", "lengths", "may_update", "parameters", "rule", "stub")
+    __slots__ = ("check_call", "label", "lengths", "may_update", "parameters", "rule", "stub")
 
     def __init__(
         self,
         stub: Callable[..., Any],
         label: str,
         parameters: tuple[Parameter, ...],
-        checking: Callable[..., Parameters],
+        check_call: Callable[..., Parameters],
         rule: Callable[..., None],
         lengths: Callable[..., Sizes] | None = None,
         may_update: bool = False,
@@ -159,7 +159,7 @@ class Function:
         self.stub = stub
         self.label = label
         self.parameters = parameters
-        self.checking = checking
+        self.check_call = check_call
         self.rule = rule
         self.lengths = lengths
         self.may_update = may_update
@@ -205,7 +205,7 @@ class Function:
         """
         checked = self.checked(label, shapes, arguments)
         make = Maker() if self.has_parts else _SizesMaker()
-        with suppress(_InferredError):
+        with suppress(_SizesInferredError):
             self.apply(make, [View(tuple(shape)) for shape in shapes], checked)
         return Inferred(checked, make.shapes)
 
@@ -215,7 +215,7 @@ class Function:
         Raises:
             DescError: the call breaks a rule.
         """
-        return self.checking(label, *([shapes] if self.is_of_lists else shapes), *arguments)
+        return self.check_call(label, *([shapes] if self.is_of_lists else shapes), *arguments)
 
     def apply(self, make: Maker, inputs: Sequence[Any], parameters: Parameters) -> None:
         """Make the results of a call, from views of its inputs."""
@@ -253,7 +253,7 @@ class Function:
         return [*arguments, *(parameter.default for parameter in self.parameters[len(arguments) :])]
 
 
-def treatment(out_of_range: str) -> Outside:
+def index_treatment(out_of_range: str) -> Outside:
     """Return the treatment of indices out of range by the parameter ``out_of_range``."""
     return "refuse" if out_of_range == "error" else "clamp" if out_of_range == "clamp" else "skip"
 
@@ -266,19 +266,19 @@ def function(check: Callable[..., Parameters], rule: Callable[..., None], **name
     """Decorator that records a stub as a function.
 
     Args:
-        check: see `Function.checking`.
+        check: see `Function.check_call`.
         rule: see `Function.rule`.
-        named: see `described`.
+        named: see `describe_function`.
     """
 
     def record(stub: F) -> F:
-        FUNCTIONS[stub.__name__] = described(stub, check, rule, **named)
+        FUNCTIONS[stub.__name__] = describe_function(stub, check, rule, **named)
         return stub
 
     return record
 
 
-def described(
+def describe_function(
     stub: Callable[..., Any],
     check: Callable[..., Parameters],
     rule: Callable[..., None],
@@ -289,7 +289,7 @@ def described(
 
     Args:
         stub: the public function.
-        check: see `Function.checking`.
+        check: see `Function.check_call`.
         rule: see `Function.rule`.
         label: the function's name in errors; the stub's name by default.
         named: other attributes of `Function`.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from anydml import infer
 from anydml.moves import Outside
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, treatment
+from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.rule import Maker, View, Word, front, rule
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
 from anydml.text import count_noun
@@ -84,7 +84,7 @@ class GatherOperatorDesc(OperatorDesc):
             yield self.problem("IndicesTensor.Sizes", message, rule)
             return
         gathered, count = self._logical_sizes(), len(self.output_tensor.sizes)
-        remaining = self._kept()
+        remaining = self._kept_dimensions()
         if len(remaining) > count:
             message = f"the gathered sizes {list(gathered)} do not fit OutputTensor's {count_noun(count, 'dimension')}"
             yield self.problem("OutputTensor.Sizes", message, "only leading sizes of 1 may be cropped")
@@ -98,13 +98,13 @@ class GatherOperatorDesc(OperatorDesc):
     def _logical_sizes(self) -> tuple[int, ...]:
         """Leading, index and trailing sizes, before right-alignment."""
         sizes, axis = self.input_tensor.sizes, self.axis
-        return (*sizes[:axis], *self._index(self.indices_tensor.sizes), *sizes[axis + 1 :])
+        return (*sizes[:axis], *self._index_coordinates(self.indices_tensor.sizes), *sizes[axis + 1 :])
 
-    def _index(self, values: tuple[int, ...]) -> tuple[int, ...]:
+    def _index_coordinates(self, values: tuple[int, ...]) -> tuple[int, ...]:
         """Drop the entries of ignored leading dimensions of IndicesTensor."""
         return values[len(values) - self.index_dimensions :]
 
-    def _kept(self) -> tuple[int, ...]:
+    def _kept_dimensions(self) -> tuple[int, ...]:
         """The logical dimensions that remain in the output: leading 1s are dropped if there are too many dimensions.
 
         Those of the input's leading part are dropped first, then those of the index part (example 3 of the document).
@@ -124,7 +124,7 @@ class GatherOperatorDesc(OperatorDesc):
         for _ in range(len(self.indices_tensor.sizes) - self.index_dimensions):
             indices = make.at(indices, 0, 0)
         picked = make.pick(x, indices, self.axis, "clamp")
-        remaining = self._kept()
+        remaining = self._kept_dimensions()
         for d in reversed(range(picked.rank)):
             if d not in remaining:
                 picked = make.at(picked, d, 0)
@@ -134,7 +134,7 @@ class GatherOperatorDesc(OperatorDesc):
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[...] = input[..., indices[...], ...]``, indices wrapped, then clamped."""
-        axis, count, remaining = self.axis, self.index_dimensions, self._kept()
+        axis, count, remaining = self.axis, self.index_dimensions, self._kept_dimensions()
         size = self.input_tensor.sizes[axis]
         padding = len(self.output_tensor.sizes) - len(remaining)
         ignored = len(self.indices_tensor.sizes) - count
@@ -154,7 +154,7 @@ def check_gather(
 ) -> tuple[int, Outside]:
     """Return the axis, which the indices' sizes replace, and the treatment of indices out of range."""
     along: int = infer.picked_axis(name, shape, axis, len(index_shape), math.prod(index_shape), index_dtype)
-    return along, treatment(out_of_range)
+    return along, index_treatment(out_of_range)
 
 
 @function(check_gather, rule=gather_rule)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from anydml import infer
 from anydml.moves import Outside
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, treatment
+from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.rule import DescError, Maker, View, Word, front, holds, rule
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
 
@@ -86,7 +86,7 @@ def check_gather_elements(
     if not holds((shape[along] >= 1) | (math.prod(indices) == 0)):
         message = f"{name}: axis {along} of x is empty, but there are indices"
         raise DescError(message, name, "x", "there must be an element to read")
-    return along, treatment(out_of_range)
+    return along, index_treatment(out_of_range)
 
 
 @function(check_gather_elements, rule=gather_elements_rule)

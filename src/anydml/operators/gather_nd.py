@@ -9,17 +9,17 @@ from typing import Any, Literal
 from anydml.moves import Outside
 from anydml.moves.program import Element
 from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, treatment
-from anydml.operators.rule import DescError, Maker, View, Word, front, holds, rule
-from anydml.operators.tuples import (
-    Counts,
+from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
+from anydml.operators.index_tuples import (
+    DimensionCounts,
     check_tuples,
     count_problems,
+    drop_leading_dimensions,
     picked_elements,
     picked_problems,
     picked_sizes,
-    significant,
 )
+from anydml.operators.rule import DescError, Maker, View, Word, front, holds, rule
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
 
 ROWS = (
@@ -52,10 +52,10 @@ class _GatherNd(OperatorDesc):
     indices_dimension_count: int
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> DimensionCounts:
         """Significant dimensions of the input and the indices, and batch dimensions."""
         batch = getattr(self, "batch_dimension_count", 0)
-        return Counts(self.input_dimension_count, self.indices_dimension_count, batch)
+        return DimensionCounts(self.input_dimension_count, self.indices_dimension_count, batch)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; counts in range; the output's sizes as documented."""
@@ -71,8 +71,8 @@ class _GatherNd(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """One list of coordinates per element, in the significant dimensions."""
-        x = significant(make, inputs[0], self.counts.input)
-        indices = significant(make, inputs[1], self.counts.indices)
+        x = drop_leading_dimensions(make, inputs[0], self.counts.input)
+        indices = drop_leading_dimensions(make, inputs[1], self.counts.indices)
         picked = make.pick_tuples(x, indices, self.counts.batch, "clamp")
         for _ in range(len(self.output_tensor.sizes) - picked.rank):
             picked = make.expand(picked, 0, 1)
@@ -143,7 +143,7 @@ def check_gather_nd(
     if not holds((math.prod(picked) == 0) | (math.prod(indexed) >= 1)):
         message = f"{name}: x.shape is {tuple(shape)}, but there are indices"
         raise DescError(message, name, "x", "there must be an element to read")
-    return batch_dims, treatment(out_of_range)
+    return batch_dims, index_treatment(out_of_range)
 
 
 @function(check_gather_nd, rule=gather_nd_rule)

@@ -76,11 +76,11 @@ class GridAxis(NamedTuple):
         looked_up: indices of a lookup, if there is no constant step; else None.
     """
 
-    places: int
+    distinct: int
     step: int
     start: int
-    times: int
-    looked_up: Constant | None
+    repeats: int
+    indices: Constant | None
 
 
 def grid_axis(grid: Grid, count: int, size: int) -> GridAxis:
@@ -89,20 +89,20 @@ def grid_axis(grid: Grid, count: int, size: int) -> GridAxis:
         return GridAxis(count, 1, 0, 1, None)
     count, size = pinned(count), pinned(size)
     dtype = np.dtype(np.uint32 if size <= 1 << 32 else np.uint64)
-    looked_up = LazyConstant((count,), dtype, lambda: grid.positions(count, size).astype(dtype))
+    indices = LazyConstant((count,), dtype, lambda: grid.positions(count, size).astype(dtype))
     if count > MAX_TESTED:
-        return GridAxis(count, 0, 0, 1, looked_up)
+        return GridAxis(count, 0, 0, 1, indices)
     positions = grid.positions(count, size)
     steps = np.diff(positions)
     start = int(positions[0])
     if count < 2 or (steps == steps[0]).all():
         return GridAxis(count, int(steps[0]) if count > 1 else 0, start, 1, None)
     changes = np.flatnonzero(steps)
-    times = int(changes[0]) + 1
-    if count % times == 0:
-        lines = positions.reshape(-1, times)
+    repeats = int(changes[0]) + 1
+    if count % repeats == 0:
+        lines = positions.reshape(-1, repeats)
         firsts = lines[:, 0]
         by = np.diff(firsts)
         if (lines == firsts[:, None]).all() and (by == by[0]).all():
-            return GridAxis(count // times, int(by[0]), start, times, None)
-    return GridAxis(count, 0, 0, 1, looked_up)
+            return GridAxis(count // repeats, int(by[0]), start, repeats, None)
+    return GridAxis(count, 0, 0, 1, indices)

@@ -31,7 +31,7 @@ WIDTH = 4
 BLOCK = 4
 """Numbers per block that are summed sequentially: each takes a pass over memory, each level of blocks two more."""
 
-Numbers = tuple[int, int, int]
+NumberRow = tuple[int, int, int]
 """Operand, offset and stride of a row of numbers."""
 
 
@@ -122,7 +122,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         sizes, total = source.sizes, math.prod(source.sizes)
         zero, numbers = Layout.packed(sizes, 1).strides, Layout.packed(sizes, WIDTH).strides
         still = (0,) * len(sizes)
-        moves = [Move((), Access(NUMBERS, 0, ()), Fill(b"\0"), (total + 1) * WIDTH), *_numbers(total + 1)]
+        moves = [Move((), Access(NUMBERS, 0, ()), Fill(b"\0"), (total + 1) * WIDTH), *_count_up(total + 1)]
         moves.append(Move((), Access(IS_ZERO, 0, ()), Fill(b"\0"), total))
         nonzero_byte = Access(BYTES, 1, still, tuple(self._masks(source)))
         moves.append(Move(sizes, Access(IS_ZERO, 0, zero), nonzero_byte, 1))
@@ -130,7 +130,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         counted = Access(NUMBERS, WIDTH, still, (unless(IS_ZERO, zero),))
         moves.append(Move(sizes, Access(RANKS, WIDTH, numbers), counted, WIDTH))
         flags = (RANKS, WIDTH, WIDTH)
-        moves += _summed(flags, flags, total, 0, total)
+        moves += _prefix_sums(flags, flags, total, 0, total)
         *_, step, along = rows.strides
         row = Lookup(RANKS, "uint32", 0, numbers, total, step)
         width = rows.sizes[-1]
@@ -144,7 +144,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
     @property
     def host_kernel(self) -> HostKernel:
         """Two passes over the input on host memory."""
-        return HostKernel(_found, "nonzero elements are counted, then their coordinates are written")
+        return HostKernel(_write_found, "nonzero elements are counted, then their coordinates are written")
 
     def _masks(self, source: Layout) -> Iterator[Lookup]:
         """Yield lookups that pass elements whose bytes are all 0, except for a float's sign."""
@@ -170,7 +170,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         yield COUNT, (0,) * len(self.output_count_tensor.sizes), _word(nonzero), ()
 
 
-def _found(tensors: Sequence[np.ndarray[Any, Any]], find: FindNonzero) -> None:
+def _write_found(tensors: Sequence[np.ndarray[Any, Any]], find: FindNonzero) -> None:
     x, count, rows = tensors[: COORDINATES + 1]
     width = rows.shape[-1]
     # Leading dimensions of size 1 may be omitted from the coordinates.
@@ -190,7 +190,7 @@ def _levels(count: int) -> Iterator[int]:
         yield count
 
 
-def _numbers(count: int) -> Iterator[Move]:
+def _count_up(count: int) -> Iterator[Move]:
     """Write 0, 1, 2, … into zeros, byte by byte: byte k of the numbers is constant over runs of 256ᵏ, and cycles."""
     for k in range(WIDTH):
         still = 256**k
@@ -209,7 +209,7 @@ def _numbers(count: int) -> Iterator[Move]:
                 yield Move(sizes, Access(NUMBERS, offset, strides), Access(BYTES, value, by), 1)
 
 
-def _summed(numbers: Numbers, sums: Numbers, count: int, scratch: int, last_index: int) -> Iterator[Move]:
+def _prefix_sums(numbers: NumberRow, sums: NumberRow, count: int, scratch: int, last_index: int) -> Iterator[Move]:
     """Compute inclusive prefix sums.
 
     Args:
@@ -220,45 +220,57 @@ def _summed(numbers: Numbers, sums: Numbers, count: int, scratch: int, last_inde
         last_index: upper bound of the sums.
     """
     partial, blocks = (SUMS, scratch, WIDTH), -(-count // BLOCK)
-    yield _copied(numbers, partial, blocks, BLOCK)
+    yield _copy(numbers, partial, blocks, BLOCK)
     for k in range(1, min(BLOCK, count)):
         # The last block may be shorter.
         many = -(-(count - k) // BLOCK)
-        yield _added(
-            _from(partial, k - 1), _from(numbers, k), _from(partial, k), (many,), (BLOCK,), (BLOCK,), last_index
+        yield _addition(
+            _row_from(partial, k - 1),
+            _row_from(numbers, k),
+            _row_from(partial, k),
+            (many,),
+            (BLOCK,),
+            (BLOCK,),
+            last_index,
         )
-    yield _copied(partial, sums, min(BLOCK, count), 1)
+    yield _copy(partial, sums, min(BLOCK, count), 1)
     if count <= BLOCK:
         return
     free = scratch + count * WIDTH
     ends, before = (SUMS, scratch + (BLOCK - 1) * WIDTH, BLOCK * WIDTH), (SUMS, free, WIDTH)
     # The last block's sum is not needed.
-    yield from _summed(ends, before, blocks - 1, free + blocks * WIDTH, last_index)
+    yield from _prefix_sums(ends, before, blocks - 1, free + blocks * WIDTH, last_index)
     block_count, tail = divmod(count - BLOCK, BLOCK)
-    to, sums_within = _from(sums, BLOCK), _from(partial, BLOCK)
+    to, sums_within = _row_from(sums, BLOCK), _row_from(partial, BLOCK)
     if block_count:
-        yield _added(before, sums_within, to, (block_count, BLOCK), (1, 0), (BLOCK, 1), last_index)
+        yield _addition(before, sums_within, to, (block_count, BLOCK), (1, 0), (BLOCK, 1), last_index)
     if tail:
         skip = block_count * BLOCK
-        yield _added(
-            _from(before, block_count), _from(sums_within, skip), _from(to, skip), (tail,), (0,), (1,), last_index
+        yield _addition(
+            _row_from(before, block_count),
+            _row_from(sums_within, skip),
+            _row_from(to, skip),
+            (tail,),
+            (0,),
+            (1,),
+            last_index,
         )
 
 
-def _from(numbers: Numbers, k: int) -> Numbers:
+def _row_from(numbers: NumberRow, k: int) -> NumberRow:
     operand, offset, stride = numbers
     return operand, offset + k * stride, stride
 
 
-def _copied(numbers: Numbers, to: Numbers, count: int, step: int) -> Move:
+def _copy(numbers: NumberRow, to: NumberRow, count: int, step: int) -> Move:
     target, source = (Access(operand, offset, (step * stride,)) for operand, offset, stride in (to, numbers))
     return Move((count,), target, source, WIDTH)
 
 
-def _added(
-    a: Numbers,
-    b: Numbers,
-    to: Numbers,
+def _addition(
+    a: NumberRow,
+    b: NumberRow,
+    to: NumberRow,
     sizes: tuple[int, ...],
     a_steps: tuple[int, ...],
     steps: tuple[int, ...],

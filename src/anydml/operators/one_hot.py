@@ -9,7 +9,7 @@ from anydml import infer
 from anydml.fields import check_dimensions
 from anydml.moves import Outside
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, treatment
+from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.rule import DescError, Maker, View, Word, front, holds, int64, rule
 from anydml.operators.types import (
     ALL_TYPES,
@@ -22,14 +22,14 @@ from anydml.operators.types import (
 
 @rule
 def one_hot_rule(make: Maker, values: View, indices: View, depth: int64, axis: int, outside: Outside) -> None:
-    """Off, and On where a new axis has an index."""
+    """Fill with Off, then write On at the indices along a new axis."""
     off: View = make.at(values, 0, 0)
     encode(make, off, make.at(values, 0, 1), make.expand(indices, axis, 1), depth, axis, outside)
 
 
 @rule
 def encode(make: Maker, off: View, on: View, indices: View, depth: int64, axis: int, outside: Outside) -> None:
-    """Off everywhere, and On where an axis, along which there is one index, has it."""
+    """Fill with Off, then write On at the index of each line along an axis."""
     to: View = make.result_from(make.broadcast(off, make.resized(indices, axis, depth)))
     make.copy(make.pick_along(to, indices, axis, outside), make.broadcast(on, make.sizes(indices)))
 
@@ -80,7 +80,7 @@ class OneHotOperatorDesc(OperatorDesc):
             expected = (*sizes[: self.axis], 1, *sizes[self.axis + 1 :])
             yield from self.sizes_are(*indices, expected, "sizes must be OutputTensor's, but 1 along Axis")
 
-    def _on(self) -> Coordinate:
+    def _on_coordinate(self) -> Coordinate:
         """The coordinate of On in ValuesTensor."""
         sizes = self.values_tensor.sizes
         last = max(d for d, size in enumerate(sizes) if size > 1)
@@ -90,7 +90,7 @@ class OneHotOperatorDesc(OperatorDesc):
         """Off everywhere, then On by indices."""
         indices, off = inputs
         on = off
-        for c in self._on():
+        for c in self._on_coordinate():
             off, on = make.at(off, 0, 0), make.at(on, 0, c)
         depth = self.output_tensor.sizes[self.axis]
         encode(make, off, on, indices, depth, self.axis, "skip")
@@ -98,7 +98,7 @@ class OneHotOperatorDesc(OperatorDesc):
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = On if c[Axis] == index else Off``, the index wrapped."""
         axis, size = self.axis, self.output_tensor.sizes[self.axis]
-        off, on = (0,) * len(self.values_tensor.sizes), self._on()
+        off, on = (0,) * len(self.values_tensor.sizes), self._on_coordinate()
         index = read(0, (*at[:axis], 0, *at[axis + 1 :]))
         if index < 0:
             index += size
@@ -116,7 +116,7 @@ def check_one_hot(
     if depth < 0:
         raise DescError(f"{name}: depth is {depth}", name, "depth", "depth must be 0 or more")
     check_dimensions(name, "the result", len(shape) + 1)
-    return depth, infer.axis_of(name, len(shape) + 1, axis), treatment(out_of_range)
+    return depth, infer.axis_of(name, len(shape) + 1, axis), index_treatment(out_of_range)
 
 
 @function(check_one_hot, rule=one_hot_rule)

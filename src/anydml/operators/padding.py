@@ -33,7 +33,7 @@ MODES = {
 
 @rule
 def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: Word, value: Item) -> None:
-    """X in the middle, and around it a value, or what continues x along one axis after the other."""
+    """Write x, then its surroundings: a value, or x continued along one axis after the other."""
     to: View = make.result(make.sum(make.sum(before, make.sizes(x)), after))
     inside: View = to
     for d in range(x.rank):
@@ -54,14 +54,14 @@ def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: Word, 
 
 @rule
 def _extend(make: Maker, line: View, d: int, mode: Word, inner: int64, n: int64, first: int64, end: int64) -> None:
-    """Fill an axis from `first` to `end`, on one side of its n own elements, which begin at `inner`, from these."""
+    """Fill coordinates `first` to `end` of an axis from the n elements of x that begin at `inner`."""
     edge: int64 = 1 if mode == "reflect" else 0
     if end <= first:
         return
     if mode == "edge" or (edge and n == 1):
         _copy_run(make, line, d, first, end - first, inner if end <= inner else inner + n - 1, 0, 1, 0)
     elif mode != "wrap" and first >= inner + edge - n and end <= inner + 2 * n - edge:
-        # Within one mirror image, as usual.
+        # The common case: one mirror image suffices.
         start: int64 = edge - 1 if end <= inner else 2 * n - 1 - edge
         _copy_run(make, line, d, first, end - first, 2 * inner + start - first, -1, 1, 0)
     else:
@@ -84,7 +84,7 @@ def _repeat(
     source: int64,
     step: int64,
 ) -> None:
-    """Write, from `first` to `end`, `count` elements that begin at `at` and recur every `period`, cut at both ends."""
+    """Write `count` elements at `at`, and again every `period`, as far as they lie between `first` and `end`."""
     k: int64 = -((at - first) // period)
     period_count: int64 = (end - at - count) // period - k + 1
     period_count = max(period_count, 0)
@@ -98,7 +98,7 @@ def _repeat(
 def _copy_part(
     make: Maker, line: View, d: int, first: int64, end: int64, at: int64, count: int64, source: int64, step: int64
 ) -> None:
-    """Write what a range has of one run."""
+    """Write the part of one run that lies within a range."""
     low: int64 = first if at < first else at
     high: int64 = end if end < at + count else at + count
     if low < high:
@@ -109,7 +109,7 @@ def _copy_part(
 def _copy_run(
     make: Maker, line: View, d: int, at: int64, length: int64, source: int64, step: int64, times: int64, period: int64
 ) -> None:
-    """Copy elements of an axis, from `source` on by steps, to `at`, and there as often as they recur."""
+    """Copy elements of an axis, from `source` on by steps, to `at` and to the same place of each later period."""
     read: View = make.expand(make.cut(line, d, source, length, step), d, times)
     make.copy(make.slide(make.cut(line, d, at, (times - 1) * period + length, 1), d, times, period, length, 1), read)
 

@@ -1,6 +1,6 @@
 """The registry of operators. All front ends (`anydml`, model files, PyTorch, ONNX) are derived from it.
 
-Every module of this folder is registered. The lines below tell type checkers of those that anydml has itself, in order.
+Every module of this folder is registered. The imports below show anydml's own modules to type checkers, in order.
 """
 
 # ruff: noqa: E501, PLC0414  # functions have DirectML's names; an operator is a line; `as` makes a name public

@@ -27,13 +27,13 @@ FLAT = -1
 
 @rule
 def repeat_rule(make: Maker, x: View, counts: Numbers, axis: int) -> None:
-    """Each element along an axis, or of the flattened array, as often as its count, or the only count, says."""
+    """Repeat each element along an axis, or of the flattened array, by its own count or by the only one."""
     if counts.count != 1 and axis >= 0:
         to: View = make.result(make.resized(x, axis, make.total(counts)))
-        make.copy(to, make.pick(x, make.constant(_places(counts.at)), axis, "clamp"))
+        make.copy(to, make.pick(x, make.constant(_source_numbers(counts.at)), axis, "clamp"))
     elif counts.count != 1:
         to = make.result(make.ints(make.total(counts)))
-        make.copy(to, make.pick(make.flat(x), make.constant(_places(counts.at)), 0, "clamp"))
+        make.copy(to, make.pick(make.flat(x), make.constant(_source_numbers(counts.at)), 0, "clamp"))
     elif axis >= 0:
         to = make.result(make.resized(x, axis, x.n[axis] * counts.at[0]))
         to = make.split(to, axis, make.ints(x.n[axis], counts.at[0]))
@@ -43,7 +43,7 @@ def repeat_rule(make: Maker, x: View, counts: Numbers, axis: int) -> None:
         make.copy(make.split(to, 0, make.inserted(x, x.rank, counts.at[0])), make.expand(x, x.rank, counts.at[0]))
 
 
-def _places(counts: Sizes) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _source_numbers(counts: Sizes) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the number of the source of each element of the result."""
     return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
 

@@ -23,13 +23,13 @@ def resample_rule(make: Maker, x: View, axes: list[GridAxis], sizes: Numbers) ->
     d: int = 0
     for k in range(len(axes)):
         axis: GridAxis = axes[k]
-        if axis.looked_up is not None:
-            x = make.pick(x, make.constant(axis.looked_up), d, "clamp")
+        if axis.indices is not None:
+            x = make.pick(x, make.constant(axis.indices), d, "clamp")
         else:
-            x = make.cut(x, d, axis.start, axis.places, axis.step)
-        if axis.times > 1:
-            to = make.split(to, d, make.ints(axis.places, axis.times))
-            x = make.expand(x, d + 1, axis.times)
+            x = make.cut(x, d, axis.start, axis.distinct, axis.step)
+        if axis.repeats > 1:
+            to = make.split(to, d, make.ints(axis.distinct, axis.repeats))
+            x = make.expand(x, d + 1, axis.repeats)
             d += 1
         d += 1
     make.copy(to, x)

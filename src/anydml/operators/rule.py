@@ -52,13 +52,13 @@ def front(text: R) -> R:
     """Mark the check of a function on arrays that is compiled with its rule (see rule_sources).
 
     Its parameters are `name`, for errors, the arrays' shapes, and the other arguments; it returns the rule's numbers.
-    Integers are compared by `holds`, since they may be open; what is said of an error is left to Python.
+    Integers are compared by `holds`, since they may be open. Errors get their texts in Python.
     """
     return text
 
 
 def sized(sizes: Sequence[int]) -> View:
-    """Return a view of which only the sizes are known, for rules that read no elements."""
+    """Return a view that has only sizes, for rules that read no elements."""
     return verbs.View(tuple(sizes))
 
 
@@ -68,7 +68,7 @@ MAX_COLUMNS = 8
 
 @rule
 def fill_around(make: Maker, to: View, first: Numbers, count: Numbers, step: Numbers, value: Item | None) -> None:
-    """Fill what a window of a place leaves out, each element once: for each axis, its gaps, before it, and after it."""
+    """Fill the elements of a place outside a window, each once: per axis, its gaps, and the space on both sides."""
     for d in range(to.rank):
         start: int64 = first.at[d]
         size: int64 = count.at[d]

@@ -10,7 +10,7 @@ from anydml import infer
 from anydml.moves import Outside
 from anydml.moves.program import Element
 from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, treatment
+from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
 from anydml.operators.rule import DescError, Maker, View, Word, front, rule
 from anydml.operators.types import (
     ALL_TYPES,
@@ -33,7 +33,7 @@ class ScatterOperatorDesc(OperatorDesc):
     """DML_SCATTER_OPERATOR_DESC: ``output = input; output[c with c[Axis] := indices[c]] = updates[c]``.
 
     DirectML does not define the treatment of indices outside the axis, which are skipped here, nor of elements that are
-    updated more than once, which get the last update in row-major order here.
+    updated more than once, which here get the last update in row-major order.
 
     Args:
         input_tensor: the tensor to copy.
@@ -107,7 +107,7 @@ def check_scatter(
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
         raise DescError(message, name, "updates", "one index per update")
-    return along, treatment(out_of_range)
+    return along, index_treatment(out_of_range)
 
 
 @function(check_scatter, rule=scatter_rule, may_update=True)

@@ -9,17 +9,17 @@ from typing import Any, Literal
 from anydml.moves import Outside
 from anydml.moves.program import Element
 from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
-from anydml.operators.function import Array, Indices, Sizes, function, treatment
-from anydml.operators.rule import DescError, Maker, View, Word, front, rule
-from anydml.operators.tuples import (
-    Counts,
+from anydml.operators.function import Array, Indices, Sizes, function, index_treatment
+from anydml.operators.index_tuples import (
+    DimensionCounts,
     check_tuples,
     count_problems,
+    drop_leading_dimensions,
     picked_elements,
     picked_problems,
     picked_sizes,
-    significant,
 )
+from anydml.operators.rule import DescError, Maker, View, Word, front, rule
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
 from anydml.symbols import are_equal
 
@@ -80,9 +80,9 @@ class ScatterNdOperatorDesc(OperatorDesc):
     )
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> DimensionCounts:
         """The counts, without batch dimensions."""
-        return Counts(self.input_dimension_count, self.indices_dimension_count)
+        return DimensionCounts(self.input_dimension_count, self.indices_dimension_count)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; counts in range; the updates' sizes as documented."""
@@ -103,9 +103,9 @@ class ScatterNdOperatorDesc(OperatorDesc):
         x, indices, updates = inputs
         counts = self.counts
         picked = len(picked_sizes(self.input_tensor, self.indices_tensor, counts))
-        to = significant(make, make.result_from(x), counts.input)
-        indices = significant(make, indices, counts.indices)
-        put_tuples(make, to, significant(make, updates, picked), indices, "skip")
+        to = drop_leading_dimensions(make, make.result_from(x), counts.input)
+        indices = drop_leading_dimensions(make, indices, counts.indices)
+        put_tuples(make, to, drop_leading_dimensions(make, updates, picked), indices, "skip")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output = input; output[indices[c] ++ r] = updates[c ++ r]``, in row-major order."""
@@ -125,7 +125,7 @@ def check_scatter_nd(
     if not are_equal(updates, picked):
         message = f"{name}: updates have shape {tuple(updates)}, but must have {tuple(picked)}"
         raise DescError(message, name, "updates", "one update, or block of them, an index")
-    return (treatment(out_of_range),)
+    return (index_treatment(out_of_range),)
 
 
 @function(check_scatter_nd, rule=scatter_nd_rule, may_update=True)

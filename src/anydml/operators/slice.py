@@ -73,7 +73,7 @@ class SliceOperatorDesc(OperatorDesc):
 
 
 @front
-def checked_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any) -> tuple[Sizes, Sizes, Sizes]:
+def check_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any) -> tuple[Sizes, Sizes, Sizes]:
     """Check SLICE's arguments; return first coordinates, the result's shape, and steps.
 
     Args:
@@ -112,7 +112,7 @@ def slice_rule(make: Maker, x: View, first: Numbers, count: Numbers, step: Numbe
     make.store(make.window(x, first, count, step))
 
 
-@function(checked_slice, rule=slice_rule)
+@function(check_slice, rule=slice_rule)
 def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, out: Array | None = None) -> Array:
     """``result[c] = x[offsets + strides · c]`` (DML_OPERATOR_SLICE, without its limits).
 

@@ -125,7 +125,7 @@ class Slice1OperatorDesc(OperatorDesc):
             yield 1, at, 0, tuple(o + s * c for o, s, c in zip(start, self.input_window_strides, at, strict=True))
 
 
-def checked_window(
+def check_window(
     name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any
 ) -> tuple[Sizes, Sizes, Sizes]:
     """Check SLICE1's window; return its offsets, sizes and strides.
@@ -155,7 +155,7 @@ def checked_window(
     return offsets, sizes, steps
 
 
-def check_taken(name: str, output_sizes: Sizes, sizes: Sizes, steps: Sizes) -> None:
+def check_output_sizes(name: str, output_sizes: Sizes, sizes: Sizes, steps: Sizes) -> None:
     """Check that a window has as many elements as are taken.
 
     Raises:
@@ -174,14 +174,14 @@ def check_slice1(
     name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any
 ) -> tuple[Sizes, Sizes, Sizes]:
     """Return first coordinates, the result's shape, and steps."""
-    offsets, sizes, steps = checked_window(name, shape, window_offsets, window_sizes, window_strides)
+    offsets, sizes, steps = check_window(name, shape, window_offsets, window_sizes, window_strides)
     rank: int = len(shape)
     starts: Sizes = tuple([first_copied(offsets[i], sizes[i], steps[i]) for i in range(rank)])
     if output_sizes is None:
         max_ns: Sizes = tuple([max_copied_elements(sizes[i], steps[i]) for i in range(rank)])
         return starts, max_ns, steps
     result_sizes: Sizes = infer.vector(name, "output_sizes", output_sizes, rank)
-    check_taken(name, result_sizes, sizes, steps)
+    check_output_sizes(name, result_sizes, sizes, steps)
     return starts, result_sizes, steps
 
 

@@ -12,13 +12,13 @@ from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import DescError, Maker, Numbers, View, fill_around, front, rule
-from anydml.operators.slice1 import check_taken, checked_window, copy_start, first_copied, window_problems
+from anydml.operators.slice1 import check_output_sizes, check_window, copy_start, first_copied, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 from anydml.symbols import are_at_least
 
 
 @rule
-def lay_rule(make: Maker, x: View, sizes: Numbers, first: Numbers, step: Numbers) -> None:
+def scatter_window_rule(make: Maker, x: View, sizes: Numbers, first: Numbers, step: Numbers) -> None:
     """``result = 0; result[first + step · c] = x[c]``."""
     to: View = make.result(sizes)
     fill_around(make, to, first, make.sizes(x), step, None)
@@ -70,7 +70,7 @@ class SliceGradOperatorDesc(OperatorDesc):
         """Zeros around the window and in its gaps, and the input's elements."""
         step = self.input_window_strides
         start = copy_start(self.input_window_offsets, self.input_window_sizes, step)
-        lay_rule(make, inputs[0], Numbers(self.output_gradient_tensor.sizes), Numbers(start), Numbers(step))
+        scatter_window_rule(make, inputs[0], Numbers(self.output_gradient_tensor.sizes), Numbers(start), Numbers(step))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The document's pseudocode: zeros, then the input's elements."""
@@ -85,8 +85,8 @@ class SliceGradOperatorDesc(OperatorDesc):
             yield 1, tuple(o + s * k for o, s, k in zip(start, self.input_window_strides, c, strict=True)), 0, c
 
 
-def inside(name: str, starts: Sizes, shape: Sizes) -> Sizes:
-    """Let axes without elements, which may begin anywhere, begin at 0."""
+def starts_inside(name: str, starts: Sizes, shape: Sizes) -> Sizes:
+    """Return the starts, with 0 for axes without elements, whose starts may be out of range."""
     return tuple([0 if is_zero(shape[d]) else starts[d] for d in range(len(shape))])
 
 
@@ -98,13 +98,13 @@ def check_slice_grad(
     result: Sizes = infer.vector(name, "sizes", sizes, len(shape))
     if len(result) != 0 and not are_at_least(0, result):
         raise DescError(f"{name}: sizes is {list(result)}", name, "sizes", "each must be 0 or more")
-    starts, lengths, steps = checked_window(name, result, offsets, window, strides)
-    check_taken(name, shape, lengths, steps)
+    starts, lengths, steps = check_window(name, result, offsets, window, strides)
+    check_output_sizes(name, shape, lengths, steps)
     first: Sizes = tuple([first_copied(starts[d], lengths[d], steps[d]) for d in range(len(shape))])
-    return result, inside(name, first, shape), steps
+    return result, starts_inside(name, first, shape), steps
 
 
-@function(check_slice_grad, rule=lay_rule)
+@function(check_slice_grad, rule=scatter_window_rule)
 def slice_grad(
     x: Array, sizes: Ints, window_offsets: Ints, window_sizes: Ints, window_strides: Ints, *, out: Array | None = None
 ) -> Array:

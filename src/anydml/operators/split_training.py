@@ -11,7 +11,7 @@ from anydml import infer
 from anydml.fields import integer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
-from anydml.operators.function import Array, HostInts, Listed, Sizes, function
+from anydml.operators.function import Array, HostIntegers, HostInts, Sizes, function
 from anydml.operators.rule import DescError, Maker, Numbers, View, front
 from anydml.operators.split import split_rule
 from anydml.operators.split_join import part_elements, part_problems
@@ -109,7 +109,7 @@ def check_list(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_output
         raise DescError(message, name, "num_outputs", "split must have one entry per output")
 
 
-def known_sizes(name: str, split: Listed, num_outputs: Any, axis_size: int, axis: int) -> Sizes:
+def sizes_of_split(name: str, split: HostIntegers, num_outputs: Any, axis_size: int, axis: int) -> Sizes:
     """Return the parts' sizes for a `split` whose values are known.
 
     Raises:
@@ -122,10 +122,12 @@ def known_sizes(name: str, split: Listed, num_outputs: Any, axis_size: int, axis
 
 
 @front
-def check_split_training(name: str, shape: Sizes, split: Listed, axis: Any, num_outputs: Any) -> tuple[Sizes, int]:
+def check_split_training(
+    name: str, shape: Sizes, split: HostIntegers, axis: Any, num_outputs: Any
+) -> tuple[Sizes, int]:
     """Return the parts' sizes, and the axis."""
     along: int = infer.axis_of(name, len(shape), axis)
-    return known_sizes(name, split, num_outputs, shape[along], along), along
+    return sizes_of_split(name, split, num_outputs, shape[along], along), along
 
 
 @function(check_split_training, label="SplitTraining", rule=split_rule)

@@ -1,4 +1,4 @@
-"""`tril` and `triu`: triangles of matrices, with zeros elsewhere, as ONNX's Trilu has them."""
+"""`tril` and `triu`: triangles of matrices, with zeros elsewhere, like ONNX's Trilu."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from anydml.symbols import are_known
 from anydml.text import count_noun
 
 
-def _diagonal(name: str, shape: Sizes, k: int) -> int:
-    """Check x's rank; return a diagonal, which is beyond all others if k is."""
+def _clamped_diagonal(name: str, shape: Sizes, k: int) -> int:
+    """Check x's rank; return diagonal k, clamped to the first one outside x."""
     if len(shape) < 2:
         have = count_noun(len(shape), "dimension")
         raise DescError(f"{name}: x has {have}", name, "x", "x must be matrices, of 2 dimensions or more")
@@ -24,18 +24,18 @@ def _diagonal(name: str, shape: Sizes, k: int) -> int:
 @front
 def check_tril(name: str, shape: Sizes, k: int) -> tuple[Item | None, int, int]:
     """Return no value, and the diagonals where there are zeros."""
-    return None, _diagonal(name, shape, k) + 1, BEYOND_DIAGONALS
+    return None, _clamped_diagonal(name, shape, k) + 1, BEYOND_DIAGONALS
 
 
 @front
 def check_triu(name: str, shape: Sizes, k: int) -> tuple[Item | None, int, int]:
     """Return no value, and the diagonals where there are zeros."""
-    return None, -BEYOND_DIAGONALS, _diagonal(name, shape, k)
+    return None, -BEYOND_DIAGONALS, _clamped_diagonal(name, shape, k)
 
 
 @function(check_tril, rule=diagonal_matrix_rule)
 def tril(x: Array, k: int = 0, *, out: Array | None = None) -> Array:
-    """Copy the lower triangle of matrices, like the array API's function; what is above diagonal k becomes 0.
+    """Copy the lower triangle of matrices, like the array API's function; elements above diagonal k become 0.
 
     Args:
         x: array of any dtype with at least two dimensions; the last two are rows and columns.
@@ -59,7 +59,7 @@ def tril(x: Array, k: int = 0, *, out: Array | None = None) -> Array:
 
 @function(check_triu, rule=diagonal_matrix_rule)
 def triu(x: Array, k: int = 0, *, out: Array | None = None) -> Array:
-    """Copy the upper triangle of matrices, like the array API's function; what is below diagonal k becomes 0.
+    """Copy the upper triangle of matrices, like the array API's function; elements below diagonal k become 0.
 
     Args:
         x: array of any dtype with at least two dimensions; the last two are rows and columns.

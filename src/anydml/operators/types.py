@@ -23,7 +23,7 @@ Levels = tuple[tuple[Any, ...], ...]
 
 
 def support_table(levels: Levels, tensors: Sequence[str], selecting: str) -> SupportTable:
-    """Return a support table in which all tensors have the same dimension counts, and, but for one, data types."""
+    """Return a support table whose tensors have the same dimension counts and, except for one, the same data types."""
     return tuple(
         SupportRow(
             FeatureLevel.parse(level),

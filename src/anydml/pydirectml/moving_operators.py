@@ -62,7 +62,7 @@ def slice(
     return _builder_of(input).add(desc, input)
 
 
-class _Windows(Maker):
+class _WindowMaker(Maker):
     """Makes results that are windows of a tensor."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> lis
     sizes = input.tensor.sizes
     axis = infer.axis_of("split", len(sizes), integer("split", "axis", axis))
     lengths = integers("split", "output_axis_sizes", output_axis_sizes)
-    make = _Windows()
+    make = _WindowMaker()
     split_rule(make, input, Numbers(infer.part_sizes("split", lengths, sizes[axis], axis)), axis)
     return make.results
 

@@ -20,19 +20,19 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 from anydml.operators.registry import FUNCTIONS
-from anydml.torch import batching, generic, gradient_of_picks, gradients, registration, shapes, transforms
+from anydml.torch import batching, derived_rules, gather_gradient, gradients, registration, shapes, transforms
 from anydml.torch.torch_functions import tensor_function
 
 for _name, _operator in registration.OPERATORS.items():
     _function = registration.REGISTERED[_name]
-    if _name == gradient_of_picks.NAME:
-        _rules = gradient_of_picks.RULES
+    if _name == gather_gradient.NAME:
+        _rules = gather_gradient.RULES
     elif _name in gradients.SETUP:
         _backward, _batch = getattr(gradients, f"{_name}_backward"), getattr(batching, _name)
         _rules = transforms.Rules(gradients.SETUP[_name], _backward, _batch)
     else:
-        _rules = generic.rules(_function)
-    _operator.register_fake(shapes.fake(_function))
+        _rules = derived_rules.derive_rules(_function)
+    _operator.register_fake(shapes.fake_kernel(_function))
     _operator.register_autograd(_rules.backward, setup_context=_rules.setup)
     _operator.register_vmap(_rules.batch)
     registration.register_fast_path(_function)
@@ -45,7 +45,7 @@ else:
 
 
 def copy(x: torch.Tensor) -> torch.Tensor:
-    """`anydml.copy` while PyTorch compiles or records: its own copy, which it can trace."""
+    """Copy a tensor by PyTorch's own operator, which it can trace while it compiles or records."""
     return x.contiguous().clone()
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from anydml import infer
 from anydml.errors import DescError
-from anydml.operators.function import Array, Ints, Parameters, Sizes, described
-from anydml.operators.slice_grad import inside, lay_rule
+from anydml.operators.function import Array, Ints, Parameters, Sizes, describe_function
+from anydml.operators.slice_grad import scatter_window_rule, starts_inside
 from anydml.symbols import holds
 
 
@@ -15,8 +15,8 @@ def lay_into_zeros(x: Array, sizes: Ints, starts: Ints, steps: Ints, *, out: Arr
     """Scatter x into zeros: ``result[starts + steps · c] = x[c]``; the gradient of slice and slice1."""
 
 
-def check_laid(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> Parameters:
-    """Check the arguments of a slice's gradient; return those of `lay_rule`.
+def check_lay_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> Parameters:
+    """Check the arguments of a slice's gradient; return those of `scatter_window_rule`.
 
     Args:
         name: the function's name in errors.
@@ -39,7 +39,7 @@ def check_laid(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> 
         if not holds((count == 0) | ((start >= 0) & (start < size) & (last >= 0) & (last < size))):
             message = f"{name}: x goes to {start} … {last} of dimension {i}, but sizes[{i}] is {size}"
             raise DescError(message, name, f"starts[{i}]", "every element must lie inside the result")
-    return result, inside(name, places, shape), strides
+    return result, starts_inside(name, places, shape), strides
 
 
-LAY_INTO_ZEROS = described(lay_into_zeros, check_laid, rule=lay_rule)
+LAY_INTO_ZEROS = describe_function(lay_into_zeros, check_lay_into_zeros, rule=scatter_window_rule)

@@ -11,11 +11,11 @@ from torch._library.autograd import make_autograd_impl
 from torch.compiler import is_dynamo_compiling
 
 from anydml import functions
+from anydml.arrays.native_arrays import is_native
 from anydml.arrays.pytorch import TorchAdapter
-from anydml.arrays.quick import is_native
 from anydml.core import native
-from anydml.functions.arguments import all_parts
-from anydml.functions.derived import derived
+from anydml.functions.arguments import host_integers
+from anydml.functions.public_functions import derived
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
 from anydml.torch.laying import LAY_INTO_ZEROS
@@ -92,7 +92,7 @@ def _parts(function: Function, x: Any, arguments: list[Any]) -> list[Any]:
     # Results of PyTorch operators must not share memory, but the GPU engine allocates parts in one buffer.
     for k, parameter in enumerate(function.parameters[1:]):
         if parameter.kind == "HostInts | None":
-            arguments[k] = all_parts(function.label, parameter.name, arguments[k])
+            arguments[k] = host_integers(function.label, parameter.name, arguments[k])
     inferred = function.infer(function.label, [tuple(x.shape)], tuple(arguments))
     return [x.new_empty(shape) for shape in inferred.shapes]
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from anydml import infer
-from anydml.arrays.pytorch import MOVED, TorchAdapter
+from anydml.arrays.pytorch import MOVABLE_DEVICES, TorchAdapter
 from anydml.arrays.receive import check_alike, check_host, check_place
 from anydml.fields import integer
-from anydml.functions.arguments import check_data, check_mask, check_word, no_indices
+from anydml.functions.arguments import check_data, check_mask, check_word, index_dtype_error
 from anydml.operators.function import Function, Inferred
 from anydml.operators.split_training import check_list
 from anydml.symbols import holds, is_symbol
@@ -26,7 +26,7 @@ _INTEGERS = frozenset(
 """Dtypes of indices and sizes."""
 
 
-def fake(function: Function) -> Callable[..., Any]:
+def fake_kernel(function: Function) -> Callable[..., Any]:
     """Return the fake kernel of a function."""
     if function.name in _SPECIAL:
         return _SPECIAL[function.name]
@@ -105,7 +105,7 @@ def _check(function: Function, values: Sequence[Any]) -> None:
             check_mask(label, field, _name(value.dtype))
         elif parameter.kind == "Indices":
             if not is_integer(value.dtype, value.shape):
-                raise no_indices(label, field, _name(value.dtype))
+                raise index_dtype_error(label, field, _name(value.dtype))
         else:
             data[field] = value
     if data:
@@ -118,7 +118,7 @@ def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None =
     _adapter(name, "x", x)
     axis = infer.axis_of(name, x.ndim, axis)
     axis_size = x.shape[axis]
-    check_host(name, "split", _adapter(name, "split", split, MOVED), split.device.type == "cpu")
+    check_host(name, "split", _adapter(name, "split", split, MOVABLE_DEVICES), split.device.type == "cpu")
     shape = tuple(map(int, split.shape))
     check_list(name, shape, _name(split.dtype), is_integer(split.dtype, shape), num_outputs)
     if not shape[0]:
@@ -138,7 +138,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {"split_training": _split_training}
 """Fake kernels of functions whose shapes depend on data."""
 
 
-def _adapter(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVED, "meta")) -> TorchAdapter:
+def _adapter(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVABLE_DEVICES, "meta")) -> TorchAdapter:
     adapter = TorchAdapter(tensor)
     adapter.check_kind(name, field, devices)
     return adapter

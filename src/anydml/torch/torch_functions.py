@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anydml.arrays.pytorch import MOVED, TorchAdapter, is_recorded
+from anydml.arrays.pytorch import MOVABLE_DEVICES, TorchAdapter, is_recorded
 from anydml.errors import AnydmlError
 from anydml.fields import integer, type_error
 from anydml.functions.arguments import converted
@@ -64,7 +64,7 @@ def tensor_function(function: Function) -> Callable[..., Any]:
 
 
 _INTEGERS = int, np.integer, torch.SymInt
-"""PyTorch's compiler, for which some are symbolic, traces no search for `__iter__`."""
+"""Types that are not lists. PyTorch's compiler, for which some are symbolic, cannot trace a search for `__iter__`."""
 
 
 def _is_list(value: Any) -> bool:
@@ -77,7 +77,7 @@ def _has_sections(function: Function) -> bool:
 
 
 def _check_types(function: Function, values: list[Any]) -> None:
-    """Check the types of arguments that PyTorch did not take, which says so in several lines.
+    """Check the types of arguments that PyTorch rejected, whose own message has several lines.
 
     Raises:
         DescError: one has another type.
@@ -91,7 +91,7 @@ def _check_types(function: Function, values: list[Any]) -> None:
 
 
 def _requirement(parameter: Parameter, value: Any, is_first: bool) -> str | None:
-    """Return what an argument must be, if it is not; None if it may fit."""
+    """Return the requirement that an argument does not meet; None if it may fit."""
     is_tensor, convert = isinstance(value, torch.Tensor), "pass torch.as_tensor of"
     if parameter.kind == "Arrays":
         if not is_tensor and not isinstance(value, str) and _is_list(value) and value is not None:
@@ -136,7 +136,7 @@ def _call(function: Function, values: list[Any]) -> Any:
         elif parameter.kind == "HostInts | None" and not isinstance(value, torch.Tensor):
             values[k] = torch.as_tensor([] if value is None else value, device="cpu")
     if _has_sections(function) and isinstance(values[1], int):
-        TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVED, "meta"))
+        TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVABLE_DEVICES, "meta"))
         # Under `torch.jit.trace` sizes are tensors, but fixed.
         shape = tuple(map(int, x.shape)) if is_recorded() else x.shape
         values[1:] = function.checked(function.label, [shape], tuple(values[1:]))

@@ -62,7 +62,7 @@ def call(name: str, *arguments: Any) -> Any:
     return list(results) if function.has_parts else results
 
 
-def spread(function: Function, results: Any) -> list[Any]:
+def as_list(function: Function, results: Any) -> list[Any]:
     """Return the results of a function as a list."""
     return list(results) if function.has_parts else [results]
 

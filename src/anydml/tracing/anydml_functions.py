@@ -163,7 +163,7 @@ def _indices(trace: Trace, function: Function, field: str, value: Any) -> ValueV
         indices = indices.astype(np.int64)
     dtype = indices.element if isinstance(indices, TracedArray) else indices.dtype
     if dtype.kind not in "iu":
-        raise own_arguments.no_indices(function.label, field, dtype)
+        raise own_arguments.index_dtype_error(function.label, field, dtype)
     if isinstance(indices, TracedArray):
         check_dtype_of(indices)
         return ValueView(trace.array(indices).value, dtype.name)

@@ -1,8 +1,8 @@
 """Arrays that a traced function creates and may assign into, such as ``np.zeros(shape)`` or ``x.copy()``.
 
-What is assigned replaces a box of the array's value. Indexing by integers and slices gives a part, which always shows
-what the array holds, and can be assigned into as well. Other results may share the array's memory, or not: as long as
-one of them is there, nothing can be assigned.
+An assignment replaces a box of the array's value. Indexing by integers and slices returns a part, which always has the
+array's current elements, and can be assigned into as well. Other results may or may not share the array's memory: while
+one of them exists, assignments are refused.
 """
 
 from __future__ import annotations

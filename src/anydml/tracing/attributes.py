@@ -93,7 +93,7 @@ class Attributes:
                 self._waiting.append((value, f"{label}.{name}"))
                 class_names.append(name)
             self._note_class_attributes(kind, class_names, label)
-            # An object may later get its own attribute in place of its class's.
+            # An object may later get an attribute that hides its class's.
             names_found += [name for name in class_names if name not in mapping and not is_class]
         if owner.is_noted:
             self._remembered.note_names(mapping, names_found, label)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays.quick import BRIDGES
+from anydml.arrays.native_arrays import BRIDGES
 from anydml.arrays.receive import adapter_of
 from anydml.tracing.structure import leaves, map_leaves
 

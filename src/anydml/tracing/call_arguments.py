@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.arrays import ArrayAdapter, read_argument
 from anydml.arrays.receive import adapter_of
-from anydml.functions.traced import is_lazy
+from anydml.functions.traced_calls import is_lazy
 from anydml.tensor import packed_strides
 from anydml.tracing.categories import classes_of
 from anydml.tracing.open_sizes import OpenSize

@@ -26,7 +26,7 @@ _CODE_GENERATORS = frozenset(("anydml", *_LIBRARIES))
 
 
 class NotTracedError(BaseException):
-    """The next instruction was executed by no trace.
+    """No trace has executed the next instruction.
 
     Functions seldom catch this error, since it is not an `Exception`.
     """

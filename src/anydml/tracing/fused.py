@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 import anydml.engines.cpu.engine  # noqa: F401  # so that the first call does not wait for it
-from anydml.arrays.quick import BRIDGES, is_native
+from anydml.arrays.native_arrays import BRIDGES, is_native
 from anydml.engines.program_cache import ProgramCache
 from anydml.errors import FuseError
-from anydml.functions.traced import lazy_functions
+from anydml.functions.traced_calls import lazy_functions
 from anydml.hooks import HOOKS
 from anydml.moves import Program
 from anydml.tracing.arrays_as_numbers import Place, contains_arrays, with_arrays_as_numbers

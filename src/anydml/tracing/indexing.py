@@ -206,7 +206,7 @@ def slice_bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
     low, high = (0, size) if is_forwards else (-1, size - 1)
     start = (low if is_forwards else high) if first is None else _from_the_start(first, size, low)
     stop = (high if is_forwards else low) if last is None else _from_the_start(last, size, low)
-    # What begins behind the axis is empty where it ends no later than the axis does.
+    # A slice that starts beyond the axis becomes empty if it stops at the end of the axis.
     if is_forwards:
         stop = smaller(stop, high)
     else:

@@ -1,7 +1,7 @@
 """`len`, `max` and `min` for traced functions: open sizes stay open, where Python's would need integers.
 
-`type` and `isinstance` say what the classes of arguments are, not those of what stands for them. Clocks are replaced as
-well (see `clocks`).
+`type` and `isinstance` report the classes of arguments, not those of the traced arrays and open sizes that stand for
+them. Clocks are replaced, too (see `clocks`).
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
 
 
 def _check_held(number: Any, dtype: np.dtype[Any]) -> None:
-    """Check that a dtype holds an integer, which NumPy would wrap; negative ones count from an unsigned type's end.
+    """Check that an integer fits a dtype, since NumPy would wrap it; unsigned types take negative ones, as in PyTorch.
 
     Raises:
         FuseError: it does not.

@@ -96,7 +96,7 @@ class _Identity:
 def static_key(argument: Any, depth: int = 0) -> Hashable:
     """Return the key of an argument that is not an array: equal numbers of different types differ.
 
-    Objects that are equal by a definition of their own must also hold the same, as it may leave something out.
+    Objects whose class defines `__eq__` must also have equal attributes, since that method may ignore some.
 
     Raises:
         TypeError: the argument is not hashable.
@@ -124,7 +124,7 @@ _VALUE_TYPES = (bool, int, str, bytes, type(None), type)
 
 
 def _state_key(state: Any, depth: int) -> Hashable:
-    """Return the key of what an object holds: its attributes by their names."""
+    """Return the key of an object's state: its attributes by their names."""
     if isinstance(state, dict) and depth <= MAX_DEPTH:
         return tuple([(name, _state_key(entry, depth)) for name, entry in state.items()])
     if type(state) in (list, tuple) and depth <= MAX_DEPTH:

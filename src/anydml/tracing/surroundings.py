@@ -109,7 +109,7 @@ class Surroundings:
 
     def _visit_function(self, function: Any) -> None:
         if type(function) is types.MethodType and package_of(type(function.__self__)) == package_of(Surroundings):
-            # Methods of anydml's own objects, such as those that run an ONNX graph, which nobody changes.
+            # A method of one of anydml's own objects, such as an ONNX graph: nobody changes these.
             return
         if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
             # The object may also be a library's, such as a PyTorch module.
@@ -154,11 +154,11 @@ class Surroundings:
             if not self._attributes.scan(self._names):
                 self._attributes.note_absent(self._queried, self._names)
                 if reads_by_text(self._names):
-                    # Any attribute of these, such as what makes a generator from chance.
+                    # The code may reach any attribute of these modules, such as a maker of generators.
                     modules = [name for name in ("random", "numpy.random") if id(sys.modules.get(name)) in self.objects]
                     self.unsteady = modules[0] if modules else self.unsteady
                 if not self._names.isdisjoint(("type", "__class__")):
-                    # The class of a generator makes another one, from chance.
+                    # The class of a generator can create another one, seeded by the system.
                     makers = [value for value in self.objects.values() if category_of(type(value)) == "generator"]
                     self.unsteady = f"the class of a {type(makers[0]).__name__}" if makers else self.unsteady
                 torch = sys.modules.get("torch")
@@ -201,7 +201,7 @@ class Surroundings:
 
     def _visit_reached_function(self, function: Any, label: str) -> None:
         if type(function) is not types.FunctionType:
-            # That of a function which is no method is a module.
+            # The `__self__` of a builtin function that is not a method is its module.
             if type(function.__self__) is not types.ModuleType:
                 self._waiting.append((function.__self__, label))
         elif not is_of_a_library(function):

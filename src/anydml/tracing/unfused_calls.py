@@ -1,8 +1,8 @@
-"""Calls of fused functions without a trace: the function itself runs, where tracing would not pay back.
+"""Calls of fused functions without a trace: the function itself runs if tracing would take longer.
 
-Its results are those of a trace: new, contiguous arrays. It executes only what traces have executed (see
-`executed_instructions`):
-anything else may have to be refused. If it raises an error, a trace does the call, and raises its own.
+Its results are those of a trace: new, contiguous arrays. It executes only instructions that traces have executed (see
+`executed_instructions`); others may have to be refused. If it raises an error, the call is traced, and the trace raises
+its own error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class UnfusedCalls:
     Attributes:
         instructions: those that its traces have executed.
         calls: how many calls ran without a trace.
-        is_assigning: whether it may assign into arrays, and must be kept from the arguments.
+        is_assigning: whether it may assign into arrays, so that it gets read-only views of the arguments.
         is_naming: whether it passes texts or dtypes to functions on arrays, some of which may make these compute.
         has_elements: whether it returns single elements, which traces return as arrays without dimensions.
     """

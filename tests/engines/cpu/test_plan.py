@@ -65,19 +65,19 @@ CASES = {
     "long rows of a split": (split((512, 3072), 1, [1024] * 3), "rows"),
     "a split of the first axis": (split((64, 10000), 0, [16] * 4), "rows"),
     "many runs": (split((640, 10), 0, [7] * 90 + [10]), "runs"),
-    "colour planes": (split((50_000, 3), 1, [1] * 3, UINT8), "weave"),
-    # Columns of more than four bytes are woven by vectors of 64 bytes only.
+    "colour planes": (split((50_000, 3), 1, [1] * 3, UINT8), "interleave"),
+    # Columns of more than four bytes are interleaved by vectors of 64 bytes only.
     "two, one, three": (
         split((40_000, 6), 1, [2, 1, 3]),
-        "weave" if core.instruction_set() == "x86-64-v4" else "elements",
+        "interleave" if core.instruction_set() == "x86-64-v4" else "elements",
     ),
-    "planes together": (join((50_000, 3), 1, [1] * 3), "weave"),
+    "planes together": (join((50_000, 3), 1, [1] * 3), "interleave"),
     "a reversal": (slice1((512, 512), (512, 512), (1, -1)), "mirror"),
     "mirrored pictures": (slice1((4, 8, 800, 3), (4, 8, 800, 3), (1, 1, -1, 1), UINT8), "mirror"),
-    "every second": (slice1((512, 512), (512, 512), (1, 2)), "weave"),
+    "every second": (slice1((512, 512), (512, 512), (1, 2)), "interleave"),
     "a crop": (slice1((4, 3, 256, 256), (4, 3, 128, 128), (1,) * 4), "rows"),
     "rows backwards": (slice1((512, 512), (512, 512), (-1, 1)), "rows"),
-    "every ninth byte": (slice1((512, 9000), (512, 9000), (1, 9), UINT8), "weave"),
+    "every ninth byte": (slice1((512, 9000), (512, 9000), (1, 9), UINT8), "interleave"),
     "every ninth of four": (slice1((512, 900, 4), (512, 900, 4), (1, 9, 1)), "elements"),
     "a transposition": (transposed(300, 500), "transpose"),
     "rows by index": (gather((1000, 64), (2000,), 0), "look-up"),
@@ -115,11 +115,11 @@ def test_columns_of_several_rows_are_taken_apart_row_by_row():
         return np.concatenate([x[..., a::2, b::2] for b in (0, 1) for a in (0, 1)], axis=1)
 
     fused = dml.fuse(focus)
-    assert {names for names, *_ in core.program.Compiled(fused.lower(x).moves, 2).stages()} == {("weave",)}
+    assert {names for names, *_ in core.program.Compiled(fused.lower(x).moves, 2).stages()} == {("interleave",)}
     assert np.array_equal(fused(x), focus(x))
 
 
-def test_crops_of_many_images_are_woven_together():
+def test_crops_of_many_images_are_interleaved_together():
     images = [np.full((60 + k, 60 + k, 3), k, np.uint8) for k in range(32)]
 
     def crops(images):
@@ -127,7 +127,7 @@ def test_crops_of_many_images_are_woven_together():
 
     fused = dml.fuse(crops)
     ((names, *_),) = core.program.Compiled(fused.lower(images).moves, 33).stages()
-    assert names == ("weave",)
+    assert names == ("interleave",)
     assert np.array_equal(fused(images), crops(images))
 
 

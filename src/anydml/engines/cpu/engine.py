@@ -120,7 +120,7 @@ class CpuProgram:
 
 
 def _raise_index_error(program: Program, operands: Sequence[Array]) -> None:
-    """Raise the error for the first index that is outside its axis, but must not be."""
+    """Raise the error for the first index out of range among those that must be in range."""
     from anydml.engines.numpy.general import bind_refusals
 
     for refuse in bind_refusals(program, operands):

@@ -11,7 +11,7 @@ from anydml.fields import integer
 from anydml.memory.limits import processors
 
 MAX_THREADS = 1024
-"""More threads than any machine benefits from, and fewer than a system refuses to start."""
+"""Maximum number of threads: more than any machine benefits from, but few enough for any system to start."""
 
 
 def available_cores() -> int:

@@ -1,7 +1,7 @@
 """The GPU engine, in Triton: it runs on NVIDIA and AMD GPUs, and on the CPU through Triton's interpreter.
 
 A launch runs all moves of a stage that have no lookups; every move with lookups is a launch of its own.
-Reading order: `schedule` (launches and their order), `parts` (moves in vectors), `tiles` (division of work among
+Reading order: `schedule` (launches and their order), `vector_moves`, `tiles` (division of work among
 programs), `fields` (the kernel's arguments), `plan`, `kernel`, `launch`, `refusals` (checks of indices), `operands`
 (constants and scratch), `engine`.
 """

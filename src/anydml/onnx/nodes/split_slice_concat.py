@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from anydml.functions.arguments import all_parts
+from anydml.functions.arguments import host_integers
 from anydml.infer import part_sizes
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Sizes, Tensor, integers
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of
 from anydml.operators.join import joined_axis as operators_axis
-from anydml.operators.split_training import known_sizes
+from anydml.operators.split_training import sizes_of_split
 from anydml.text import count_noun
 from anydml.tracing import verbs
 from anydml.tracing.verbs import split_axis
@@ -44,7 +44,7 @@ def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple
     axis_size, equal = shape[axis], node.get("num_outputs")
     rule = "either split or num_outputs must be given"
     if node.operator == "SplitTraining":
-        return axis, known_sizes(node.operator, all_parts(node.operator, "split", split), count, axis_size, axis)
+        return axis, sizes_of_split(node.operator, host_integers(node.operator, "split", split), count, axis_size, axis)
     if split is not None and equal is not None:
         raise node.error("has both split and num_outputs", "num_outputs", rule)
     if split is not None and len(split) != count:

@@ -3,13 +3,13 @@
  * A block has enough rows to write whole vectors to every target. Each vector takes bytes of a few windows of the source,
  * by masks that are computed here for each list of moves.
  */
-#ifndef ANYDML_WEAVE_PLAN_H
-#define ANYDML_WEAVE_PLAN_H
+#ifndef ANYDML_INTERLEAVE_PLAN_H
+#define ANYDML_INTERLEAVE_PLAN_H
 static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
 
 enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* limits; terms of a block, and of a vector */
-enum { ANYDML_WINDOWS = 6 };           /* limit of windows, and of vectors, of a block that is woven at once */
-enum { ANYDML_WEAVE_FROM = 2 << 10, ANYDML_MASKS_FROM = 96 };   /* bytes, and blocks, from which masks are worthwhile */
+enum { ANYDML_WINDOWS = 6 };           /* limit of windows, and of vectors, of a block that is interleaved at once */
+enum { ANYDML_INTERLEAVE_FROM = 2 << 10, ANYDML_MASKS_FROM = 96 };   /* bytes, and blocks, from which masks are worthwhile */
 enum { ANYDML_SHORT_LINES = 2 << 10 };         /* bytes of a line up to which repeated ones are written together */
 enum { ANYDML_FILL_WINDOW = 64 };              /* bytes of a fill's pattern, repeated: the widest window */
 
@@ -27,7 +27,7 @@ typedef struct {
 typedef struct { int32_t column; int64_t step, low, high; } anydml_byte_stream;
 
 /* A vector to write: its stream, its offset there, and its terms. */
-typedef struct { int32_t stream, at, first, terms; } anydml_woven_vector;
+typedef struct { int32_t stream, at, first, terms; } anydml_interleaved_vector;
 
 /* Lines of `blocks` whole blocks, at least one, and `rest` more rows; strides between lines of each target and source, and
  * the distance of prefetches, for which there are whole lines if there are several. */
@@ -40,13 +40,13 @@ typedef struct {
   const char *from[ANYDML_WIDEST];
 } anydml_vector_steps;
 
-typedef struct anydml_weave anydml_weave;
-typedef void (*anydml_weave_vector)(const anydml_weave *, const anydml_woven_vector *, char *to, const anydml_vector_steps *, const anydml_block_span *);
-typedef void (*anydml_weave_block)(const anydml_weave *, char *const *to, const char *const *from, const anydml_block_span *, int streamed);
+typedef struct anydml_interleave anydml_interleave;
+typedef void (*anydml_interleave_vector)(const anydml_interleave *, const anydml_interleaved_vector *, char *to, const anydml_vector_steps *, const anydml_block_span *);
+typedef void (*anydml_interleave_block)(const anydml_interleave *, char *const *to, const char *const *from, const anydml_block_span *, int streamed);
 
-struct anydml_weave {
-  anydml_weave_vector vector;
-  anydml_weave_block block;
+struct anydml_interleave {
+  anydml_interleave_vector vector;
+  anydml_interleave_block block;
   int32_t columns, targets, sources, count, rows, rank;
   int32_t windows;                     /* of a block, if all vectors share them; else 0 */
   int32_t is_part;                     /* whether a block is a whole line, whose vectors may be parts of one */
@@ -54,7 +54,7 @@ struct anydml_weave {
   int32_t dimension[ANYDML_RANK];      /* outer dimensions of the moves */
   anydml_column column[ANYDML_COLUMNS];
   anydml_byte_stream target[ANYDML_COLUMNS], source[ANYDML_COLUMNS];
-  anydml_woven_vector woven[ANYDML_TERMS];
+  anydml_interleaved_vector interleaved[ANYDML_TERMS];
   int32_t from[ANYDML_TERMS];          /* the stream of a term */
   int32_t offset[ANYDML_TERMS][4];     /* offsets of its windows, one per lane or one in all */
   uint64_t keep[ANYDML_TERMS], third[ANYDML_WINDOWS], stored[ANYDML_WINDOWS];
@@ -62,7 +62,7 @@ struct anydml_weave {
   uint8_t fills[ANYDML_COLUMNS][ANYDML_FILL_WINDOW];   /* sources of columns that are fills */
 };
 
-static int anydml_same_strides(const anydml_move *p, const anydml_move *q, int is_target, const anydml_weave *w) {
+static int anydml_same_strides(const anydml_move *p, const anydml_move *q, int is_target, const anydml_interleave *w) {
   for (int k = 0; k < w->rank; k++) {
     const int d = w->dimension[k];
     if (is_target ? p->a[d] != q->a[d] : p->b[d] != q->b[d]) return 0;
@@ -71,7 +71,7 @@ static int anydml_same_strides(const anydml_move *p, const anydml_move *q, int i
 }
 
 /* Assign one end of a column to a stream whose rows have the same strides and are at least as far apart, or to a new one. */
-static inline __attribute__((always_inline)) int32_t anydml_stream_of(const anydml_weave *w, int k, int is_target, anydml_byte_stream *streams, int32_t *count, int64_t *offset) {
+static inline __attribute__((always_inline)) int32_t anydml_stream_of(const anydml_interleave *w, int k, int is_target, anydml_byte_stream *streams, int32_t *count, int64_t *offset) {
   const anydml_column *c = w->column + k;
   const int64_t step = is_target ? c->a : c->b, most = anydml_abs(step);
   for (int j = 0; j < *count; j++) {
@@ -90,7 +90,7 @@ static inline __attribute__((always_inline)) int32_t anydml_stream_of(const anyd
 }
 
 /* Assign columns to streams; returns whether each row of each target is written completely. */
-static int anydml_streams(anydml_weave *w) {
+static int anydml_streams(anydml_interleave *w) {
   int64_t written[ANYDML_COLUMNS] = {0};
   w->targets = w->sources = 0;
   w->segment = w->row = 1;
@@ -116,7 +116,7 @@ static int anydml_streams(anydml_weave *w) {
 }
 
 /* Masks of 64-byte vectors that share the windows of a block: bit 7 selects the second pair, `third` the third one. */
-static int anydml_block_masks(anydml_weave *w) {
+static int anydml_block_masks(anydml_interleave *w) {
   int count = 0, windows = 0, first[ANYDML_COLUMNS], final[ANYDML_COLUMNS];
   for (int j = 0; j < w->targets; j++) count += (int)((w->rows * w->target[j].step + 63) / 64);
   for (int j = 0; j < w->sources; j++) {
@@ -144,7 +144,7 @@ static int anydml_block_masks(anydml_weave *w) {
     for (int64_t at = 0, size = w->rows * w->target[j].step; at < size; at += 64) {
       w->third[n] = 0;
       w->stored[n] = UINT64_MAX >> (size - at < 64 ? 64 - (size - at) : 0);
-      w->woven[n++] = (anydml_woven_vector){j, (int32_t)at, 0, 0};
+      w->interleaved[n++] = (anydml_interleaved_vector){j, (int32_t)at, 0, 0};
     }
   }
   /* Places of bytes in the windows: of the first row, then doubling the number of rows. */
@@ -175,7 +175,7 @@ static int anydml_block_masks(anydml_weave *w) {
 }
 
 /* Compute the terms of a vector, from `first` on: each lane reads as few windows as possible; returns 0 if too many. */
-static int anydml_terms(anydml_weave *w, anydml_woven_vector *v, int first, const uint8_t *owner, int width, int window) {
+static int anydml_terms(anydml_interleave *w, anydml_interleaved_vector *v, int first, const uint8_t *owner, int width, int window) {
   const int64_t step = w->target[v->stream].step;
   int64_t row = v->at / step, place = v->at % step, from[64];
   int source[64];
@@ -232,8 +232,8 @@ static int anydml_terms(anydml_weave *w, anydml_woven_vector *v, int first, cons
 }
 
 /* Compute the masks of vectors of `width` bytes from windows of `window` bytes; returns whether that is possible, and
- * weaving `bytes` bytes is worthwhile. */
-static int anydml_masks(anydml_weave *w, int width, int window, int64_t bytes) {
+ * interleaving `bytes` bytes is worthwhile. */
+static int anydml_masks(anydml_interleave *w, int width, int window, int64_t bytes) {
   int rows = 1;
   w->windows = w->is_part = 0;
   for (int j = 0; j < w->targets; j++)
@@ -262,8 +262,8 @@ static int anydml_masks(anydml_weave *w, int width, int window, int64_t bytes) {
       if (w->column[k].target == j) memset(owner + w->column[k].into, k, (size_t)w->column[k].element);
     for (int at = 0; at < rows * w->target[j].step; at += width) {
       if (w->count == ANYDML_TERMS) return 0;
-      anydml_woven_vector *v = w->woven + w->count++;
-      *v = (anydml_woven_vector){j, at, terms, 0};
+      anydml_interleaved_vector *v = w->interleaved + w->count++;
+      *v = (anydml_interleaved_vector){j, at, terms, 0};
       if (!anydml_terms(w, v, terms, owner, width, window)) return 0;
       terms += v->terms;
     }
@@ -273,7 +273,7 @@ static int anydml_masks(anydml_weave *w, int width, int window, int64_t bytes) {
 }
 
 /* Begin a table with the lines of a move; rows are along dimension `along`, columns along `apart`, or −1 if it has one. */
-static void anydml_begin_weave(anydml_weave *w, const anydml_move *m, int apart, int along) {
+static void anydml_begin_interleave(anydml_interleave *w, const anydml_move *m, int apart, int along) {
   w->columns = w->rank = 0;
   w->lines = 1;
   w->n0 = m->n[along];
@@ -282,14 +282,14 @@ static void anydml_begin_weave(anydml_weave *w, const anydml_move *m, int apart,
 }
 
 /* Add the columns of a move. */
-static void anydml_add_columns(anydml_weave *w, const anydml_move *m, int apart, int along) {
+static void anydml_add_columns(anydml_interleave *w, const anydml_move *m, int apart, int along) {
   const int64_t count = apart < 0 ? 1 : m->n[apart], a = apart < 0 ? 0 : m->a[apart], b = apart < 0 ? 0 : m->b[apart];
   for (int64_t k = 0; k < count; k++)
     w->column[w->columns++] = (anydml_column){m->to + k * a, m->from + k * b, m, m->element, m->a[along], m->b[along], 0, 0, 0, 0};
 }
 
 /* If the innermost lines of one move repeat, write all of them together: they read the same; returns whether they do. */
-static int anydml_repeat_columns(anydml_weave *w, const anydml_move *m) {
+static int anydml_repeat_columns(anydml_interleave *w, const anydml_move *m) {
   const int columns = w->columns, d = w->rank > 1 ? w->dimension[w->rank - 1] : -1;
   if (d < 0 || m->b[d] || m->n[d] * columns > ANYDML_COLUMNS) return 0;
   w->rank--;
@@ -303,7 +303,7 @@ static int anydml_repeat_columns(anydml_weave *w, const anydml_move *m) {
 }
 
 /* The addresses of a column's row 0 in a line: of the table's own moves, or of another move of the same columns. */
-static inline void anydml_line_start(const anydml_weave *w, const anydml_column *c, const anydml_move *other, const int64_t *at, char **to, const char **from) {
+static inline void anydml_line_start(const anydml_interleave *w, const anydml_column *c, const anydml_move *other, const int64_t *at, char **to, const char **from) {
   const anydml_move *m = other ? other : c->move, *own = w->column->move;
   *to = c->to + (other ? other->to - own->to : 0);
   *from = c->from + (other ? other->from - own->from : 0);

@@ -28,7 +28,7 @@ def lazy_functions() -> Any:
     return HOOKS["dask"]()
 
 
-def registered_for(x: Any) -> Any:
+def dispatch_package(x: Any) -> Any:
     """Return `anydml.dask` for a Dask array, `anydml.torch` for a tensor while PyTorch compiles or records, or None."""
     # Not by sys.modules: PyTorch's compiler would look at every module, while other threads import more.
     if not hasattr(type(x), "__torch_function__"):
@@ -45,14 +45,14 @@ def registered_for(x: Any) -> Any:
 
 
 def fused_functions(*arrays: Any) -> Any:
-    """Return the functions on arrays that `fuse` traces, if one of these arrays is, else None."""
+    """Return the functions on traced arrays if one of these arrays is traced, else None."""
     for array in arrays:
         if type(array) is not np.ndarray and hasattr(type(array), "anydml_functions"):
             return array.anydml_functions
     return None
 
 
-def copied_to(name: str, field: str, result: Any, out: Any) -> Any:
+def copy_result(name: str, field: str, result: Any, out: Any) -> Any:
     """Copy a result to `out`. The result exists already, so `out` may overlap the inputs.
 
     Args:
@@ -77,7 +77,7 @@ def copied_to(name: str, field: str, result: Any, out: Any) -> Any:
     return out.copy_(result)
 
 
-def all_copied_to(name: str, results: Sequence[Any], out: Any) -> list[Any]:
+def copy_results(name: str, results: Sequence[Any], out: Any) -> list[Any]:
     """Copy the parts of a split to the tensors of `out`.
 
     Raises:
@@ -85,4 +85,4 @@ def all_copied_to(name: str, results: Sequence[Any], out: Any) -> list[Any]:
     """
     check_out_list(name, out)
     check_count(name, len(out), len(results))
-    return [copied_to(name, f"out[{i}]", *pair) for i, pair in enumerate(zip(results, out, strict=True))]
+    return [copy_result(name, f"out[{i}]", *pair) for i, pair in enumerate(zip(results, out, strict=True))]

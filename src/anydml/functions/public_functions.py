@@ -1,4 +1,4 @@
-"""The public functions: their signatures and documentation are the stubs', their bodies are the same for all."""
+"""The public functions, with the signatures and docstrings of the stubs, and one body for all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from numpy import ndarray
 
 from anydml import core
-from anydml.arrays.quick import are_native, is_native
+from anydml.arrays.native_arrays import are_native, is_native
 from anydml.operators.function import Function
 
 
@@ -77,7 +77,7 @@ def derived(function: Function) -> Callable[..., Any]:
 
 
 def general(function: Function, *values: Any) -> Any:
-    """Run a call that the native call declined; what that takes is imported by the first one."""
-    from anydml.functions.general import general as run
+    """Run a call that the native call declined; the modules for this are imported on first use."""
+    from anydml.functions.python_calls import general as run
 
     return run(function, *values)

@@ -23,7 +23,7 @@ ChunkIndex = tuple[int, ...]
 """Index of a chunk along each axis."""
 
 
-class CellPart(NamedTuple):
+class ChunkRead(NamedTuple):
     """A part of a move or a pick, and the chunks that it reads.
 
     Attributes:
@@ -44,7 +44,7 @@ class CellPart(NamedTuple):
         return self.part.move if isinstance(self.part, Pick) else self.part
 
 
-class Cells(NamedTuple):
+class ChunkGrid(NamedTuple):
     """The chunks of an input.
 
     Attributes:
@@ -63,10 +63,10 @@ class Cells(NamedTuple):
         """The bytes of a chunk."""
         return self.layout.element_size * math.prod([b - a for a, b in self.box(number)])
 
-    def inside(self, part: Move | Pick, needed_numbers: Collection[ChunkIndex] | None = None) -> Iterator[CellPart]:
-        """Cut a part into those that read one chunk each.
+    def inside(self, part: Move | Pick, needed_numbers: Collection[ChunkIndex] | None = None) -> Iterator[ChunkRead]:
+        """Cut a part into parts that read one chunk each.
 
-        What is cut does not depend on `needed_numbers`.
+        The cuts do not depend on `needed_numbers`.
 
         Args:
             part: reads this input.
@@ -75,8 +75,8 @@ class Cells(NamedTuple):
         numbers = None if needed_numbers is None or isinstance(part, Move) else self._near(part, needed_numbers)
         return self._cut(part, numbers, needed_numbers, _is_one)
 
-    def read(self, part: Move | Pick) -> Iterator[CellPart]:
-        """Cut a part into those that read from every chunk between their first and last one."""
+    def read(self, part: Move | Pick) -> Iterator[ChunkRead]:
+        """Cut a part into parts that read from every chunk between their first and their last one."""
         return self._cut(part, None, None, self._reads_all)
 
     def _cut(
@@ -84,41 +84,41 @@ class Cells(NamedTuple):
         part: Move | Pick,
         numbers: Array | None,
         needed_numbers: Collection[ChunkIndex] | None,
-        is_done: Callable[[CellPart], bool],
-    ) -> Iterator[CellPart]:
-        for cell_part in self._spans(part, numbers):
-            low, high = cell_part.low, cell_part.high
+        is_done: Callable[[ChunkRead], bool],
+    ) -> Iterator[ChunkRead]:
+        for chunk_read in self._spans(part, numbers):
+            low, high = chunk_read.low, chunk_read.high
             if needed_numbers is None or any(
                 all(a <= k <= b for a, k, b in zip(low, number, high, strict=True)) for number in needed_numbers
             ):
-                if is_done(cell_part):
-                    yield cell_part
+                if is_done(chunk_read):
+                    yield chunk_read
                     continue
-                for half in self._halves(cell_part):
-                    yield from self._cut(half, cell_part.picked and cell_part.picked.numbers, needed_numbers, is_done)
+                for half in self._halves(chunk_read):
+                    yield from self._cut(half, chunk_read.picked and chunk_read.picked.numbers, needed_numbers, is_done)
 
-    def _reads_all(self, cell_part: CellPart) -> bool:
+    def _reads_all(self, chunk_read: ChunkRead) -> bool:
         """Whether it is certain that all chunks from the first to the last are read."""
-        part, move = cell_part.part, cell_part.move
-        several = [k for k, (a, b) in enumerate(zip(cell_part.low, cell_part.high, strict=True)) if a != b]
+        part, move = chunk_read.part, chunk_read.move
+        several = [k for k, (a, b) in enumerate(zip(chunk_read.low, chunk_read.high, strict=True)) if a != b]
         if not several:
             return True
-        first, ways = to_coordinates(move.reads, move.sizes, self.layout)
-        at = cell_part.picked.coordinates if cell_part.picked else [*map(np.asarray, first)]
-        below, above = reach(move.sizes, ways, len(first))
+        first, input_steps = to_coordinates(move.reads, move.sizes, self.layout)
+        at = chunk_read.picked.coordinates if chunk_read.picked else [*map(np.asarray, first)]
+        below, above = reach(move.sizes, input_steps, len(first))
         ends = zip(at, below, above, self.layout.sizes, strict=True)
         if any(start.min() + low < 0 or start.max() + high >= size for start, low, high, size in ends):
             return False
         by = part.by if isinstance(part, Pick) else ()
         steps: dict[int, list[tuple[int, int]]] = {axis: [] for axis in several}
-        for k, (size, way) in enumerate(zip(move.sizes, ways, strict=True)):
+        for k, (size, way) in enumerate(zip(move.sizes, input_steps, strict=True)):
             axes = [axis for axis in several if way[axis]] if k not in by and size > 1 else []
             if len(axes) > 1:
                 return False
             for axis in axes:
                 steps[axis].append((abs(way[axis]), size))
         for axis, along in steps.items():
-            bounds, gap, reached = self.bounds[axis][cell_part.low[axis] : cell_part.high[axis] + 2], 0, 0
+            bounds, gap, reached = self.bounds[axis][chunk_read.low[axis] : chunk_read.high[axis] + 2], 0, 0
             for step, size in sorted(along):
                 gap = max(gap, step - reached)
                 reached += (size - 1) * step
@@ -126,7 +126,7 @@ class Cells(NamedTuple):
                 return False
         return True
 
-    def _spans(self, part: Move | Pick, numbers: Array | None = None) -> list[CellPart]:
+    def _spans(self, part: Move | Pick, numbers: Array | None = None) -> list[ChunkRead]:
         """The part with the chunks that it may read; of a pick, a part for all elements that read the same.
 
         Args:
@@ -140,7 +140,7 @@ class Cells(NamedTuple):
         box = box_of(move.reads, move, self.layout)
         low = tuple([bisect.bisect_right(axis, first) - 1 for axis, (first, _) in zip(self.bounds, box, strict=True)])
         high = tuple([bisect.bisect_left(axis, stop) - 1 for axis, (_, stop) in zip(self.bounds, box, strict=True)])
-        return [CellPart(move, low, high)]
+        return [ChunkRead(move, low, high)]
 
     def _near(self, pick: Pick, needed_numbers: Collection[ChunkIndex]) -> Array:
         """The elements that read bytes between the first and the last of some chunks."""
@@ -153,30 +153,32 @@ class Cells(NamedTuple):
         is_before = offsets + (above[0] + move.element_size) <= first
         return np.flatnonzero(~is_before & (offsets + below[0] < last + size))
 
-    def _pick(self, pick: Pick, numbers: Array) -> list[CellPart]:
+    def _pick(self, pick: Pick, numbers: Array) -> list[ChunkRead]:
         if not numbers.size:
             return []
         places, byte_offsets = places_of(pick.offsets[numbers], self.layout)
-        ways = to_coordinates(pick.move.reads, pick.move.sizes, self.layout)[1]
-        low, high = self._ends(places, *reach(pick.move.sizes, ways, len(places)))
+        input_steps = to_coordinates(pick.move.reads, pick.move.sizes, self.layout)[1]
+        low, high = self._ends(places, *reach(pick.move.sizes, input_steps, len(places)))
         bounds = (*self.bounds, *self.bounds)
-        cells = [np.searchsorted(axis, at, "right") - 1 for axis, at in zip(bounds, (*low, *high), strict=True)]
+        grids = [np.searchsorted(axis, at, "right") - 1 for axis, at in zip(bounds, (*low, *high), strict=True)]
         codes = np.zeros(numbers.size, np.int64)
-        for axis, cell in zip(bounds, cells, strict=True):
+        for axis, cell in zip(bounds, grids, strict=True):
             codes = codes * len(axis) + cell
         order = np.argsort(codes, kind="stable")
         parts = []
         for same in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-            ends = [int(cell[same[0]]) for cell in cells]
+            ends = [int(cell[same[0]]) for cell in grids]
             picked = PickedBox((), [place[same] for place in places], byte_offsets[same], numbers[same])
-            parts.append(CellPart(pick, tuple(ends[: len(places)]), tuple(ends[len(places) :]), picked))
+            parts.append(ChunkRead(pick, tuple(ends[: len(places)]), tuple(ends[len(places) :]), picked))
         return parts
 
     def _ends(
         self, places: Sequence[Array], below: Sequence[int], above: Sequence[int]
     ) -> tuple[list[Array], list[Array]]:
         """The smallest and the largest coordinates that are read around places, as `box_between`."""
-        low, high = ([at + change for at, change in zip(places, ways, strict=True)] for ways in (below, above))
+        low, high = (
+            [at + change for at, change in zip(places, input_steps, strict=True)] for input_steps in (below, above)
+        )
         for axis in reversed(range(1, len(places))):
             size = self.layout.sizes[axis]
             is_over = (low[axis] < 0) | (high[axis] >= size)
@@ -190,17 +192,17 @@ class Cells(NamedTuple):
             low[0], high[0] = np.maximum(low[0], 0), np.minimum(high[0], self.layout.sizes[0] - 1)
         return low, high
 
-    def _halves(self, cell_part: CellPart) -> Iterator[Move | Pick]:
-        """Cut what reads several chunks where one begins, as far as that can be known."""
-        part, move = cell_part.part, cell_part.move
-        first, ways = to_coordinates(move.reads, move.sizes, self.layout)
-        axis = next(k for k, (a, b) in enumerate(zip(cell_part.low, cell_part.high, strict=True)) if a != b)
+    def _halves(self, chunk_read: ChunkRead) -> Iterator[Move | Pick]:
+        """Cut a part that reads several chunks in two, where the start of a chunk is known."""
+        part, move = chunk_read.part, chunk_read.move
+        first, input_steps = to_coordinates(move.reads, move.sizes, self.layout)
+        axis = next(k for k, (a, b) in enumerate(zip(chunk_read.low, chunk_read.high, strict=True)) if a != b)
         by, strides = part.by if isinstance(part, Pick) else (), move.reads.strides
         free = [k for k, size in enumerate(move.sizes) if size > 1 and strides[k] and k not in by]
-        leading = [k for k in free if ways[k][axis]] or free
+        leading = [k for k in free if input_steps[k][axis]] or free
         k = max(leading, key=lambda k: abs(strides[k]) * (move.sizes[k] - 1))
-        step, size = ways[k][axis], move.sizes[k]
-        from_bound = first[axis] - self.bounds[axis][(cell_part.low[axis] + cell_part.high[axis] + 1) // 2]
+        step, size = input_steps[k][axis], move.sizes[k]
+        from_bound = first[axis] - self.bounds[axis][(chunk_read.low[axis] + chunk_read.high[axis] + 1) // 2]
         at = 0 if not step else -(from_bound // step) if step > 0 else from_bound // -step + 1
         if not 0 < at < size:
             at = size // 2
@@ -210,5 +212,5 @@ class Cells(NamedTuple):
             yield part.part(box) if isinstance(part, Pick) else part_of(part, box)
 
 
-def _is_one(cell_part: CellPart) -> bool:
-    return cell_part.low == cell_part.high
+def _is_one(chunk_read: ChunkRead) -> bool:
+    return chunk_read.low == chunk_read.high

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from anydml.operators.function import Function
-from anydml.torch.transforms import Rules, call, spread
+from anydml.torch.transforms import Rules, as_list, call
 
 _DATA = ("Array", "Arrays")
 """Kinds of parameters whose elements are moved."""
@@ -24,7 +24,7 @@ _SELECTORS = ("Indices", "Mask")
 """Kinds of parameters that select elements."""
 
 
-def rules(function: Function) -> Rules:
+def derive_rules(function: Function) -> Rules:
     """Return the gradient and batching rules of a function."""
     kinds = [parameter.kind for parameter in function.parameters]
 
@@ -88,7 +88,7 @@ def _one_by_one(function: Function, count: int, values: Sequence[Any], dims: Seq
             else _sample(value, dim, k)
             for value, dim in zip(values, dims, strict=True)
         ]
-        samples.append(spread(function, call(function.name, *arguments)))
+        samples.append(as_list(function, call(function.name, *arguments)))
     return [torch.stack(parts) for parts in zip(*samples, strict=True)]
 
 
@@ -123,7 +123,7 @@ def _at_once(
     results = [padded_rows.index_select(1, place.reshape(-1)).reshape(count, *place.shape) for place in places]
     if "Scalar" in kinds:
         # Fill values come from a call on zeros.
-        filled = spread(function, call(function.name, *single))
+        filled = as_list(function, call(function.name, *single))
         results = [
             torch.where(place == 0, fill, result) for place, fill, result in zip(places, filled, results, strict=True)
         ]
@@ -157,7 +157,7 @@ def _places(function: Function, values: Sequence[Any], shapes: Sequence[Any], de
             arguments.append(numbers(shape))
         else:
             arguments.append(0 if parameter.kind == "Scalar" else value)
-    return spread(function, call(function.name, *arguments))
+    return as_list(function, call(function.name, *arguments))
 
 
 def _flat_shapes(shapes: Sequence[Any]) -> list[Any]:

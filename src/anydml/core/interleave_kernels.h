@@ -1,9 +1,9 @@
-/* Columns woven by masks (see weave_plan.h): each vector of a block is repeated along the rows. Included once for each
+/* Columns interleaved by masks (see interleave_plan.h): each vector of a block is repeated along the rows. Included once for each
  * instruction set, so it has no guard. */
-#define ANYDML_WEAVE_OF(t) case t: { \
+#define ANYDML_INTERLEAVE_OF(t) case t: { \
     ANYDML_LOAD_MASKS(t) \
     for (int64_t line = 0; line < r->lines; line++) { \
-      /* If the last rows are not a whole block, weave them with some rows before them. */ \
+      /* If the last rows are not a whole block, interleave them with some rows before them. */ \
       for (int64_t n = r->blocks, more = r->rest;; n = 1, more = 0) { \
         do { \
           x = ANYDML_FIRST_OF(0); \
@@ -19,9 +19,9 @@
       _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->nexts[k]; \
       to += c->next; \
     } } break;
-#define ANYDML_WEAVE_VECTOR() (const anydml_weave *w, const anydml_woven_vector *v, char *to, const anydml_vector_steps *c, const anydml_block_span *r) { \
+#define ANYDML_INTERLEAVE_VECTOR() (const anydml_interleave *w, const anydml_interleaved_vector *v, char *to, const anydml_vector_steps *c, const anydml_block_span *r) { \
   const int64_t step = c->step; \
-  switch (v->terms) { ANYDML_WEAVE_OF(1) ANYDML_WEAVE_OF(2) ANYDML_WEAVE_OF(3) ANYDML_WEAVE_OF(4) ANYDML_WEAVE_OF(5) ANYDML_WEAVE_OF(6) ANYDML_WEAVE_OF(7) ANYDML_WEAVE_OF(8) } }
+  switch (v->terms) { ANYDML_INTERLEAVE_OF(1) ANYDML_INTERLEAVE_OF(2) ANYDML_INTERLEAVE_OF(3) ANYDML_INTERLEAVE_OF(4) ANYDML_INTERLEAVE_OF(5) ANYDML_INTERLEAVE_OF(6) ANYDML_INTERLEAVE_OF(7) ANYDML_INTERLEAVE_OF(8) } }
 
 /* Reverse the order of lanes. */
 static inline K(vec) K(reverse_lanes)(K(vec) v) {
@@ -51,7 +51,7 @@ static inline K(vec) K(reverse_lanes)(K(vec) v) {
       _Pragma("GCC unroll 4") for (int l = 0; l < ANYDML_LANES; l++) o[k][l] = w->offset[v->first + k][l]; } \
     K(vec) x;
 #define ANYDML_STORE_VECTOR(to) *(K(vec) *)(to) = x
-static void K(weave_vector) ANYDML_WEAVE_VECTOR()
+static void K(interleave_vector) ANYDML_INTERLEAVE_VECTOR()
 
 /* Lines of elements that are contiguous at the destination, and in reverse order at the source. */
 static void K(mirror)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
@@ -127,7 +127,7 @@ static void K(mirror_uneven)(const anydml_task *s, char *to, const char *from, i
 #undef ANYDML_LOAD_MASKS
 #undef ANYDML_STORE_VECTOR
 
-/* As `weave_vector`, from windows of 64 bytes, whose bytes may cross lanes. */
+/* As `interleave_vector`, from windows of 64 bytes, whose bytes may cross lanes. */
 #if ANYDML_LANES == 4
 #define ANYDML_TERM_OF(k) _mm512_mask_permutexvar_epi8(x, keep[k], mask[k], _mm512_loadu_si512(p[k]))
 #define ANYDML_FIRST_OF(k) _mm512_maskz_permutexvar_epi8(keep[k], mask[k], _mm512_loadu_si512(p[k]))
@@ -137,7 +137,7 @@ static void K(mirror_uneven)(const anydml_task *s, char *to, const char *from, i
       mask[k] = _mm512_loadu_si512(w->mask[term]); keep[k] = w->keep[term]; p[k] = c->from[k] + w->offset[term][0]; } \
     __m512i x;
 #define ANYDML_STORE_VECTOR(to) _mm512_storeu_si512(to, x)
-static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_VECTOR()
+static __attribute__((target("avx512vbmi"))) void K(interleave_windows) ANYDML_INTERLEAVE_VECTOR()
 #undef ANYDML_TERM_OF
 #undef ANYDML_FIRST_OF
 #undef ANYDML_LOAD_MASKS
@@ -145,7 +145,7 @@ static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_
 
 /* All vectors of each block, from windows that they share; V, N, whether vectors are parts, and whether `streamed` is 0 are
  * known at compile time. */
-static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_of)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, const int streamed, const int is_part, const int V, const int N) {
+static inline __attribute__((always_inline, target("avx512vbmi"))) void K(interleave_of)(const anydml_interleave *w, char *const *to, const char *const *from, const anydml_block_span *r, const int streamed, const int is_part, const int V, const int N) {
   const int64_t again = r->rest ? r->rest - w->rows : 0, moved = r->blocks * w->rows + r->rest;
   __m512i mask[ANYDML_WINDOWS], in[ANYDML_WINDOWS];
   __mmask64 keep[ANYDML_WINDOWS], third[ANYDML_WINDOWS], stored[ANYDML_WINDOWS];
@@ -153,7 +153,7 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
   const char *f[ANYDML_WINDOWS];
   int64_t up[ANYDML_WINDOWS], step[ANYDML_WINDOWS], ahead[ANYDML_WINDOWS];
   _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) {
-    const anydml_woven_vector *v = w->woven + k;
+    const anydml_interleaved_vector *v = w->interleaved + k;
     mask[k] = _mm512_loadu_si512(w->mask[k]); keep[k] = _mm512_movepi8_mask(mask[k]); third[k] = w->third[k]; stored[k] = w->stored[k];
     t[k] = to[v->stream] + v->at; up[k] = w->target[v->stream].step * w->rows;
   }
@@ -178,29 +178,29 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
       }
       if (!more) break;
       for (int k = 0; k < N; k++) f[k] += again * w->source[w->from[k]].step;
-      for (int k = 0; k < V; k++) t[k] += again * w->target[w->woven[k].stream].step;
+      for (int k = 0; k < V; k++) t[k] += again * w->target[w->interleaved[k].stream].step;
     }
     for (int k = 0; k < N; k++) f[k] += r->from[w->from[k]] - moved * w->source[w->from[k]].step;
-    for (int k = 0; k < V; k++) t[k] += r->to[w->woven[k].stream] - moved * w->target[w->woven[k].stream].step;
+    for (int k = 0; k < V; k++) t[k] += r->to[w->interleaved[k].stream] - moved * w->target[w->interleaved[k].stream].step;
   }
 }
 #define ANYDML_BLOCKS_OF(V, N) case 10 * V + N: \
-  if (w->is_part) K(weave_of)(w, to, from, r, streamed, 1, V, N); \
-  else if (streamed) K(weave_of)(w, to, from, r, streamed, 0, V, N); \
-  else K(weave_of)(w, to, from, r, 0, 0, V, N); \
+  if (w->is_part) K(interleave_of)(w, to, from, r, streamed, 1, V, N); \
+  else if (streamed) K(interleave_of)(w, to, from, r, streamed, 0, V, N); \
+  else K(interleave_of)(w, to, from, r, 0, 0, V, N); \
   break;
 #define ANYDML_BLOCKS_BY(V) ANYDML_BLOCKS_OF(V, 1) ANYDML_BLOCKS_OF(V, 2) ANYDML_BLOCKS_OF(V, 3) ANYDML_BLOCKS_OF(V, 4) ANYDML_BLOCKS_OF(V, 6)
-static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, int streamed) {
+static __attribute__((target("avx512vbmi"))) void K(interleave_whole)(const anydml_interleave *w, char *const *to, const char *const *from, const anydml_block_span *r, int streamed) {
   switch (10 * w->count + w->windows) { ANYDML_BLOCKS_BY(1) ANYDML_BLOCKS_BY(2) ANYDML_BLOCKS_BY(3) ANYDML_BLOCKS_BY(4) ANYDML_BLOCKS_BY(6) }
 }
 #endif
 
-/* Weave some blocks of rows, vector by vector. */
-static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, int streamed) {
+/* Interleave some blocks of rows, vector by vector. */
+static void K(interleave_blocks)(const anydml_interleave *w, char *const *to, const char *const *from, const anydml_block_span *r, int streamed) {
   const int64_t rows = w->rows, again = r->rest ? r->rest - rows : 0, moved = r->blocks * rows + r->rest;
   (void)streamed;
   for (int k = 0; k < w->count; k++) {
-    const anydml_woven_vector *v = w->woven + k;
+    const anydml_interleaved_vector *v = w->interleaved + k;
     const int64_t row = w->target[v->stream].step;
     anydml_vector_steps c = {.step = rows * row, .back = again * row, .next = r->to[v->stream] - moved * row};
     for (int t = 0; t < v->terms; t++) {
@@ -216,7 +216,7 @@ static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *
 }
 
 /* Copy rows of a line one by one. */
-static void K(weave_rows)(const anydml_weave *w, char *const *to, const char *const *from, int64_t first, int64_t last) {
+static void K(interleave_rows)(const anydml_interleave *w, char *const *to, const char *const *from, int64_t first, int64_t last) {
   for (int k = 0; k < w->columns && first < last; k++) {
     const anydml_column *c = w->column + k;
     char *t = to[k] + first * c->a;
@@ -226,7 +226,7 @@ static void K(weave_rows)(const anydml_weave *w, char *const *to, const char *co
 }
 
 /* The distance of prefetches from a source: of long lines, what follows; of others, a later line. */
-static int64_t K(weave_ahead)(const anydml_weave *w, const anydml_move *other, int j) {
+static int64_t K(interleave_ahead)(const anydml_interleave *w, const anydml_move *other, int j) {
   const anydml_move *m = other ? other : w->column[w->source[j].column].move;
   const int64_t step = w->source[j].step, line = w->n0 * anydml_abs(step);
   if (!w->rank || line > 2 * ANYDML_AHEAD) return step < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD;
@@ -236,8 +236,8 @@ static int64_t K(weave_ahead)(const anydml_weave *w, const anydml_move *other, i
   return lines * m->b[w->dimension[k]];
 }
 
-/* Weave one block aside, and copy `n` of its rows from `skip` on: streamed lines are not written again. */
-static void K(weave_part)(const anydml_weave *w, char *const *to, const char *const *from, anydml_block_span *span, K(sink) *aside, int64_t skip, int64_t n) {
+/* Interleave one block aside, and copy `n` of its rows from `skip` on: streamed lines are not written again. */
+static void K(interleave_part)(const anydml_interleave *w, char *const *to, const char *const *from, anydml_block_span *span, K(sink) *aside, int64_t skip, int64_t n) {
   char *targets[ANYDML_COLUMNS];
   for (int j = 0; j < w->targets; j++) targets[j] = aside[j].data;
   span->blocks = 1;
@@ -245,16 +245,16 @@ static void K(weave_part)(const anydml_weave *w, char *const *to, const char *co
   for (int j = 0; j < w->targets; j++) K(copy)(to[j] + skip * w->target[j].step, targets[j] + skip * w->target[j].step, n * w->target[j].step);
 }
 
-/* Weave rows from `first` to before `last` of a line, or so many whole `lines` along the last outer dimension, of the
+/* Interleave rows from `first` to before `last` of a line, or so many whole `lines` along the last outer dimension, of the
  * table's own moves, or of another one. */
-static void K(weave_lines)(const anydml_weave *w, const anydml_move *other, const int64_t *at, int64_t lines, int64_t first, int64_t last, int streamed) {
+static void K(interleave_lines)(const anydml_interleave *w, const anydml_move *other, const int64_t *at, int64_t lines, int64_t first, int64_t last, int streamed) {
   char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
   const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
   const int64_t rows = w->rows;
   const int d = lines ? w->dimension[w->rank - 1] : 0;
   for (int k = 0; k < w->columns; k++) anydml_line_start(w, w->column + k, other, at, to + k, from + k);
   if (last - first < rows) {
-    if (first < rows || streamed) { K(weave_rows)(w, to, from, first, last); return; }
+    if (first < rows || streamed) { K(interleave_rows)(w, to, from, first, last); return; }
     first = last - rows;
   }
   /* Steps from one block, or line, to the next. Sinks need lines that are contiguous in all targets, or room for more rows. */
@@ -268,9 +268,9 @@ static void K(weave_lines)(const anydml_weave *w, const anydml_move *other, cons
   for (int j = 0; j < w->sources; j++) {
     sources[j] = from[w->source[j].column] + first * w->source[j].step;
     down[j] = span.from[j] = lines ? (other ? other : w->column[w->source[j].column].move)->b[d] : rows * w->source[j].step;
-    span.ahead[j] = K(weave_ahead)(w, other, j);
+    span.ahead[j] = K(interleave_ahead)(w, other, j);
   }
-  /* Vectors that are whole lines need no sinks; the rows of a line before the first such block are woven aside. */
+  /* Vectors that are whole lines need no sinks; the rows of a line before the first such block are interleaved aside. */
   int64_t lead = 0, many = 1;
   int direct = 0;
   const int64_t starts = lines ? !span.rest : (last - first) * w->segment < ANYDML_LONG_LINE ? 0 : last - first - rows < rows ? last - first - rows + 1 : rows;
@@ -285,13 +285,13 @@ static void K(weave_lines)(const anydml_weave *w, const anydml_move *other, cons
   K(sink) sinks[ANYDML_COLUMNS];
   for (int j = 0; streamed && j < w->targets; j++) K(sink_open)(sinks + j, targets[j]);
   if (lead) {
-    K(weave_part)(w, targets, sources, &span, sinks, 0, lead);
+    K(interleave_part)(w, targets, sources, &span, sinks, 0, lead);
     for (int j = 0; j < w->targets; j++) targets[j] += lead * w->target[j].step;
     for (int j = 0; j < w->sources; j++) sources[j] += lead * w->source[j].step;
   }
   int64_t left = lines ? lines : (last - first - lead) / rows;
   const int64_t rest = lines ? 0 : (last - first - lead) % rows;
-  const int64_t fit = (streamed ? ANYDML_SINK / w->row - rest : ANYDML_WOVEN / w->segment) / (lines ? w->n0 : rows), most = fit > 0 ? fit : 1;
+  const int64_t fit = (streamed ? ANYDML_SINK / w->row - rest : ANYDML_INTERLEAVED / w->segment) / (lines ? w->n0 : rows), most = fit > 0 ? fit : 1;
   for (; left > 0; left -= many) {
     many = left < most ? left : most;
     *(lines ? &span.lines : &span.blocks) = many;
@@ -311,16 +311,16 @@ static void K(weave_lines)(const anydml_weave *w, const anydml_move *other, cons
   /* Some rows once more, with the same values. */
   for (int j = 0; j < w->targets; j++) targets[j] += (rest - rows) * w->target[j].step;
   for (int j = 0; j < w->sources; j++) sources[j] += (rest - rows) * w->source[j].step;
-  if (direct) { K(weave_part)(w, targets, sources, &span, sinks, rows - rest, rest); return; }
+  if (direct) { K(interleave_part)(w, targets, sources, &span, sinks, rows - rest, rest); return; }
   span.blocks = 1;
   w->block(w, targets, sources, &span, 0);
 }
 
-static void K(weave)(const anydml_task *s, int64_t first, int64_t last) {
-  const anydml_weave *w = (const anydml_weave *)s->table;
+static void K(interleave)(const anydml_task *s, int64_t first, int64_t last) {
+  const anydml_interleave *w = (const anydml_interleave *)s->table;
   const anydml_move *m = w->column->move;
   const int64_t parts = s->c0;
-  const int several = w->rank && w->n0 <= (s->streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment / 2);
+  const int several = w->rank && w->n0 <= (s->streamed ? ANYDML_SINK / w->row : ANYDML_INTERLEAVED / w->segment / 2);
   int64_t at[ANYDML_RANK], begin = first * s->each, end = last * s->each < s->planes ? last * s->each : s->planes, done = 1;
   if (parts > 1) { begin = first / parts; end = (last - 1) / parts + 1; }
   for (int64_t line = begin; line < end; line += done) {
@@ -330,11 +330,11 @@ static void K(weave)(const anydml_task *s, int64_t first, int64_t last) {
     for (int d = w->rank - 1; d >= 0; d--) { at[d] = rest % m->n[w->dimension[d]]; rest /= m->n[w->dimension[d]]; }
     if (parts > 1) {
       int64_t from = line == begin ? first - line * parts : 0, to = line == end - 1 ? last - line * parts : parts;
-      K(weave_lines)(w, other, at, 0, from * s->p0, to * s->p0 < w->n0 ? to * s->p0 : w->n0, s->streamed);
+      K(interleave_lines)(w, other, at, 0, from * s->p0, to * s->p0 < w->n0 ? to * s->p0 : w->n0, s->streamed);
     } else if (several) {
       done = m->n[w->dimension[w->rank - 1]] - at[w->rank - 1];
       if (done > end - line) done = end - line;
-      K(weave_lines)(w, other, at, done, 0, w->n0, s->streamed);
-    } else K(weave_lines)(w, other, at, 0, 0, w->n0, s->streamed);
+      K(interleave_lines)(w, other, at, done, 0, w->n0, s->streamed);
+    } else K(interleave_lines)(w, other, at, 0, 0, w->n0, s->streamed);
   }
 }

@@ -11,7 +11,14 @@ from anydml.arrays import read_argument, read_arrays
 from anydml.fields import items_of
 from anydml.functions import arguments as checks
 from anydml.functions.call_plans import call
-from anydml.functions.traced import all_copied_to, copied_to, fused_functions, is_lazy, lazy_functions, registered_for
+from anydml.functions.traced_calls import (
+    copy_result,
+    copy_results,
+    dispatch_package,
+    fused_functions,
+    is_lazy,
+    lazy_functions,
+)
 from anydml.operators.function import Function
 
 
@@ -32,7 +39,7 @@ def general(function: Function, *values: Any) -> Any:
     all_arrays = [*(x if function.is_of_lists else [x]), *[by_name[parameter.name] for parameter in others]]
     registered = fused_functions(*all_arrays)
     if registered is None and all_arrays:
-        registered = registered_for(all_arrays[0])
+        registered = dispatch_package(all_arrays[0])
         if registered is None and any(map(is_lazy, all_arrays)):
             registered = lazy_functions()
     if registered is not None:
@@ -71,11 +78,11 @@ def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], o
     if check_out := getattr(registered, "check_out", None):
         check_out(label, out)
     if function.has_parts:
-        return all_copied_to(label, results, out)
+        return copy_results(label, results, out)
     if function.lengths is not None:
         joined, lengths = results
-        return copied_to(label, "out", joined, out), lengths
-    return copied_to(label, "out", results, out)
+        return copy_result(label, "out", joined, out), lengths
+    return copy_result(label, "out", results, out)
 
 
 def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:

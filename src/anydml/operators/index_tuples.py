@@ -18,7 +18,7 @@ from anydml.operators.rule import DescError, Maker, View, holds
 from anydml.text import count_noun
 
 
-class Counts(NamedTuple):
+class DimensionCounts(NamedTuple):
     """The three counts: InputDimensionCount, IndicesDimensionCount, BatchDimensionCount."""
 
     input: int
@@ -26,7 +26,9 @@ class Counts(NamedTuple):
     batch: int = 0
 
 
-def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, counts: Counts) -> Iterator[Problem]:
+def count_problems(
+    desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, counts: DimensionCounts
+) -> Iterator[Problem]:
     """Check that counts are in range, preceding dimensions 1, batch sizes equal, and tuples not too long."""
     rank = len(data.sizes)
     broken = False
@@ -64,7 +66,7 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
         )
 
 
-def picked_sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[int, ...]:
+def picked_sizes(data: TensorDesc, indices: TensorDesc, counts: DimensionCounts) -> tuple[int, ...]:
     """Return ``I[:-1] ++ X[b+t:]``, before right-alignment."""
     data_sizes, index = _sizes(data, indices, counts)
     return (*index[:-1], *data_sizes[counts.batch + index[-1] :])
@@ -82,12 +84,12 @@ def picked_problems(desc: OperatorDesc, tensor: tuple[str, TensorDesc], sizes: t
     yield from desc.sizes_are(name, picked, (1,) * (count - len(sizes)) + sizes, rule)
 
 
-def _sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _sizes(data: TensorDesc, indices: TensorDesc, counts: DimensionCounts) -> tuple[tuple[int, ...], tuple[int, ...]]:
     rank = len(data.sizes)
     return data.sizes[rank - counts.input :], indices.sizes[rank - counts.indices :]
 
 
-def significant(make: Maker, x: View, count: int) -> View:
+def drop_leading_dimensions(make: Maker, x: View, count: int) -> View:
     """Drop the dimensions of size 1 before the last `count`."""
     for _ in range(x.rank - count):
         x = make.at(x, 0, 0)
@@ -95,7 +97,7 @@ def significant(make: Maker, x: View, count: int) -> View:
 
 
 def picked_elements(
-    read: ReadIndex, data: TensorDesc, indices: TensorDesc, counts: Counts
+    read: ReadIndex, data: TensorDesc, indices: TensorDesc, counts: DimensionCounts
 ) -> Iterator[tuple[Coordinate, tuple[int, ...], tuple[int, ...]]]:
     """Yield, for every picked element, its coordinate, the wrapped coordinate in the input, and the input's sizes.
 
@@ -117,7 +119,7 @@ def picked_elements(
             yield (0,) * (rank - len(at)) + at, (0,) * (rank - len(inside)) + inside, data.sizes
 
 
-def _agree(shape: Sizes, other_shape: Sizes, count: int) -> bool:
+def _have_equal_sizes(shape: Sizes, other_shape: Sizes, count: int) -> bool:
     for d in range(count):  # noqa: SIM110  # compiled, too
         if not holds(shape[d] == other_shape[d]):
             return False
@@ -140,7 +142,7 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Si
         raise DescError(
             message, name, "batch_dims", "batch_dims must be less than the indices' dimensions, at most x's"
         )
-    if not _agree(shape, indices, batch_dims):
+    if not _have_equal_sizes(shape, indices, batch_dims):
         message = f"{name}: indices have the batch {tuple(indices[:batch_dims])}, but x {tuple(shape[:batch_dims])}"
         raise DescError(message, name, "indices", "the first batch_dims sizes must agree")
     length: int = int(indices[last])

@@ -14,7 +14,7 @@ from numpy import ndarray
 def is_native(array: Any) -> bool:
     """Whether compiled code may read an array of another library: calls on it are run, not traced."""
     kind = type(array)
-    return (kind in TRACED or _is_added(kind)) and not TRACED[kind]()
+    return (kind in TRACE_CHECKS or _add_tensors(kind)) and not TRACE_CHECKS[kind]()
 
 
 def are_native(arrays: Any) -> bool:
@@ -23,7 +23,7 @@ def are_native(arrays: Any) -> bool:
     return (kind is list or kind is tuple) and bool(arrays) and (type(arrays[0]) is ndarray or is_native(arrays[0]))
 
 
-def _is_added(kind: type) -> bool:
+def _add_tensors(kind: type) -> bool:
     """Add PyTorch's tensors at the first call on one, and return whether this type is among them."""
     if kind.__module__.partition(".")[0] == "torch":
         import torch
@@ -32,11 +32,11 @@ def _is_added(kind: type) -> bool:
         if not torch.compiler.is_compiling():
             from anydml.arrays import pytorch
 
-            TRACED.update(pytorch.register())
-    return kind in TRACED
+            TRACE_CHECKS.update(pytorch.register())
+    return kind in TRACE_CHECKS
 
 
-TRACED: dict[type, Callable[[], bool]] = {}
+TRACE_CHECKS: dict[type, Callable[[], bool]] = {}
 """For each type of array, a function that returns whether calls on it are traced now rather than run."""
 
 
