@@ -9,6 +9,7 @@ from onnx import ModelProto, parser
 from anydml.proving import prove
 from anydml.proving.elementwise import ELEMENTWISE
 from anydml.proving.operator_calls import OTHER_DEFAULTS
+from anydml.slim import slim
 
 
 def test_other_defaults_of_old_opsets_are_known():
@@ -94,3 +95,16 @@ def test_the_order_of_channels_that_blocks_become_is_compared():
     )
     assert prove(plain, other, runs=False).verdict == "undecided"
     assert prove(other, written, runs=False).verdict == "proved"
+
+
+@pytest.mark.parametrize("wide", ["s", "k"])
+def test_lists_of_two_dimensions_are_no_bounds(wide):
+    text = '<ir_version: 9, opset_import: ["": 18]> g (float[4,4] x) => (float[A,B] y) ' + (
+        "<int64[1] s = {1}, int64[1] e = {4}, int64[1] a = {0}, int64[1] k = {-1}> { y = Slice (x, s, e, a, k) }"
+    )
+    one, other = (
+        parser.parse_model(text),
+        parser.parse_model(text.replace(f"int64[1] {wide} =", f"int64[1,1] {wide} =")),
+    )
+    assert prove(one, other, runs=False).verdict == "undecided"
+    assert slim(other).model.graph.node == other.graph.node

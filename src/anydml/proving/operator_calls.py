@@ -37,7 +37,7 @@ LISTS: Mapping[str, Sequence[int]] = {
     "CenterCropPad": (1,), "ConstantOfShape": (0,), "Expand": (1,), "Pad": (1, 3), "Reduce": (1,), "Reshape": (1,),
     "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,),
 }  # fmt: skip
-"""Numbers of inputs that must be lists: onnx's evaluator accepts scalars in place of them, but few runtimes do."""
+"""Numbers of inputs that must be lists: onnx's evaluator accepts other shapes in place of them, but few runtimes do."""
 
 SCALARS: Mapping[str, Sequence[int]] = {"Dropout": (1, 2)}
 """Numbers of inputs that must be scalars: onnx's evaluator accepts other shapes, too."""
@@ -107,8 +107,8 @@ class OperatorCall:
     def is_defined(self) -> bool:
         """Whether runtimes agree on the results.
 
-        Flags are 0 or 1, lists of sizes and axes have a dimension, scalars have none, and no Slice ends backwards at a
-        large number. Before opset 28, Mod takes floating-point numbers only with `fmod`.
+        Flags are 0 or 1, lists of sizes and axes have one dimension, scalars have none, and no Slice ends backwards at
+        a large number. Before opset 28, Mod takes floating-point numbers only with `fmod`.
         """
         if self.domain:
             return True
@@ -118,7 +118,7 @@ class OperatorCall:
                 return False
         lists = [self.term(k) for k in LISTS.get("Reduce" if self.operator.startswith("Reduce") else self.operator, ())]
         scalars = [self.term(k) for k in SCALARS.get(self.operator, ())]
-        if any(term is not None and term.shape == () for term in lists):
+        if any(term is not None and term.shape is not None and len(term.shape) != 1 for term in lists):
             return False
         if any(term is not None and term.shape != () for term in scalars):
             return False
