@@ -335,9 +335,9 @@ def test_check_of_sizes_that_are_only_named(folder, anydml):
     )
     for size, message in (
         ("M=4", 'model.onnx: no size of an input is called M; there are "N"'),
-        ("N=-1", "--size N=-1: write --size NAME=SIZE, 0 or more"),
-        ("N=x", "--size N=x: write --size NAME=SIZE, 0 or more"),
-        ("N=9999999999999999999999", "--size N=9999999999999999999999: write --size NAME=SIZE, 0 or more"),
+        ("N=-1", "--size N=-1: write --size NAME=SIZE, 0 to 2⁶³ − 1"),
+        ("N=x", "--size N=x: write --size NAME=SIZE, 0 to 2⁶³ − 1"),
+        ("N=9999999999999999999999", "--size N=9999999999999999999999: write --size NAME=SIZE, 0 to 2⁶³ − 1"),
     ):
         assert anydml("check", "model.onnx", "--size", size) == (2, "", f"anydml: {message}\n")
 

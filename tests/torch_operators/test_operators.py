@@ -147,6 +147,8 @@ def test_cases_cover_every_operator():
             r"fill: value is tensor\(3\), .*a number: pass its item\(\)",
         ),
         (lambda f: f.flip(torch.zeros(2, 2), True), "flip: axis is True, but it must be an integer"),
+        (lambda f: f.flip(torch.zeros(2, 2), [0, True]), r"flip: axis\[1\] is True, but it must be an integer"),
+        (lambda f: f.tile(torch.zeros(2), (True,)), r"tile: repeats\[0\] is True, but it must be an integer"),
         (lambda f: f.gather(torch.zeros(2, 2), [0], axis=True), "gather: axis is True, but it must be an integer"),
         (lambda f: f.tile(torch.arange(4), [2], out=torch.arange(8)), "tile of anydml.torch: .*'out': assign"),
     ],

@@ -13,7 +13,7 @@ import torch
 
 from anydml.arrays.pytorch import MOVABLE_DEVICES, TorchAdapter, is_recorded
 from anydml.errors import AnydmlError
-from anydml.fields import integer, type_error
+from anydml.fields import type_error
 from anydml.functions.arguments import converted
 from anydml.operators.function import Function, Parameter
 from anydml.torch.transforms import call
@@ -65,6 +65,10 @@ def tensor_function(function: Function) -> Callable[..., Any]:
 
 _INTEGERS = int, np.integer, torch.SymInt
 """Types that are not lists. PyTorch's compiler, for which some are symbolic, cannot trace a search for `__iter__`."""
+
+
+def _has_bool(value: Any) -> bool:
+    return type(value) is bool or (type(value) in (list, tuple) and bool in map(type, value))
 
 
 def _is_list(value: Any) -> bool:
@@ -126,9 +130,9 @@ def _call(function: Function, values: list[Any]) -> Any:
     x = values[0]
     for k, parameter in enumerate(function.parameters):
         value = values[k]
-        if type(value) is bool and parameter.kind.startswith("int"):
-            # PyTorch's operators count it as 0 or 1, unlike its functions.
-            integer(function.label, parameter.name, value)
+        if parameter.kind.startswith(("int", "Ints")) and _has_bool(value):
+            # PyTorch's operators count them as 0 and 1, unlike its functions.
+            converted(function.label, parameter, value, None)
         elif parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             values[k] = torch.as_tensor(value, device=x.device)
         elif parameter.kind.startswith("int | Ints") and not _has_sections(function) and isinstance(value, _INTEGERS):
