@@ -3,6 +3,8 @@
 import copy
 import enum
 import functools
+import itertools
+import random
 import types
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
@@ -101,6 +103,33 @@ def test_integers_of_python_and_of_numpy_have_their_own_traces():
     for kind in (int, np.int64, np.int32, np.int64, int):
         for number in (10, 20):
             same(fused(np.arange(30), kind(number)), function(np.arange(30), kind(number)))
+
+
+@pytest.mark.filterwarnings("ignore:function runs without a trace")
+def test_each_integer_has_its_own_type():
+    def function(x, k, m, pair):
+        asked = [type(k), isinstance(m, np.int64), ~(k > 3), pair[0] + m, pair[1] / 2]
+        return x[k if isinstance(m, int) else pair[0] :], asked
+
+    fused = dml.fuse(function)
+    for kinds in [*itertools.product((int, np.int64), repeat=4)] * 2:
+        k, m, *pair = (kind(number) for kind, number in zip(kinds, (5, 2, 3, 4), strict=True))
+        (part, found), (expected_part, expected) = fused(np.arange(9), k, m, pair), function(np.arange(9), k, m, pair)
+        same(part, expected_part)
+        assert repr(found) == repr(expected)
+
+
+def test_types_of_integers_that_only_cut_need_no_trace():
+    def function(images, at):
+        return np.stack([image[max(y, 0) : max(y, 0) + 3, x : x + 3] for image, (y, x) in zip(images, at, strict=True)])
+
+    fused, draw = dml.fuse(function), random.Random(0)
+    images = [np.arange(100 * k).reshape(10, 10, k)[..., 0] for k in range(1, 9)]
+    for _ in range(20):
+        at = [[draw.choice((int, np.int64))(draw.randrange(-2, 7)) for _ in range(2)] for _ in images]
+        at = [(y, max(0, x)) for y, x in at]
+        same(fused(images, at), function(images, at))
+    assert fused.counts.traces == 1
 
 
 NAMES = sorted({name for kind in (np.ndarray, np.int16, int, torch.Tensor, dict, list, str) for name in dir(kind)})

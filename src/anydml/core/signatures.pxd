@@ -22,7 +22,8 @@ cdef struct Arguments:
     int number_count
     int depth
     int object_count
-    int longs         # whether there are NumPy's integers of 64 bits
+    int integer_count # Python's integers, and NumPy's of 64 bits
+    int longs         # whether some are NumPy's
     int naming
     PyObject *arrays[4096]
     View views[4096]  # of arguments, and then of results
@@ -31,6 +32,7 @@ cdef struct Arguments:
     char key[131072]
     char form[262144]
     int64_t numbers[32768]
+    char is_long[32768] # whether each of these integers is NumPy's
     PyObject *objects[4096]
 
 cdef Arguments *borrow_buffer() except NULL
@@ -43,6 +45,7 @@ cdef int append_named(Arguments *buffer, char kind, const void *bytes, Py_ssize_
 cdef int append_object(Arguments *buffer, char kind, object item) noexcept
 cdef bint is_plain(object kind) except -1
 cdef int append_number(Arguments *buffer, int64_t value) noexcept
+cdef int append_integer(Arguments *buffer, int64_t value, bint is_long) noexcept
 cdef bint is_packed(const View *v, int first, int64_t element) noexcept nogil
 cdef int read_item(Arguments *buffer, object item) except -1
 cdef int read_item_array(Arguments *buffer, object item) except -1

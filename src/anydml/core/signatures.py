@@ -126,6 +126,16 @@ def append_number(buffer, value):
     return 0
 
 
+def append_integer(buffer, value, is_long):
+    """Append an integer that stays open, of Python or of NumPy; returns as `append_bytes`."""
+    if append_word(buffer, ord("i"), 0) or append_number(buffer, value):
+        return 1
+    buffer.is_long[buffer.integer_count] = is_long
+    buffer.integer_count += 1
+    buffer.longs |= is_long
+    return 0
+
+
 def read_arguments(buffer, arguments, keywords):
     """Read a call's arguments; returns 1 to fall back to Python."""
     buffer.count = 0
@@ -133,6 +143,7 @@ def read_arguments(buffer, arguments, keywords):
     buffer.form_length = 0
     buffer.number_count = 0
     buffer.object_count = 0
+    buffer.integer_count = 0
     buffer.longs = 0
     buffer.depth = 0
     for argument in arguments:
@@ -141,7 +152,14 @@ def read_arguments(buffer, arguments, keywords):
     for name, argument in keywords.items():
         if append_word(buffer, ord("k"), 0) or read_item(buffer, name) or read_item(buffer, argument):
             return 1
-    return buffer.count == 0 or (buffer.longs and append_word(buffer, ord("L"), 0))
+    if buffer.longs:
+        # Which are NumPy's is a number, so that functions that do not ask need no other trace.
+        if append_word(buffer, ord("L"), 0):
+            return 1
+        for k in range(buffer.integer_count):
+            if append_number(buffer, buffer.is_long[k]):
+                return 1
+    return buffer.count == 0
 
 
 def read_item(buffer, item):
@@ -162,8 +180,7 @@ def read_item(buffer, item):
         return append_choice(buffer, ord("b"), 1 if item else 0)
     if type(item) is int or type(item) is INT64:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
-        buffer.longs |= type(item) is INT64
-        return overflow != 0 or append_word(buffer, ord("i"), 0) or append_number(buffer, value)
+        return overflow != 0 or append_integer(buffer, value, type(item) is INT64)
     if type(item) is BOOL_:
         return append_choice(buffer, ord("B"), 1 if item else 0)
     # Open numbers of a trace only say that they are.
@@ -175,8 +192,7 @@ def read_item(buffer, item):
             return append_word(buffer, ord("I"), kind) or append_number(buffer, value)
         if issubclass(class_, SIGNED):
             # Another name of the type with as many bits as sizes.
-            buffer.longs = 1
-            return append_word(buffer, ord("i"), 0) or append_number(buffer, value)
+            return append_integer(buffer, value, True)
         return overflow != 0 or append_word(buffer, ord("I"), kind) or append_choice(buffer, ord("v"), value)
     if type(item) is float or type(item) is FLOAT64:
         # By its bytes, 0 differs from −0, and nan equals itself.

@@ -18,7 +18,6 @@ import numpy as np
 from anydml.moves.pieces import Piece
 from anydml.moves.value import MAX_PIECES, Value
 from anydml.tracing.assigning import replaced
-from anydml.tracing.executed_instructions import unwatched
 from anydml.tracing.indexing import indexed, is_basic
 from anydml.tracing.open_sizes import is_open
 from anydml.tracing.refusing import fuse_error, named_errors, refusal
@@ -70,7 +69,7 @@ class _Assignable:
     slabs: list[_Slab]
 
     def __getitem__(self: Any, key: Any) -> TracedArray:
-        result: TracedArray = unwatched(indexed, self, key)
+        result: TracedArray = self.trace.run(indexed, self, key)
         if not _is_view(result, key):
             return result
         part = assignable_classes(self.trace)[1](self.trace, result.value, result.element, result.like)
@@ -79,7 +78,7 @@ class _Assignable:
         return part  # type: ignore[no-any-return]
 
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        unwatched(assign, self, key, value)
+        self.trace.run(assign, self, key, value)
 
 
 class _Sharing:
@@ -93,7 +92,7 @@ class _Sharing:
     roots: list[Any]
 
     def __getitem__(self: Any, key: Any) -> TracedArray:
-        result: TracedArray = unwatched(indexed, self, key)
+        result: TracedArray = self.trace.run(indexed, self, key)
         return note_sharing(self.trace, "indexing", (self,), {}, result) if _is_view(result, key) else result
 
 

@@ -39,8 +39,8 @@ class CallArguments:
     Attributes:
         inputs: the arrays as engines take them.
         adapters: the arrays' libraries; None for NumPy.
-        numbers: sizes and strides in bytes of arrays, and integer arguments.
-        has_longs: whether there are NumPy's integers of 64 bits.
+        numbers: sizes and strides in bytes of arrays, integer arguments, and `are_long` if one is.
+        are_long: for each integer of Python, or of NumPy with 64 bits, whether it is NumPy's.
         is_traced: whether an argument is traced, or an open number, so that the call is part of another's trace.
         is_lazy: whether an argument is a Dask array, so that the results are, too.
     """
@@ -50,15 +50,17 @@ class CallArguments:
         self.inputs: list[Array] = []
         self.adapters: list[ArrayAdapter | None] = []
         self.numbers: list[int] = []
-        self.has_longs = self.is_traced = self.is_lazy = False
+        self.are_long: list[bool] = []
+        self.is_traced = self.is_lazy = False
 
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Hashable:
         """Return the key of the call's traces: everything but the numbers, and collect arrays and numbers."""
         key: Hashable = tuple([self._key(item) for item in arguments])
         if keywords:
             key = key, tuple([(name, self._key(item)) for name, item in keywords.items()])
-        if self.has_longs:
+        if any(self.are_long):
             key = key, np.int64
+            self.numbers += self.are_long
         if len(self.inputs) > MAX_OPEN:
             key, self.numbers = (key, tuple(self.numbers)), []
         return key
@@ -72,7 +74,8 @@ class CallArguments:
             return None
         if (short := kind_of(item)) is not None:
             self.numbers.append(int(item))
-            self.has_longs |= short is int is not kind
+            if short is int:
+                self.are_long.append(kind is not int)
             return short  # type: ignore[no-any-return]
         if kind in _KEY_TYPES:
             return static_key(item)

@@ -147,7 +147,7 @@ class OpenSize:
 
     def _answer(self, answer: Any) -> Any:
         """Return the answer of a comparison, of NumPy's type for a number of NumPy's: only there, ``~`` negates it."""
-        return bool(answer) if self.scope.type_of(self) is int else np.bool_(answer)
+        return np.bool_(answer) if self.scope.is_typed and self.scope.type_of(self) is not int else bool(answer)
 
     def _apply_pinned(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
         """Apply an operator to this size's pinned value and an operand that is neither a size nor an `int`."""

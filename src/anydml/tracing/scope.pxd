@@ -4,7 +4,8 @@ from anydml.tracing.tape cimport Tape as Steps
 cdef class Scope:
     cdef readonly Steps tape
     cdef readonly dict pins
-    cdef readonly set longs
+    cdef readonly dict longs
+    cdef public bint is_typed
     cdef dict _low, _high
     cpdef variable(self, number, value, min_value=*)
     cpdef register(self, size)

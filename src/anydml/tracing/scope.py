@@ -34,13 +34,15 @@ class Scope:
     Attributes:
         tape: the steps so far.
         pins: descriptions of the pinned sizes and of the lines that needed them.
-        longs: registers of the arguments that are NumPy's integers of 64 bits.
+        is_typed: whether comparisons answer as those of the numbers' types, as the traced function expects.
+        longs: whether the integers in some registers are NumPy's, as open numbers: empty if none is.
     """
 
     def __init__(self, input_count: int = 0) -> None:
         self.tape = Tape(input_count)
         self.pins: dict[str, None] = {}
-        self.longs: set[int] = set()
+        self.is_typed = False
+        self.longs: dict[int, OpenSize] = {}
         self._low: dict[int, int] = {}
         self._high: dict[int, int] = {}
 
@@ -273,14 +275,16 @@ class Scope:
         return size.traced_value
 
     def type_of(self, size: OpenSize) -> type:
-        """Return the type of a size's number: NumPy's if it depends on one of NumPy's, else `int`."""
+        """Return the type of a size's number: NumPy's if it depends on one of NumPy's, else `int`; a guard keeps it."""
         if not self.longs:
             return int
         waiting, visited = [size.register], set[int]()
         while waiting:
             register = waiting.pop()
-            if register in self.longs:
-                return np.int64
+            if (flag := self.longs.get(register)) is not None:
+                if not self.is_zero(flag):
+                    return np.int64
+                continue
             kind, first, second = self.tape.step_of(register)
             if kind not in (CONSTANT, PROVIDED) and register not in visited:
                 visited.add(register)

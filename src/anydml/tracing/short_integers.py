@@ -170,10 +170,8 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(ShortInteger, f"__{_name}__", _comparison(getattr(operator, _name)))
 
 
-def as_kind(size: OpenSize, kind: Any, number_type: type) -> Any:
-    """Return an open number of a type as an object of the kind that `kind_of` returned."""
-    if kind is int is not number_type:
-        size.scope.longs.add(size.register)
+def as_kind(size: OpenSize, kind: Any) -> Any:
+    """Return an open number as an object of the kind that `kind_of` returned."""
     return size if kind is int else ShortInteger(size, kind)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.strides import each_once
 from anydml.text import escape_controls, operator_text
+from anydml.tracing.executed_instructions import unwatched
 from anydml.tracing.refusing import CLAMPING_TAKE, COMPUTE_OUTSIDE, RULE, fuse_error, refusal
 from anydml.tracing.scope import Scope
 from anydml.tracing.traced_fields import TracedFields
@@ -69,6 +71,15 @@ class Trace:
     def scope(self) -> Scope:
         """The open sizes."""
         return Scope(self._input_count)
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function of this package from the traced function: unwatched, and without guards on types of numbers."""
+        scope = self.scope
+        is_typed, scope.is_typed = scope.is_typed, False
+        try:
+            return unwatched(function, *arguments)
+        finally:
+            scope.is_typed = is_typed
 
     def array(self, array: Any) -> TracedArray:
         """Convert to a traced array: anything that NumPy accepts becomes a constant."""

@@ -65,7 +65,7 @@ def trace_call(
     first = adapters[0]
     kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
     trace = Trace(name, kind, None if first is None else first.device, input_count=len(call.numbers))
-    names, paths = list[str](), list[Path]()
+    names, paths, integers = list[str](), list[Path](), list[tuple[Any, str]]()
     variable = trace.scope.variable
     argument: int | str = 0
 
@@ -86,7 +86,9 @@ def trace_call(
     def traced_leaf(leaf: Any, path: str) -> Any:
         if (number := kind_of(leaf)) is not None:
             (size,) = open_numbers([int(leaf)], path, -1)
-            return as_kind(size, number, type(leaf)) if is_open and len(inputs) <= MAX_OPEN else leaf
+            if number is int:
+                integers.append((size, path))
+            return as_kind(size, number) if is_open and len(inputs) <= MAX_OPEN else leaf
         if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
             return leaf
         place = len(names)
@@ -108,6 +110,12 @@ def trace_call(
         positional.append(map_leaves(tree, traced_leaf, path))
     for argument, tree in keywords.items():
         named[argument] = map_leaves(tree, traced_leaf, argument)
+    if any(call.are_long) and len(inputs) <= MAX_OPEN:
+        for (size, path), is_long in zip(integers, call.are_long, strict=True):
+            (flag,) = open_numbers([is_long], f"isinstance({path}, numpy.int64)", -1)
+            if is_open:
+                trace.scope.longs[size.register] = flag
+        trace.scope.is_typed = is_open
     engine = array_engine(name, inputs)
     _offer_to_einops()
     try:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing.executed_instructions import unwatched
 from anydml.tracing.indexing import indexed
 from anydml.tracing.numpy_table import METHODS, call_numpy
 from anydml.tracing.refusing import fuse_error
@@ -38,7 +37,7 @@ class TracedNdarray(TracedArray):
         return (self[k] for k in range(self.shape[0]))
 
     def __getitem__(self, key: Any) -> TracedArray:
-        indexed_array: TracedArray = unwatched(indexed, self, key)
+        indexed_array: TracedArray = self.trace.run(indexed, self, key)
         return indexed_array
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:

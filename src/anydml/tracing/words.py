@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from anydml.tracing.constants import arrays_of
-from anydml.tracing.executed_instructions import unwatched
 from anydml.tracing.refusing import RULE, fuse_error, named_errors, refusal
 from anydml.tracing.trace import NUMBER_METHODS, Trace, TracedArray, with_needed_argument
 
@@ -178,8 +177,8 @@ def call_word(
             trace.is_naming = trace.is_naming or _is_name(value)
     with named_errors(name):
         if trace.assignable_arrays is None:
-            return unwatched(word.call, trace, arguments, keywords)
-        return unwatched(trace.assignable_arrays.call, word, key, trace, arguments, keywords)
+            return trace.run(word.call, trace, arguments, keywords)
+        return trace.run(trace.assignable_arrays.call, word, key, trace, arguments, keywords)
 
 
 def _convert(trace: Trace, kind: str, value: Any) -> Any:
