@@ -330,7 +330,7 @@ MAKING = {
 
 
 def test_words_that_copy_share_no_memory_in_their_library():
-    for library, copying in zip((np, torch), assignable_arrays.COPYING, strict=True):
+    for library, copying in zip((np, torch), assignable_arrays.COPYING_WORDS, strict=True):
         assert MAKING[library].keys() == copying
         x = X if library is np else torch.tensor(X)
         for name, make in MAKING[library].items():
