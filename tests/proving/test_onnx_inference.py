@@ -16,7 +16,7 @@ from anydml.proving import prove
 from anydml.proving.constants import Constants
 from anydml.proving.model_terms import Reader
 from anydml.proving.running import error_of, random_inputs, run
-from anydml.proving.sizes import at
+from anydml.proving.sizes import evaluate
 
 for pooling in ("averagepool", "lppool", "maxpool"):
     # Their cases take onnx four fifths of the time for all.
@@ -61,7 +61,7 @@ def test_shapes_that_are_known_are_those_that_runtimes_make(text):
             (result,) = run(model, random_inputs(model, sizes))
         except Exception:  # ONNX Runtime raises errors of several types
             continue
-        known = [None if size is None else at(size, sizes) for size in shape or result.shape]
+        known = [None if size is None else evaluate(size, sizes) for size in shape or result.shape]
         assert len(known) == result.ndim
         assert all(size in (None, found) for size, found in zip(known, result.shape, strict=True))
 
@@ -104,7 +104,7 @@ def test_what_is_known_of_onnxs_own_cases_is_what_they_expect():
             terms = Reader("floats").read(model, Constants(model, None), {}).outputs
             for term, result in zip(terms.values(), expected, strict=True):
                 shape = (
-                    result.shape if term.shape is None else [None if n is None else at(n, sizes) for n in term.shape]
+                    result.shape if term.shape is None else [None if n is None else evaluate(n, sizes) for n in term.shape]
                 )
                 assert len(shape) == result.ndim, case.name
                 assert all(n in (None, size) for n, size in zip(shape, result.shape, strict=True)), case.name
