@@ -103,9 +103,8 @@ def test_what_is_known_of_onnxs_own_cases_is_what_they_expect():
         for model in (case.model, _named(case.model), _with_constants(case.model, arrays)):
             terms = Reader("floats").read(model, Constants(model, None), {}).outputs
             for term, result in zip(terms.values(), expected, strict=True):
-                shape = (
-                    result.shape if term.shape is None else [None if n is None else evaluate(n, sizes) for n in term.shape]
-                )
+                values = [None if n is None else evaluate(n, sizes) for n in term.shape or ()]
+                shape = result.shape if term.shape is None else values
                 assert len(shape) == result.ndim, case.name
                 assert all(n in (None, size) for n, size in zip(shape, result.shape, strict=True)), case.name
                 assert term.dtype in (None, result.dtype) or term.dtype.hasobject, case.name

@@ -73,7 +73,7 @@ class Trace:
         return Scope(self._input_count)
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function of this package from the traced function: unwatched, and without guards on types of numbers."""
+        """Call a function of this package for the traced one: unwatched, and without guards on types of numbers."""
         scope = self.scope
         is_typed, scope.is_typed = scope.is_typed, False
         try:

@@ -65,30 +65,13 @@ def trace_call(
     first = adapters[0]
     kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
     trace = Trace(name, kind, None if first is None else first.device, input_count=len(call.numbers))
-    names, paths, integers = list[str](), list[Path](), list[tuple[Any, str]]()
-    variable = trace.scope.variable
+    names = list[str]()
+    numbers = _OpenNumbers(trace, is_open, len(inputs) > MAX_OPEN)
     argument: int | str = 0
 
-    count = 0
-
-    def open_numbers(values: Sequence[int], path: str, rank: int) -> list[Any]:
-        nonlocal count
-        if len(inputs) > MAX_OPEN:
-            return [*values]
-        paths.append((count, path, rank))
-        # Sizes are 0 or more.
-        sizes = [variable(count + k, value, 0 if k < rank else None) for k, value in enumerate(values)]
-        count += len(sizes)
-        if is_open:
-            return sizes
-        return [trace.scope.pin(size, "a called function does not support open sizes") for size in sizes]
-
     def traced_leaf(leaf: Any, path: str) -> Any:
-        if (number := kind_of(leaf)) is not None:
-            (size,) = open_numbers([int(leaf)], path, -1)
-            if number is int:
-                integers.append((size, path))
-            return as_kind(size, number) if is_open and len(inputs) <= MAX_OPEN else leaf
+        if (kind := kind_of(leaf)) is not None:
+            return numbers.integer(leaf, kind, path)
         if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
             return leaf
         place = len(names)
@@ -98,7 +81,9 @@ def trace_call(
         names.append(path)
         check_dtype(array.dtype, path)
         rank = array.ndim
-        extents = open_numbers(call.numbers[count : count + 2 * rank] or (*array.shape, *strides_of(array)), path, rank)
+        count = numbers.count
+        known = call.numbers[count : count + 2 * rank] or (*array.shape, *strides_of(array))
+        extents = numbers.open(known, path, rank)
         value = trace.composer.input(path, extents[:rank], extents[rank:], array.itemsize)
         if not array.ndim and number_of(leaf) is not None:
             trace.number_arguments[INPUT + place] = argument
@@ -110,12 +95,7 @@ def trace_call(
         positional.append(map_leaves(tree, traced_leaf, path))
     for argument, tree in keywords.items():
         named[argument] = map_leaves(tree, traced_leaf, argument)
-    if any(call.are_long) and len(inputs) <= MAX_OPEN:
-        for (size, path), is_long in zip(integers, call.are_long, strict=True):
-            (flag,) = open_numbers([is_long], f"isinstance({path}, numpy.int64)", -1)
-            if is_open:
-                trace.scope.longs[size.register] = flag
-        trace.scope.is_typed = is_open
+    numbers.note_types(call.are_long)
     engine = array_engine(name, inputs)
     _offer_to_einops()
     try:
@@ -127,7 +107,63 @@ def trace_call(
     finally:
         trace.is_over = True
     traced_function = TracedFunction(name, tree, results, engine, names, trace.unsigned)
-    return TracedProgram(trace, traced_function, surroundings.surrounding_values, paths)
+    return TracedProgram(trace, traced_function, surroundings.surrounding_values, numbers.paths)
+
+
+class _OpenNumbers:
+    """The numbers of a call's arguments, open in its trace.
+
+    Args:
+        trace: the trace.
+        is_open: whether they stay open.
+        is_in_key: whether they are part of the call's key, and so never open.
+
+    Attributes:
+        count: how many there are.
+        paths: their meaning, in ascending order.
+    """
+
+    def __init__(self, trace: Trace, is_open: bool, is_in_key: bool) -> None:
+        self._trace, self._is_open, self._is_in_key = trace, is_open, is_in_key
+        self.count = 0
+        self.paths = list[Path]()
+        self._integers = list[tuple[Any, str]]()
+
+    def open(self, values: Sequence[int], path: str, rank: int) -> list[Any]:
+        """Open the numbers of an argument.
+
+        Args:
+            values: their values in the traced call.
+            path: the argument's name.
+            rank: the number of dimensions of an array, whose sizes come first; else −1.
+        """
+        if self._is_in_key:
+            return [*values]
+        scope, first = self._trace.scope, self.count
+        self.paths.append((first, path, rank))
+        # Sizes are 0 or more.
+        sizes = [scope.variable(first + k, value, 0 if k < rank else None) for k, value in enumerate(values)]
+        self.count += len(sizes)
+        if self._is_open:
+            return sizes
+        return [scope.pin(size, "a called function does not support open sizes") for size in sizes]
+
+    def integer(self, number: Any, kind: Any, path: str) -> Any:
+        """Open an integer of a kind that `kind_of` returned."""
+        (size,) = self.open([int(number)], path, -1)
+        if kind is int:
+            self._integers.append((size, path))
+        return as_kind(size, kind) if self._is_open and not self._is_in_key else number
+
+    def note_types(self, are_long: Sequence[bool]) -> None:
+        """Open what the call says of the types of integers: whether each is NumPy's; nothing, if none is."""
+        if self._is_in_key or not any(are_long):
+            return
+        for (size, path), is_long in zip(self._integers, are_long, strict=True):
+            (flag,) = self.open([is_long], f"isinstance({path}, numpy.int64)", -1)
+            if self._is_open:
+                self._trace.scope.longs[size.register] = flag
+        self._trace.scope.is_typed = self._is_open
 
 
 def _offer_to_einops() -> None:
