@@ -18,7 +18,7 @@ BEGIN, END = "<!-- headlines -->\n", "<!-- end of headlines -->\n"
 GRIDS = {
     "checkpoints": "shards of a checkpoint joined, 0.74 to 0.94 GB",
     "cpu": "arrays of one shape, bound once and moved again and again",
-    "sizes": "each function and operator, 256 bytes to 64 MiB, in cache",
+    "sizes": "each function and operator, 256 bytes to 64 MiB, called repeatedly",
     "permutations": "axes of an array in another order",
     "streams": "single functions, a different shape in every call",
     "images": "images cropped, mirrored, padded, and channels moved",

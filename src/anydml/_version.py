@@ -1,3 +1,3 @@
-"""The one place where the version stands."""
+"""The version of anydml, which is defined only here."""
 
 __version__ = "0.2.0"

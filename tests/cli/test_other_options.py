@@ -6,12 +6,12 @@ import shlex
 import click
 import pytest
 
-from anydml.cli import OF_CHECKPOINTS, anydml, main
+from anydml.cli import CHECKPOINT_COMMANDS, anydml, main
 from anydml.cli.other_options import _GROUPS, ANSWERS
 
 OWN = {
     name: {text for each in anydml.commands[name].params for text in (*each.opts, *each.secondary_opts)}
-    for name in (*OF_CHECKPOINTS, "rechunk")
+    for name in (*CHECKPOINT_COMMANDS, "rechunk")
 }
 
 

@@ -22,8 +22,8 @@ def value(name, sizes, kind=TensorProto.FLOAT):
     return helper.make_tensor_value_info(name, kind, sizes)
 
 
-def made(nodes, inputs=(), outputs=("y",), tensors=(), functions=()):
-    results = [value(name, None) for name in outputs]
+def made(nodes, inputs=(), outputs=("y",), tensors=(), functions=(), kind=TensorProto.FLOAT):
+    results = [value(name, None, kind) for name in outputs]
     graph = helper.make_graph(nodes, "g", list(inputs), results, list(tensors))
     return helper.make_model(graph, opset_imports=OPSETS, functions=functions, ir_version=9)
 
@@ -52,7 +52,11 @@ def test_gathers_of_more_dimensions_than_numpy_has(data, indices, kind):
     decisive = helper.make_node("Split", ["x", "y"], ["z"])
     given = [ones("d", data, kind), ones("i", indices)]
     message = rf'node "n" \(Gather\): the result has {data + indices - 1} dimensions, but .* at most 64'
-    for model in (made([node], tensors=given), made([node, decisive], [value("x", [1])], tensors=given)):
+    output_type = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    models = [made([node], tensors=given, kind=output_type)]
+    if kind is np.int64:
+        models.append(made([node, decisive], [value("x", [1])], tensors=given, kind=output_type))
+    for model in models:
         with pytest.raises(ModelError, match=message):
             Program(model).run({name: np.zeros(1, np.float32) for name in Program(model).inputs})
         with pytest.raises(ModelError, match=message):
@@ -62,7 +66,9 @@ def test_gathers_of_more_dimensions_than_numpy_has(data, indices, kind):
 
 
 def test_gathers_of_as_many_dimensions():
-    model = made([helper.make_node("Gather", ["d", "i"], ["y"])], tensors=[ones("d", 33), ones("i", 32)])
+    model = made(
+        [helper.make_node("Gather", ["d", "i"], ["y"])], tensors=[ones("d", 33), ones("i", 32)], kind=TensorProto.INT64
+    )
     assert backend.run_model(model, []).y.shape == (1,) * 64
     (desc,) = to_descs(model).values()
     assert next(problem.field for problem in desc.problems()).endswith("Sizes")
@@ -74,8 +80,9 @@ def test_tensors_of_more_dimensions(count):
     rule = rf"has {count} dimensions, but anydml moves tensors of at most 64"
     nodes = [helper.make_node("Identity", ["d"], ["y"])]
     inputs = made(nodes, [value("d", [1] * count)])
-    constant = made([helper.make_node("Constant", [], ["y"], value=tensor)])
-    for model, name in ((made(nodes, tensors=[tensor]), 'tensor "d"'), (inputs, '"d"'), (constant, 'tensor "d"')):
+    constant = made([helper.make_node("Constant", [], ["y"], value=tensor)], kind=TensorProto.INT64)
+    initialized = made(nodes, tensors=[tensor], kind=TensorProto.INT64)
+    for model, name in ((initialized, 'tensor "d"'), (inputs, '"d"'), (constant, 'tensor "d"')):
         for use in (lambda model: Program(model).run({}), to_descs):
             with pytest.raises(ModelError, match=f"{name} {rule}"):
                 use(model)
@@ -184,7 +191,7 @@ def test_a_check_evaluates_nothing_but_what_decides_sizes(monkeypatch):
         helper.make_node("ConcatTraining", ["a", "b"], ["j", "lengths"], name="j", axis=0, domain="com.microsoft"),
         helper.make_node("SplitTraining", ["j", "lengths"], ["c", "d"], name="t", domain="com.microsoft"),
     ]
-    model = made(nodes, [value("x", [3])], tensors=[large, index, small])
+    model = made(nodes, [value("x", [3])], tensors=[large, index, small], kind=TensorProto.INT64)
     found = to_descs(model)
     assert ran == ["constant", "needed gather"]
     assert [tensor.sizes[-1] for tensor in found["split"].output_tensors] == [1, 2]

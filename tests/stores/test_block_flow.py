@@ -88,17 +88,21 @@ def test_reads_and_writes_go_on_together():
 
 def test_no_more_requests_of_a_kind_than_allowed():
     most, under_way, lock = [0], [0], threading.Lock()
+    meet = threading.Barrier(MAX_REQUESTS, timeout=10)
 
     def read():
         with lock:
             under_way[0] += 1
             most[0] = max(most[0], under_way[0])
-        time.sleep(1e-3)
+        # Only as many at once as are allowed pass.
+        meet.wait()
         with lock:
             under_way[0] -= 1
 
     with Opened(2 * MAX_REQUESTS) as opened:
-        flow = BlockFlow([0], [np.empty(1)], lambda *_: (iter([read] * 200), iter([])), lambda _: None, False)
+        flow = BlockFlow(
+            [0], [np.empty(1)], lambda *_: (iter([read] * 6 * MAX_REQUESTS), iter([])), lambda _: None, False
+        )
         opened.together(flow.tasks())
     assert most[0] == MAX_REQUESTS
 

@@ -165,7 +165,7 @@ def test_estimates_are_near_and_runs_are_whole(tmp_path, kind, name):
 @pytest.mark.parametrize("name", PLANS)
 def test_blocks_of_few_runs(tmp_path, monkeypatch, name):
     np.save(tmp_path / "x.npy", X)
-    monkeypatch.setattr(transfers, "MAX_RUNS", 20)
+    monkeypatch.setattr(transfers, "MAX_RUNS_OF_BLOCK", 20)
     stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", memory=100_000, **PLANS[name]).run()
     expected = {"npy": X, "turned": X.T, "backwards": X[::-1, ::-1], "steps": X[1::3, ::2]}[name]
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)

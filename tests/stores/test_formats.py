@@ -162,7 +162,7 @@ class TestTorch:
         for value, message in (
             ({"w": torch.zeros(1).expand(3)}, "skip or repeat elements of its storage: save a contiguous copy"),
             ({"w": torch.zeros(4, 4)[:, :2]}, "skip or repeat elements"),
-            ({"w": torch.eye(3).to_sparse()}, "is sparse: dense tensors are read alone; drop leaves it out"),
+            ({"w": torch.eye(3).to_sparse()}, "is sparse: only dense tensors can be read; drop leaves it out"),
         ):
             torch.save(value, tmp_path / "x.pt")
             with pytest.raises(ModelError, match=message):

@@ -53,7 +53,7 @@ def test_one_command_makes_a_model_that_transformers_loads(trained, tmp_path, ca
     )
     assert (code, err) == (0, "")
     objects = {"dcp": " and 13 objects that are not tensors", "run.pt": " and 2 objects that are not tensors"}[source]
-    assert f"leaves out 64 tensors{objects}, as only and drop say: 63 of optimizer, 1 of rng\n" in out
+    assert f"leaves out 64 tensors{objects}, because of --only or --drop: 63 of optimizer, 1 of rng\n" in out
     given = {"bf16": torch.bfloat16, "half": torch.float16, "float32": torch.float32}[dtype]
     found = {}
     for file in (tmp_path / "out").glob("*.safetensors"):

@@ -159,7 +159,7 @@ def test_different_texts_are_within_the_memory(tmp_path):
     assert plan.verify() is None
     np.testing.assert_array_equal(read(tmp_path / "y"), x)
     # No text is known when all runs have ended but those of fill values.
-    assert zarr_texts._NUMBERS.passing == {0: {}}
+    assert zarr_texts._NUMBERS.texts_by_run == {0: {}}
 
 
 def test_texts_of_runs_that_overlap_are_known_until_their_own_end():
@@ -177,7 +177,7 @@ def test_texts_of_runs_that_overlap_are_known_until_their_own_end():
         np.testing.assert_array_equal(zarr_texts.texts_of(numbers_met[k]), met(k))
     runs[-1].close()
     numbers = zarr_texts._NUMBERS
-    assert (numbers.passing, numbers.limits, numbers.under_way, numbers.size) == ({0: {}}, {}, [], 0)
+    assert (numbers.texts_by_run, numbers.limits, numbers.under_way, numbers.size) == ({0: {}}, {}, [], 0)
 
 
 def test_equal_texts_of_a_chunk_are_within_the_memory(tmp_path):

@@ -166,7 +166,7 @@ def test_groups_are_compared_array_by_array(tmp_path, capsys):
         '"new" is only in the second',
         'attribute "title" of the group differs: "maps" and "other"',
         '"deep/y" differs at [2, 4]: 38.0 and 9.0',
-        "4 differences: 1 only in the first, 1 only in the second, 1 of metadata, 1 with other elements; "
+        "4 differences: 1 only in the first, 1 only in the second, 1 in metadata, 1 with other elements; "
         "2 arrays compared",
     ]
 

@@ -1,4 +1,4 @@
-"""The command `anydml`: run and check model files, list the operators, and rewrite ONNX files.
+"""The command `anydml`: checkpoints, Zarr arrays, and models of ONNX and DirectML.
 
 Everything beyond click is imported by the command that needs it, so that each starts quickly.
 """
@@ -46,20 +46,20 @@ _SETTINGS = {
     "max_content_width": 100,
 }
 
-OF_CHECKPOINTS = ("stores", "reshard", "convert", "verify", "manifest")
-"""Commands that are given options of other tools for checkpoints."""
+CHECKPOINT_COMMANDS = ("stores", "reshard", "convert", "verify", "manifest")
+"""Commands on which users try options of other checkpoint tools; their errors name the equivalent."""
 
-MEANT = {
+OPTION_SYNONYMS = {
     ("rechunk", option): "--permute" for option in ("--axes", "--order", "--transpose", "--swapaxes", "--moveaxis")
 }
-"""Options that are meant by names of other tools, by command."""
+"""The option to suggest, by command and by the name that another tool gives it."""
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and end the process.
 
-    The exit code is 0 on success; 1 if `check` found problems; 2 after a user error, which is one line on stderr; 3 if
-    `check` found nothing to check; and 141 if the reader of the output closed it.
+    The exit code is 0 on success; 1 if a check or comparison failed; 2 after a user error, which is one line on stderr;
+    3 if nothing was decided; 141 if the reader of the output closed it. Each command's help says which it uses.
     """
     argv = sys.argv[1:] if arguments is None else arguments
     try:
@@ -87,10 +87,12 @@ def _main(argv: list[str]) -> int | str | None:
         named = f"anydml {argv[0]}" if argv and argv[0] in anydml.commands else "anydml"
         command = error.ctx.command_path if error.ctx else named
         message = error.format_message()
-        if isinstance(error, click.NoSuchOption) and command.split()[-1] in OF_CHECKPOINTS:
+        if isinstance(error, click.NoSuchOption) and command.split()[-1] in CHECKPOINT_COMMANDS:
             answer = answer_of(error.option_name)
             message = message if answer is None else f"No such option '{error.option_name}': {answer}"
-        if isinstance(error, click.NoSuchOption) and (meant := MEANT.get((command.split()[-1], error.option_name))):
+        if isinstance(error, click.NoSuchOption) and (
+            meant := OPTION_SYNONYMS.get((command.split()[-1], error.option_name))
+        ):
             message = f"No such option '{error.option_name}'. Did you mean '{meant}'?"
         stop = "" if message.endswith((".", "?")) else "."
         code = _report_failure(argv, f"{message}{stop} See '{command} --help'.")

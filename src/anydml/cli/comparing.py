@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from anydml.stores import Comparison
     from anydml.stores.checkpoints.presets import LayoutName
 
-FIRST = 10
+DEFAULT_SHOWN = 10
 """Differences that are printed."""
 
 _KINDS = {
     "missing": "only in the first", "added": "only in the second", "kind": "of another dtype or shape",
-    "elements": "with other elements", "checksum": "with another checksum", "metadata": "of metadata",
+    "elements": "with other elements", "checksum": "with another checksum", "metadata": "in metadata",
 }  # fmt: skip
 
 _memory = click.option(
@@ -42,7 +42,7 @@ _memory = click.option(
 @click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
 @click.option("--dtype", metavar="DTYPE", help="Cast A to this dtype first.")
 @click.option("--metadata", is_flag=True, help="Compare the metadata of the files, too.")
-@click.option("--first", "max_shown", type=click.IntRange(1), default=FIRST, show_default=True, metavar="N",
+@click.option("--first", "max_shown", type=click.IntRange(1), default=DEFAULT_SHOWN, show_default=True, metavar="N",
               help="Print the first N differences.")  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help="Print all differences.")
 @_memory

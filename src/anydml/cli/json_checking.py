@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 1000
 """Largest number of problems that are reported, since a file may have millions."""
 
-FIRST = 3
+DEFAULT_SHOWN = 3
 """Problems of a rule that are listed."""
 
 _NUMBERED = re.compile(r"line (\d+): ")
@@ -53,7 +53,7 @@ def check_json(model: ModelFile, level: FeatureLevel, allow_outside: bool) -> Re
 
 def lines(report: Report, verbose: bool) -> Iterator[str]:
     """Yield a report as text; all problems that break the same rule, if `verbose`, or the first of them."""
-    yield from problem_lines(report.problems, report.model, None if verbose else FIRST)
+    yield from problem_lines(report.problems, report.model, None if verbose else DEFAULT_SHOWN)
     if not report.remarks:
         yield f"{escape_controls(report.model)}: no problems at {report.level}"
     if report.lowest is not None and all(remark.operator for remark in report.remarks):

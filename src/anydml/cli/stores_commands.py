@@ -77,9 +77,9 @@ def reshard(
     """Write the checkpoint IN as OUT: consolidated, resharded, or in another layout.
 
     IN is a file or folder of whole tensors, a distributed checkpoint of PyTorch, a folder of DeepSpeed, Megatron or
-    Meta's Llama, or one of ranks as written by --tp. Several INs are files of such a folder, or have no tensor in
-    common, in any order, or else are tensor-parallel ranks, in order. OUT is a .safetensors, .gguf or .npz file, or a
-    folder of safetensors files.
+    Meta's Llama, or one of ranks as written by --tp. Several INs may be files of one such folder, or files without a
+    common tensor, in any order; otherwise they are taken as tensor-parallel ranks, in the given order. OUT is a
+    .safetensors, .gguf or .npz file, or a folder of safetensors files.
 
     A model of a training run: anydml reshard run/ model/ --only model --strip model. --dtype bf16
 

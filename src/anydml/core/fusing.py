@@ -62,7 +62,8 @@ class Call:
         results_for_scratch: by scratch operand, the result whose memory it may use if packed; −1 if it needs its own.
         results: a `Result` each.
         tree: the returned structure, with a `Slot` for each result.
-        change: returns what has changed that the function reads besides its arguments, or None; None if nothing can.
+        change: returns which value that the function reads, other than an argument, has changed, or None; None if
+            there are no such values.
     """
 
     def __cinit__(self, tape, first, form, constants, scratch, results_for_scratch, results, tree, change):

@@ -9,7 +9,7 @@ cdef int copy_looked_up(Maker *make, Box *to, Box *x) except -1
 cdef int64_t _axis_of_few_indices(const Box *x) noexcept
 cdef int _copy_planes(Maker *make, Box *to, Box *x, int64_t axis) except -1
 cdef int reverse(Maker *make, Box *to, Box *x, Box *lengths, int64_t axis) except -1
-cdef bint resolve_index(const char *at, int64_t type, int64_t size, int64_t *offset) noexcept nogil
+cdef bint resolve_index(const char *at, int64_t type_code, int64_t size, int64_t *resolved) noexcept nogil
 
 # A box at x's address with lookups, whose sizes and strides are still to be set.
 cdef inline Box *_looked_up(Maker *make, const Box *x, int64_t rank, int64_t more) except NULL:

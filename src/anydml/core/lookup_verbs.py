@@ -1,4 +1,4 @@
-"""The verbs of operators' rules that look indices up, compiled, and the moves of what they return.
+"""Compiled versions of the verbs that look up indices, and of the moves that they produce.
 
 They have the meaning and the arguments of those in `anydml.moves.verbs`. A box with lookups cannot be cut or looked up
 again, only read or written.
@@ -25,23 +25,23 @@ CALL_LOOKUPS = cython.declare(cython.int, 16)
 """Maximum number of lookups of all moves of a call."""
 
 
-def resolve_index(at, type, size, offset):
+def resolve_index(at, type_code, size, resolved):
     """Convert an index to 0 to size − 1: a negative one counts from the end, then it is clamped.
 
     Returns whether it was out of range.
     """
-    if type == 8 and cython.cast(cython.pointer(uint64_t), at)[0] >= cython.cast(uint64_t, size):
+    if type_code == 8 and cython.cast(cython.pointer(uint64_t), at)[0] >= cython.cast(uint64_t, size):
         i = size
-    elif type == 4:
+    elif type_code == 4:
         i = cython.cast(cython.pointer(uint32_t), at)[0]
-    elif type == -4:
+    elif type_code == -4:
         i = cython.cast(cython.pointer(int32_t), at)[0]
     else:
         i = cython.cast(cython.pointer(int64_t), at)[0]
     if i < 0:
         i += size
-    offset[0] = max(0, min(i, size - 1))
-    return offset[0] != i
+    resolved[0] = max(0, min(i, size - 1))
+    return resolved[0] != i
 
 
 def copy_looked_up(make, to, x):

@@ -18,7 +18,7 @@ from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.text import escape_controls
 
 MAX_CELLS = 480
-MAX_RUNS = 2000
+MAX_DRAWN_RUNS = 2000
 """Maximum numbers of elements of all operands, and of runs, for which every element is drawn."""
 
 MAX_LABEL = 8
@@ -73,7 +73,7 @@ def is_small(section: Section) -> bool:
     if any(tensor.chunks for tensor in section.tensors):
         return False
     cells = sum(tensor.count for tensor in section.tensors)
-    return cells <= MAX_CELLS and sum(math.prod(move.sizes) for move in section.moves) <= MAX_RUNS
+    return cells <= MAX_CELLS and sum(math.prod(move.sizes) for move in section.moves) <= MAX_DRAWN_RUNS
 
 
 def follow(section: Section) -> Journeys:

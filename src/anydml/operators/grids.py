@@ -69,11 +69,11 @@ class GridAxis(NamedTuple):
     """One output axis as dimensions of a move.
 
     Attributes:
-        places: number of coordinates that are not repetitions.
-        step: source elements from one of them to the next.
+        distinct: number of coordinates, not counting repetitions.
+        step: source elements from one to the next.
         start: the first source element.
-        times: how often each is repeated.
-        looked_up: indices of a lookup, if there is no constant step; else None.
+        repeats: how often each is repeated.
+        indices: the indices of a lookup, if there is no constant step; else None.
     """
 
     distinct: int

@@ -147,9 +147,9 @@ class UnfoldOperatorDesc(OperatorDesc):
 
     def _reach(self) -> list[int]:
         """The range of window positions in each dimension."""
-        around = zip(self.input_tensor.sizes[2:], self.start_padding, self.end_padding, strict=True)
+        padding = zip(self.input_tensor.sizes[2:], self.start_padding, self.end_padding, strict=True)
         windows = zip(self.dilations, self.window_sizes, strict=True)
-        return [s + a + b - d * (w - 1) - 1 for (s, a, b), (d, w) in zip(around, windows, strict=True)]
+        return [s + a + b - d * (w - 1) - 1 for (s, a, b), (d, w) in zip(padding, windows, strict=True)]
 
     def _blocks(self) -> list[int]:
         """The number of windows in each dimension."""
@@ -193,27 +193,27 @@ def check_unfold(
         )
     sizes: Sizes = _spatial(name, "window_sizes", windows, rank, 1, 1)
     steps: Sizes = _spatial(name, "strides", strides, rank, 1, 1)
-    apart: Sizes = _spatial(name, "dilations", dilations, rank, 1, 1)
-    around: Sizes = _spatial(name, "pads", pads, 2 * rank, 0, 0)
+    dilation_steps: Sizes = _spatial(name, "dilations", dilations, rank, 1, 1)
+    padding: Sizes = _spatial(name, "pads", pads, 2 * rank, 0, 0)
     # How far a window can be moved.
-    room: Sizes = tuple(
-        [shape[2 + d] + around[d] + around[rank + d] - apart[d] * (sizes[d] - 1) - 1 for d in range(rank)]
+    reach: Sizes = tuple(
+        [shape[2 + d] + padding[d] + padding[rank + d] - dilation_steps[d] * (sizes[d] - 1) - 1 for d in range(rank)]
     )
     for i in range(rank):
-        if not holds(room[i] >= 0):
+        if not holds(reach[i] >= 0):
             message = f"{name}: window_sizes[{i}] is {sizes[i]}, which does not fit the padded dimension"
             raise DescError(message, name, f"window_sizes[{i}]", "the dilated window must fit the padded x")
-    blocks: Sizes = tuple([room[d] // steps[d] + 1 for d in range(rank)])
-    before: Sizes = tuple([around[d] for d in range(rank)])
-    after: Sizes = tuple([around[rank + d] for d in range(rank)])
-    return sizes, blocks, steps, apart, before, after
+    blocks: Sizes = tuple([reach[d] // steps[d] + 1 for d in range(rank)])
+    before: Sizes = tuple([padding[d] for d in range(rank)])
+    after: Sizes = tuple([padding[rank + d] for d in range(rank)])
+    return sizes, blocks, steps, dilation_steps, before, after
 
 
 def _spatial(name: str, field: str, values: Any, count: int, min_value: int, usual: int) -> Sizes:
     entries: Sizes = (usual,) * count if values is None else integers_or_symbols(name, field, values)
     if len(entries) != count or not are_at_least(min_value, entries):
-        message = f"{name}: {field} is {list(entries)}, but x has {count_noun(count, 'number')} of spatial dimensions"
-        raise DescError(message, name, field, f"{count_noun(count, 'entry')} of at least {min_value}")
+        message = f"{name}: {field} is {list(entries)}"
+        raise DescError(message, name, field, f"it must have {count_noun(count, 'entry')} of at least {min_value}")
     return entries
 
 

@@ -11,7 +11,7 @@ ELEMENTWISE = frozenset(_NAMES.split())
 """Operators for which each element of the result depends on the elements at the same place of the broadcast inputs."""
 
 QUANTIZING = frozenset(("DequantizeLinear", "QuantizeLinear"))
-"""Operators for which this holds if their scale has no axis."""
+"""Operators that are elementwise, too, if their scale has no axis."""
 
 
 def permutation_of(equation: str) -> list[int] | None:

@@ -14,7 +14,7 @@ from anydml.slim.graph import Op
 from anydml.slim.pieces import Window
 from anydml.slim.sizes import StandIns
 
-LAST = 2**63 - 1
+END_OF_AXIS = 2**63 - 1
 """End of a Slice that extends to the end of an axis."""
 
 OPSET_OF_AXES = 13
@@ -130,7 +130,7 @@ class Builder:
         for axis, (size, (first, count, step)) in enumerate(zip(expr.sizes, window, strict=True)):
             if (first, count, step) != (0, size, 1):
                 last = first + (count - 1) * step
-                end = LAST if last + step >= size else self._edge(last + 1, size)
+                end = END_OF_AXIS if last + step >= size else self._edge(last + 1, size)
                 cut.append((self._edge(first, size), end, axis, step))
         steps = [step for _, _, step in window]
         return self._move("Slice", expr, sizes, width, tuple(zip(*cut, strict=True)), steps)

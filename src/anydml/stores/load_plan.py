@@ -29,7 +29,7 @@ from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
 from anydml.tensor import Layout
 from anydml.text import count_noun
 
-MAX_RUNS = 1 << 24
+MAX_LISTED = 1 << 24
 """Maximum number of runs that are listed; each takes about 30 bytes."""
 
 ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
@@ -82,7 +82,7 @@ class LoadPlan:
         """Yield the runs of all tensors, in the order of tensors.
 
         Raises:
-            ModelError: a move has more than `MAX_RUNS` runs, which `to_json` has as boxes; or elements are changed
+            ModelError: a move has more than `MAX_LISTED` runs, which `to_json` has as boxes; or elements are changed
                 when they are read, such as those that PyTorch has conjugated lazily.
         """
         self._check_unchanged_elements()
@@ -100,7 +100,7 @@ class LoadPlan:
             gap: largest number of unneeded bytes between two runs that are merged.
 
         Raises:
-            ModelError: there are more than `MAX_RUNS`; a larger gap merges more. Or as `descriptors`.
+            ModelError: there are more than `MAX_LISTED`; a larger gap merges more. Or as `descriptors`.
         """
         self._check_unchanged_elements()
         runs = [(sets, move, *contiguous(move.reads, move, gap)) for moves, sets in self._program.alike
@@ -236,7 +236,8 @@ class LoadPlan:
             ModelError: some are changed when they are read.
         """
         if (changed := next((store for store in self._inputs if store.stored is not None), None)) is not None:
-            raise ModelError(f"plan_load: {show(changed.name)} of {changed.path} is changed when it is read: use load")
+            why = "is cast, decoded or swapped when it is read, so byte ranges cannot describe it: use load"
+            raise ModelError(f"plan_load: {show(changed.name)} of {changed.path} {why}")
 
     def _moves(self) -> Iterator[tuple[str, Move, Store]]:
         """Yield the name of a tensor, a move to it, and the store that the move reads, for all moves, by tensors."""
@@ -252,12 +253,12 @@ def _slices(box: Box) -> str:
 
 
 def _check_few(count: int, noun: str, instead: str) -> None:
-    """Refuse to list more than `MAX_RUNS` runs.
+    """Refuse to list more than `MAX_LISTED` runs.
 
     Raises:
         ModelError: there are more.
     """
-    if count > MAX_RUNS:
+    if count > MAX_LISTED:
         raise ModelError(
-            f"plan_load: {noun} are {count_noun(count, 'run')} of bytes, but the maximum is {MAX_RUNS}: {instead}"
+            f"plan_load: {noun} are {count_noun(count, 'run')} of bytes, but the maximum is {MAX_LISTED}: {instead}"
         )

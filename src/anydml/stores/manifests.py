@@ -113,7 +113,8 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         content = parse_json(manifest_path.read_bytes(), place, "text")
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
         if isinstance(content, dict) and KEY in content:
-            raise place.error(f"is a manifest of version {show(content[KEY])}, and {VERSION} is read: write it again")
+            reads = f"this version of anydml reads version {VERSION}: write it again with `anydml manifest`"
+            raise place.error(f"is a manifest of version {show(content[KEY])}, but {reads}")
         raise place.error(f"is JSON, but not a manifest: `anydml manifest MODEL {manifest_path.name}` writes one")
     tensors, metadata, files = content.get("tensors"), content.get("metadata", {}), content.get("files")
     if not isinstance(tensors, dict) or not isinstance(metadata, dict):

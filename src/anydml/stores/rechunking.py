@@ -246,8 +246,9 @@ def _slice(match: re.Match[str]) -> slice:
 
 def _axis(axis: int, rank: int, option: str, place: JsonPath) -> int:
     if not -rank <= axis < rank:
+        limits = f": use {-rank} to {rank - 1}" if rank else ""
         raise BindingError(
-            f"rechunk: {place}: {option} names axis {axis}, but the array has {count_noun(rank, 'axis')}, from 0 on"
+            f"rechunk: {place}: {option} names axis {axis}, but the array has {count_noun(rank, 'axis')}{limits}"
         )
     return axis % rank
 

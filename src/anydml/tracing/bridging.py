@@ -1,4 +1,4 @@
-"""Calls of a fused function on NumPy views of other libraries' arrays (see `arrays.quick`)."""
+"""Calls of a fused function on NumPy views of other libraries' arrays (see `arrays.native_arrays`)."""
 
 from __future__ import annotations
 

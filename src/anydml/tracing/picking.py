@@ -23,7 +23,7 @@ from anydml.tracing.verbs import apply_rule, reshape, shape_with
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
 FEW_RUNS = 4
-MAX_RUNS = 64
+MAX_INDEX_RUNS = 64
 """Maximum number of runs of constant indices that become slices, if a lookup is possible, and if not."""
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
@@ -49,7 +49,7 @@ def pick(x: TracedArray, indices: Any, axis: int, outside: Outside = "refuse") -
 
 def _pick_by_runs(x: TracedArray, indices: Indices, axis: int) -> TracedArray:
     """Select elements by constant indices: joined slices if there are few runs, else a lookup."""
-    runs = runs_of(indices, FEW_RUNS if _supports_lookups(x, axis) else MAX_RUNS)
+    runs = runs_of(indices, FEW_RUNS if _supports_lookups(x, axis) else MAX_INDEX_RUNS)
     if runs is None:
         return pick_points(x, [(axis, x.trace.array(indices))], "clamp")
     return x.new_array(select_runs(x.trace.composer, x.value, axis, runs))

@@ -23,7 +23,7 @@ from anydml.tracing.trace import Sizes
 from anydml.tracing.traced_results import HostNumbers, Result, TracedFunction
 
 Array = np.ndarray[Any, Any]
-Guests = Sequence[ArrayAdapter | None]
+Adapters = Sequence[ArrayAdapter | None]
 
 FIXED_WEIGHT, MOVE_WEIGHT = 2048, 1024
 """Approximate bytes of a specialization beside the engine's: fixed, and per move."""
@@ -62,7 +62,7 @@ class SpecializedProgram:
         weight_bytes: int = FIXED_WEIGHT + MOVE_WEIGHT * len(self.program.moves) + self.program.constant_bytes
         return weight_bytes + (self.compiled.weight if self.compiled else 0)
 
-    def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
+    def run(self, inputs: Sequence[Array], adapters: Adapters) -> Any:
         """Run the program; return new arrays."""
         new_arrays, operands = [], []
         for result, (shape, dtype) in zip(self._traced.results, self.shapes, strict=True):
@@ -78,7 +78,7 @@ class SpecializedProgram:
         self,
         out: Any,
         inputs: Sequence[Array],
-        adapters: Guests,
+        adapters: Adapters,
         specialize: Callable[[Sequence[Sizes], Pairs], SpecializedProgram],
     ) -> Any:
         """Run the program; write the results to the caller's arrays.

@@ -13,7 +13,7 @@ from anydml.moves.move_numbers import open_numbers_of, with_integers
 from anydml.tensor import Layout
 from anydml.tracing.results_in_arguments import Pairs, in_place
 from anydml.tracing.scope import Scope
-from anydml.tracing.specialized_program import Guests, SpecializedProgram
+from anydml.tracing.specialized_program import Adapters, SpecializedProgram
 from anydml.tracing.structure import leaves, map_leaves
 from anydml.tracing.surrounding_values import SurroundingValues
 from anydml.tracing.tape import AT_LEAST, AT_MOST, CONSTANT, FLOOR, PROVIDED, Step
@@ -148,7 +148,7 @@ class TracedProgram:
             program = in_place(program, donations, [*self.traced.names, *outputs])
         return SpecializedProgram(self.traced, shapes, program)
 
-    def compiled_call(self, adapters: Guests) -> Any:
+    def compiled_call(self, adapters: Adapters) -> Any:
         """Return the compiled core's form of this program; None if the core does not support it.
 
         Args:

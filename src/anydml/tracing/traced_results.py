@@ -18,7 +18,7 @@ from anydml.tracing.structure import PLAIN_TYPES, map_leaves
 from anydml.tracing.trace import Trace, TracedArray, check_dtype
 
 Array = np.ndarray[Any, Any]
-Guests = Sequence[ArrayAdapter | None]
+Adapters = Sequence[ArrayAdapter | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,7 @@ class TracedFunction:
     unsigned: dict[str, int]
 
 
-def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array]) -> Any:
+def results_of(trace: Trace, tree: Any, adapters: Adapters, inputs: Sequence[Array]) -> Any:
     """Return a function's returned structure with a `Result` for every array, and the list of results.
 
     Args:

@@ -303,6 +303,7 @@ def windows(x: TracedArray, axis: int, size: Any, step: int) -> TracedArray:
         return reshape(rows, rows.shape[1:])
     axis, length = axis_of(x, axis), whole_number(size)
     if not 0 <= length <= x.shape[axis] or step < 1:
-        raise fuse_error(f"windows of {size} by {step} along axis {axis} of {x!r}")
+        limits = f"the size must be 0 to {x.shape[axis]}, and the step at least 1"
+        raise fuse_error(f"windows of size {size} and step {step} do not fit axis {axis} of {x!r}: {limits}")
     count = (x.shape[axis] - length) // step + 1
     return x.new_array(x.trace.composer.windows(x.value, axis, count, length, step))

@@ -42,7 +42,7 @@ def scatter_elements(node: Node, ctx: LoweringContext, x: Tensor, indices: Tenso
     check_elements(node, x.shape, indices.shape, axis)
     if updates.shape != indices.shape:
         message = f"updates have shape {list(updates.shape)}, but indices have {list(indices.shape)}"
-        raise node.error(message, "updates", "both must have one shape")
+        raise node.error(message, "updates", "updates and indices must have the same shape")
     check_range(node, ctx, indices, x.shape[axis], axis)
     array, index, new = ctx.arrays(x, indices, updates)
     places: list[Along | AtIndices] = [*map(Along, range(len(x.shape)))]

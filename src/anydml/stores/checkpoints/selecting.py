@@ -87,9 +87,8 @@ class Selection(NamedTuple):
                 f"{count} of {_quote_prefix(beginning)}" for beginning, count in groups.most_common(10)
             )
             beginnings += f" and {len(groups) - 10} more beginnings" if len(groups) > 10 else ""
-            remarks.append(
-                f"leaves out {' and '.join(counts)}, as only and drop say{f': {beginnings}' if beginnings else ''}"
-            )
+            ending = f": {beginnings}" if beginnings else ""
+            remarks.append(f"leaves out {' and '.join(counts)}, because of --only or --drop{ending}")
         for prefix in self.strip:
             selected_tensors, stripped = _strip(name, prefix, selected_tensors)
             remarks += stripped

@@ -84,7 +84,7 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
         entries = sorted(folder.iterdir())
         _check_not_pipeline(entries, place)
         # A dangling link is a file that cannot be read.
-        files = [entry for entry in entries if entry.name.endswith(".safetensors") and _is_no_folder(entry)]
+        files = [entry for entry in entries if entry.name.endswith(".safetensors") and _is_file_or_missing(entry)]
         indexes = [entry for entry in entries if entry.name.endswith(INDEX)]
         if not indexes and not any(file.name.startswith(_OF_MODELS) for file in files):
             indexes = [entry for entry in entries if entry.name.endswith(BIN_INDEX)]
@@ -142,7 +142,7 @@ def _same_variant(name: str | None) -> str | None:
     return match and f"{match[1] or 'pytorch_'}model{match[2]}.bin"
 
 
-def _is_no_folder(path: Path) -> bool:
+def _is_file_or_missing(path: Path) -> bool:
     # At addresses, the first is one request, and the second may be several.
     return path.is_file() or not path.is_dir()
 

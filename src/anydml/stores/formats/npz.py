@@ -41,11 +41,11 @@ class FileSection(io.RawIOBase):
         self._file, self._start, self._size, self._at = file, start, size, 0
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
@@ -106,8 +106,11 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
                     raise place.error(f"has {show(entry.filename)}, which is {how}: write it again without compression")
                 file.seek(entry.header_offset)
                 local = file.read(_LOCAL.size)
-                if len(local) < _LOCAL.size or local[:4] != b"PK\x03\x04" or entry.filename in entries:
-                    raise place.error(f"has {show(entry.filename)} twice, or where no entry begins")
+                if entry.filename in entries:
+                    raise place.error(f"has two entries named {show(entry.filename)}")
+                if len(local) < _LOCAL.size or local[:4] != b"PK\x03\x04":
+                    at = f"byte {entry.header_offset}, where no entry begins"
+                    raise place.error(f"lists {show(entry.filename)} at {at}")
                 _, name, extra = _LOCAL.unpack(local)
                 offset = entry.header_offset + _LOCAL.size + name + extra
                 if (not is_packed and entry.file_size != entry.compress_size) or offset + entry.compress_size > size:

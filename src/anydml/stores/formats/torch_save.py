@@ -30,7 +30,7 @@ from anydml.stores.formats.store import FileContent, Store, file_state
 from anydml.stores.formats.torch_legacy import read_legacy
 
 MAX_DEPTH, MAX_VALUES = 64, 1 << 22
-"""Maximum numbers of nested dicts and lists, and of values in all, of which one that occurs twice counts twice."""
+"""Maximum depth of nesting, and maximum number of values; a value that occurs twice counts twice."""
 
 BY_TORCH = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
@@ -54,7 +54,7 @@ _OF_TYPE = PickledName("torch._tensor", "_rebuild_from_type_v2")
 _PLAIN = (("torch", "Tensor"), ("torch.nn.parameter", "Parameter"), ("torch.nn.parameter", "Buffer"))
 """Classes of tensors whose elements are all that they have."""
 
-_OTHERS = {
+_REFUSED_REBUILDERS = {
     "_rebuild_qtensor": "is quantised", "_rebuild_sparse_tensor": "is sparse", "_rebuild_nested_tensor": "is nested",
     "_rebuild_meta_tensor_no_storage": "is of the device meta, and has no elements",
     "_rebuild_wrapper_subclass": "is of a subclass that wraps others",
@@ -210,8 +210,10 @@ def _named(
         items = [*enumerate(value)]
     else:
         items = []
-    if items and (id(value) in around or len(around) > MAX_DEPTH):
-        raise place.error(f"has {show(name)} inside itself, or too deep")
+    if items and id(value) in around:
+        raise place.error(f"has {show(name)}, which contains itself")
+    if items and len(around) > MAX_DEPTH:
+        raise place.error(f"has {show(name)}, which is nested more than {MAX_DEPTH} levels deep")
     if next(number) >= MAX_VALUES:
         raise place.error(f"has more than {MAX_VALUES} values")
     named = [
@@ -226,7 +228,7 @@ def _named(
 
 
 def _plain_tensor(value: Any) -> Any:
-    """Return the tensor of a parameter, or of one with attributes."""
+    """Unwrap a parameter, or a tensor with attributes; return any other value unchanged."""
     while isinstance(value, PickledCall) and isinstance(value.arguments, tuple) and value.arguments:
         name, arguments = value.function, value.arguments
         if name in (PickledName(_UTILS, "_rebuild_parameter"), PickledName(_UTILS, "_rebuild_parameter_with_state")):
@@ -273,11 +275,11 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
         "_rebuild_tensor_v2",
         "_rebuild_tensor_v3",
     ):
-        refused_kind = _OTHERS.get(function)
+        refused_kind = _REFUSED_REBUILDERS.get(function)
         if call.function == _OF_TYPE and isinstance(call.arguments, tuple) and len(call.arguments) > 1:
             refused_kind = f"is of the class {str(call.arguments[1])[:100]}"
         message = refused_kind or f"is rebuilt by {str(call.function)[:100]}, which is not known"
-        raise place.error(f"{message}: dense tensors are read alone")
+        raise place.error(f"{message}: only dense tensors can be read")
     arguments = call.arguments if isinstance(call.arguments, tuple) else ()
     storage = arguments[0].identity if arguments and isinstance(arguments[0], PickledReference) else None
     fewest = 4 if function == "_rebuild_tensor" else 6
@@ -285,14 +287,17 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
         raise place.error("is not a tensor that torch.save writes")
     start, shape, stride = arguments[1:4]
     kind, key = storage[1], storage[2]
-    if asked_is_given := function == "_rebuild_tensor_v3":
+    if has_explicit_dtype := function == "_rebuild_tensor_v3":
         storage_type = arguments[6] if len(arguments) > 6 else None
     else:
         kind_name = kind.name.removesuffix("Storage") if isinstance(kind, PickledName) else ""
         storage_type = PickledName("torch", _STORAGES.get(kind_name, kind_name))
     # The last argument says how elements differ from those in the file.
     bits = dict(
-        item for extra in arguments[7 if asked_is_given else 6 :] if isinstance(extra, PickledDict) for item in extra
+        item
+        for extra in arguments[7 if has_explicit_dtype else 6 :]
+        if isinstance(extra, PickledDict)
+        for item in extra
     )
     lazy = sorted(str(bit) for bit, is_set in bits.items() if is_set)
     if unknown := [bit for bit in lazy if bit not in ("conj", "neg")]:
@@ -307,7 +312,7 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
         *(stride if isinstance(stride, tuple) else (-1,)),
     ]
     if any(type(number) is not int or not 0 <= number < 1 << 48 for number in numbers) or len(shape) != len(stride):
-        raise place.error("has an offset, shape or strides that are not integers from 0")
+        raise place.error("has an offset, shape or strides that are not integers from 0 to 2⁴⁸ − 1")
     entry = storages.get(str(key), ZipEntry(0, 0))
     if len(storage) > 5 and isinstance(storage[5], tuple):
         # A view of another storage, as PyTorch had them before 0.4.

@@ -212,10 +212,10 @@ def open_zarr(path: Path) -> ZarrStore:
         except Exception as error:
             # Broken metadata can raise any exception.
             raise_if_short(error)
-            message = f"they lack {error}" if isinstance(error, KeyError) else str(error)[:200]
+            message = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)[:200]
             if isinstance(error, AttributeError):
-                message = "they are not an object"
-            raise place.error(f"has metadata that zarr-python does not read: {message}") from None
+                message = "it is not a JSON object"
+            raise place.error(f"has metadata that zarr-python cannot read: {message}") from None
         if not isinstance(array.metadata.attributes or {}, Mapping):
             raise place.error("has attributes that are not an object")
         if isinstance(array, zarr.Array):

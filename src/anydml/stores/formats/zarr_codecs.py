@@ -1,4 +1,4 @@
-"""Codecs of Zarr arrays: what metadata state of them, and decoding to at most the bytes that a chunk may have.
+"""Zarr codecs: reading their configuration, and decoding that never yields more bytes than a chunk may have.
 
 Codecs that numcodecs and Zarr come with are bounded; those installed beside them are called as they are.
 """
@@ -41,8 +41,8 @@ class Decoder:
         """Decode a chunk to at most its bytes.
 
         Args:
-            data: its file.
-            flat: a buffer of the bytes of a chunk, in which the elements may lie.
+            data: the encoded chunk.
+            flat: a buffer of a chunk's size that the result may use.
 
         Raises:
             Exception: any error of the codec's library, where the file is broken or has more than a chunk.
@@ -162,8 +162,8 @@ def bounded(array: Any, text_bytes: int | None = None) -> Any:
     For a larger chunk they raise any error of the codec's library.
 
     Args:
-        array: with texts of any length, or other elements.
-        text_bytes: that a chunk of texts may have; None where there is no limit.
+        array: the array.
+        text_bytes: maximum bytes of a chunk's strings, if the elements are strings; None for no limit.
     """
     import zarr
 

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.zarr_codecs import bounded, raise_if_short
 from anydml.stores.formats.zarr_shards import without_transposes
-from anydml.stores.formats.zarr_texts import is_text, numbers_of, one_chunk, texts_of
+from anydml.stores.formats.zarr_texts import is_text, numbers_of, reserve_chunk, texts_of
 from anydml.stores.formats.zarr_warnings import unwarned
 from anydml.text import bytes_text
 
@@ -60,7 +60,7 @@ def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) ->
 
 def _decoded_texts(array: Any) -> Array:
     """Return the texts of an array of one chunk, as numbers."""
-    with one_chunk(math.prod(array.shape)) as max_bytes:
+    with reserve_chunk(math.prod(array.shape)) as max_bytes:
         try:
             texts = np.asarray(bounded(array, max_bytes)[...], array.dtype)
         except Exception as error:
@@ -79,7 +79,7 @@ def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
     get behind the first transposes lie so.
     """
     if is_text(elements.dtype):
-        with one_chunk(elements.size):
+        with reserve_chunk(elements.size):
             return _encode(metadata, texts_of(elements))
     return _encode(metadata, elements)
 

@@ -1,4 +1,4 @@
-"""Texts of any length in Zarr arrays: plans move a number for each, by which this process knows it."""
+"""Variable-length strings in Zarr arrays: plans move an id of each, which this process maps back to the string."""
 
 from __future__ import annotations
 
@@ -36,61 +36,61 @@ class _TextNumbers:
     """Texts that this process knows.
 
     Attributes:
-        lasting: the texts of fill values, by number; stores need them as long as they live.
-        passing: the texts that runs have read, by number, by the latest run that was under way then. They may
-            be needed until that run, and all runs that began before it, have ended.
-        size: bytes of all texts in `passing`.
+        fill_value_texts: the strings of fill values, by number; stores need them as long as they live.
+        texts_by_run: strings read by runs, by number, grouped by the run that was the latest when they were read. A
+            group is dropped once that run and all earlier ones have ended.
+        size: bytes of all texts in `texts_by_run`.
         limits: bytes that each run may use for texts, as long as it may need some.
         under_way: the runs that have not ended.
-        lock: chunks of texts are decoded and encoded in turn, so that one at a time takes memory.
+        lock: held while a chunk of strings is decoded or encoded, so that only one chunk takes memory at a time.
     """
 
     def __init__(self) -> None:
-        self.lasting, self.passing = {0: ""}, {0: dict[int, str]()}
+        self.fill_value_texts, self.texts_by_run = {0: ""}, {0: dict[int, str]()}
         self.size, self.limits, self.under_way, self.lock = 0, dict[int, float](), list[int](), threading.RLock()
 
     def begin(self, max_bytes: float) -> int:
         """Return the number of a new run."""
-        run = max(self.passing) + 1
-        self.limits[run], self.passing[run] = max_bytes, {}
+        run = max(self.texts_by_run) + 1
+        self.limits[run], self.texts_by_run[run] = max_bytes, {}
         self.under_way.append(run)
         return run
 
     def end(self, run: int) -> None:
         """End a run, and remove the texts that no other run uses."""
         self.under_way.remove(run)
-        for earlier in [*self.passing]:
+        for earlier in [*self.texts_by_run]:
             if earlier and not (self.under_way and self.under_way[0] <= earlier):
                 self.limits.pop(earlier)
-                self.size -= sum(map(_bytes_of, self.passing.pop(earlier).values()))
+                self.size -= sum(map(_bytes_of, self.texts_by_run.pop(earlier).values()))
         if not self.under_way:
-            self.passing[0].clear()
+            self.texts_by_run[0].clear()
             self.size = 0
 
     def text(self, number: int) -> str:
         """Return the text of a number."""
-        texts = next((texts for texts in self.passing.values() if number in texts), self.lasting)
+        texts = next((texts for texts in self.texts_by_run.values() if number in texts), self.fill_value_texts)
         return texts[number]
 
-    def number(self, text: str, is_lasting: bool) -> int:
+    def number(self, text: str, is_fill_value: bool) -> int:
         """Return the number of a text, which is known from now on."""
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         number = int.from_bytes(digest, "little") if text else 0
-        texts = next((texts for texts in self.passing.values() if number in texts), self.lasting)
+        texts = next((texts for texts in self.texts_by_run.values() if number in texts), self.fill_value_texts)
         cached = texts.get(number)
         if cached is not None and cached != text:
             raise ValueError(f"the texts {text[:40]!r} and {cached[:40]!r} cannot be told apart")
-        if is_lasting:
-            self.lasting[number] = text
+        if is_fill_value:
+            self.fill_value_texts[number] = text
         elif cached is None:
             size = self.size + _bytes_of(text)
             if self.limits and size > sum(self.limits.values()) / 2:
-                count = sum(map(len, self.passing.values())) + 1
+                count = sum(map(len, self.texts_by_run.values())) + 1
                 raise self.too_long(size, f"the {count} different texts that were met")
             self.size = size
-            self.passing[max(self.passing)][number] = text
-        elif texts is not self.lasting:
-            self.passing[max(self.passing)][number] = texts.pop(number)
+            self.texts_by_run[max(self.texts_by_run)][number] = text
+        elif texts is not self.fill_value_texts:
+            self.texts_by_run[max(self.texts_by_run)][number] = texts.pop(number)
         return number
 
     @property
@@ -106,7 +106,7 @@ class _TextNumbers:
 
 
 def _bytes_of(text: str) -> int:
-    """Return bytes that a text takes among those that are known."""
+    """Return the memory that a string takes in the table of known strings, in bytes."""
     return sys.getsizeof(text) + BYTES_A_TEXT
 
 
@@ -120,7 +120,7 @@ def is_text(dtype: np.dtype[Any]) -> bool:
 
 @contextmanager
 def texts_within(max_bytes: float) -> Iterator[None]:
-    """Let a run meet texts: half of the bytes are for those that are known, half for those of one chunk."""
+    """Give a run memory for strings: half for the table of known strings, half for the strings of one chunk."""
     with _NUMBERS.lock:
         run = _NUMBERS.begin(max_bytes)
     try:
@@ -131,8 +131,8 @@ def texts_within(max_bytes: float) -> Iterator[None]:
 
 
 @contextmanager
-def one_chunk(count: int) -> Iterator[int | None]:
-    """Nobody else decodes or encodes texts meanwhile.
+def reserve_chunk(count: int) -> Iterator[int | None]:
+    """Hold the lock while one chunk of strings is decoded or encoded, after checking that its elements fit in memory.
 
     Args:
         count: elements of the chunk.
@@ -150,14 +150,14 @@ def one_chunk(count: int) -> Iterator[int | None]:
         yield None if math.isinf(free) else int(free / COPIES)
 
 
-def numbers_of(texts: Array, is_lasting: bool = False) -> Array:
-    """Return the numbers of texts, each of which this process knows from now on.
+def numbers_of(texts: Array, is_fill_value: bool = False) -> Array:
+    """Return the numbers of strings, and remember the strings.
 
-    They come of the texts themselves, so that other processes have the same.
+    Numbers are hashes of the strings, so all processes compute the same ones.
 
     Args:
         texts: strings.
-        is_lasting: whether they stay known after the runs under way.
+        is_fill_value: whether they stay known after the runs under way.
 
     Raises:
         ValueError: two texts have the same number, or texts need more memory than `texts_within` allows.
@@ -171,7 +171,7 @@ def numbers_of(texts: Array, is_lasting: bool = False) -> Array:
             numbers[start : start + AT_ONCE] = [
                 numbers_by_text[text]
                 if text in numbers_by_text
-                else numbers_by_text.setdefault(text, _NUMBERS.number(text, is_lasting))
+                else numbers_by_text.setdefault(text, _NUMBERS.number(text, is_fill_value))
                 for text in chunk
             ]
     return numbers.view(TEXT).reshape(texts.shape)

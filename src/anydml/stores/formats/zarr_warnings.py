@@ -16,8 +16,8 @@ _filters = ExitStack()
 def unwarned() -> Iterator[None]:
     """Leave out warnings of zarr-python, such as those that name codecs which the specification does not have.
 
-    Python's filters of warnings are those of all threads: each thread that put back what it found would put back those
-    of another one. The first thread inside changes them, and the last one to leave puts them back.
+    Python's warning filters are global. If each thread saved and restored them, threads could restore each other's. So
+    the first thread to enter changes them, and the last one to leave restores them.
     """
     with _lock:
         if not _inside[0]:

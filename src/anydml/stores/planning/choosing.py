@@ -19,14 +19,14 @@ GAPS = (0, 4 << 10, 64 << 10)
 WIDTHS = tuple(1 << k for k in range(10, 21, 1))
 """The bytes per row of a block that are tried."""
 
-GOOD, NEAR = 8 << 20, 4 << 20
+LONG_BLOCK_BYTES, CACHE_BLOCK_BYTES = 8 << 20, 4 << 20
 """Bytes of a block beyond which longer requests gain little, even on slow mounts; and bytes of a block that is moved in
 a cache, or of a read that is long enough on such mounts."""
 
 MAX_LONG_BLOCK, MIN_LENGTHENING = 40 << 20, 1.2
 """Maximum size in bytes of a block that is enlarged for longer requests, and the factor by which these must grow."""
 
-CACHED = 8 << 20
+CACHED_WRITE_BYTES = 8 << 20
 """Bytes of a block that is still in a cache when it is written."""
 
 MAX_PITCHES = 6
@@ -52,7 +52,7 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
     if group.divided:
         # Each block has a write per file.
         files = max(Counter(rows.source for rows in group.divided).values())
-        size = min(max(GOOD, files * NEAR), MAX_LONG_BLOCK, max_bytes)
+        size = min(max(LONG_BLOCK_BYTES, files * CACHE_BLOCK_BYTES), MAX_LONG_BLOCK, max_bytes)
         return next(_cuts_of_size(group, Cut("source", 0, 0, 1, 0), size, max_bytes), None)
     best: tuple[float, Cut] | None = None
     looked = 0
@@ -73,7 +73,7 @@ def _lengthen(group: MoveGroup, cut: Cut, max_bytes: int) -> Cut:
     """Return a cut into larger blocks if that makes short requests longer; blocks with moves stay in the cache."""
     operand = group.operands(cut.side)[0]
     io, lengthened = _middle_io(group, cut, operand), cut
-    while not io.moves and _mean(io) < NEAR:
+    while not io.moves and _mean(io) < CACHE_BLOCK_BYTES:
         lengthened = (
             lengthened._replace(height=2 * lengthened.height)
             if cut.pitch
@@ -104,7 +104,9 @@ def _mean(io: BlockIO) -> float:
 
 def _candidates(group: MoveGroup, max_bytes: int) -> Iterator[tuple[Cut, int]]:
     """Yield candidate cuts, the simplest first, with the numbers of the rounds in which they are tried."""
-    sizes = dict.fromkeys((min(GOOD, max_bytes), min(GOOD, NEAR, max_bytes), max_bytes))
+    sizes = dict.fromkeys(
+        (min(LONG_BLOCK_BYTES, max_bytes), min(LONG_BLOCK_BYTES, CACHE_BLOCK_BYTES, max_bytes), max_bytes)
+    )
     for number, size in enumerate(sizes):
         for side in group.sides:
             for gap in _gaps(side):
@@ -221,7 +223,7 @@ def seconds_of(io: BlockIO) -> float:
         + SECONDS_A_MOVE * len(io.moves)
         + SECONDS_A_ROW * rows
         + SECONDS_A_BLOCK
-        + (COLD_SECONDS_A_BYTE * transferred if io.buffer_bytes > CACHED else 0)
+        + (COLD_SECONDS_A_BYTE * transferred if io.buffer_bytes > CACHED_WRITE_BYTES else 0)
     )
 
 

@@ -17,7 +17,7 @@ from anydml.stores.planning.copies import MAX_COPIES, MAX_SINGLE_COPIES, RunCopi
 from anydml.stores.planning.picks import Pick, distances
 from anydml.text import bytes_text
 
-MAX_RUNS = 1 << 16
+MAX_MOVE_RUNS = 1 << 16
 """Maximum number of runs that one move may pick."""
 
 ReadOperand = Callable[[int], Array]
@@ -105,10 +105,10 @@ def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
         start = to.offset + sum(int(i) * to.strides[k] for i, k in zip(head, by[:-1], strict=False))
         for first, run, step in _evenly_spaced_runs(row, keep):
             count += 1
-            if count > MAX_RUNS:
+            if count > MAX_MOVE_RUNS:
                 raise BindingError(
-                    f"{program.name}: it picks more than {MAX_RUNS} runs, the maximum of a move: divide the indices "
-                    "among several plans"
+                    f"{program.name}: it picks more than {MAX_MOVE_RUNS} runs, the maximum of a move: divide the "
+                    "indices among several plans"
                 )
             inner = by[-1:] if run > 1 else ()
             writes = [to.strides[k] for k in (*other_dimensions, *inner)]

@@ -298,7 +298,7 @@ def _union(x: InputBox, y: InputBox) -> InputBox:
 
 
 def _is_close(x: InputBox, y: InputBox) -> bool:
-    """Whether the union of two boxes is hardly larger than both together."""
+    """Whether the union of two boxes is at most a quarter larger than both together."""
     if x.operand != y.operand:
         return False
     return size_of(_union(x, y).box) * 4 <= 5 * (size_of(x.box) + size_of(y.box))

@@ -14,7 +14,14 @@ import numpy as np
 from anydml.moves import Move
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.copies import Rows
-from anydml.stores.planning.transfers import LINE, MAX_RUNS, SCATTERED, TooManyRunsError, Transfer, round_to_cache_lines
+from anydml.stores.planning.transfers import (
+    LINE,
+    MAX_RUNS_OF_BLOCK,
+    SCATTERED,
+    TooManyRunsError,
+    Transfer,
+    round_to_cache_lines,
+)
 from anydml.stores.running.scattered_io import can_scatter
 
 MAX_PARTS = 64
@@ -125,7 +132,7 @@ def window_transfers(
     """
     inside = [row_copies.inside(low, high) for row_copies in rows]
     runs = sum(copies.to.size for copies in inside)
-    if runs > MAX_RUNS:
+    if runs > MAX_RUNS_OF_BLOCK:
         raise TooManyRunsError(runs)
     sizes = [copies.lengths * copies.counts for copies in inside]
     are_single = all((copies.counts == 1).all() for copies in inside)

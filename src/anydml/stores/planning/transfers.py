@@ -16,16 +16,16 @@ from anydml.stores.running.scattered_io import LEFT_OUT, MAX_RUNS_AT_ONCE, NEAR,
 LINE = 64
 """Bytes of a line of the caches."""
 
-MAX_RUNS = 1 << 17
+MAX_RUNS_OF_BLOCK = 1 << 17
 """Maximum number of runs that a block requests: so many offsets and lengths take 3 MiB."""
 
 
 class TooManyRunsError(Exception):
-    """A block needs more than `MAX_RUNS` runs; `share` of it would not."""
+    """A block needs more than `MAX_RUNS_OF_BLOCK` runs; `share` of it would not."""
 
     def __init__(self, runs: int) -> None:
         super().__init__(runs)
-        self.share = MAX_RUNS / runs
+        self.share = MAX_RUNS_OF_BLOCK / runs
 
 
 DIRECT = 16 << 10
@@ -194,7 +194,7 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
             transfer, placed_moves[k], used = staged_requests(moves[k], side, gap or 0, used)
             transfers.append(transfer)
             runs += transfer.buffer.size
-            if runs > MAX_RUNS:
+            if runs > MAX_RUNS_OF_BLOCK:
                 raise TooManyRunsError(runs)
     return transfers, placed_moves, used
 
@@ -265,7 +265,7 @@ def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) ->
         TooManyRunsError: there are too many.
     """
     count = math.prod(sizes[k] for k in dimensions)
-    if count > MAX_RUNS:
+    if count > MAX_RUNS_OF_BLOCK:
         raise TooManyRunsError(count)
     return coordinate_offsets(access.offset, [sizes[k] for k in dimensions], [access.strides[k] for k in dimensions])
 

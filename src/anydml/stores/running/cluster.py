@@ -88,7 +88,7 @@ def write_on(
     except (distributed.comm.CommClosedError, TimeoutError, RuntimeError) as error:
         raise ModelError(f"{scheduler}: {_one_line(error)}; repeat the command to resume") from None
     finally:
-        # Running tasks continue; `Staging.settle` waits for them.
+        # Running tasks continue; `Staging.wait_for_workers` waits for them.
         with suppress(Exception):
             client.cancel([*under_way.futures], force=True)
             client.run(_forget, token)

@@ -1,4 +1,4 @@
-"""Files and folders of this machine that are brought to the disk: their space, checksums and syncs."""
+"""Durable writes to the local file system: allocation, checksums and syncs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anydml.stores.running.journal import sync_folder
 MANY_FILES = 1000
 """Files of a folder from which the whole file system is synced at once, which is faster than one file at a time."""
 
-CHECKED = 1 << 20
+CHECKSUM_READ_BYTES = 1 << 20
 """Bytes that are read at a time for a checksum."""
 
 
@@ -55,8 +55,8 @@ def write_checksums(path: Path, checksums: Numbers) -> None:
         for start, size, *places in checksums.tolist():
             checksum = 0
             file.seek(start)
-            for done in range(0, size, CHECKED):
-                checksum = zlib.crc32(file.read(min(CHECKED, size - done)), checksum)
+            for done in range(0, size, CHECKSUM_READ_BYTES):
+                checksum = zlib.crc32(file.read(min(CHECKSUM_READ_BYTES, size - done)), checksum)
             for offset in places:
                 file.seek(offset)
                 file.write(checksum.to_bytes(4, "little"))

@@ -22,7 +22,7 @@ from anydml.stores.formats.zarr_texts import stored
 DRIFTING = frozenset({"delta", "zfpy"})
 """Codecs that round already rounded numbers once more."""
 
-PLAIN = 1 << 20
+MAX_PLAIN_BYTES = 1 << 20
 """Maximum bytes of a chunk without codecs that are compared, since zarr-python holds several copies."""
 
 
@@ -74,7 +74,7 @@ class ReadBack:
                 self._compare(runs, np.ascontiguousarray(elements[inside]))
 
     def _inner(self, box: Box, at_end: bool) -> Box:
-        """Return the box of the first or last chunk or shard; in plain files, of at most `PLAIN` bytes."""
+        """Return the box of the first or last chunk or shard; in plain files, of at most `MAX_PLAIN_BYTES` bytes."""
         inner_box = [
             (a + (e - a - 1) // size * size, e) if at_end else (a, min(a + size, e))
             for (a, e), size in zip(box, self.grid.inner, strict=True)
@@ -82,7 +82,7 @@ class ReadBack:
         size = math.prod(e - a for a, e in inner_box) * self.grid.dtype.itemsize
         for axis, (a, e) in enumerate(inner_box if self.grid.is_plain else ()):
             size //= max(1, e - a)
-            count = min(e - a, max(1, PLAIN // max(1, size)))
+            count = min(e - a, max(1, MAX_PLAIN_BYTES // max(1, size)))
             inner_box[axis] = (e - count, e) if at_end else (a, a + count)
             if count > 1:
                 break

@@ -50,7 +50,7 @@ def refusal_of_outputs(plan: Planned) -> str | None:
     try:
         staging.check_free()
     except ModelError as error:
-        return None if not plan.overwrite and staging.is_of(plan.digest()) else str(error)
+        return None if not plan.overwrite and staging.was_written_by(plan.digest()) else str(error)
     return None
 
 
@@ -82,7 +82,7 @@ def run(
         with waiting(f"{plan.name}: listing {count_noun(plan.blocking.count, 'block')}", progress is True):
             digest = digest or plan.digest()
         if not staging.is_begun():
-            plan.was_there = not plan.overwrite and staging.is_of(digest)
+            plan.was_there = not plan.overwrite and staging.was_written_by(digest)
             if plan.was_there:
                 return
             staging.check_free()
@@ -96,9 +96,9 @@ def run(
             journal.finished.add(number)
         if not journal.is_whole or not staging.has_all():
             staging.check_free()
-            if not journal.finished or not staging.is_there():
+            if not journal.finished or not staging.has_all_parts():
                 journal.restart(digest)
-                staging.settle()
+                staging.wait_for_workers()
                 staging.begin()
             plan.resumed = len(journal.finished)
             _write_remaining(plan, journal, digest, progress, write or partial(_write_here, plan))
@@ -106,11 +106,11 @@ def run(
                 check_unchanged(plan.name, plan.identities)
             except BindingError:
                 is_over = True
-                staging.drop()
+                staging.discard()
                 raise
             staging.sync()
             journal.mark_synced()
-        staging.settle()
+        staging.wait_for_workers()
         staging.finish(digest)
         is_over = True
     except KeyboardInterrupt:
@@ -123,8 +123,8 @@ def run(
     finally:
         if not is_over and journal.is_empty and not journal.is_whole:
             # There is nothing to resume.
-            staging.settle()
-            is_over = staging.drop()
+            staging.wait_for_workers()
+            is_over = staging.discard()
         journal.close(is_over)
 
 

@@ -38,7 +38,7 @@ OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\
 def hidden_path(path: Path, suffix: str) -> Path:
     """Return a hidden path beside a final one, or inside it if it is an empty folder: it may be a mount point."""
     real = Path(os.path.realpath(path))
-    return (real if _is_filled(real) else real.parent) / f".{real.name}{suffix}"
+    return (real if _was_empty(real) else real.parent) / f".{real.name}{suffix}"
 
 
 def _packed_path(final: Path) -> Path:
@@ -46,7 +46,7 @@ def _packed_path(final: Path) -> Path:
     return hidden_path(final, f"{PACKED}{final.suffix.lower()}")
 
 
-def _is_filled(real: Path) -> bool:
+def _was_empty(real: Path) -> bool:
     """Whether a folder was empty before a plan began to write into it."""
     try:
         names = os.listdir(real)
@@ -107,9 +107,9 @@ class Staging:
         for final in self.top:
             place = JsonPath(str(final))
             check_link(final, place)
-            if self._is_of_arrays and is_packed(final) and _is_filled(Path(os.path.realpath(final))):
+            if self._is_of_arrays and is_packed(final) and _was_empty(Path(os.path.realpath(final))):
                 raise place.error("is an empty folder, but a file or repository would be written there: remove it")
-            if not final.exists() or (final in self._folders and _is_filled(Path(os.path.realpath(final)))):
+            if not final.exists() or (final in self._folders and _was_empty(Path(os.path.realpath(final)))):
                 continue
             if final not in self._folders and final.is_dir():
                 raise place.error("is a folder, but a file would be written there: name a file in it")
@@ -152,7 +152,7 @@ class Staging:
         """
         return Journal(self.journal, digest, self.sync)
 
-    def is_there(self) -> bool:
+    def has_all_parts(self) -> bool:
         """Whether all files exist as an earlier run created them."""
         try:
             return all(self.part(file.path).stat().st_size == file.size for file in self.files) and all(
@@ -165,15 +165,15 @@ class Staging:
             return False
 
     def has_all(self) -> bool:
-        """Whether every output has its name, or can get it."""
+        """Whether every output is complete: already under its final name, or ready to be renamed."""
         return all(
             hidden_path(final, PART).exists()
             or _packed_path(final).exists()
-            or (len(os.listdir(final)) > 1 if _is_filled(Path(os.path.realpath(final))) else os.path.exists(final))
+            or (len(os.listdir(final)) > 1 if _was_empty(Path(os.path.realpath(final))) else os.path.exists(final))
             for final in self.top
         )
 
-    def settle(self) -> None:
+    def wait_for_workers(self) -> None:
         """Wait until no worker of a cluster writes to the outputs; see `share`."""
         with lock(hidden_path(self.top[0], PART), is_shared=False):
             pass
@@ -227,14 +227,14 @@ class Staging:
             if self._folder_of(path) is None:
                 sync_file(self.part(path))
 
-    def secure(self) -> None:
+    def sync_parts(self) -> None:
         """Sync the written parts to the disk, while other processes still write."""
         for folder in self._folders:
             part = hidden_path(folder, PART)
             if not sync_disk(part):
                 sync_inside(part)
 
-    def is_of(self, digest: str) -> bool:
+    def was_written_by(self, digest: str) -> bool:
         """Whether the plan with a digest has written all outputs that exist."""
         return all(is_marked(final, digest) for final in self.top)
 
@@ -247,7 +247,7 @@ class Staging:
                 continue
             if not part.exists():
                 continue
-            if final in self._folders and _is_filled(real):
+            if final in self._folders and _was_empty(real):
                 # The index files, by which readers find all others, come last.
                 last = {path.name for path in self.other_files}
                 for entry in sorted(part.iterdir(), key=lambda entry: entry.name in last):
@@ -283,7 +283,7 @@ class Staging:
             packed.replace(real)
             mark_named(real, digest)
 
-    def drop(self) -> bool:
+    def discard(self) -> bool:
         """Remove the unfinished outputs. Returns True: nothing is left, and existing outputs are untouched."""
         for final in self.top:
             part = hidden_path(final, PART)

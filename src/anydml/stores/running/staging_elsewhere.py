@@ -64,7 +64,11 @@ class StagingElsewhere:
 
     def prepare(self, check: Callable[[], object]) -> None:
         """Check the inputs, and ask at once for the journal and for objects at the outputs."""
-        asks: list[Callable[[], Any]] = [check, lambda: self._left, *(partial(_is_filled, final) for final in self.top)]
+        asks: list[Callable[[], Any]] = [
+            check,
+            lambda: self._left,
+            *(partial(_has_objects, final) for final in self.top),
+        ]
         _, _, *self._prepared = map_concurrently(lambda ask: ask(), asks)
 
     def is_begun(self) -> bool:
@@ -93,7 +97,7 @@ class StagingElsewhere:
         Raises:
             ModelError: an output exists and may not be replaced.
         """
-        are_filled, self._prepared = self._prepared or map(_is_filled, self.top), []
+        are_filled, self._prepared = self._prepared or map(_has_objects, self.top), []
         self._filled = [final for final, is_filled in zip(self.top, are_filled, strict=True) if is_filled]
         for final in self._filled:
             place = JsonPath(str(final))
@@ -119,7 +123,7 @@ class StagingElsewhere:
             or any(array in path.parents and OF_ARRAY.fullmatch(str(path.relative_to(array))) for array in self._arrays)
         )
 
-    def is_there(self) -> bool:
+    def has_all_parts(self) -> bool:
         """Whether all copied objects exist."""
         self._is_own = True
         try:
@@ -131,7 +135,7 @@ class StagingElsewhere:
         """True: a complete journal means that all chunks exist."""
         return True
 
-    def settle(self) -> None:
+    def wait_for_workers(self) -> None:
         """Do nothing: only one process writes at addresses."""
 
     def share(self) -> AbstractContextManager[None]:
@@ -148,10 +152,10 @@ class StagingElsewhere:
     def sync(self) -> None:
         """Do nothing: written objects are durable."""
 
-    def secure(self) -> None:
+    def sync_parts(self) -> None:
         """Do nothing, for the same reason."""
 
-    def is_of(self, _digest: str) -> bool:
+    def was_written_by(self, _digest: str) -> bool:
         """False: objects have no mark of the plan that wrote them."""
         return False
 
@@ -160,7 +164,7 @@ class StagingElsewhere:
         for path, content in self._last.items():
             _copy(content, path)
 
-    def drop(self) -> bool:
+    def discard(self) -> bool:
         """Remove the outputs that this run began. Returns whether nothing is left of an interrupted plan."""
         for final in self.top if self._is_own else ():
             _remove(final)
@@ -176,7 +180,7 @@ def _address(path: Path) -> Address:
     return path
 
 
-def _is_filled(folder: Address) -> bool:
+def _has_objects(folder: Address) -> bool:
     return next(folder.inside(), None) is not None
 
 

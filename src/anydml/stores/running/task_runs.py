@@ -35,9 +35,9 @@ def begin(plan: Planned, digest: str) -> None:
     staging.check_free()
     journal = staging.open_journal(digest)
     try:
-        if not is_begun or not staging.is_there():
+        if not is_begun or not staging.has_all_parts():
             journal.restart(digest)
-            staging.settle()
+            staging.wait_for_workers()
             staging.begin()
     finally:
         journal.close(False)
@@ -66,7 +66,7 @@ def write_task(
                 writer.write(blocks, lambda _, size: advance(size))
                 writer.sync()
             check_unchanged(plan.name, plan.identities)
-            staging.secure()
+            staging.sync_parts()
             _write(_mark(staging, number), json.dumps({"plan": digest}).encode())
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
@@ -125,7 +125,7 @@ def _write(path: Path, text: bytes) -> None:
 
 def _is_over(staging: Staging | StagingElsewhere, digest: str) -> bool:
     """Whether a plan has given its outputs their names, and they have not changed since."""
-    return not is_under_way(staging.journal, digest) and not staging.is_begun() and staging.is_of(digest)
+    return not is_under_way(staging.journal, digest) and not staging.is_begun() and staging.was_written_by(digest)
 
 
 def _check_begun(staging: Staging | StagingElsewhere, digest: str) -> None:
