@@ -9,7 +9,7 @@ from anydml.functions.call_plans import call
 from anydml.operators.registry import FUNCTIONS
 
 WINDOW = copy.copy(FUNCTIONS["slice"])
-WINDOW.checking = lambda name, x, starts, shape, steps: (starts, shape, steps)
+WINDOW.check_call = lambda name, x, starts, shape, steps: (starts, shape, steps)
 """Slices from a first coordinate on, by steps of either sign."""
 
 

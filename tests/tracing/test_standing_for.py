@@ -119,6 +119,29 @@ def test_each_integer_has_its_own_type():
         assert repr(found) == repr(expected)
 
 
+NAN = float("nan")
+ASKED = [
+    lambda x, n: ~(x.shape[0] == n),
+    lambda x, n: ~(len(x) <= n),
+    lambda x, n: ~(x.shape[0] < np.int64(9)),
+    lambda x, n: ~(max(n, x.shape[0]) >= 5),
+    lambda x, n: [type(min(n, x.shape[0])), type(max(x.shape[0], n) + 1)],
+    lambda x, n: [n << 62, type(n & 1), type(n >> 1), type(2**n), n**2, type(n**0.5)],
+    lambda x, n: [repr(n), str(n), f"{n!r} {n:>3}", type(n.item() if hasattr(n, "item") else n)],
+    lambda x, n: [n >= NAN, n <= NAN, x.shape[0] >= NAN],
+    lambda x, n: [*np.roll(np.pad(np.array([1, 2, 3]), (0, n > 2)), n > 2)],
+]
+
+
+@pytest.mark.filterwarnings("ignore:<lambda> runs without a trace")
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_depends_on_a_type_is_as_without_fuse(asked):
+    fused = dml.fuse(lambda x, n: (x[1:], asked(x, n)))
+    for number in (3, 7, 4):
+        for kind in (np.int64, int):
+            assert repr(fused(np.arange(5), kind(number))[1]) == repr(asked(np.arange(5), kind(number)))
+
+
 def test_types_of_integers_that_only_cut_need_no_trace():
     def function(images, at):
         return np.stack([image[max(y, 0) : max(y, 0) + 3, x : x + 3] for image, (y, x) in zip(images, at, strict=True)])

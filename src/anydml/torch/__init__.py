@@ -6,7 +6,7 @@ run. The functions of this module call the operators. They have the names and ar
 ``out``, and also support all of ``torch.func`` outside ``torch.compile``.
 
 Schemas, fake kernels and functions are derived from the operators' files. Gradients are themselves composed of these
-operators: see `gradients` for those written by hand, and `generic` for all others.
+operators: see `gradients` for those written by hand, and `derived_rules` for all others.
 """
 
 from __future__ import annotations

@@ -31,6 +31,9 @@ def whole_number(number: Any) -> Any:
     """
     if type(number) is OpenSize:
         return number
+    if type(number) is np.bool_:
+        # The answer of a comparison, which NumPy takes for 0 or 1, as Python's.
+        return int(number)
     if type(number) is not int and str(getattr(number, "dtype", "")).endswith("bool"):
         raise TypeError("an integer is required, not a bool")
     return number.open_size if type(number) is ShortInteger else operator.index(number)

@@ -118,36 +118,44 @@ class OpenSize:
     def __eq__(self, other: object) -> Any:
         if type(other) is int or type(other) is OpenSize:
             size: Any = self - other
-            return self._answer(self.scope.is_zero(size) if type(size) is OpenSize else size == 0)
+            return self._answer(other, self.scope.is_zero(size) if type(size) is OpenSize else size == 0)
         if _is_short(other):
             return NotImplemented
         is_number = isinstance(other, (int, float, complex, np.generic))
-        return self._answer(self._apply_pinned(operator.eq, other) if is_number else False)
+        return self._answer(other, self._apply_pinned(operator.eq, other) if is_number else False)
 
     def __ne__(self, other: object) -> Any:
-        return self._answer(not self == other)
+        return self._answer(other, not self == other)
 
     def __lt__(self, other: Any) -> Any:
         if type(other) is int or type(other) is OpenSize:
             size = self - other
-            return self._answer(self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
-        return NotImplemented if _is_short(other) else self._answer(self._apply_pinned(operator.lt, other))
+            return self._answer(other, self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
+        return NotImplemented if _is_short(other) else self._answer(other, self._apply_pinned(operator.lt, other))
 
     def __ge__(self, other: Any) -> Any:
-        return self._answer(not self < other)
+        if type(other) is int or type(other) is OpenSize:
+            return self._answer(other, not self < other)
+        # Nothing is less than nan, nor is it at least nan.
+        return NotImplemented if _is_short(other) else self._answer(other, self._apply_pinned(operator.ge, other))
 
     def __gt__(self, other: Any) -> Any:
         if type(other) is int or type(other) is OpenSize:
             size = other - self
-            return self._answer(self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
-        return NotImplemented if _is_short(other) else self._answer(self._apply_pinned(operator.gt, other))
+            return self._answer(other, self.scope.is_negative(size) if type(size) is OpenSize else size < 0)
+        return NotImplemented if _is_short(other) else self._answer(other, self._apply_pinned(operator.gt, other))
 
     def __le__(self, other: Any) -> Any:
-        return self._answer(not self > other)
+        if type(other) is int or type(other) is OpenSize:
+            return self._answer(other, not self > other)
+        return NotImplemented if _is_short(other) else self._answer(other, self._apply_pinned(operator.le, other))
 
-    def _answer(self, answer: Any) -> Any:
-        """Return the answer of a comparison, of NumPy's type for a number of NumPy's: only there, ``~`` negates it."""
-        return np.bool_(answer) if self.scope.is_typed and self.scope.type_of(self) is not int else bool(answer)
+    def _answer(self, other: Any, answer: Any) -> Any:
+        """Return the answer of a comparison, of NumPy's type if a number is NumPy's: only there, ``~`` negates it."""
+        is_numpys = isinstance(other, np.generic)
+        if not is_numpys and self.scope.is_typed:
+            is_numpys = self.scope.type_of(self) is not int or self.scope.type_of(other) is not int
+        return np.bool_(answer) if is_numpys else bool(answer)
 
     def _apply_pinned(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
         """Apply an operator to this size's pinned value and an operand that is neither a size nor an `int`."""
@@ -177,43 +185,44 @@ class OpenSize:
         return other / self.scope.pin_typed(self)
 
     def __lshift__(self, other: Any) -> Any:
-        return self.scope.pin(self) << other
+        return self.scope.pin_typed(self) << other
 
     def __rlshift__(self, other: Any) -> Any:
-        return other << self.scope.pin(self)
+        return other << self.scope.pin_typed(self)
 
     def __rshift__(self, other: Any) -> Any:
-        return self.scope.pin(self) >> other
+        return self.scope.pin_typed(self) >> other
 
     def __rrshift__(self, other: Any) -> Any:
-        return other >> self.scope.pin(self)
+        return other >> self.scope.pin_typed(self)
 
     def __and__(self, other: Any) -> Any:
-        return self.scope.pin(self) & other
+        return self.scope.pin_typed(self) & other
 
     def __rand__(self, other: Any) -> Any:
-        return other & self.scope.pin(self)
+        return other & self.scope.pin_typed(self)
 
     def __or__(self, other: Any) -> Any:
-        return self.scope.pin(self) | other
+        return self.scope.pin_typed(self) | other
 
     def __ror__(self, other: Any) -> Any:
-        return other | self.scope.pin(self)
+        return other | self.scope.pin_typed(self)
 
     def __xor__(self, other: Any) -> Any:
-        return self.scope.pin(self) ^ other
+        return self.scope.pin_typed(self) ^ other
 
     def __rxor__(self, other: Any) -> Any:
-        return other ^ self.scope.pin(self)
+        return other ^ self.scope.pin_typed(self)
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
         # Python also calls the method of the modulus, and compiled code does so with a base of any type.
         if type(self) is OpenSize and type(other) is int and 0 <= other <= 8 and modulus is None:
             return math.prod([self] * other)
-        return pow(int(self), other, None if modulus is None else operator.index(modulus))
+        base = self.scope.pin_typed(self) if type(self) is OpenSize else self
+        return pow(base, other, None if modulus is None else operator.index(modulus))
 
     def __rpow__(self, other: Any, modulus: Any = None) -> Any:
-        return pow(other, int(self), None if modulus is None else operator.index(modulus))
+        return pow(other, self.scope.pin_typed(self), None if modulus is None else operator.index(modulus))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         """Apply a ufunc; arithmetic with NumPy scalars stays open."""
@@ -229,7 +238,10 @@ class OpenSize:
         return float(self.scope.pin(self))
 
     def __repr__(self) -> str:
-        return repr(self.scope.pin(self))
+        return repr(self.scope.pin_typed(self))
+
+    def __str__(self) -> str:
+        return str(self.scope.pin(self))
 
     def __format__(self, spec: str) -> str:
         return format(self.scope.pin(self), spec)
@@ -239,7 +251,7 @@ class OpenSize:
         kind = self.scope.type_of(self)
         if not hasattr(int if name.startswith("__") else kind, name):
             raise AttributeError(name)
-        return (lambda: self) if name == "item" else getattr(self.scope.pin_typed(self), name)
+        return (lambda: self.scope.as_int(self)) if name == "item" else getattr(self.scope.pin_typed(self), name)
 
 
 def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -6,7 +6,7 @@ cdef class Scope:
     cdef readonly dict pins
     cdef readonly dict longs
     cdef public bint is_typed
-    cdef dict _low, _high
+    cdef dict _low, _high, _extremes
     cpdef variable(self, number, value, min_value=*)
     cpdef register(self, size)
     cpdef sum(self, OpenSizeType x, OpenSizeType y)
@@ -22,6 +22,6 @@ cdef class Scope:
     cdef bint _is_at_least(self, x, y) except -1
     cpdef is_zero(self, OpenSizeType size)
     cpdef is_negative(self, OpenSizeType size)
-    cpdef type_of(self, OpenSizeType size)
+    cpdef type_of(self, size)
     cpdef is_known(self, OpenSizeType size)
     cpdef pin(self, OpenSizeType size, why=*)

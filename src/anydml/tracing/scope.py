@@ -42,7 +42,8 @@ class Scope:
         self.tape = Tape(input_count)
         self.pins: dict[str, None] = {}
         self.is_typed = False
-        self.longs: dict[int, OpenSize] = {}
+        self.longs: dict[int, OpenSize | int] = {}
+        self._extremes: dict[int, tuple[Any, Any, bool]] = {}
         self._low: dict[int, int] = {}
         self._high: dict[int, int] = {}
 
@@ -185,6 +186,7 @@ class Scope:
 
     def _extreme(self, x: Any, y: Any, is_least: bool) -> OpenSize:
         register = self.tape.step(SMALLER if is_least else LARGER, self.register(x), self.register(y))
+        self._extremes[register] = x, y, is_least
         (low, high), (other_low, other_high) = self._bounds(x), self._bounds(y)
         values = _value(x), _value(y)
         if is_least:
@@ -274,22 +276,43 @@ class Scope:
             self.is_zero(size - size.traced_value)
         return size.traced_value
 
-    def type_of(self, size: OpenSize) -> type:
-        """Return the type of a size's number: NumPy's if it depends on one of NumPy's, else `int`; a guard keeps it."""
-        if not self.longs:
+    def type_of(self, size: Any) -> type:
+        """Return the type of a number: NumPy's if it is computed from one of NumPy's, else `int`; guards keep it."""
+        if not self.longs or type(size) is not OpenSize:
             return int
         waiting, visited = [size.register], set[int]()
         while waiting:
             register = waiting.pop()
             if (flag := self.longs.get(register)) is not None:
-                if not self.is_zero(flag):
+                if type(flag) is OpenSize and not self.is_zero(flag):
                     return np.int64
                 continue
             kind, first, second = self.tape.step_of(register)
-            if kind not in (CONSTANT, PROVIDED) and register not in visited:
-                visited.add(register)
+            if kind in (CONSTANT, PROVIDED) or register in visited:
+                continue
+            visited.add(register)
+            if kind not in (LARGER, SMALLER):
                 waiting += [first, second]
+            elif self._type_of_extreme(*self._extremes[register]) is not int:
+                return np.int64
         return int
+
+    def _type_of_extreme(self, x: Any, y: Any, is_least: bool) -> type:
+        """Return the type of the number that is the larger one, or the smaller one."""
+        types = self.type_of(x), self.type_of(y)
+        if types[0] is types[1]:
+            return types[0]
+        difference = x - y
+        is_less = self.is_negative(difference) if type(difference) is OpenSize else difference < 0
+        # Of equal numbers, Python returns the first, and here it is not known which one that was: x stands for it.
+        return types[is_less is not is_least]
+
+    def as_int(self, size: OpenSize) -> OpenSize:
+        """Return a number as one of Python's."""
+        register = self.register(size)
+        same = self.tape.step(SMALLER, register, register)
+        self.longs[same] = 0
+        return OpenSize(self, same, 0, size.traced_value)
 
     def pin_typed(self, size: OpenSize) -> Any:
         """Pin a size, and return its number as one of its type."""

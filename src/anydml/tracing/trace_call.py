@@ -103,6 +103,7 @@ def trace_call(
             traced_function_copy = copier.copy_for_trace(function, trace)
             with watched():
                 returned = traced_function_copy(*positional, **named)
+        trace.scope.is_typed = False
         tree, results = results_of(trace, returned, adapters, inputs)
     finally:
         trace.is_over = True

@@ -24,6 +24,7 @@ class BlockFlow:
         begin: begins a block, by its number and its room.
         finished: called with the number of each block that was written.
         in_turn: whether a block is read only when the one before it has been.
+        was_read: called with the number of each block that was read.
     """
 
     def __init__(
@@ -33,10 +34,11 @@ class BlockFlow:
         begin: Begin,
         finished: Callable[[int], None],
         in_turn: bool,
+        was_read: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._numbers, self._rooms, self._begin, self._finished = iter(numbers), [*rooms], begin, finished
         self._next = next(self._numbers, None)
-        self._in_turn, self._is_broken = in_turn, False
+        self._in_turn, self._was_read, self._is_broken = in_turn, was_read, False
         self._changed = threading.Condition()
         # Below by whether tasks write; tasks of a block are taken by one thread at a time.
         self._taking = threading.Lock(), threading.Lock()
@@ -47,6 +49,12 @@ class BlockFlow:
         """Yield tasks until all blocks are written; each does what is to be done next of reading or of writing."""
         while (writes := self._kind()) is not None:
             yield partial(self._run, writes)
+
+    def stop(self) -> None:
+        """Let no further task begin."""
+        with self._changed:
+            self._is_broken = True
+            self._changed.notify_all()
 
     def _kind(self) -> bool | None:
         """Wait until there is something to do, and return whether that is to write; None at the end."""
@@ -89,6 +97,9 @@ class BlockFlow:
         blocks = self._blocks[writes]
         if not blocks and not writes:
             with self._changed:
+                # Since this thread was told to read, another took the last task of the block before.
+                if self._in_turn and self._under_way[False] > 1:
+                    return None, None
                 number, room = self._next, self._rooms.pop() if self._rooms else None
                 if number is None or room is None:
                     return None, None
@@ -112,8 +123,7 @@ class BlockFlow:
             if block.under_way or not block.is_all:
                 return
             block.is_all = False
-        if writes:
-            self._finished(block.number)
+        (self._finished if writes else self._was_read)(block.number)
         with self._changed:
             if writes:
                 self._rooms.append(block.room)

@@ -298,11 +298,12 @@ class Opened:
         for file in self._written:
             os.fsync(file.descriptor)
 
-    def together(self, tasks: Iterator[Task]) -> None:
-        """Run tasks in all threads, one per free thread; after an error, no further task begins.
+    def together(self, tasks: Iterator[Task], stop: Callable[[], None] = lambda: None) -> None:
+        """Run tasks in all threads, one per free thread; after an error or Ctrl-C, no further task begins.
 
         Args:
             tasks: the tasks.
+            stop: called when no further task is to begin, for iterators that wait.
 
         Raises:
             MemoryError: no thread can be started.
@@ -333,6 +334,7 @@ class Opened:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
             stopped.set()
+            stop()
             wait(futures)
         for future in futures:
             future.result()

@@ -117,8 +117,9 @@ class GridBlocks(BlocksWriter):
             lambda number: finished(number, self._blocking.block_bytes(number)),
             # Chunks are kept for the blocks after the one that reads them.
             in_turn=bool(self._blocking.kept),
+            was_read=self._release,
         )
-        self._opened.together(flow.tasks())
+        self._opened.together(flow.tasks(), flow.stop)
 
     def _begin(self, number: int, room: Array) -> tuple[Iterator[Task], Iterator[Task]]:
         """Return the tasks that read a block, and those that write it once it was read."""
@@ -127,6 +128,12 @@ class GridBlocks(BlocksWriter):
         arrays = self._box_arrays(regions, room)
         return self._reads(number, regions, arrays), self._writes(number, regions, arrays)
 
+    def _release(self, number: int) -> None:
+        """Release the chunks that no block after this one reads."""
+        output, _, box = self._blocking.blocks[number]
+        for operand in {region.operand for region in self._blocking.regions(output, box)}:
+            self._readers[operand].release(number)
+
     def _reads(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
         counts = Counter[int]()
         for region, out in zip(regions, arrays, strict=True):
@@ -134,8 +141,6 @@ class GridBlocks(BlocksWriter):
             counts[region.operand] += 1
 
     def _writes(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
-        for operand in {region.operand for region in regions}:
-            self._readers[operand].release(number)
         output, _, box = self._blocking.blocks[number]
         for part, part_box, shape in self._writers[output].parts(box):
             yield partial(self._part, output, part, part_box, shape, regions, arrays)
