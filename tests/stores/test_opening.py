@@ -354,7 +354,7 @@ def test_zarr_metadata_that_lack_a_key_are_told_which(tmp_path, key):
     said = json.loads((tmp_path / "x.zarr/zarr.json").read_text())
     said.pop(key)
     (tmp_path / "x.zarr/zarr.json").write_text(json.dumps(said))
-    with pytest.raises(dml.ModelError, match=f"they lack '{key}'"):
+    with pytest.raises(dml.ModelError, match=f"the key '{key}' is missing"):
         stores.open(tmp_path / "x.zarr")
 
 

@@ -288,7 +288,7 @@ def test_beginnings_of_names_are_said_whole_and_counted(tmp_path):
     assert remark.endswith(" and 2 more beginnings")
     few = stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", drop=left[:4])
     (remark,) = [each for each in few.remarks if each.startswith("leaves out")]
-    assert {part.removeprefix("1 of ") for part in remark.split("say: ")[1].split(", ")} == {
+    assert {part.removeprefix("1 of ") for part in remark.split("--drop: ")[1].split(", ")} == {
         '""',
         '"new\\nline"',
         '"with space"',
