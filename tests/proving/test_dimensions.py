@@ -7,7 +7,7 @@ import pytest
 from onnx import parser
 
 from anydml.proving import prove
-from anydml.proving.operator_calls import LISTS, SCALARS
+from anydml.proving.operator_calls import LIST_INPUTS, SCALAR_INPUTS
 from anydml.proving.running import are_equal, run
 
 NODES = {
@@ -42,14 +42,14 @@ def _model(node, dtype, element, dims):
 
 
 def test_every_input_of_the_tables_is_tried():
-    table = {(name, k) for inputs in (LISTS, SCALARS) for name, numbers in inputs.items() for k in numbers}
+    table = {(name, k) for inputs in (LIST_INPUTS, SCALAR_INPUTS) for name, numbers in inputs.items() for k in numbers}
     assert table - NODES.keys() == {("Pad", 1)}
 
 
 @pytest.mark.parametrize(("name", "k"), NODES)
 def test_an_input_with_another_rank_is_not_proved(name, k):
     node, dtype, element = NODES[name, k]
-    ranks = ("[1]", "") if name in LISTS else ("", "[1]")
+    ranks = ("[1]", "") if name in LIST_INPUTS else ("", "[1]")
     right, wrong = (_model(node, dtype, element, dims) for dims in ranks)
     assert prove(right, right, runs=False).verdict == "proved"
     assert prove(right, wrong, runs=False).verdict == "undecided"

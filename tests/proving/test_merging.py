@@ -42,7 +42,7 @@ def model(body, sizes=("N", 4, 8), opset=18, **constants):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-MERGED = {
+FACTORS_MERGED = {
     "a number": ("MatMul x w -> p; Mul p s -> y", {"w": W, "s": S}, "MatMul x w -> y", {"w": W * S}),
     "a number and a bias": ("MatMul x w -> p; Add b p -> q; Mul s q -> y", {"w": W, "s": S, "b": B},
                             "MatMul x w -> p; Add p b -> y", {"w": W * S, "b": B * S}),
@@ -80,7 +80,7 @@ def float32(constants):
     return {key: array.astype(np.float32) if array.dtype.kind == "f" else array for key, array in kinds.items()}
 
 
-@pytest.mark.parametrize("case", MERGED.values(), ids=MERGED)
+@pytest.mark.parametrize("case", FACTORS_MERGED.values(), ids=FACTORS_MERGED)
 def test_numbers_in_weights_are_equal_for_real_numbers(case):
     body, constants, other, merged = case
     merged = float32(merged)

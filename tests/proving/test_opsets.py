@@ -7,7 +7,7 @@ import pytest
 from onnx import ModelProto, parser
 
 from anydml.proving import prove
-from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
 from anydml.proving.operator_calls import OTHER_DEFAULTS
 from anydml.slim import slim
 
@@ -15,7 +15,7 @@ from anydml.slim import slim
 def test_other_defaults_of_old_opsets_are_known():
     changed, newest = set(), {}
     for schema in sorted(onnx.defs.get_all_schemas_with_history(), key=lambda each: -each.since_version):
-        if schema.domain or schema.name not in ELEMENTWISE:
+        if schema.domain or schema.name not in ELEMENTWISE_OPERATORS:
             continue
         defaults = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
         later = newest.setdefault(schema.name, defaults)

@@ -16,7 +16,7 @@ from slim.test_random_models import run
 
 from anydml.slim import slim
 from anydml.slim.orders import Order
-from anydml.slim.pipeline import FOLDING
+from anydml.slim.pipeline import FOLDING_TITLE
 
 LAID = "products are computed as they are read"
 CUT = "products are cut where their results are"
@@ -275,7 +275,7 @@ def test_random_products():
     @given(st.data())
     def check(data):
         found = slimmed(drawn(data.draw))
-        gone = FOLDING, "sums with 0"
+        gone = FOLDING_TITLE, "sums with 0"
         rewrites = [stage for stage in found.stages if stage.title and not stage.title.startswith(gone)]
         assert all(stage.cost[1] < stage.cost[0] for stage in rewrites)
         total = sum(region.before.nodes for region in found.regions)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from anydml.files.folder import Folder
-    from anydml.slim import Slimmed
+    from anydml.slim import SlimmedModel
 
 MAX_LISTED_REGIONS = 20
 """Regions that are listed individually."""
@@ -105,13 +105,13 @@ def slim(
         print_line(escape_controls(f"would be refused: {refusal}"))
 
 
-def _document(slimmed: Slimmed) -> dict[str, Any]:
+def _document(slimmed: SlimmedModel) -> dict[str, Any]:
     """Return the changes for JSON; costs have `bytes` and `nodes` of movement."""
     from anydml.slim import movement_of
 
-    before, after = ({"bytes": cost.moved, "nodes": cost.nodes} for cost in movement_of(slimmed))
+    before, after = ({"bytes": cost.bytes_moved, "nodes": cost.nodes} for cost in movement_of(slimmed))
     regions = [
-        {"title": region.title, "bytes_before": region.before.moved, "bytes_after": region.after.moved}
+        {"title": region.title, "bytes_before": region.before.bytes_moved, "bytes_after": region.after.bytes_moved}
         for region in slimmed.changed
     ]
     unchanged = [{"title": region.title, "why": region.refused} for region in slimmed.regions if region.refused]
@@ -120,7 +120,7 @@ def _document(slimmed: Slimmed) -> dict[str, Any]:
     return {**document, "stages": stages, "left_alone": unchanged, "notes": slimmed.notes}
 
 
-def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:
+def _proof(loaded: ModelProto, slimmed: SlimmedModel, folder: Folder) -> list[str]:
     """Return the lines of `anydml prove` about the new model; nothing is written unless it is proved equal."""
     from anydml.cli.proving import lines
     from anydml.proving import prove
@@ -134,13 +134,13 @@ def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:
     return proof_lines
 
 
-def _lines(slimmed: Slimmed) -> Iterator[str]:
+def _lines(slimmed: SlimmedModel) -> Iterator[str]:
     from anydml.slim import format_counts
 
     regions = slimmed.changed
     for region in regions[:MAX_LISTED_REGIONS]:
         before, after = format_counts(region.kinds_before), format_counts(region.kinds_after)
-        yield f"    {region.title}: {bytes_text(region.before.moved)} → {bytes_text(region.after.moved)}"
+        yield f"    {region.title}: {bytes_text(region.before.bytes_moved)} → {bytes_text(region.after.bytes_moved)}"
         yield f"        {before} → {after}"
     if len(regions) > MAX_LISTED_REGIONS:
         yield f"    and {count_noun(len(regions) - MAX_LISTED_REGIONS, 'more region')}"

@@ -9,28 +9,28 @@ from typing import Any
 import numpy as np
 
 from anydml.onnx.tensor_protos import numpy_type
-from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
-from anydml.proving.layouts import PLAIN, laid_out, shared_axes
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS, QUANTIZING_OPERATORS
+from anydml.proving.layouts import PLAIN_AXIS, laid_out, shared_axes
 from anydml.proving.movement_terms import Mover, filled
 from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.reassociation import SIGNS, in_order, split_scale, times
-from anydml.proving.rows import ALONG_AXIS, along_axis, reduction
+from anydml.proving.rows import AXIS_OPERATORS, along_axis, reduction
 from anydml.proving.shapes import compute
 from anydml.proving.sizes import Size, Sizes, broadcast, may_fit
 from anydml.proving.terms import Term
 
-COMMUTATIVE = frozenset(("Add", "And", "Equal", "Mul", "Or", "Xor"))
+COMMUTATIVE_OPERATORS = frozenset(("Add", "And", "Equal", "Mul", "Or", "Xor"))
 """Operators of two inputs whose order does not matter, bit for bit."""
 
 _BOOLEAN = frozenset(("Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual"))
 
-_OF_ONE_DTYPE = COMMUTATIVE | {"Div", "Max", "Min", "Sub"}
+_OF_ONE_DTYPE = COMMUTATIVE_OPERATORS | {"Div", "Max", "Min", "Sub"}
 """Operators whose inputs are of one dtype."""
 
-_NEUTRAL = {"Add": -0.0, "Div": 1.0, "Mul": 1.0, "Sub": 0.0}
+_NEUTRAL_NUMBERS = {"Add": -0.0, "Div": 1.0, "Mul": 1.0, "Sub": 0.0}
 """Second inputs that leave floats unchanged; 0 is not neutral in sums, because 0 + −0 is 0."""
 
-_TRUE = {"And": True, "Equal": True, "Or": False, "Xor": False}
+_NEUTRAL_BOOLEANS = {"And": True, "Equal": True, "Or": False, "Xor": False}
 """Truth values that leave truth values unchanged."""
 
 
@@ -38,9 +38,9 @@ def arithmetic(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return the terms of a node that computes; None if no rule applies to it."""
     if call.domain:
         return None
-    if call.operator in ELEMENTWISE and len(call.proto.output) == 1 and call.inputs:
+    if call.operator in ELEMENTWISE_OPERATORS and len(call.proto.output) == 1 and call.inputs:
         return _elementwise(mover, call)
-    if call.operator in QUANTIZING:
+    if call.operator in QUANTIZING_OPERATORS:
         return _quantize(mover, call)
     if call.operator == "MatMul":
         return _matmul(mover, *call.inputs) if len(call.inputs) == 2 and all(call.inputs) else None
@@ -48,7 +48,7 @@ def arithmetic(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
         return _gemm(mover, call)
     if call.operator.startswith("Reduce"):
         return reduction(mover, call)
-    if call.operator in ALONG_AXIS and call.version >= ALONG_AXIS[call.operator]:
+    if call.operator in AXIS_OPERATORS and call.version >= AXIS_OPERATORS[call.operator]:
         return along_axis(mover, call)
     return None
 
@@ -82,12 +82,12 @@ def _elementwise_term(
         return simpler
     present = [_thin(mover, term) for term in terms if term is not None]
     axes = shared_axes(present, shape)
-    is_commutative = operator in COMMUTATIVE
+    is_commutative = operator in COMMUTATIVE_OPERATORS
     if axes is None:
         # Sizes may differ if one of them is 1.
         arguments = sorted(terms, key=_number) if is_commutative else terms
         return mover.terms.make(f"{operator}@", arguments, (detail, shape), dtype, shape)
-    layout = laid_out(mover, present, axes, shape, [PLAIN] * len(shape), is_ordered=not is_commutative)
+    layout = laid_out(mover, present, axes, shape, [PLAIN_AXIS] * len(shape), is_ordered=not is_commutative)
     remaining = iter(sorted(layout.inputs, key=_number) if is_commutative else layout.inputs)
     arguments = [None if term is None else next(remaining) for term in terms]
     computed = mover.terms.make(f"{operator}@", arguments, (detail, (*layout.sizes,)), dtype, layout.sizes)
@@ -131,20 +131,24 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
         source, order = mover.source(first)
         if source.kind == f"{operator}@" and source.inputs[0] is not None:
             return mover.view(source.inputs[0], order.factors, order.entries(), first.sizes)
-    if operator not in _NEUTRAL.keys() | _TRUE.keys() or len(terms) != 2:
+    if operator not in _NEUTRAL_NUMBERS.keys() | _NEUTRAL_BOOLEANS.keys() or len(terms) != 2:
         return None
-    for k in (1, 0) if operator in COMMUTATIVE else (1,):
+    for k in (1, 0) if operator in COMMUTATIVE_OPERATORS else (1,):
         number, operand = terms[k], terms[1 - k]
         element = None if number is None else filled(number)
         if element is None or operand is None or operand.shape != shape:
             continue
         if element.dtype == np.bool_:
-            if operand.dtype == np.bool_ and operator in _TRUE and bool(element) is _TRUE[operator]:
+            if (
+                operand.dtype == np.bool_
+                and operator in _NEUTRAL_BOOLEANS
+                and bool(element) is _NEUTRAL_BOOLEANS[operator]
+            ):
                 return operand
             continue
-        if operator not in _NEUTRAL:
+        if operator not in _NEUTRAL_NUMBERS:
             continue
-        neutral = np.asarray(0 if operator == "Add" and element.dtype.kind in "iu" else _NEUTRAL[operator])
+        neutral = np.asarray(0 if operator == "Add" and element.dtype.kind in "iu" else _NEUTRAL_NUMBERS[operator])
         if element.dtype.kind in "fiu" and element.tobytes() == neutral.astype(element.dtype).tobytes():
             return operand
         if not mover.has_signs and operator == "Add" and element == 0:
@@ -232,7 +236,7 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
         for axis, size in zip(places, operand.sizes, strict=True)
     ):  # fmt: skip
         return mover.terms.make("MatMul", [first, second], None, first.dtype, shape)
-    kinds = [*[PLAIN] * (rank + 2), "added"]
+    kinds = [*[PLAIN_AXIS] * (rank + 2), "added"]
     return _add(mover, [first, second], axes, sizes, kinds)
 
 
@@ -241,10 +245,10 @@ def _add(
 ) -> Term:
     """Return the sums of products along all axes that are not plain."""
     layout = laid_out(mover, terms, axes, sizes, kinds, (0, 1), is_ordered=False)
-    added = tuple(axis for axis, kind in enumerate(layout.kinds) if kind != PLAIN)
-    remaining_sizes = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if kind == PLAIN]
+    added = tuple(axis for axis, kind in enumerate(layout.kinds) if kind != PLAIN_AXIS)
+    remaining_sizes = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if kind == PLAIN_AXIS]
     term = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, terms[0].dtype, remaining_sizes)
-    plain = [axis for axis, kind in enumerate(kinds) if kind == PLAIN]
+    plain = [axis for axis, kind in enumerate(kinds) if kind == PLAIN_AXIS]
     return layout.result(mover, term, plain, tuple(sizes[axis] for axis in plain))
 
 
@@ -273,7 +277,7 @@ def computed_again(mover: Mover, term: Term, inputs: Sequence[Term | None], plac
         return None
     sizes = _broadcast(inputs_present)
     axes = shared_axes(inputs_present, sizes)
-    kinds = [PLAIN] * len(sizes)
+    kinds = [PLAIN_AXIS] * len(sizes)
     for axis in term.detail:
         kinds[places[axis]] = "added"
     return None if axes is None else _add(mover, inputs_present, axes, sizes, kinds)

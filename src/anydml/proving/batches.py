@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
 from anydml.proving.orders import Order
 from anydml.proving.sizes import Polynomial, Size
 from anydml.proving.terms import Term
@@ -54,7 +54,7 @@ class Batch:
             is_added = any(self._axis(shape) in detail for shape in known_shapes)
             return not is_added and all(a in (b, 1) or b == 1 for a, b in zip(*known_shapes, strict=True))
         if is_node:
-            return kind in ELEMENTWISE and _can_broadcast(known_shapes, term.shape)
+            return kind in ELEMENTWISE_OPERATORS and _can_broadcast(known_shapes, term.shape)
         if kind == "expand":
             return _can_broadcast(known_shapes, term.shape)
         if kind.startswith("Reduce") or kind in _NORMALISED:

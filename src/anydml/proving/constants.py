@@ -19,7 +19,12 @@ from anydml.onnx.external import external_tensors, find_external
 from anydml.onnx.graph_values import Array
 from anydml.onnx.tensor_protos import bits_of, numpy_type, tensor_shape, to_array
 
-NUMBERS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+NUMBER_ATTRIBUTES = {
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+}
 """Attributes of Constant that are not tensors, and their dtypes."""
 
 
@@ -46,9 +51,9 @@ class Constants:
             for attribute in node.attribute if node.op_type == "Constant" and node.output else ():
                 if attribute.HasField("t"):
                     self._tensors[node.output[0]] = attribute.t
-                elif attribute.name in NUMBERS:
+                elif attribute.name in NUMBER_ATTRIBUTES:
                     self._arrays[node.output[0]] = np.array(
-                        helper.get_attribute_value(attribute), NUMBERS[attribute.name]
+                        helper.get_attribute_value(attribute), NUMBER_ATTRIBUTES[attribute.name]
                     )
 
     def __contains__(self, name: str) -> bool:

@@ -10,7 +10,7 @@ from anydml.proving.movement_terms import filled
 from anydml.proving.operator_calls import OperatorCall, Type
 from anydml.proving.sizes import Size, quotient
 
-WINDOWED = frozenset(("AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool"))
+WINDOW_OPERATORS = frozenset(("AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool"))
 """Operators that move a window over images; their results have the rank of the first input."""
 
 
@@ -21,7 +21,7 @@ def result_types(call: OperatorCall, types: list[Type]) -> list[Type]:
         call: the node.
         types: the types that onnx infers, in which sizes are unknown if those of the image are symbolic.
     """
-    sizes = None if call.domain or call.operator not in WINDOWED else _sizes(call)
+    sizes = None if call.domain or call.operator not in WINDOW_OPERATORS else _sizes(call)
     if sizes is None:
         return types
     # A runtime refuses negative sizes.
@@ -35,7 +35,7 @@ def result_types(call: OperatorCall, types: list[Type]) -> list[Type]:
 def with_explicit_pads(call: OperatorCall) -> OperatorCall:
     """Return a convolution or pool with `pads` in place of `auto_pad`; other nodes are returned unchanged."""
     mode = call.get("auto_pad", b"NOTSET")
-    if call.domain or call.operator not in WINDOWED or mode == b"NOTSET" or any(call.get("pads", ())):
+    if call.domain or call.operator not in WINDOW_OPERATORS or mode == b"NOTSET" or any(call.get("pads", ())):
         return call
     proto = NodeProto()
     proto.CopyFrom(call.proto)

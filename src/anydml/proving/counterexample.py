@@ -12,14 +12,14 @@ from onnx import ModelProto
 
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
-from anydml.proving.running import LARGEST_ERROR, error_of, random_inputs
-from anydml.proving.runtime_process import SECONDS, RefusedError, Runtime, UnansweredError
+from anydml.proving.running import MAX_ERROR_ULPS, error_of, random_inputs
+from anydml.proving.runtime_process import DEFAULT_SECONDS, RefusedError, Runtime, UnansweredError
 from anydml.proving.sizes import Size, evaluate
 
-TRIES = 4
+RANDOM_INPUT_COUNT = 4
 """Number of random inputs."""
 
-MAX_REASON = 200
+MAX_ERROR_CHARACTERS = 200
 """Maximum number of characters of an error of ONNX Runtime that are quoted."""
 
 
@@ -47,7 +47,7 @@ def compare_runs(
     second: ModelProto,
     folders: tuple[Folder | None, Folder | None],
     sizes_of_case: Mapping[str, Size],
-    seconds: float = SECONDS,
+    seconds: float = DEFAULT_SECONDS,
 ) -> RunComparison | None:
     """Run two models on random inputs; return the largest difference; None without ONNX Runtime.
 
@@ -64,7 +64,7 @@ def compare_runs(
     worst: RunComparison | None = None
     refused: RunComparison | None = None
     with Runtime([*zip((first, second), folders, strict=True)], seconds) as runtime:
-        for number in range(TRIES):
+        for number in range(RANDOM_INPUT_COUNT):
             values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(sizes_of_case)}
             sizes = {key: evaluate(size, values) or 0 for key, size in sizes_of_case.items()}
             try:
@@ -73,7 +73,7 @@ def compare_runs(
             except (RefusedError, ModelError, MemoryError) as error:
                 # The model does not support these sizes; the reason does not matter.
                 failure = "ONNX Runtime refuses A" if isinstance(error, RefusedError) else "A is not run"
-                refused = RunComparison(sizes, {}, "", 0, f"{failure}: {str(error)[:MAX_REASON]}")
+                refused = RunComparison(sizes, {}, "", 0, f"{failure}: {str(error)[:MAX_ERROR_CHARACTERS]}")
                 continue
             except UnansweredError as error:
                 refused = RunComparison(sizes, {}, "", 0, f"A is not run to its end: {error}")
@@ -81,7 +81,7 @@ def compare_runs(
             try:
                 results = runtime.run(1, inputs)
             except RefusedError as error:
-                note = f"ONNX Runtime refuses B: {str(error)[:MAX_REASON]}"
+                note = f"ONNX Runtime refuses B: {str(error)[:MAX_ERROR_CHARACTERS]}"
                 return RunComparison(sizes, inputs, names[0], math.inf, note)
             except UnansweredError as error:
                 refused = RunComparison(sizes, {}, "", 0, f"B is not run to its end: {error}")
@@ -91,7 +91,7 @@ def compare_runs(
                     continue
                 off = error_of(wanted_output, second_output)
                 if worst is None or off > worst.error:
-                    worst = RunComparison(sizes, inputs, name if off > LARGEST_ERROR else "", off)
+                    worst = RunComparison(sizes, inputs, name if off > MAX_ERROR_ULPS else "", off)
             if worst is not None and worst.error == math.inf:
                 break
     return worst or refused

@@ -7,10 +7,10 @@ _NAMES = """
     Sub Sum Tan Tanh ThresholdedRelu Where Xor
 """
 
-ELEMENTWISE = frozenset(_NAMES.split())
+ELEMENTWISE_OPERATORS = frozenset(_NAMES.split())
 """Operators for which each element of the result depends on the elements at the same place of the broadcast inputs."""
 
-QUANTIZING = frozenset(("DequantizeLinear", "QuantizeLinear"))
+QUANTIZING_OPERATORS = frozenset(("DequantizeLinear", "QuantizeLinear"))
 """Operators that are elementwise, too, if their scale has no axis."""
 
 

@@ -19,7 +19,7 @@ class NoFingerprintError(Exception):
 
 
 def seed_of(text: str) -> int:
-    """Return a 64-bit hash of a text."""
+    """Return a 64-bit hash of a string."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 

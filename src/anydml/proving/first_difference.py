@@ -15,10 +15,10 @@ from anydml.proving.model_terms import Read
 from anydml.proving.operator_calls import attributes_in
 from anydml.proving.terms import Term, with_ancestors
 
-DEPTH = 3
+MAX_PRINTED_DEPTH = 3
 """Maximum depth of nested terms that are printed."""
 
-MAX_LISTED = 8
+MAX_PRINTED_NUMBERS = 8
 """Maximum number of an attribute's numbers that are printed."""
 
 
@@ -28,8 +28,8 @@ class FirstDifference:
 
     Attributes:
         output: the output that depends on it.
-        nodes: for each model, the node that computes it, as a text; empty if no node does.
-        terms: for each model, the term, as a text.
+        nodes: for each model, the node that computes it, as a string; empty if no node does.
+        terms: for each model, the term, as a string.
     """
 
     output: str
@@ -54,7 +54,7 @@ def first_difference(first: Read, second: Read, output: str, marks: Mapping[int,
 
 
 def _differing(first: Term, second: Term) -> tuple[str, str]:
-    """Return the attributes in which two terms of one operator differ, as texts."""
+    """Return the attributes in which two terms of one operator differ, as strings."""
     attributes_of_both = attributes_in(first.detail), attributes_in(second.detail)
     if first.kind != second.kind:
         return "", ""
@@ -72,7 +72,8 @@ def _attribute(name: str, attribute: AttributeProto | None) -> str:
         return f"the default {name}"
     value = helper.get_attribute_value(attribute)
     if isinstance(value, list):
-        return f"{name} [{', '.join(map(_number, value[:MAX_LISTED]))}{', …' if len(value) > MAX_LISTED else ''}]"
+        rest = ", …" if len(value) > MAX_PRINTED_NUMBERS else ""
+        return f"{name} [{', '.join(map(_number, value[:MAX_PRINTED_NUMBERS]))}{rest}]"
     return f"{name} {_number(value)}"
 
 
@@ -117,8 +118,8 @@ def are_same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bo
     return bool((first.dtype, first.shape) == (second.dtype, second.shape) and (first_marks == second_marks).all())
 
 
-def term_text(term: Term, depth: int = DEPTH) -> str:
-    """Return a term as a text."""
+def term_text(term: Term, depth: int = MAX_PRINTED_DEPTH) -> str:
+    """Format a term."""
     return " ".join("".join(_text(term, depth)).split())
 
 

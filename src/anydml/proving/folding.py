@@ -17,14 +17,14 @@ from anydml.onnx.read import read_node
 from anydml.onnx.run_node import run_node
 from anydml.onnx.table import NODES
 from anydml.onnx.walk import plain_domain
-from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
 from anydml.proving.rows import SOFTMAX_OF_ONE_AXIS
 from anydml.proving.terms import Term, Terms
 
 MAX_CONSTANT_ELEMENTS = 1 << 24
 """Maximum number of elements of a constant that is computed."""
 
-ULPS = 8
+MAX_CONSTANT_ULPS = 8
 """Largest allowed difference of a constant between runtimes, in units in the last place of its largest number."""
 
 _EXACT = """
@@ -35,7 +35,7 @@ _EXACT = """
     Unsqueeze Where Xor
 """
 
-EXACT = frozenset(_EXACT.split())
+EXACT_OPERATORS = frozenset(_EXACT.split())
 """Operators whose results are the same in every runtime, bit for bit."""
 
 _OTHERS = """
@@ -43,8 +43,8 @@ _OTHERS = """
     ReduceMin ReduceProd ReduceSum ReduceSumSquare
 """
 
-_SINCE = {
-    **dict.fromkeys(EXACT | ELEMENTWISE | {*_OTHERS.split()}, 1),
+_FIRST_VERSIONS = {
+    **dict.fromkeys(EXACT_OPERATORS | ELEMENTWISE_OPERATORS | {*_OTHERS.split()}, 1),
     **dict.fromkeys(("Softmax", "LogSoftmax"), SOFTMAX_OF_ONE_AXIS),
 }
 """Operators that onnx's evaluator computes as runtimes do, and the first version; it takes older ones for that, too."""
@@ -59,13 +59,13 @@ class Evaluator:
 
     Attributes:
         rounded: numbers of the constants that another runtime may round differently.
-        merged: the differences of constants that count as equal, in units in the last place.
+        rounding_differences: the differences of constants that count as equal, in units in the last place.
     """
 
     def __init__(self, terms: Terms, is_real: bool) -> None:
         self._terms, self._is_real = terms, is_real
         self.rounded: set[int] = set()
-        self.merged: list[float] = []
+        self.rounding_differences: list[float] = []
         self._own: set[int] = set()
         self._others: dict[tuple[Any, ...], list[Term]] = {}
 
@@ -73,7 +73,7 @@ class Evaluator:
         """Return a constant that a model contains."""
         return self._settle(self._terms.constant(array), False)
 
-    def computed(
+    def compute(
         self, node: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None], max_elements: int
     ) -> list[Term] | None:
         """Return the results of a node for constant inputs; None if they are not computed.
@@ -95,13 +95,13 @@ class Evaluator:
         results = _run_movement(node, opsets, arrays) or _run(node, opsets, arrays)
         if results is None:
             return None
-        is_exact = node.op_type in EXACT and not node.domain
+        is_exact = node.op_type in EXACT_OPERATORS and not node.domain
         is_exact &= all(term is None or term.number not in self.rounded for term in inputs)
         is_float = any(array.dtype.kind not in "iub" for array in results)
         terms = [self._terms.constant(array) for array in results]
         return [self._settle(term, is_float and not is_exact) for term in terms]
 
-    def moved(self, term: Term, inputs: Sequence[Term | None]) -> Term:
+    def with_rounding_of(self, term: Term, inputs: Sequence[Term | None]) -> Term:
         """Return a constant whose elements a node moved from others; if these are rounded, so is it."""
         is_rounded = any(term is not None and term.number in self.rounded for term in inputs)
         return self._settle(term, True) if is_rounded and term.is_constant else term
@@ -124,8 +124,8 @@ class Evaluator:
             if (constant.number in self.rounded) == (term.number in self.rounded) or constant.array is None:
                 continue
             off = error(constant.array, array)
-            if off <= ULPS:
-                self.merged.append(off)
+            if off <= MAX_CONSTANT_ULPS:
+                self.rounding_differences.append(off)
                 return constant
         others.append(term)
         return term
@@ -160,8 +160,8 @@ def _run_movement(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[A
 
 
 def _run(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
-    is_plain = not plain_domain(node.domain) and node.op_type in _SINCE
-    if not is_plain or opsets.get("", 0) < _SINCE[node.op_type]:
+    is_plain = not plain_domain(node.domain) and node.op_type in _FIRST_VERSIONS
+    if not is_plain or opsets.get("", 0) < _FIRST_VERSIONS[node.op_type]:
         return None
     graph = GraphProto(name="constants")
     copy = graph.node.add()

@@ -15,13 +15,13 @@ from anydml.proving.terms import Term, Terms
 
 DOMAIN = "com.microsoft"
 
-MISPLACED = frozenset(("SimplifiedLayerNormalization",))
+MISPLACED_OPERATORS = frozenset(("SimplifiedLayerNormalization",))
 """Operators that ONNX Runtime saves in ONNX's domain, although ONNX does not define them."""
 
 
 def in_own_domains(model: ModelProto) -> ModelProto:
     """Return a model with each operator in the domain that defines it; the model itself if nothing changes."""
-    wrong = [k for k, node in enumerate(model.graph.node) if not node.domain and node.op_type in MISPLACED]
+    wrong = [k for k, node in enumerate(model.graph.node) if not node.domain and node.op_type in MISPLACED_OPERATORS]
     if not wrong:
         return model
     copied = ModelProto()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
-from anydml.proving.orders import REPEATED, Entry, align, refine
+from anydml.proving.orders import REPEATED_FACTOR, Entry, align, refine
 from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import Term
 from anydml.proving.views import Viewer, own_axes
@@ -17,7 +17,7 @@ from anydml.proving.views import Viewer, own_axes
 Label = tuple[int, int]
 """An axis that inputs share, and the number of one of its factors."""
 
-PLAIN = ""
+PLAIN_AXIS = ""
 """Kind of axes along which a node computes each element alone."""
 
 
@@ -66,7 +66,7 @@ class Layout:
         labels = [label for run in self.runs for label in run if label[0] in axes]
         place = {label: k for k, label in enumerate(labels)}
         entries = [
-            (place.get((axis, k), REPEATED), size)
+            (place.get((axis, k), REPEATED_FACTOR), size)
             for axis in axes if axis >= 0 for k, size in enumerate(self.factors[axis])
         ]  # fmt: skip
         return viewer.view(term, [self.factors[axis][k] for axis, k in labels], entries, shape)
@@ -90,7 +90,7 @@ def laid_out(
         axes: for each axis of each input, the number of the axis that inputs share; −1 if the size is 1.
         sizes: sizes of the shared axes.
         kinds: their kinds; factors of different kinds are not merged.
-        needs: which inputs must have their own factors along axes whose kind is not `PLAIN`.
+        needs: which inputs must have their own factors along axes whose kind is not `PLAIN_AXIS`.
         is_ordered: whether the order of the inputs matters.
         joined: the axis along which the inputs are joined, so that their sizes may differ.
     """
@@ -118,7 +118,7 @@ Operand = tuple[Term, Sizes, list[list[Entry]]]
 
 def _is_single(entries: Sequence[Entry]) -> bool:
     longer = [k for k, size in entries if size != 1]
-    return len(longer) <= 1 and REPEATED not in longer
+    return len(longer) <= 1 and REPEATED_FACTOR not in longer
 
 
 def _factors(
@@ -157,9 +157,9 @@ def _input(
         if split is None or any(len(parts) > 1 for parts in split[0]):
             return None
         for (k, _), axes_of in zip(remaining, split[1], strict=True):
-            if k != REPEATED:
+            if k != REPEATED_FACTOR:
                 labelled[k] = [((shared, part), factors[shared][part]) for part, _ in axes_of]
-            elif kinds is not None and kinds[shared] != PLAIN:
+            elif kinds is not None and kinds[shared] != PLAIN_AXIS:
                 return None
     flat = [entry for k in sorted(labelled) for entry in labelled[k]]
     return Input(source, [label for label, _ in flat], [size for _, size in flat])
@@ -206,7 +206,7 @@ def _arrange(
             if has:
                 entries += [(places_of[label], arranged_input.sizes[places_of[label]]) for label in run]
             elif joined >= 0 and run[0][0] != joined:
-                entries += [(REPEATED, factors[axis][k]) for axis, k in run]
+                entries += [(REPEATED_FACTOR, factors[axis][k]) for axis, k in run]
             sizes = (
                 [arranged_input.sizes[places_of[label]] for label in run]
                 if has

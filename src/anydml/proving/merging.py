@@ -9,11 +9,11 @@ import numpy as np
 
 from anydml.onnx.graph_values import Array
 from anydml.proving.movement_terms import Mover
-from anydml.proving.orders import REPEATED, Entry, align, as_integers
+from anydml.proving.orders import REPEATED_FACTOR, Entry, align, as_integers
 from anydml.proving.sizes import Size
 from anydml.proving.terms import Term
 
-MERGED = "numbers that results are multiplied by are merged into weights, which a runtime rounds"
+FACTORS_MERGED = "numbers that results are multiplied by are merged into weights, which a runtime rounds"
 
 
 def merge_factor(mover: Mover, term: Term, by: Array) -> Term | None:
@@ -52,7 +52,7 @@ def _constant(mover: Mover, term: Term, by: Array) -> Term | None:
         product = term.array.astype(np.float64) * by
     if not (np.abs(product) <= float(np.finfo(term.dtype).max)).all():
         return None
-    mover.rounded.add(MERGED)
+    mover.rounded.add(FACTORS_MERGED)
     rounded = product.astype(term.dtype)
     # An exact product, as by a power of two, is an ordinary constant.
     return mover.terms.constant(rounded if (rounded == product).all() else product, dtype=term.dtype)
@@ -65,11 +65,11 @@ def _at_source(source: Term, factors: Sequence[Size], axes: Sequence[Sequence[En
     places: list[int] = []
     for entries, count in zip(axes, by.shape, strict=True):
         for k, size in entries:
-            if k == REPEATED and size != 1 and count != 1:
+            if k == REPEATED_FACTOR and size != 1 and count != 1:
                 return None
             if count != 1 and not isinstance(size, int):
                 return None
-            if k != REPEATED:
+            if k != REPEATED_FACTOR:
                 places.append(k)
                 sizes[k] = size if count != 1 and isinstance(size, int) else 1
                 split.append(sizes[k])

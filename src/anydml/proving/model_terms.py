@@ -36,7 +36,7 @@ from anydml.proving.sizes import Size, Sizes, name
 from anydml.proving.terms import Term, Terms, Weights
 from anydml.text import count_noun
 
-RANDOM = frozenset(
+RANDOM_OPERATORS = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
 """Operators whose results are random."""
@@ -136,9 +136,9 @@ class Reader:
         return read
 
     def rounding(self) -> Iterator[str]:
-        """Yield a text for each assumed equality that rounding in a runtime may break."""
+        """Yield a sentence for each assumed equality that rounding in a runtime may break."""
         yield from sorted(self.mover.rounded)
-        merged = [*self.evaluator.merged, *self.terms.off]
+        merged = [*self.evaluator.rounding_differences, *self.terms.off]
         if merged:
             constants = count_noun(len(merged), "computed constant")
             yield f"{constants} off by up to {max(merged):.0f} units in the last place"
@@ -233,7 +233,7 @@ class Reader:
         terms = None if rule is None else rule(self.mover, call)
         terms = arithmetic(self.mover, call) if terms is None else terms
         if terms is not None:
-            return [self.evaluator.moved(term, call.inputs) for term in terms]
+            return [self.evaluator.with_rounding_of(term, call.inputs) for term in terms]
         types = result_types(call, call.types())
         if all(term is None or term.is_constant for term in call.inputs):
             known_shapes = [
@@ -244,7 +244,7 @@ class Reader:
             ):
                 max_elements = sum(math.prod(shape or ()) for shape in known_shapes)
                 folded = (
-                    self.evaluator.computed(call.proto, call.opsets, call.inputs, max_elements)
+                    self.evaluator.compute(call.proto, call.opsets, call.inputs, max_elements)
                     if max_elements <= MAX_CONSTANT_ELEMENTS
                     else None
                 )
@@ -339,7 +339,7 @@ class Reader:
 
 def _is_random(call: OperatorCall) -> bool:
     """Whether a node's results are random, or it may drop elements at random."""
-    if call.domain or call.operator in RANDOM:
+    if call.domain or call.operator in RANDOM_OPERATORS:
         return not call.domain
     if call.operator != "Dropout":
         return False

@@ -11,14 +11,14 @@ from typing import Literal
 import numpy as np
 
 from anydml.onnx.graph_values import Array
-from anydml.proving.layouts import PLAIN, laid_out
-from anydml.proving.orders import REPEATED, Entry, align, as_integers
+from anydml.proving.layouts import PLAIN_AXIS, laid_out
+from anydml.proving.orders import REPEATED_FACTOR, Entry, align, as_integers
 from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import Term, Terms, elements_of
 from anydml.proving.views import Viewer, own_axes
 from anydml.proving.windows import Window, by_factor, outward, parts_of
 
-MAX_DEEP = 100
+MAX_SLICED_NODES = 100
 """Maximum number of successive nodes through which a slice is moved to their inputs."""
 
 Again = Callable[["Mover", Term, Sequence[Term | None], Sequence[int]], Term | None]
@@ -120,7 +120,9 @@ class Mover(Viewer):
         key = term.number, factors, tuple(sorted(windows.items()))
         if key not in self._passed:
             self._depth += 1
-            self._passed[key] = self._computed_again(term, factors, windows) if self._depth <= MAX_DEEP else None
+            self._passed[key] = (
+                self._computed_again(term, factors, windows) if self._depth <= MAX_SLICED_NODES else None
+            )
             self._depth -= 1
         return self._passed[key]
 
@@ -196,7 +198,7 @@ class Mover(Viewer):
             shape_with_axis = (*shape[:axis], 1, size, *shape[axis + 1 :])
             return self.reshape(self.concat([self.reshape(term, shape_with_axis) for term in flat], axis), tuple(shape))
         shared = [*range(len(shape))]
-        kinds = ["joined" if entry == axis else PLAIN for entry in shared]
+        kinds = ["joined" if entry == axis else PLAIN_AXIS for entry in shared]
         layout = laid_out(self, flat, [shared] * len(flat), shape, kinds, joined=axis)
         at = layout.kinds.index("joined")
         joined = self.terms.make("concat", layout.inputs, at, flat[0].dtype, layout.sizes)
@@ -214,7 +216,7 @@ class Mover(Viewer):
             [
                 part
                 for k, size in entries_of
-                for part in ([(k, size)] if k == REPEATED else enumerate(split[0][k], first[k]))
+                for part in ([(k, size)] if k == REPEATED_FACTOR else enumerate(split[0][k], first[k]))
             ]
             for entries_of in axes
         ]  # fmt: skip
@@ -252,9 +254,11 @@ class Mover(Viewer):
         other_axis_numbers = [k for k in range(len(axes)) if k != axis]
         if source is other_source and factors == others and all(axes[k] == other_axes[k] for k in other_axis_numbers):
             factors_of = [[k for k, n in axis_entries if n != 1] for axis_entries in (axes[axis], other_axes[axis])]
-            if {*factors_of[0], *factors_of[1]} <= {REPEATED}:
+            if {*factors_of[0], *factors_of[1]} <= {REPEATED_FACTOR}:
                 size = first.sizes[axis] + second.sizes[axis]
-                entries = [[(REPEATED, size)] if k == axis else axis_entries for k, axis_entries in enumerate(axes)]
+                entries = [
+                    [(REPEATED_FACTOR, size)] if k == axis else axis_entries for k, axis_entries in enumerate(axes)
+                ]
                 shape = tuple(size if k == axis else n for k, n in enumerate(first.sizes))
                 return self.view(source, factors, [entry for axis_entries in entries for entry in axis_entries], shape)
         if source.kind != "slice" or other_source.kind != "slice" or source.inputs != other_source.inputs:
@@ -307,7 +311,7 @@ class Mover(Viewer):
             indices = self.terms.constant(array.astype(np.int64))
         source, factors, axes = self.along(term)
         longer = [k for k, size in axes[axis] if size != 1]
-        if len(longer) != 1 or longer[0] == REPEATED:
+        if len(longer) != 1 or longer[0] == REPEATED_FACTOR:
             source, factors, axes, longer = term, term.sizes, own_axes(term), [axis]
         index_source, order = self.source(indices)
         before, after = factors[: longer[0]], factors[longer[0] + 1 :]
@@ -318,9 +322,9 @@ class Mover(Viewer):
         count = len(order.factors)
 
         def moved(entries: Sequence[Entry]) -> list[Entry]:
-            return [(k + (count - 1) * (k > longer[0]) if k != REPEATED else k, size) for k, size in entries]
+            return [(k + (count - 1) * (k > longer[0]) if k != REPEATED_FACTOR else k, size) for k, size in entries]
 
-        picked = [(k + longer[0] if k != REPEATED else k, size) for k, size in order.entries()]
+        picked = [(k + longer[0] if k != REPEATED_FACTOR else k, size) for k, size in order.entries()]
         entries = [
             *(entry for axis_entries in axes[:axis] for entry in moved(axis_entries)), *picked,
             *(entry for axis_entries in axes[axis + 1 :] for entry in moved(axis_entries)),

@@ -23,7 +23,7 @@ Type = tuple[np.dtype[Any] | None, tuple[Size | None, ...] | None]
 
 UNKNOWN: Type = None, None
 
-FLAGS = frozenset(
+FLAG_ATTRIBUTES = frozenset(
     (
         "allowzero", "antialias", "ceil_mode", "count_include_pad", "detect_negative", "detect_positive",
         "exclude_outside", "exclusive", "fmod", "interleaved", "inverse", "is_causal", "keepdims", "largest",
@@ -33,13 +33,13 @@ FLAGS = frozenset(
 )  # fmt: skip
 """Attributes that are 0 or 1."""
 
-LISTS: Mapping[str, Sequence[int]] = {
+LIST_INPUTS: Mapping[str, Sequence[int]] = {
     "CenterCropPad": (1,), "ConstantOfShape": (0,), "Expand": (1,), "Pad": (1, 3), "Reduce": (1,), "Reshape": (1,),
     "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,),
 }  # fmt: skip
 """Numbers of inputs that must be lists: onnx's evaluator accepts other shapes in place of them, but few runtimes do."""
 
-SCALARS: Mapping[str, Sequence[int]] = {"Dropout": (1, 2)}
+SCALAR_INPUTS: Mapping[str, Sequence[int]] = {"Dropout": (1, 2)}
 """Numbers of inputs that must be scalars: onnx's evaluator accepts other shapes, too."""
 
 OTHER_DEFAULTS = frozenset((("Clip", 6), ("Selu", 1)))
@@ -48,7 +48,7 @@ OTHER_DEFAULTS = frozenset((("Clip", 6), ("Selu", 1)))
 _CONVOLUTIONS = frozenset(("Conv", "ConvInteger", "ConvTranspose", "QLinearConv"))
 _OF_WINDOWS = _CONVOLUTIONS | {"AveragePool", "LpPool", "MaxPool"}
 _DEFAULTS_OF_WINDOWS = 11
-"""First version in which the texts of the older operators define the defaults of strides and dilations."""
+"""First version in which the documents of the older operators define the defaults of strides and dilations."""
 
 _MOD_OF_FLOATS = 28
 """First version of Mod that defines it for floating-point numbers without `fmod`."""
@@ -92,7 +92,7 @@ class OperatorCall:
         return f"{self.domain}:{self.operator}@{self.version}" if self.domain else f"{self.operator}@{self.version}"
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of an attribute, the operator's default, or `default`; texts are bytes."""
+        """Return the value of an attribute, the operator's default, or `default`; strings are bytes."""
         attribute = self._attributes.get(name)
         if attribute is None and self.schema is not None and name in self.schema.attributes:
             attribute = self.schema.attributes[name].default_value
@@ -116,8 +116,10 @@ class OperatorCall:
             x = self.term(0)
             if x is None or x.dtype is None or x.dtype.kind not in "iu":
                 return False
-        lists = [self.term(k) for k in LISTS.get("Reduce" if self.operator.startswith("Reduce") else self.operator, ())]
-        scalars = [self.term(k) for k in SCALARS.get(self.operator, ())]
+        lists = [
+            self.term(k) for k in LIST_INPUTS.get("Reduce" if self.operator.startswith("Reduce") else self.operator, ())
+        ]
+        scalars = [self.term(k) for k in SCALAR_INPUTS.get(self.operator, ())]
         if any(term is not None and term.shape is not None and len(term.shape) != 1 for term in lists):
             return False
         if any(term is not None and term.shape != () for term in scalars):
@@ -127,7 +129,7 @@ class OperatorCall:
             for end, step in zip(self.numbers_of(2) or (), self.numbers_of(4) or (), strict=False)
         ):
             return False
-        return all(attribute.i in (0, 1) for name, attribute in self._attributes.items() if name in FLAGS)
+        return all(attribute.i in (0, 1) for name, attribute in self._attributes.items() if name in FLAG_ATTRIBUTES)
 
     def attributes(self, without: Sequence[str] = ()) -> Hashable:
         """Return all attributes that differ from the operator's defaults, without subgraphs."""

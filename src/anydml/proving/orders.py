@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from anydml.proving.sizes import Size, Sizes, exact_quotient
 
-REPEATED = -1
+REPEATED_FACTOR = -1
 """In place of a source's factor: elements are repeated."""
 
 Entry = tuple[int, Size]
-"""A factor of a result: the number of the source's factor, or `REPEATED`, and its size."""
+"""A factor of a result: the number of the source's factor, or `REPEATED_FACTOR`, and its size."""
 
 
 class Order(NamedTuple):
@@ -19,7 +19,7 @@ class Order(NamedTuple):
 
     Attributes:
         factors: sizes whose product is the source's number of elements, from the slowest to the fastest.
-        perm: for each factor of the result, the number of the source's factor, or `REPEATED`.
+        perm: for each factor of the result, the number of the source's factor, or `REPEATED_FACTOR`.
         repeats: sizes of the repeated factors, in order.
     """
 
@@ -36,17 +36,23 @@ class Order(NamedTuple):
             if size == 1:
                 continue
             if runs and (
-                runs[-1][-1] == k == REPEATED
-                or (k > runs[-1][-1] != REPEATED and all(factor == 1 for factor in factors[runs[-1][-1] + 1 : k]))
+                runs[-1][-1] == k == REPEATED_FACTOR
+                or (
+                    k > runs[-1][-1] != REPEATED_FACTOR and all(factor == 1 for factor in factors[runs[-1][-1] + 1 : k])
+                )
             ):
                 runs[-1].append(k)
                 sizes[-1] = sizes[-1] * size
             else:
                 runs.append([k])
                 sizes.append(size)
-        order = sorted((run for run in range(len(runs)) if runs[run][0] != REPEATED), key=lambda run: runs[run][0])
-        perm = tuple(REPEATED if runs[run][0] == REPEATED else order.index(run) for run in range(len(runs)))
-        repeats = tuple(size for size, k in zip(sizes, perm, strict=True) if k == REPEATED)
+        order = sorted(
+            (run for run in range(len(runs)) if runs[run][0] != REPEATED_FACTOR), key=lambda run: runs[run][0]
+        )
+        perm = tuple(
+            REPEATED_FACTOR if runs[run][0] == REPEATED_FACTOR else order.index(run) for run in range(len(runs))
+        )
+        repeats = tuple(size for size, k in zip(sizes, perm, strict=True) if k == REPEATED_FACTOR)
         return cls(tuple(sizes[run] for run in order), perm, repeats)
 
     @property
@@ -57,7 +63,7 @@ class Order(NamedTuple):
     def entries(self) -> list[Entry]:
         """Return the factors of the result."""
         remaining = iter(self.repeats)
-        return [(k, next(remaining) if k == REPEATED else self.factors[k]) for k in self.perm]
+        return [(k, next(remaining) if k == REPEATED_FACTOR else self.factors[k]) for k in self.perm]
 
     def along(self, shape: Sizes) -> tuple[Sizes, list[list[Entry]]] | None:
         """Split factors so that each size of a shape is a product of consecutive ones.
@@ -77,7 +83,7 @@ class Order(NamedTuple):
                 place[position, part] = len(factors)
                 factors.append(size)
         return tuple(factors), [
-            [(place.get(factor, REPEATED), parts[factor[0]][factor[1]]) for factor in group] for group in groups
+            [(place.get(factor, REPEATED_FACTOR), parts[factor[0]][factor[1]]) for factor in group] for group in groups
         ]
 
 

@@ -24,7 +24,7 @@ from anydml.proving.movement_terms import Form
 from anydml.proving.names import size_names, small_sizes
 from anydml.proving.reassociation import ORDER
 from anydml.proving.refusing import windows_of
-from anydml.proving.runtime_process import SECONDS
+from anydml.proving.runtime_process import DEFAULT_SECONDS
 from anydml.proving.sizes import Size, evaluate
 from anydml.proving.term_fingerprints import fingerprints_of
 from anydml.proving.terms import Term, Weights
@@ -50,7 +50,7 @@ class Proof:
             differently; "different" if their declarations or an input show a difference; else "undecided".
         sizes: the given sizes; empty if the verdict is for all sizes.
         names: names of the sizes for which the verdict holds at all values from 1 on.
-        where: further conditions on sizes as texts, such as "N ≤ 512".
+        where: further conditions on sizes as strings, such as "N ≤ 512".
         outputs: whether each output is proved, by name.
         reasons: why there is no proof, or what the proof assumes.
         rounding: the results that may be rounded differently.
@@ -78,7 +78,7 @@ def prove(
     folders: Folders = (None, None),
     runs: bool = True,
     weights: Weights = "bits",
-    seconds: float = SECONDS,
+    seconds: float = DEFAULT_SECONDS,
 ) -> Proof:
     """Compare what two models compute, up to data movement, constants that are computed ahead, and the order of sums.
 
@@ -147,7 +147,7 @@ def _read(
 
 
 def _rounding(reader: Reader, a: Read, b: Read) -> list[str]:
-    """Return a text for each assumed equality that rounding in a runtime may break."""
+    """Return a sentence for each assumed equality that rounding in a runtime may break."""
     if reader.mover.is_real and not all(equal_outputs(a, b).values()):
         reader.mover.rounded.add(ORDER)
     return [*reader.rounding()]

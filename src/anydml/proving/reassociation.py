@@ -14,7 +14,7 @@ from anydml.proving.terms import Term
 MAX_ORDERED_TERMS = 64
 """Maximum number of terms of a sum that are sorted."""
 
-DIGITS = {2: 3, 4: 7, 8: 15}
+COMPARED_DIGITS = {2: 3, 4: 7, 8: 15}
 """Number of decimal digits of factors that are compared, by the bytes of a float."""
 
 SIGNS = "0 is added, which makes 0 of −0"
@@ -73,7 +73,7 @@ def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
     assert term.dtype is not None, "it is of floats"
     if mover.merges and number != 1 and (merged := merge_factor(mover, term, np.array(number))) is not None:
         return merged
-    factor = float(f"{number:.{DIGITS[term.dtype.itemsize] - 1}e}")
+    factor = float(f"{number:.{COMPARED_DIGITS[term.dtype.itemsize] - 1}e}")
     info = np.finfo(term.dtype)
     if factor == 1:
         return term

@@ -22,7 +22,7 @@ def refuses(term: Term) -> bool:
     elif term.kind == "expand":
         return not surely_fit(shapes[0], term.sizes)
     elif not term.kind.endswith("@"):
-        return not (term.kind in _TAKING or (term.kind.startswith("Reduce") and "@" not in term.kind))
+        return not (term.kind in _NEVER_REFUSING or (term.kind.startswith("Reduce") and "@" not in term.kind))
     return not all(surely_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
 
 
@@ -46,5 +46,5 @@ _NAMES = """
     bound concat dot constant input mask moved output range sizes slice sparse stored
 """
 
-_TAKING = frozenset(_NAMES.split())
+_NEVER_REFUSING = frozenset(_NAMES.split())
 """Kinds of terms whose nodes refuse no inputs."""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anydml.proving.layouts import PLAIN, laid_out, shared_axes
+from anydml.proving.layouts import PLAIN_AXIS, laid_out, shared_axes
 from anydml.proving.movement_terms import Mover
 from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.sizes import axis_of
 from anydml.proving.terms import Term
 
-ALONG_AXIS = {
+AXIS_OPERATORS = {
     "Softmax": 1,
     "LogSoftmax": 1,
     "Hardmax": 13,
@@ -47,7 +47,7 @@ def reduction(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if len(axes) < len(named):
         return None
     more = call.attributes(("axes", "keepdims", "noop_with_empty_axes"))
-    kinds = ["reduced" if axis in axes else PLAIN for axis in range(rank)]
+    kinds = ["reduced" if axis in axes else PLAIN_AXIS for axis in range(rank)]
     layout = laid_out(mover, [term], [range(rank)], term.shape, kinds, (0,))
     reduced = tuple(axis for axis, kind in enumerate(layout.kinds) if kind)
     left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if not kind]
@@ -73,7 +73,7 @@ def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if axis is None:
         return None
     more = call.attributes(("axis",))
-    if call.operator in _IN_ORDER:
+    if call.operator in _ORDER_DEPENDENT:
         sizes = [1 if k == axis else size for k, size in enumerate(term.shape)]
         is_kept = call.operator == "Hardmax" or call.get("keepdims", 1)
         shape = [size for k, size in enumerate(sizes) if k != axis or is_kept]
@@ -86,7 +86,7 @@ def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     # Before opset 13, Softmax worked along all axes from one on.
     is_last = call.operator != "LayerNormalization" and call.version >= SOFTMAX_OF_ONE_AXIS
     last = axis + 1 if is_last else rank
-    kinds = ["normalised" if axis <= k < last else PLAIN for k in range(rank)]
+    kinds = ["normalised" if axis <= k < last else PLAIN_AXIS for k in range(rank)]
     axes = shared_axes(terms, term.shape)
     if axes is None:
         return None
@@ -99,5 +99,5 @@ def along_axis(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     return [layout.result(mover, normalised_term, range(rank), term.shape)]
 
 
-_IN_ORDER = frozenset(("ArgMax", "ArgMin", "Hardmax"))
+_ORDER_DEPENDENT = frozenset(("ArgMax", "ArgMin", "Hardmax"))
 """Operators whose results depend on the order of elements along the axis."""

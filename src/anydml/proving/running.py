@@ -22,7 +22,7 @@ FIRST_SIZE = 3
 MAX_ELEMENTS = sys.maxsize // 8
 """Maximum number of elements of an array of 64-bit numbers."""
 
-LARGEST_ERROR = 1 << 10
+MAX_ERROR_ULPS = 1 << 10
 """Largest allowed error of sums in another order, in units in the last place of a result's largest number."""
 
 

@@ -34,7 +34,7 @@ Source = tuple[ModelProto, Folder | None]
 """A model and the folder of its external data, which is None if it has none or its data has been loaded."""
 
 
-SECONDS = 60.0
+DEFAULT_SECONDS = 60.0
 """Limit of a run, in which a model is also loaded if it is its first."""
 
 
@@ -54,7 +54,7 @@ class Runtime:
         seconds: the limit of a run.
     """
 
-    def __init__(self, sources: Sequence[Source], seconds: float = SECONDS) -> None:
+    def __init__(self, sources: Sequence[Source], seconds: float = DEFAULT_SECONDS) -> None:
         self._sources, self._seconds = sources, seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._unsent: list[Any] = []
@@ -132,7 +132,7 @@ class Runtime:
 
 
 def main() -> None:
-    """Answer each request with results or the text of an error, until the standard input ends."""
+    """Answer each request with results or an error message, until the standard input ends."""
     _write_no_dumps()
     with os.fdopen(os.dup(1), "wb") as answers:
         # Libraries may print to the standard output.

@@ -44,7 +44,7 @@ def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: S
         return None
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
         if step < 0 and start < -size:
-            # By ONNX's text the result has the first element, but by its reference evaluator it is empty.
+            # By ONNX's document the result has the first element, but by its reference evaluator it is empty.
             return None
         coordinates = range(size)[start:end:step]
         return axis, coordinates.start if len(coordinates) else 0, len(coordinates), step

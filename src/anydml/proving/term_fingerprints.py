@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from anydml.proving.arithmetic import COMMUTATIVE
+from anydml.proving.arithmetic import COMMUTATIVE_OPERATORS
 from anydml.proving.batches import Batch
-from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
 from anydml.proving.fingerprint_arithmetic import (
     Marks,
     NoFingerprintError,
@@ -80,7 +80,7 @@ def _marks(term: Term, marks_of: Mapping[int, Marks | None], batch: Batch, is_re
         return np.broadcast_to(marks[0] + (marks[1] if term.kind == "Add@" else of_negative(marks[1])), sizes)
     if term.kind == "Mul@":
         return np.broadcast_to(of_product(seed_of("Mul"), *marks), sizes)
-    if operator in ELEMENTWISE and term.kind.endswith("@"):
+    if operator in ELEMENTWISE_OPERATORS and term.kind.endswith("@"):
         return _element_by_element(term, operator, known_marks, marks, sizes)
     if term.kind == "dot":
         return _dot(marks, term.detail)
@@ -100,7 +100,7 @@ def _element_by_element(
     left_out = [k for k, array in enumerate(known_marks) if array is None]
     dtype = str(term.dtype) if operator == "Cast" else ""
     text = f"{operator}:{term.detail[0]}:{left_out}:{dtype}"
-    if operator in COMMUTATIVE and len(marks) == 2:
+    if operator in COMMUTATIVE_OPERATORS and len(marks) == 2:
         pair = np.broadcast_arrays(*marks)
         marks = [np.minimum(*pair), np.maximum(*pair)]
     return np.broadcast_to(mix(seed_of(text), *marks), sizes)
@@ -114,9 +114,9 @@ def _normalise(term: Term, operator: str, marks: list[Marks]) -> Marks:
 
 
 PRIMES = 2097143, 2097133, 2097131
-"""Moduli of sums of products: the sum of `PART` products of two smaller numbers is below 2⁵³."""
+"""Moduli of sums of products: the sum of `MAX_SUMMED_PRODUCTS` products of two smaller numbers is below 2⁵³."""
 
-PART = 2048
+MAX_SUMMED_PRODUCTS = 2048
 
 
 def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
@@ -138,8 +138,8 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
     for prime in PRIMES:
         a, b = (spread(spread(array + np.uint64(prime))) % np.uint64(prime) for array in (rows, columns))
         total = np.zeros((*batch, a.shape[-2], b.shape[-1]), np.uint64)
-        for k in range(0, count, PART):
-            part = slice(k, k + PART)
+        for k in range(0, count, MAX_SUMMED_PRODUCTS):
+            part = slice(k, k + MAX_SUMMED_PRODUCTS)
             products = np.matmul(a[..., part].astype(np.float64), b[..., part, :].astype(np.float64))
             total += products.astype(np.uint64) % np.uint64(prime)
         sums.append(total % np.uint64(prime))

@@ -13,7 +13,7 @@ from anydml.onnx.graph_values import Array
 from anydml.proving.bounds import Bounds
 from anydml.proving.sizes import DERIVED_NAME, Polynomial, Sizes, name
 
-_DIFFERENT = 251
+_PLACEHOLDER_WEIGHTS = 251
 """Elements of weights that are not compared: numbers that all dtypes of floats represent."""
 
 MAX_FOLLOWED_ELEMENTS = 4096
@@ -129,7 +129,10 @@ class Terms:
             packed = packed.astype(array.dtype)
         if self._weights == "none" and packed.dtype.kind not in "iub" and packed.size > 1:
             # Neighbouring elements differ, so that no rule for special weights, such as zeros, applies.
-            packed, content = (np.arange(packed.size) % _DIFFERENT).astype(packed.dtype).reshape(packed.shape), ()
+            packed, content = (
+                (np.arange(packed.size) % _PLACEHOLDER_WEIGHTS).astype(packed.dtype).reshape(packed.shape),
+                (),
+            )
         elif like is not None:
             content = like.detail[2]
         elif packed.dtype.hasobject:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from anydml.onnx.graph_values import Array
-from anydml.proving.orders import REPEATED, Entry, Order, as_integers
+from anydml.proving.orders import REPEATED_FACTOR, Entry, Order, as_integers
 from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import MAX_FOLLOWED_ELEMENTS, Term, Terms
 
@@ -40,7 +40,7 @@ class Viewer:
             split = source_order.along(tuple(factors))
             if split is not None:
                 inner_entries = [
-                    entry for k, size in entries for entry in ([(k, size)] if k == REPEATED else split[1][k])
+                    entry for k, size in entries for entry in ([(k, size)] if k == REPEATED_FACTOR else split[1][k])
                 ]
                 return self.view(inner, split[0], inner_entries, shape)
         assert product(factors) == product(source.sizes), "factors are those of the source"
@@ -106,14 +106,16 @@ class Viewer:
         entries: list[Entry] = []
         for axis, (old_size, size) in enumerate(zip(aligned_sizes, shape, strict=True)):
             is_kept = old_size == size
-            entries += axes[axis - len(shape) + len(axes)] if is_kept and old_size != 1 else [(REPEATED, size)]
+            entries += axes[axis - len(shape) + len(axes)] if is_kept and old_size != 1 else [(REPEATED_FACTOR, size)]
         return self.view(source, factors, entries, shape)
 
     def tile(self, term: Term, times: Sequence[Size]) -> Term:
         """Repeat a value along its axes."""
         source, factors, axes = self.along(term)
         entries = [
-            entry for n, axis_entries in zip(times, axes, strict=True) for entry in [(REPEATED, n), *axis_entries]
+            entry
+            for n, axis_entries in zip(times, axes, strict=True)
+            for entry in [(REPEATED_FACTOR, n), *axis_entries]
         ]
         return self.view(source, factors, entries, tuple(n * size for n, size in zip(times, term.sizes, strict=True)))
 
@@ -128,8 +130,8 @@ def reorder(array: Array, order: Order) -> Array:
     factors, sizes = as_integers(order.factors), as_integers([size for _, size in order.entries()])
     assert factors is not None, "they are numbers"
     assert sizes is not None, "they are numbers"
-    array = array.reshape(factors).transpose([k for k in order.perm if k != REPEATED])
+    array = array.reshape(factors).transpose([k for k in order.perm if k != REPEATED_FACTOR])
     for axis, k in enumerate(order.perm):
-        if k == REPEATED:
+        if k == REPEATED_FACTOR:
             array = np.expand_dims(array, axis)
     return np.broadcast_to(array, sizes)

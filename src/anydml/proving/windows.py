@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anydml.proving.orders import REPEATED, Entry, align
+from anydml.proving.orders import REPEATED_FACTOR, Entry, align
 from anydml.proving.sizes import Size, Sizes, exact_quotient, lower_bound, product
 from anydml.proving.terms import Term
 
@@ -26,7 +26,7 @@ def by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, P
         start, length = exact_quotient(first, inner_count), exact_quotient(count, inner_count)
         if start is None or length is None or (step != 1 and len(entries) > 1):
             return None
-        if k != REPEATED:
+        if k != REPEATED_FACTOR:
             parts[k] = start, length, step
         axes[axis] = [(k, length), *entries[1:]]
     return parts

@@ -6,35 +6,35 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-CALL = 1 << 14
+CALL_BYTES = 1 << 14
 """Bytes that are moved in the time of one node call."""
 
-ROW = 128
+ROW_BYTES = 128
 """Bytes that are moved in the time it takes to start copying a row."""
 
 ROW_FACTORS = {"Transpose": 4, "DepthToSpace": 2}
-"""Multiples of `ROW` for operators that compute the address of a row from several axes."""
+"""Multiples of `ROW_BYTES` for operators that compute the address of a row from several axes."""
 
-SKIP = 32
+SKIP_BYTES = 32
 """Bytes that are moved in the extra time of SkipLayerNormalization, per element, over Add and LayerNormalization:
 about 4 ns in ONNX Runtime 1.32, which computes it number by number."""
 
-INDEX_ARITHMETIC = CALL // 2
+INDEX_ARITHMETIC = CALL_BYTES // 2
 """Cost of shapes or indices that are computed when the model runs."""
 
-RESHAPES = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
+SHAPE_OPERATORS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 """Operators that only change the shape."""
 
-FREE = RESHAPES | {"Dropout", "Identity"}
+COPY_FREE_OPERATORS = SHAPE_OPERATORS | {"Dropout", "Identity"}
 """Operators that copy nothing, because runtimes reuse the buffer."""
 
-GROWING = frozenset(("CenterCropPad", "Expand", "Pad", "Tile"))
+GROWING_OPERATORS = frozenset(("CenterCropPad", "Expand", "Pad", "Tile"))
 """Operators that read their input once and write a larger output."""
 
 COLUMN_BLOCK = 16
 """Columns of a product that kernels compute at once: the minimum number of rows of a transposed or batched product."""
 
-LARGEST_DEPTH = 2
+MAX_DEPTH_RATIO = 2
 """Largest ratio of depth to rows of a batched product: runtimes pack its matrices in every run."""
 
 
@@ -42,10 +42,10 @@ class Cost(NamedTuple):
     """A cost; costs are compared by weight, then by nodes.
 
     Attributes:
-        weight: bytes that are read and written, at least `ROW` per row, `CALL` per node and per reshaped product, and
-            `SKIP` per element of sums that runtimes fuse with a LayerNormalization.
+        weight: bytes that are read and written, at least `ROW_BYTES` per row, `CALL_BYTES` per node and per reshaped
+            product, and `SKIP_BYTES` per element of sums that runtimes fuse with a LayerNormalization.
         nodes: movement nodes.
-        moved: bytes that are read and written.
+        bytes_moved: bytes that are read and written.
         products: products that runtimes reshape. A runtime fuses a product and the Add of a bias to a Gemm, which
             takes matrices, so it inserts a Reshape on either side if there are more axes. The pair counts as one,
             because Reshapes in the model replace those of the runtime.
@@ -53,16 +53,16 @@ class Cost(NamedTuple):
 
     weight: int
     nodes: int
-    moved: int
+    bytes_moved: int
     products: int = 0
 
     @classmethod
     def sum(cls, costs: Iterable[Cost]) -> Cost:
         """Return the sum of costs."""
-        return cls(*map(sum, zip(NOTHING, *costs, strict=True)))
+        return cls(*map(sum, zip(NO_COST, *costs, strict=True)))
 
 
-NOTHING = Cost(0, 0, 0)
+NO_COST = Cost(0, 0, 0)
 
 Sizes = Sequence[int]
 
@@ -78,9 +78,10 @@ def movement(kind: str, sources: Sequence[Sizes], results: Sequence[Sizes], widt
         detail: the permutation of a Transpose; the step along each axis of a Slice or Split; the axis of a Gather.
     """
     count = sum(map(math.prod, results))
-    moved = 0 if kind in FREE else width * (count + (math.prod(sources[0]) if kind in GROWING else count))
+    elements_read = math.prod(sources[0]) if kind in GROWING_OPERATORS else count
+    bytes_moved = 0 if kind in COPY_FREE_OPERATORS else width * (count + elements_read)
     rows = sum(_rows(kind, sources[0], sizes, detail) for sizes in results)
-    return Cost(moved + rows * ROW * ROW_FACTORS.get(kind, 1) + CALL, 1, moved)
+    return Cost(bytes_moved + rows * ROW_BYTES * ROW_FACTORS.get(kind, 1) + CALL_BYTES, 1, bytes_moved)
 
 
 def is_fast_transposed(rows: int) -> bool:
@@ -90,7 +91,7 @@ def is_fast_transposed(rows: int) -> bool:
 
 def is_fast_batched(rows: int, depth: int) -> bool:
     """Whether a product is as fast when computed as a batch of products with fewer columns."""
-    return rows >= COLUMN_BLOCK and LARGEST_DEPTH * rows >= depth
+    return rows >= COLUMN_BLOCK and MAX_DEPTH_RATIO * rows >= depth
 
 
 def _rows(kind: str, source: Sizes, sizes: Sizes, detail: Any) -> int:

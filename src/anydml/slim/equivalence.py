@@ -20,7 +20,7 @@ from anydml.slim.roots import with_divisions
 from anydml.slim.zeros import ZeroSums
 
 
-class Judge:
+class EquivalenceChecker:
     """Compares successive graphs of one model; terms of one graph are reused for the next.
 
     Args:
@@ -38,7 +38,7 @@ class Judge:
         self._graph: Graph | None = None
         self._others: list[Analysis] = []
 
-    def folded(self, graph: Graph, with_sizes: bool) -> Graph | None:
+    def without_folded(self, graph: Graph, with_sizes: bool) -> Graph | None:
         """Return a graph without nodes whose results are constant, equal to others, or unused; None if nothing changes.
 
         Args:
@@ -48,7 +48,7 @@ class Judge:
         if self._proofs is None:
             return None
         folded_graph = plain(graph)
-        ops = Folding(folded_graph, {**self._proofs.terms(folded_graph.bare)}, with_sizes).folded()
+        ops = Folding(folded_graph, {**self._proofs.terms(folded_graph.bare)}, with_sizes).remaining_nodes()
         folded_graph = folded_graph if ops is None else folded_graph.with_ops(ops)
         return (
             folded_graph
@@ -58,7 +58,7 @@ class Judge:
 
     def without_zeros(self, graph: Graph) -> Graph | None:
         """Return a graph without sums with 0, if that only changes signs of zeros; None if there are none."""
-        ops = None if self._proofs is None else ZeroSums(graph, self._proofs.terms(graph.bare)).left_out()
+        ops = None if self._proofs is None else ZeroSums(graph, self._proofs.terms(graph.bare)).remaining_nodes()
         return None if ops is None else graph.with_ops(ops)
 
     def with_divisions(self, graph: Graph) -> Graph | None:
@@ -92,7 +92,7 @@ class Judge:
             return None if term is None else term.is_constant
         return False if term.shape is not None and as_integers(term.shape) is None else None
 
-    def wrong(self, before: Analyses, after: Analyses, is_compared: bool = True) -> set[str]:
+    def unequal_values(self, before: Analyses, after: Analyses, is_compared: bool = True) -> set[str]:
         """Return the names of values that are not known to be equal.
 
         Args:
@@ -105,7 +105,7 @@ class Judge:
         pairs = zip(before.all, after.all, strict=True) if is_compared else ()
         wrong = {name for old, new in pairs for name in differing(old, new)}
         # Values that differ at these sizes are rewritten, and the result is compared at other sizes.
-        return wrong or self._wrong_at_other_sizes(before.graph, after.graph)
+        return wrong or self._unequal_at_other_sizes(before.graph, after.graph)
 
     def are_equal(self, before: Analysis, after: Analysis) -> bool:
         """Whether two graphs are known to have the same results."""
@@ -128,7 +128,7 @@ class Judge:
     def _are_proved(self, before: Graph, after: Graph) -> bool:
         return bool(self._names) and self._proofs is not None and self._proofs.are_proved(before.bare, after.bare)
 
-    def _wrong_at_other_sizes(self, before: Graph, after: Graph) -> set[str]:
+    def _unequal_at_other_sizes(self, before: Graph, after: Graph) -> set[str]:
         """Return the names of values that differ for small sizes, large ones, and sizes in another order.
 
         Values that are unknown in the first graph, or too large to be compared one by one, are judged by their shapes.

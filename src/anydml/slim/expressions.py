@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.slim.costs import NOTHING, RESHAPES, Cost, movement
+from anydml.slim.costs import NO_COST, SHAPE_OPERATORS, Cost, movement
 from anydml.slim.graph import Op
 from anydml.slim.pieces import Window
 from anydml.slim.sizes import StandIns
@@ -42,7 +42,7 @@ class Expr:
     numbers: tuple[Sequence[int], ...] = ()
     attributes: tuple[tuple[str, Any], ...] = ()
     detail: Any = None
-    cost: Cost = NOTHING
+    cost: Cost = NO_COST
 
     @property
     def count(self) -> int:
@@ -84,7 +84,7 @@ class Builder:
 
     def reshape(self, expr: Expr, sizes: Sequence[int]) -> Expr | None:
         """Reshape or another node that changes the shape; None if the symbolic sizes cannot be written."""
-        while expr.kind in RESHAPES:
+        while expr.kind in SHAPE_OPERATORS:
             (expr,) = expr.inputs
         if expr.sizes == tuple(sizes):
             return expr
@@ -243,7 +243,7 @@ def cost(*exprs: Expr) -> Cost:
         if expr not in visited:
             visited.add(expr)
             stack += expr.inputs
-            if expr.cost is not NOTHING:
+            if expr.cost is not NO_COST:
                 weight, nodes, moved = weight + expr.cost[0], nodes + expr.cost[1], moved + expr.cost[2]
     return Cost(weight, nodes, moved)
 
@@ -266,7 +266,7 @@ def with_splits(builder: Builder, results: Mapping[str, Expr]) -> dict[str, Expr
     new: dict[int, Expr] = {}
     for group, axis in _adjacent(results):
         source, lengths = group[0].inputs[0], [expr.sizes[axis] for expr in group]
-        width = group[0].cost.moved // (2 * group[0].count)
+        width = group[0].cost.bytes_moved // (2 * group[0].count)
         parts = builder.split(source, axis, lengths, width)
         new.update((id(expr), part) for expr, part in zip(group, parts, strict=True))
     if not new:

@@ -18,7 +18,7 @@ from anydml.onnx.external import external_files
 from anydml.onnx.graph_values import Array
 from anydml.onnx.tensor_protos import bits_of
 from anydml.paths import path_text
-from anydml.slim.pipeline import Slimmed
+from anydml.slim.pipeline import SlimmedModel
 
 MIN_EXTERNAL_BYTES = 1024
 """Minimum bytes of a new constant that becomes external data."""
@@ -29,7 +29,7 @@ ALIGNMENT = 4096
 
 def write(
     model: ModelProto,
-    slimmed: Slimmed,
+    slimmed: SlimmedModel,
     target: Path,
     folder: Folder,
     overwrite: bool = False,

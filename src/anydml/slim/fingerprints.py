@@ -19,7 +19,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.graph import last_use
 from anydml.onnx.graph_values import Tensor
 from anydml.onnx.run_node import run_node
-from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
 from anydml.proving.fingerprint_arithmetic import (
     Marks,
     NoFingerprintError,
@@ -144,7 +144,7 @@ class _Fingerprints:
             return of_negative(self.of(op.inputs[0]))
         if op.kind == "Mul":
             return of_product(seed_of(_description(op)), *map(self.of, op.inputs))
-        if op.kind in ELEMENTWISE and all(op.inputs):
+        if op.kind in ELEMENTWISE_OPERATORS and all(op.inputs):
             return mix(seed_of(_description(op)), *map(self.of, op.inputs))
         if op.kind == "MatMul" and all(len(self.tensor(name).shape) > 1 for name in op.inputs):
             return self._products(op)

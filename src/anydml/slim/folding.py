@@ -12,7 +12,7 @@ import onnx.defs
 from anydml.onnx.graph_values import Array
 from anydml.onnx.tensor_protos import bits_of
 from anydml.proving.elementwise import permutation_of
-from anydml.proving.folding import EXACT
+from anydml.proving.folding import EXACT_OPERATORS
 from anydml.proving.operator_calls import OperatorCall
 from anydml.proving.terms import Term
 from anydml.slim.analysis import MOVEMENT
@@ -45,7 +45,7 @@ class Folding:
         self._exact: set[str] = set()
         self._fixed = {*graph.outputs, *(name for op in graph.ops for name in op.captured)}
 
-    def folded(self) -> list[Op] | None:
+    def remaining_nodes(self) -> list[Op] | None:
         """Return the remaining nodes; None if nothing changes."""
         graph, ops = self._graph, list[Op]()
         for name, term in self._terms.items():
@@ -71,10 +71,10 @@ class Folding:
             if (term := self._terms.get(op.outputs[0])) is not None:
                 self._note(op.outputs[0], term)
             return None if op.outputs[0] in self._names else op
-        op = op.replaced([self._names.get(name, name) for name in op.inputs])
+        op = op.copy_with([self._names.get(name, name) for name in op.inputs])
         if op.captured or ":" in op.kind:
             return op
-        is_exact = op.kind in EXACT or (op.kind == "Pow" and self._is_exact_power(op))
+        is_exact = op.kind in EXACT_OPERATORS or (op.kind == "Pow" and self._is_exact_power(op))
         if op.kind in ("Shape", "Size") or (is_exact and all(name in self._exact for name in op.inputs if name)):
             self._exact.update(op.outputs)
         call = OperatorCall(op.proto, {"": self._graph.opset}, [])
@@ -108,9 +108,13 @@ class Folding:
             # Movement is composed later; here, only equal sizes are found.
             return self._first.get(term.number) if name in self._exact and term.kind == "sizes" else None
         input_names: list[str] = [] if self._is_scale(op) else [name for name in op.inputs if name]
-        makers = [self._graph.maker(name) for name in input_names] if op.kind in EXACT else []
+        makers = [self._graph.maker(name) for name in input_names] if op.kind in EXACT_OPERATORS else []
         input_names += [
-            name for maker in makers if maker is not None and maker.kind in EXACT for name in maker.inputs if name
+            name
+            for maker in makers
+            if maker is not None and maker.kind in EXACT_OPERATORS
+            for name in maker.inputs
+            if name
         ]
         for candidate in (twin, *input_names):
             if candidate != name and self._terms.get(candidate) is term:
@@ -176,7 +180,7 @@ def _trim(op: Op, graph: Graph) -> Op:
     ]
     while not outputs[-1] and len(outputs) > 1:
         outputs.pop()
-    return op.replaced(outputs=outputs)
+    return op.copy_with(outputs=outputs)
 
 
 def _transpose(op: Op) -> Op:

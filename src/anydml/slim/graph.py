@@ -13,9 +13,9 @@ from anydml.onnx.graph import opsets_of
 from anydml.onnx.graph_values import Array
 from anydml.onnx.training_nodes import FreshNames
 from anydml.onnx.walk import bodies, plain_domain, subgraphs
-from anydml.proving.constants import NUMBERS, Constants
+from anydml.proving.constants import NUMBER_ATTRIBUTES, Constants
 
-OUTSIDE = -1
+OUTSIDE_GRAPH = -1
 """In place of a node's number: a reader outside the main graph, which is a subgraph or the caller of the model."""
 
 
@@ -45,11 +45,11 @@ class Op:
         return cls(helper.make_node(kind, [*inputs], [*outputs], name, **attributes))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of an attribute, or `default`; texts are bytes."""
+        """Return the value of an attribute, or `default`; strings are bytes."""
         attribute = next((candidate for candidate in self.proto.attribute if candidate.name == name), None)
         return default if attribute is None else helper.get_attribute_value(attribute)
 
-    def replaced(
+    def copy_with(
         self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, name: str = "", **changes: Any
     ) -> Op:
         """Return the node with other inputs, outputs, name or attributes."""
@@ -107,15 +107,15 @@ class Graph:
 
     @cached_property
     def readers(self) -> dict[str, list[int]]:
-        """The numbers of the nodes that read each value, by its name, once for each read, and `OUTSIDE`."""
+        """The numbers of the nodes that read each value, by its name, once for each read, and `OUTSIDE_GRAPH`."""
         readers: dict[str, list[int]] = {}
         for number, op in enumerate(self.ops):
             for name in op.inputs:
                 readers.setdefault(name, []).append(number)
             for name in op.captured:
-                readers.setdefault(name, []).append(OUTSIDE)
+                readers.setdefault(name, []).append(OUTSIDE_GRAPH)
         for name in self.outputs:
-            readers.setdefault(name, []).append(OUTSIDE)
+            readers.setdefault(name, []).append(OUTSIDE_GRAPH)
         return readers
 
     def maker(self, name: str) -> Op | None:
@@ -125,7 +125,7 @@ class Graph:
     def is_read_once(self, name: str) -> bool:
         """Whether a value is read by a single node, once, and not outside."""
         readers = self.readers.get(name, ())
-        return len(readers) == 1 and OUTSIDE not in readers
+        return len(readers) == 1 and OUTSIDE_GRAPH not in readers
 
     def new_name(self, base: str, purpose: str) -> str:
         """Return an unused name."""
@@ -141,11 +141,11 @@ class Graph:
         return sum(self._initial(op) is not None for op in self.ops)
 
     def _initial(self, op: Op) -> TensorProto | None:
-        """Return a Constant as an initializer; None for other nodes, outputs of the model, texts and sparse tensors."""
+        """Return a Constant as an initializer; None for other nodes, model outputs, strings and sparse tensors."""
         if op.kind != "Constant" or op.outputs[0] in self.outputs or len(op.proto.attribute) != 1:
             return None
         (name,), (attribute,) = op.outputs, op.proto.attribute
-        if attribute.name in NUMBERS:
+        if attribute.name in NUMBER_ATTRIBUTES:
             return numpy_helper.from_array(self.constants.read(name), name)
         if attribute.name != "value":
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS, QUANTIZING_OPERATORS
 from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Op
 from anydml.slim.pieces import Window
@@ -15,13 +15,15 @@ SOFTMAX_OF_ONE_AXIS = 13
 
 def is_elementwise(op: Op) -> bool:
     """Whether a node computes one result element by element."""
-    return op.kind in ELEMENTWISE and len(op.outputs) == 1
+    return op.kind in ELEMENTWISE_OPERATORS and len(op.outputs) == 1
 
 
 def is_quantized_whole(op: Op, analysis: Analysis) -> bool:
     """Whether a node quantizes or dequantizes all elements by one scale."""
     values = [analysis.values.get(name) for name in op.inputs[1:] if name]
-    return op.kind in QUANTIZING and all(value is not None and value.tensor and value.sizes == () for value in values)
+    return op.kind in QUANTIZING_OPERATORS and all(
+        value is not None and value.tensor and value.sizes == () for value in values
+    )
 
 
 def row_axes(op: Op, analysis: Analysis) -> list[int] | None:

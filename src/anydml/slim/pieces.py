@@ -21,7 +21,7 @@ from anydml.tensor import packed_strides
 MAX_MERGED = 256
 """Maximum number of pieces of a tensor that are merged."""
 
-NEIGHBOURS = 8
+MAX_COMPARED_PREDECESSORS = 8
 """Number of preceding pieces with which a piece may be merged."""
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -164,7 +164,7 @@ def _merge_adjacent(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
     """Merge pairs of pieces of which one continues a digit of the other."""
     adjacent: list[FlatPiece] = []
     for piece in pieces:
-        for k in range(max(0, len(adjacent) - NEIGHBOURS), len(adjacent)):
+        for k in range(max(0, len(adjacent) - MAX_COMPARED_PREDECESSORS), len(adjacent)):
             joined = _merge_pair(adjacent[k], piece)
             if joined is not None:
                 adjacent[k] = joined

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from anydml.slim.analyses import Analyses
-from anydml.slim.costs import RESHAPES, Cost
-from anydml.slim.equivalence import Judge
+from anydml.slim.costs import SHAPE_OPERATORS, Cost
+from anydml.slim.equivalence import EquivalenceChecker
 from anydml.slim.expressions import Expr, cost, in_order, operators_of, with_splits
 from anydml.slim.graph import Op
 from anydml.slim.regions import Key, Region, Regions, merge_slices
@@ -34,8 +34,8 @@ class Plan:
     Args:
         analyses: the analyses of the graph.
         stand_ins: the sizes of the first analysis.
-        settled: costs of regions that have been planned before.
-        judge: tells which values are constant for all sizes, and which regions must stay.
+        known_costs: costs of regions that have been planned before.
+        checker: tells which values are constant for all sizes, and which regions must stay.
 
     Attributes:
         analysis: the first analysis.
@@ -46,8 +46,10 @@ class Plan:
         after: cost of all movement with the plan.
     """
 
-    def __init__(self, analyses: Analyses, stand_ins: StandIns, settled: Mapping[Key, Cost], judge: Judge) -> None:
-        self.analysis, self._analyses, self._judge = analyses.first, analyses, judge
+    def __init__(
+        self, analyses: Analyses, stand_ins: StandIns, known_costs: Mapping[Key, Cost], checker: EquivalenceChecker
+    ) -> None:
+        self.analysis, self._analyses, self._checker = analyses.first, analyses, checker
         self._stand_ins = stand_ins
         self._regions = Regions(self.analysis, stand_ins)
         self.builder, self.regions = self._regions.builder, self._regions.all
@@ -58,8 +60,8 @@ class Plan:
         self._constant_sources: dict[str, frozenset[str]] = {}
         self._left = MAX_PIECES + len(self.analysis.graph.ops)
         for region in self.regions:
-            if region.key in settled:
-                region.before = region.after = settled[region.key]
+            if region.key in known_costs:
+                region.before = region.after = known_costs[region.key]
             else:
                 self._choose(region)
         self.before = Cost.sum(region.before for region in self.regions)
@@ -82,14 +84,14 @@ class Plan:
     def is_folded(self, name: str) -> bool:
         """Whether a value becomes a constant, because its elements are known and do not depend on symbolic sizes."""
         if name not in self._folded:
-            self._folded[name] = name not in self._judge.refused and self._is_known(name)
+            self._folded[name] = name not in self._checker.refused and self._is_known(name)
         return self._folded[name]
 
     def _is_known(self, name: str) -> bool:
         value = self.analysis.values.get(name)
         if value is None or value.is_constant or value.array is None:
             return False
-        if (is_constant := self._judge.is_constant(self.analysis.graph, name)) is not None:
+        if (is_constant := self._checker.is_constant(self.analysis.graph, name)) is not None:
             return is_constant
         arrays = [analysis.values[name].array for analysis in self._analyses.all[1:]]
         return all(array is not None and np.array_equal(array, value.array) for array in arrays)
@@ -97,7 +99,7 @@ class Plan:
     def _choose(self, region: Region) -> None:
         old = self._regions.originals(region)
         region.before = region.after = cost(*old.values())
-        if not self._judge.refused.isdisjoint(region.results):
+        if not self._checker.refused.isdisjoint(region.results):
             region.refused = "it could not be proved"
             return
         if len(region.ops) == 1 and self._is_needed(region.ops[0]):
@@ -118,14 +120,14 @@ class Plan:
             starts = [self._sharing_more(old, start) for start in starts]
         new = min(starts, key=lambda start: cost(*start.values()))
         best = cost(*new.values())
-        if best.moved <= region.before.moved and best < region.before:
+        if best.bytes_moved <= region.before.bytes_moved and best < region.before:
             region.after = best
             region.kinds_before, region.kinds_after = operators_of(old.values()), operators_of(new.values())
             self.chosen.update(new)
 
     def _is_needed(self, op: Op) -> bool:
         """Whether a node reshapes a variable to another, constant shape, in which case no node is cheaper."""
-        if op.kind not in RESHAPES:
+        if op.kind not in SHAPE_OPERATORS:
             return False
         values = self.analysis.values
         before, after, *shape = (values[name] for name in (op.inputs[0], op.outputs[0], *op.inputs[1:]) if name)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from anydml.slim.analysis import Analysis
-from anydml.slim.graph import OUTSIDE
+from anydml.slim.graph import OUTSIDE_GRAPH
 from anydml.slim.operators import is_plain_gemm
 from anydml.slim.pieces import Digit, FlatPiece
 
@@ -116,7 +116,7 @@ class Reader:
     """A node that reads elements of a value.
 
     Attributes:
-        number: number of the node; `OUTSIDE` for subgraphs and the caller of the model.
+        number: number of the node; `OUTSIDE_GRAPH` for subgraphs and the caller of the model.
         name: the name of its input.
         piece: the place of the input's elements in the value; None if they come from several places.
     """
@@ -139,8 +139,8 @@ class Readers:
         for number, op in enumerate(analysis.graph.ops):
             if not analysis.moves(op):
                 self._add(number, op.inputs)
-            self._add(OUTSIDE, op.captured)
-        self._add(OUTSIDE, analysis.graph.outputs)
+            self._add(OUTSIDE_GRAPH, op.captured)
+        self._add(OUTSIDE_GRAPH, analysis.graph.outputs)
 
     def piece(self, name: str) -> tuple[str, FlatPiece] | None:
         """Return the single source of a value's elements, and their place in it; None if there are several sources."""

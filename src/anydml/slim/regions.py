@@ -8,7 +8,7 @@ from typing import Any
 
 from anydml.files.json_path import show
 from anydml.slim.analysis import MOVEMENT, Analysis
-from anydml.slim.costs import INDEX_ARITHMETIC, NOTHING, RESHAPES, Cost, movement
+from anydml.slim.costs import INDEX_ARITHMETIC, NO_COST, SHAPE_OPERATORS, Cost, movement
 from anydml.slim.expressions import Builder, Expr, cost
 from anydml.slim.graph import Op
 from anydml.slim.operators import permutation, windows
@@ -35,8 +35,8 @@ class Region:
 
     ops: list[Op]
     results: list[str] = field(default_factory=list)
-    before: Cost = NOTHING
-    after: Cost = NOTHING
+    before: Cost = NO_COST
+    after: Cost = NO_COST
     refused: str = ""
     kinds_before: list[str] = field(default_factory=list)
     kinds_after: list[str] = field(default_factory=list)
@@ -189,7 +189,7 @@ def merge_slices(regions: Regions, region: Region) -> dict[str, Expr]:
             sources = {name: exprs.get(name) or regions.original(name, {}) for name in data}
             if window_lists is None:
                 exprs[name] = regions.original(name, sources)
-                if op.kind in RESHAPES:
+                if op.kind in SHAPE_OPERATORS:
                     source = unshaped[name] = unshaped.get(data[0], sources[data[0]])
                     if data[0] in unshaped:
                         exprs[name] = regions.builder.reshape(source, values[name].sizes) or exprs[name]

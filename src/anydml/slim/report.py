@@ -8,7 +8,7 @@ from anydml.moves.composer import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.slim.analysis import Analysis
-from anydml.slim.pipeline import Slimmed, format_counts, total
+from anydml.slim.pipeline import SlimmedModel, format_counts, total
 from anydml.slim.regions import Region
 from anydml.tensor import Layout
 from anydml.text import bytes_text, count_noun
@@ -17,9 +17,9 @@ MAX_REGIONS = 100
 """Maximum number of regions that are drawn."""
 
 
-def report(title: str, slimmed: Slimmed) -> Explanation:
+def report(title: str, slimmed: SlimmedModel) -> Explanation:
     """Return the page of a model."""
-    changed_regions, analysis = slimmed.changed, slimmed.before
+    changed_regions, analysis = slimmed.changed, slimmed.original_analysis
     drawn = [] if analysis is None else [_section(analysis, region) for region in changed_regions[:MAX_REGIONS]]
     notes = [*slimmed.notes, *(f"{region.title}: {region.refused}" for region in slimmed.regions if region.refused)]
     notes += [str(stage) for stage in slimmed.stages if stage.title]
@@ -56,7 +56,7 @@ def _section(analysis: Analysis, region: Region) -> Section | None:
         composer.output(name, Value(value.sizes, value.width, tuple(pieces)))
         outputs.append(_shape(analysis, name))
     before, after = (
-        f"{bytes_text(cost.moved)} by {format_counts(kinds)}"
+        f"{bytes_text(cost.bytes_moved)} by {format_counts(kinds)}"
         for cost, kinds in ((region.before, region.kinds_before), (region.after, region.kinds_after))
     )
     shapes = dict(enumerate([*inputs, *outputs]))

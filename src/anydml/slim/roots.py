@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from anydml.proving.terms import Term
-from anydml.slim.graph import OUTSIDE, Graph, Op
+from anydml.slim.graph import OUTSIDE_GRAPH, Graph, Op
 
-DIVISIONS = "1/√x is written as Div, by which runtimes find normalisations"
+DIVISIONS_TITLE = "1/√x is written as Div, by which runtimes find normalisations"
 
 
 def with_divisions(graph: Graph, terms: Mapping[str, Term | None]) -> list[Op] | None:
@@ -28,7 +28,7 @@ def _replace_reciprocal(op: Op, graph: Graph, terms: Mapping[str, Term | None]) 
     if root is None or root.kind != "Sqrt":
         return op
     readers = graph.readers.get(op.outputs[0], ())
-    if not all(number != OUTSIDE and graph.ops[number].kind == "Mul" for number in readers):
+    if not all(number != OUTSIDE_GRAPH and graph.ops[number].kind == "Mul" for number in readers):
         return op
     term = terms.get(op.inputs[0])
     if term is None or term.dtype is None or term.dtype.kind != "f":

@@ -28,7 +28,7 @@ MAX_PIECES = 16
 MAX_JOINED_SOURCES = 4
 """Maximum number of a tensor's sources that are joined in their own shapes."""
 
-DEEPEST = 3
+MAX_NESTING = 3
 """Largest depth of nested joins and pads."""
 
 
@@ -58,7 +58,7 @@ class Search:
         sources = {piece.source for piece in pieces}
         if len(sources) == 1 and -1 not in sources and (len(pieces) > 1 or pieces[0].is_reversed):
             yield from self._gather(pieces, sizes)
-        if 1 < len(pieces) <= MAX_PIECES and depth < DEEPEST:
+        if 1 < len(pieces) <= MAX_PIECES and depth < MAX_NESTING:
             yield from self._pad(pieces, sizes, depth)
             yield from self._concatenate(pieces, sizes, depth)
 

@@ -15,7 +15,7 @@ from onnx import ModelProto
 from anydml.proving.names import size_names
 from anydml.proving.sizes import Size, evaluate, name, names_of, variables
 
-FIRST_PRIME, PRIMES_END = 211, 1 << 14
+MIN_PRIME, PRIMES_END = 211, 1 << 14
 """The primes are not below the first, and below the second."""
 
 MIN_FACTOR = 29
@@ -101,7 +101,7 @@ class _Choice:
         chosen, factors = dict[str, int](), set[int]()
         for key in self._names:
             best: tuple[int, set[int]] | None = None
-            for prime in filter(self._is_free, _primes(FIRST_PRIME, PRIMES_END)):
+            for prime in filter(self._is_free, _primes(MIN_PRIME, PRIMES_END)):
                 factors_of = self._factors(self._derived[key], {**chosen, key: prime})
                 factors_of_sizes = {*factors_of.values()} - {0}
                 if best is None or len(factors_of_sizes) > len(best[1]):

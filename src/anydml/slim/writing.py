@@ -29,14 +29,14 @@ class Writer:
         self._arrays: dict[str, Array] = {}
         self._made: set[str] = set()
 
-    def written(self) -> Graph:
+    def write(self) -> Graph:
         """Return the graph."""
         for op in self._graph.ops:
             if self._plan.replaces(op):
                 continue
             for name in op.captured:
                 self._make(name)
-            self._add(op.replaced([self._read(name) for name in op.inputs]))
+            self._add(op.copy_with([self._read(name) for name in op.inputs]))
         for name in self._graph.outputs:
             self._make(name)
         return self._graph.with_ops(self._ops)
@@ -56,12 +56,12 @@ class Writer:
         """Return the name of a value in the new graph."""
         if name and self._plan.is_folded(name):
             return self._graph.constant(name, self._array(name))
-        return name if self._exists(name) else self._written(self._plan.expr(name), name)
+        return name if self._exists(name) else self._write_expression(self._plan.expr(name), name)
 
     def _make(self, name: str) -> None:
         """Write a value under its own name."""
         if not self._exists(name):
-            written = self._written(self._plan.expr(name), name)
+            written = self._write_expression(self._plan.expr(name), name)
             if written != name:
                 self._add_node("Identity", [written], name)
 
@@ -70,7 +70,7 @@ class Writer:
         result = self._results.get(id(expr), "")
         return result if result and result not in self._made else self._graph.new_name(base, purpose)
 
-    def _written(self, expr: Expr, base: str) -> str:
+    def _write_expression(self, expr: Expr, base: str) -> str:
         """Write the nodes of an expression; return the name of its output, which resembles `base` if it is new."""
         stack = [expr]
         while stack:
@@ -124,7 +124,7 @@ class Writer:
             inputs = [*source_names, *map(self._read, op.inputs[len(source_names) :])]
             # Another expression may have its name already.
             outputs = [self._graph.new_name(base, "kept") if name in self._made else name for name in op.outputs]
-            self._kept[op] = op.replaced(inputs, outputs)
+            self._kept[op] = op.copy_with(inputs, outputs)
             self._add(self._kept[op])
         return str(self._kept[op].outputs[output])
 

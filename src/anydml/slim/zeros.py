@@ -13,23 +13,23 @@ from anydml.onnx.tensor_protos import numpy_type
 from anydml.proving.movement_terms import filled
 from anydml.proving.terms import Term
 from anydml.slim.analysis import MOVEMENT
-from anydml.slim.graph import OUTSIDE, Graph, Op
+from anydml.slim.graph import OUTSIDE_GRAPH, Graph, Op
 
-_CARRIES = """
+_SIGN_CARRYING_OPERATORS = """
     Add Asin Asinh Atan Atanh Attention AveragePool Ceil Celu Clip Conv ConvTranspose CumSum Einsum Elu Erf Floor Gelu
     Gemm GlobalAveragePool GlobalMaxPool HardSigmoid HardSwish InstanceNormalization LayerNormalization LeakyRelu
     LogSoftmax MatMul Max Mean Min Mish Mul Neg RMSNormalization ReduceL1 ReduceMax ReduceMean ReduceMin ReduceSum Relu
     Resize Round Selu Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu
 """
 
-CARRIES = frozenset(_CARRIES.split()) | MOVEMENT
+SIGN_CARRYING_OPERATORS = frozenset(_SIGN_CARRYING_OPERATORS.split()) | MOVEMENT
 """Operators whose results for 0 and for −0, as any input, are equal, but may be zeros of either sign."""
 
-_ENDS = """
+_SIGN_IGNORING_OPERATORS = """
     Abs Cos Cosh Equal Exp Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual ReduceL2 ReduceSumSquare Shape Size
 """
 
-ENDS = frozenset(_ENDS.split())
+SIGN_IGNORING_OPERATORS = frozenset(_SIGN_IGNORING_OPERATORS.split())
 """Operators whose results for 0 and for −0 are identical."""
 
 
@@ -43,27 +43,33 @@ class ZeroSums:
 
     def __init__(self, graph: Graph, terms: Mapping[str, Term | None]) -> None:
         self._graph, self._terms = graph, terms
-        self._told: dict[str, bool] = {}
+        self._is_sign_visible: dict[str, bool] = {}
 
-    def left_out(self) -> list[Op] | None:
+    def remaining_nodes(self) -> list[Op] | None:
         """Return the remaining nodes; None if nothing changes."""
         graph, names, ops = self._graph, dict[str, str](), list[Op]()
         captured = {name for op in graph.ops for name in op.captured}
         for op in reversed(graph.ops):
             for name in op.outputs:
-                readers = (graph.ops[number] for number in graph.readers.get(name, ()) if number != OUTSIDE)
-                self._told[name] = name in captured or any(self._tells(reader, name) for reader in readers)
+                readers = (graph.ops[number] for number in graph.readers.get(name, ()) if number != OUTSIDE_GRAPH)
+                self._is_sign_visible[name] = name in captured or any(
+                    self._shows_sign(reader, name) for reader in readers
+                )
         for op in graph.ops:
             summand = self._summand_left(op)
             if summand is None:
-                ops.append(op.replaced([names.get(name, name) for name in op.inputs]))
+                ops.append(op.copy_with([names.get(name, name) for name in op.inputs]))
             else:
                 names[op.outputs[0]] = names.get(summand, summand)
         return ops if names else None
 
     def _summand_left(self, op: Op) -> str | None:
         """Return the value that a node adds 0 to, if the sum can be left out."""
-        if op.kind != "Add" or self._told[op.outputs[0]] or OUTSIDE in self._graph.readers.get(op.outputs[0], ()):
+        if (
+            op.kind != "Add"
+            or self._is_sign_visible[op.outputs[0]]
+            or OUTSIDE_GRAPH in self._graph.readers.get(op.outputs[0], ())
+        ):
             return None
         result = self._terms.get(op.outputs[0])
         for name, zeros_name in zip(op.inputs, op.inputs[::-1], strict=True):
@@ -76,11 +82,11 @@ class ZeroSums:
                 return str(name)
         return None
 
-    def _tells(self, op: Op, name: str) -> bool:
+    def _shows_sign(self, op: Op, name: str) -> bool:
         """Whether results of a node, or results computed from them, may differ for 0 and −0 as a value."""
-        if op.kind in ENDS or (op.kind == "QuantizeLinear" and name not in op.inputs[1:]):
+        if op.kind in SIGN_IGNORING_OPERATORS or (op.kind == "QuantizeLinear" and name not in op.inputs[1:]):
             return False
-        carries = op.kind in CARRIES
+        carries = op.kind in SIGN_CARRYING_OPERATORS
         if op.kind == "Cast":
             dtype = numpy_type(op.get("to"))
             if dtype is not None and dtype.kind in "iub":
@@ -102,7 +108,7 @@ class ZeroSums:
         elif op.kind == "Add" and any(self._is_not_zero(operand) for operand in op.inputs if operand != name):
             # In a sum with a number other than 0, signs of zeros are lost.
             return False
-        return not carries or any(self._told[output] for output in op.outputs if output)
+        return not carries or any(self._is_sign_visible[output] for output in op.outputs if output)
 
     def _number(self, name: str) -> Array | None:
         term = self._terms.get(name)

@@ -10,7 +10,7 @@ import contextlib
 
 import numpy as np
 
-from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
 from anydml.slim.graph import Op
 from anydml.slim.pieces import as_box
 from anydml.slim.rewrites.rewrite import Rewrite
@@ -21,11 +21,11 @@ class Broadcasting(Rewrite):
 
     title = "what repeats is broadcast"
 
-    def rewritten(self) -> list[Op] | None:
-        """See `Rewrite.rewritten`."""
+    def new_nodes(self) -> list[Op] | None:
+        """See `Rewrite.new_nodes`."""
         is_found = False
         for op in self._graph.ops:
-            is_candidate = op.kind in ELEMENTWISE | {"MatMul"} and self._are_known(*op.inputs, *op.outputs)
+            is_candidate = op.kind in ELEMENTWISE_OPERATORS | {"MatMul"} and self._are_known(*op.inputs, *op.outputs)
             if is_candidate and op.kind == "MatMul" and self._write_product(op):
                 is_found = True
                 continue
@@ -52,7 +52,7 @@ class Broadcasting(Rewrite):
             with contextlib.suppress(ValueError):
                 if np.broadcast_shapes(*batches) == tuple(result):
                     inputs[k] = maker.inputs[0]
-        return op.replaced(inputs)
+        return op.copy_with(inputs)
 
     def _write_product(self, op: Op) -> bool:
         """Write a product by matrices that repeat; return whether it is one."""
@@ -77,11 +77,11 @@ class Broadcasting(Rewrite):
         for chain_op, name in chain:
             new_name = self._graph.new_name(chain_op.outputs[0], "shared")
             self._ops.append(
-                chain_op.replaced([second_factor if read == name else read for read in chain_op.inputs], [new_name])
+                chain_op.copy_with([second_factor if read == name else read for read in chain_op.inputs], [new_name])
             )
             second_factor = new_name
         new_name, (output,) = self._graph.new_name(op.outputs[0], "shared"), op.outputs
-        self._ops.append(op.replaced([first_factor, second_factor], [new_name]))
+        self._ops.append(op.copy_with([first_factor, second_factor], [new_name]))
         self._reshape(new_name, result_shape, output)
         return True
 
@@ -90,7 +90,7 @@ class Broadcasting(Rewrite):
         chain: list[tuple[Op, str]] = []
         while self._graph.is_read_once(name):
             op = self._graph.maker(name)
-            if op is None or op.kind not in ELEMENTWISE:
+            if op is None or op.kind not in ELEMENTWISE_OPERATORS:
                 break
             large = [name for name in op.inputs if name and not self._is_single(name)]
             if len(large) != 1 or large[0] not in self._values:

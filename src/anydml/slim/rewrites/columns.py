@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anydml.slim.graph import OUTSIDE, Op
+from anydml.slim.graph import OUTSIDE_GRAPH, Op
 from anydml.slim.operators import is_elementwise
 from anydml.slim.pieces import FlatPiece
 from anydml.slim.products import Product, Readers, products_of
@@ -22,8 +22,8 @@ class ColumnSplitting(Rewrite):
     title = "products are cut where their results are"
     is_exact = False
 
-    def rewritten(self) -> list[Op] | None:
-        """See `Rewrite.rewritten`."""
+    def new_nodes(self) -> list[Op] | None:
+        """See `Rewrite.new_nodes`."""
         self._readers = Readers(self._analysis)
         splits = {}
         for product in products_of(self._analysis):
@@ -44,7 +44,7 @@ class ColumnSplitting(Rewrite):
         while True:
             name = self._graph.ops[chain[-1]].outputs[0]
             readers = self._readers.of.get(name, [])
-            if len(readers) != 1 or readers[0].name != name or readers[0].number == OUTSIDE:
+            if len(readers) != 1 or readers[0].name != name or readers[0].number == OUTSIDE_GRAPH:
                 return chain
             (reader,) = readers
             op = self._graph.ops[reader.number]
@@ -84,7 +84,7 @@ class ColumnSplitting(Rewrite):
                 (result,) = op.outputs
                 names[result] = self._graph.new_name(result, "columns")
                 label = self._graph.new_name(op.proto.name or result, "columns")
-                yield op.replaced(inputs, [names[result]], label)
+                yield op.copy_with(inputs, [names[result]], label)
             parts.append(names[result])
         yield Op.make("Concat", parts, [result], self._graph.new_name(result, "Concat"), axis=-1)
 

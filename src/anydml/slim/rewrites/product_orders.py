@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anydml.slim.analysis import Analysis
-from anydml.slim.costs import CALL, is_fast_batched, is_fast_transposed
-from anydml.slim.graph import OUTSIDE, Op
+from anydml.slim.costs import CALL_BYTES, is_fast_batched, is_fast_transposed
+from anydml.slim.graph import OUTSIDE_GRAPH, Op
 from anydml.slim.operators import is_elementwise
 from anydml.slim.orders import TRANSPOSED, Order, orders_of, transposed_matrix
 from anydml.slim.pieces import FlatPiece
@@ -74,7 +74,7 @@ class GroupSearch:
             for order in self._orders(name, product):
                 if self._is_fast(product, order):
                     group = self._grown(Group(order, name, None), name)
-                    if group.gain > (CALL if order.perm == TRANSPOSED else 0):
+                    if group.gain > (CALL_BYTES if order.perm == TRANSPOSED else 0):
                         yield group
         for root, readers in self._readers.of.items():
             tried = set()
@@ -83,7 +83,7 @@ class GroupSearch:
                 tried.add(reader.piece)
                 if sizes is not None and self._stand_ins.is_constant(*sizes):
                     group = self._grown(Group(Order(sizes, TRANSPOSED), root, reader), reader.name)
-                    if group.gain > CALL and group.sinks:
+                    if group.gain > CALL_BYTES and group.sinks:
                         yield group
 
     def _is_fast(self, product: Product, order: Order) -> bool:
@@ -115,7 +115,7 @@ class GroupSearch:
     def _result(self, number: int) -> str:
         """Return the name of an element-wise node's result; empty for other nodes."""
         op = self._graph.ops[number]
-        return op.outputs[0] if number != OUTSIDE and is_elementwise(op) else ""
+        return op.outputs[0] if number != OUTSIDE_GRAPH and is_elementwise(op) else ""
 
     def _size(self, name: str) -> int:
         tensor = self._values[name].tensor
@@ -201,7 +201,7 @@ class GroupSearch:
         )
 
     def _is_sink(self, reader: Reader, order: Order) -> bool:
-        product = None if reader.number == OUTSIDE else product_of(self._analysis, reader.number)
+        product = None if reader.number == OUTSIDE_GRAPH else product_of(self._analysis, reader.number)
         if product is None or order.perm != TRANSPOSED or product.first_factor != reader.name:
             return False
         return order.sizes == (product.rows, product.depth) and self._stand_ins.is_constant(*order.sizes)
@@ -213,8 +213,8 @@ class ProductOrdering(Rewrite):
     title = "products are computed as they are read"
     is_exact = False
 
-    def rewritten(self) -> list[Op] | None:
-        """See `Rewrite.rewritten`."""
+    def new_nodes(self) -> list[Op] | None:
+        """See `Rewrite.new_nodes`."""
         self._readers = Readers(self._analysis)
         groups = GroupSearch(self._analysis, self._readers, self._stand_ins).groups()
         if not groups:
@@ -308,7 +308,7 @@ class ProductOrdering(Rewrite):
             else:
                 inputs[k] = self._order(name, fine)
         laid = self._graph.new_name(output, "laid")
-        self._ops.append(op.replaced(inputs, [laid]))
+        self._ops.append(op.copy_with(inputs, [laid]))
         self._restore(laid, fine, output)
 
     def _order(self, name: str, order: Order) -> str:

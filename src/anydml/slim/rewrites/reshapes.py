@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
 from anydml.slim.analysis import Analysis
-from anydml.slim.costs import CALL, RESHAPES, SKIP
-from anydml.slim.graph import OUTSIDE, Op
+from anydml.slim.costs import CALL_BYTES, SHAPE_OPERATORS, SKIP_BYTES
+from anydml.slim.graph import OUTSIDE_GRAPH, Op
 from anydml.slim.operators import row_axes
 from anydml.slim.products import FUSED_AXES, fused_products, normalized_sums
 from anydml.slim.rewrites.rewrite import Rewrite
@@ -25,7 +25,7 @@ from anydml.slim.sizes import StandIns
 MAX_CHANGES = 64
 """Maximum number of changes that are tried."""
 
-BROADCASTING = ELEMENTWISE | {"MatMul"}
+BROADCASTING_OPERATORS = ELEMENTWISE_OPERATORS | {"MatMul"}
 """Operators that broadcast their inputs."""
 
 Sizes = tuple[int, ...]
@@ -83,7 +83,7 @@ class LeadingAxes:
             return None
         if not all(self._can_be_written(self._values[name].sizes, change) for name in op.outputs):
             return None
-        if op.kind in BROADCASTING:
+        if op.kind in BROADCASTING_OPERATORS:
             return self._broadcast_inputs(op, change, len(result.sizes))
         axes = row_axes(op, self._analysis)
         if axes is None or min(axes) < len(change.before):
@@ -114,7 +114,11 @@ class LeadingAxes:
 
     def accepts(self, op: Op, name: str, change: Change) -> bool:
         """Whether a node computes the same of a value without its leading axes of size 1, because it broadcasts it."""
-        if op.kind not in BROADCASTING or math.prod(change.before) != 1 or len(change.after) >= len(change.before):
+        if (
+            op.kind not in BROADCASTING_OPERATORS
+            or math.prod(change.before) != 1
+            or len(change.after) >= len(change.before)
+        ):
             return False
         rank = len(self._values[name].sizes)
         other_values = [self._values[operand] for operand in op.inputs if operand != name and operand in self._values]
@@ -128,16 +132,16 @@ class LeadingAxes:
 
     def with_inputs(self, op: Op, inputs: list[str]) -> Op:
         """Return a node with inputs of other leading axes; its own axes are counted from the last one."""
-        axes = None if op.kind in BROADCASTING else row_axes(op, self._analysis)
+        axes = None if op.kind in BROADCASTING_OPERATORS else row_axes(op, self._analysis)
         if axes is None:
-            return op.replaced(inputs)
+            return op.copy_with(inputs)
         last = [axis - len(self._values[op.inputs[0]].sizes) for axis in axes]
         if not op.kind.startswith("Reduce"):
-            return op.replaced(inputs, axis=last[0])
+            return op.copy_with(inputs, axis=last[0])
         if len(inputs) > 1:
             inputs[1] = self._analysis.graph.constant(inputs[1] or "axes", np.array(last, np.int64))
-            return op.replaced(inputs)
-        return op.replaced(inputs, axes=last)
+            return op.copy_with(inputs)
+        return op.copy_with(inputs, axes=last)
 
     def _can_be_written(self, sizes: Sequence[int], change: Change) -> bool:
         """Whether a shape can be changed, and Reshapes to and from the changed one can be written."""
@@ -158,8 +162,8 @@ class ReshapePushing(Rewrite):
 
     title = "Reshapes move through nodes"
 
-    def rewritten(self) -> list[Op] | None:
-        """See `Rewrite.rewritten`."""
+    def new_nodes(self) -> list[Op] | None:
+        """See `Rewrite.new_nodes`."""
         self._nodes, self._makers, self._readers = self._graph.ops, self._graph.makers, self._graph.readers
         self._computing = [(number, op) for number, op in enumerate(self._nodes) if not self._analysis.moves(op)]
         self._axes = LeadingAxes(self._analysis, self._stand_ins)
@@ -192,7 +196,7 @@ class ReshapePushing(Rewrite):
         return self._written(of_node) if of_node else None
 
     def _is_reshape(self, op: Op) -> bool:
-        return op.kind in RESHAPES and self._analysis.moves(op)
+        return op.kind in SHAPE_OPERATORS and self._analysis.moves(op)
 
     def _groups(self, change: Change) -> Iterable[set[int]]:
         """Yield connected nodes that can be changed, without those that take more Reshapes than they save."""
@@ -239,7 +243,7 @@ class ReshapePushing(Rewrite):
             if number in self._fused:
                 count += len(shape or ()) != 2
             elif shape is not None and len(shape) == FUSED_AXES:
-                count += SKIP * math.prod(shape) // CALL
+                count += SKIP_BYTES * math.prod(shape) // CALL_BYTES
         return count
 
     def _reshapes_of(self, name: str, group: Set[int], change: Change) -> int:
@@ -251,7 +255,7 @@ class ReshapePushing(Rewrite):
         needs_new = needs_old = is_reshaped = False
         for number in self._readers.get(name, ()):
             op = self._nodes[number]
-            if number == OUTSIDE:
+            if number == OUTSIDE_GRAPH:
                 needs_old = True
             elif number in group:
                 needs_new = True
@@ -261,19 +265,19 @@ class ReshapePushing(Rewrite):
                 needs_old = needs_old or not all(map(self._is_reshaped_by, self._readers.get(op.outputs[0], ())))
             elif not self._axes.accepts(op, name, change):
                 needs_old = True
-        number = self._makers.get(name, OUTSIDE)
+        number = self._makers.get(name, OUTSIDE_GRAPH)
         if number in group:
             return int(needs_old)
         op = self._nodes[number]
-        if number == OUTSIDE or not self._analysis.moves(op):
+        if number == OUTSIDE_GRAPH or not self._analysis.moves(op):
             return int(needs_new or is_reshaped)
         if self._is_reshape(op):
             return int(needs_old) + int(needs_new and self._values[op.inputs[0]].sizes != new)
-        return int(needs_new and (needs_old or not self._is_reshaped_by(self._makers.get(op.inputs[0], OUTSIDE))))
+        return int(needs_new and (needs_old or not self._is_reshaped_by(self._makers.get(op.inputs[0], OUTSIDE_GRAPH))))
 
     def _is_reshaped_by(self, number: int) -> bool:
         """Whether a node is a Reshape, which may as well make another shape."""
-        return number != OUTSIDE and self._is_reshape(self._nodes[number])
+        return number != OUTSIDE_GRAPH and self._is_reshape(self._nodes[number])
 
     def _written(self, of_node: Mapping[int, Change]) -> list[Op]:
         for number, op in enumerate(self._nodes):
@@ -289,7 +293,7 @@ class ReshapePushing(Rewrite):
                 else:
                     inputs[k] = self._reshaped_name(inputs[k], sizes)
             names = [self._graph.new_name(name, "shaped") for name in op.outputs]
-            self._ops.append(self._axes.with_inputs(op, inputs).replaced(outputs=names))
+            self._ops.append(self._axes.with_inputs(op, inputs).copy_with(outputs=names))
             for new_name, name in zip(names, op.outputs, strict=True):
                 sizes = self._values[name].sizes
                 after = change.of(sizes) or ()
@@ -300,10 +304,10 @@ class ReshapePushing(Rewrite):
     def _without_ones(self, op: Op, of_node: Mapping[int, Change]) -> Op:
         """Return a node that stays, but reads the first value whose leading axes of size 1 it does not need without."""
         for k, name in enumerate(op.inputs):
-            change = of_node.get(self._makers.get(name, OUTSIDE))
+            change = of_node.get(self._makers.get(name, OUTSIDE_GRAPH))
             new = change.of(self._values[name].sizes) if change and name in self._values else None
             if change and new and self._axes.accepts(op, name, change):
-                return op.replaced([*op.inputs[:k], self._reshaped_name(name, new), *op.inputs[k + 1 :]])
+                return op.copy_with([*op.inputs[:k], self._reshaped_name(name, new), *op.inputs[k + 1 :]])
         return op
 
     def _reshaped_name(self, name: str, sizes: Sizes) -> str:

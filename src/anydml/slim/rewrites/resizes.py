@@ -12,8 +12,8 @@ class ResizeRemoval(Rewrite):
 
     title = "Resize to the same size is removed"
 
-    def rewritten(self) -> list[Op] | None:
-        """See `Rewrite.rewritten`."""
+    def new_nodes(self) -> list[Op] | None:
+        """See `Rewrite.new_nodes`."""
         for op in self._graph.ops:
             is_identity = is_identity_resize(op, self._analysis)
             self._ops.append(Op.make("Identity", op.inputs[:1], op.outputs, op.proto.name) if is_identity else op)

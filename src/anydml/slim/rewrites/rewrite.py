@@ -34,7 +34,7 @@ class Rewrite:
         self._stand_ins, self._spare = stand_ins, spare
         self._ops: list[Op] = []
 
-    def rewritten(self) -> list[Op] | None:
+    def new_nodes(self) -> list[Op] | None:
         """Return the new nodes; None if there is nothing to rewrite."""
         raise NotImplementedError
 

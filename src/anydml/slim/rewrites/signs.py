@@ -17,8 +17,8 @@ class SignFolding(Rewrite):
 
     title = "signs move into constants"
 
-    def rewritten(self) -> list[Op] | None:
-        """See `Rewrite.rewritten`."""
+    def new_nodes(self) -> list[Op] | None:
+        """See `Rewrite.new_nodes`."""
         for op in self._graph.ops:
             join, constant = self._product(op)
             if join is None:
@@ -27,9 +27,9 @@ class SignFolding(Rewrite):
             (name,) = join.outputs
             plain = self._graph.new_name(name, "plain")
             inputs = [self._negate(term) or term for term in join.inputs]
-            self._ops.append(join.replaced(inputs, [plain], self._graph.new_name(name, "Concat")))
+            self._ops.append(join.copy_with(inputs, [plain], self._graph.new_name(name, "Concat")))
             signed = self._graph.constant(constant, self._signed(join, constant))
-            self._ops.append(op.replaced([plain if operand == name else signed for operand in op.inputs]))
+            self._ops.append(op.copy_with([plain if operand == name else signed for operand in op.inputs]))
         return self._ops if len(self._ops) > len(self._graph.ops) else None
 
     def _product(self, op: Op) -> tuple[Op | None, str]:

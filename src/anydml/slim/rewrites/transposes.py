@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from anydml.proving.elementwise import ELEMENTWISE
-from anydml.slim.graph import OUTSIDE, Op
+from anydml.proving.elementwise import ELEMENTWISE_OPERATORS
+from anydml.slim.graph import OUTSIDE_GRAPH, Op
 from anydml.slim.operators import SOFTMAX, is_quantized_whole, permutation, row_axes
 from anydml.slim.rewrites.rewrite import Rewrite
 
-WITH_AXIS = SOFTMAX | {"Concat", "Split"}
+OPERATORS_WITH_AXIS = SOFTMAX | {"Concat", "Split"}
 """Operators with an attribute `axis`."""
 
 MAX_GROUP_NODES = 256
@@ -51,8 +51,8 @@ class TransposePushing(Rewrite):
 
     title = "transposes move through nodes"
 
-    def rewritten(self) -> list[Op] | None:
-        """See `Rewrite.rewritten`."""
+    def new_nodes(self) -> list[Op] | None:
+        """See `Rewrite.new_nodes`."""
         self._readers = self._graph.readers
         self._perms: dict[str, Perm] = {}
         for op in self._graph.ops:
@@ -83,7 +83,7 @@ class TransposePushing(Rewrite):
         while names and len(group.nodes) < MAX_GROUP_NODES:
             number = names.pop(0)
             op = self._graph.ops[number]
-            if number == OUTSIDE or number in group.nodes or not self._fits(op, group):
+            if number == OUTSIDE_GRAPH or number in group.nodes or not self._fits(op, group):
                 continue
             for operand in op.inputs:
                 if self._perms.get(operand) == group.perm and operand not in group.values:
@@ -97,7 +97,11 @@ class TransposePushing(Rewrite):
     def _fits(self, op: Op, group: _Group) -> bool:
         """Whether a node can read its inputs in the other order of axes."""
         axes = row_axes(op, self._analysis)
-        if not (axes or op.kind in ELEMENTWISE | WITH_AXIS | {"Slice"} or is_quantized_whole(op, self._analysis)):
+        if not (
+            axes
+            or op.kind in ELEMENTWISE_OPERATORS | OPERATORS_WITH_AXIS | {"Slice"}
+            or is_quantized_whole(op, self._analysis)
+        ):
             return False
         rank = len(group.perm)
         if not all(name and self._are_known(name) and len(self._values[name].sizes) == rank for name in op.outputs):
@@ -120,7 +124,7 @@ class TransposePushing(Rewrite):
     def _can_read(self, name: str, op: Op, group: _Group) -> bool:
         if not name or name in group.values or self._perms.get(name) == group.perm:
             return True
-        if op.kind not in ELEMENTWISE or not self._are_known(name):
+        if op.kind not in ELEMENTWISE_OPERATORS or not self._are_known(name):
             return False
         value = self._values[name]
         return self._is_single(name) or (value.is_constant and len(value.sizes) <= len(group.perm))
@@ -136,7 +140,9 @@ class TransposePushing(Rewrite):
                 gain += 0 if readers_outside else size
                 continue
             next_transposes = [
-                self._graph.ops[n] for n in readers_outside if n != OUTSIDE and self._graph.ops[n].kind == "Transpose"
+                self._graph.ops[n]
+                for n in readers_outside
+                if n != OUTSIDE_GRAPH and self._graph.ops[n].kind == "Transpose"
             ]
             if len(next_transposes) < len(readers_outside):
                 gain -= size
@@ -171,12 +177,12 @@ class TransposePushing(Rewrite):
         for output in op.outputs:
             names[id(group), output] = self._graph.new_name(output, "transposed")
         changes: dict[str, Any] = {}
-        if op.kind in WITH_AXIS:
+        if op.kind in OPERATORS_WITH_AXIS:
             changes["axis"] = group.perm[op.get("axis", -1 if op.kind in SOFTMAX else 0) % rank]
         if op.kind == "Slice":
             axes = [group.perm[int(axis) % rank] for axis in self._graph.constants.read(op.inputs[3])]
             inputs[3] = self._integers(op.inputs[3], axes)
-        return op.replaced(inputs, [names[id(group), output] for output in op.outputs], **changes)
+        return op.copy_with(inputs, [names[id(group), output] for output in op.outputs], **changes)
 
     def _constant(self, name: str, group: _Group) -> str:
         if self._is_single(name):
@@ -189,4 +195,4 @@ class TransposePushing(Rewrite):
 
 def _data_count(op: Op) -> int:
     """Return the number of inputs whose elements a node combines or moves."""
-    return len(op.inputs) if op.kind in ELEMENTWISE or op.kind == "Concat" else 1
+    return len(op.inputs) if op.kind in ELEMENTWISE_OPERATORS or op.kind == "Concat" else 1
