@@ -15,6 +15,7 @@ from anydml.tracing.categories import category_of, package_of
 from anydml.tracing.clocks import SAME_NUMBERS_LATER
 from anydml.tracing.refusing import fuse_error
 from anydml.tracing.surroundings import Surroundings
+from anydml.tracing.without_draws import cannot_draw
 
 
 class _Source(NamedTuple):
@@ -35,8 +36,9 @@ class _Source(NamedTuple):
 def no_random_draws(name: str, surroundings: Surroundings) -> Iterator[None]:
     """Check that no random numbers are drawn inside the context.
 
-    The generators of `random`, NumPy and PyTorch are compared, and those that the function can reach. If another thread
-    may have drawn the numbers, the surroundings become unsteady, so that the trace is not cached.
+    Unless the function cannot draw, the generators of `random`, NumPy and PyTorch are compared, and those that it can
+    reach. If another thread may have drawn the numbers, the surroundings become unsteady, so that the trace is not
+    cached.
 
     Args:
         name: the name of the function that is traced inside the context.
@@ -46,6 +48,9 @@ def no_random_draws(name: str, surroundings: Surroundings) -> Iterator[None]:
         FuseError: the state of a generator differs afterwards.
     """
     objects = surroundings.objects
+    if surroundings.is_complete and cannot_draw(surroundings.names, objects.values()):
+        yield
+        return
     before = [
         (source, source.state()) for source in (*_reachable_generators(objects.values()), *_global_generators(objects))
     ]

@@ -64,6 +64,7 @@ class Surroundings:
 
     Attributes:
         objects: what was visited, by identity.
+        names: all names in the code of the functions that were visited.
         unsteady: the name of a value that may differ whenever it is read; None if there is none.
         is_doubted: whether `unsteady` is only suspected, so that another trace may find none.
         surrounding_values: all other values that were visited.
@@ -71,11 +72,12 @@ class Surroundings:
 
     def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
         self.objects: dict[int, Any] = {}
+        self.names: set[str] = set()
         self.unsteady: str | None = None
         self.is_doubted = False
         self.surrounding_values = SurroundingValues()
         self._note = self.surrounding_values.note
-        self._names: set[str] = set()
+        self._is_searched = True
         self._queried: set[str] = set()
         self._codes: list[types.CodeType] = []
         self._functions: list[types.FunctionType] = []
@@ -95,6 +97,11 @@ class Surroundings:
         if with_defaults:
             names = [function.__name__ for function in with_defaults]
             self._note(partial(map, operator.attrgetter("__defaults__"), with_defaults), "the defaults of ", names)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all objects that the function can reach were visited."""
+        return self._is_searched and len(self.objects) < MAX_VISITED
 
     def change(self) -> str | None:
         """Return the name of a value that has changed, or may have; None if there is none.
@@ -133,8 +140,12 @@ class Surroundings:
                 waiting += argument.values() if isinstance(argument, dict) else argument
                 if kind is not dict:
                     self._add_object(argument, f"a {kind.__name__} among the arguments", classes_of(kind))
-            elif category_of(kind) not in ("plain", "array", "tensor", "library") and not is_array_like(kind):
+            elif (category := category_of(kind)) not in ("plain", "array", "tensor", "library") and not is_array_like(
+                kind
+            ):
                 self._waiting.append((argument, f"a {kind.__name__} among the arguments"))
+            elif category == "library" or not is_of_a_library(kind):
+                self._is_searched = False
 
     def doubt(self, what: str) -> None:
         """Note the name of a value that may differ whenever it is read, unless one is noted already."""
@@ -151,13 +162,13 @@ class Surroundings:
                 elif category != "plain":
                     self.objects[id(value)] = value
                     self._visit(value, label, category)
-            if not self._attributes.scan(self._names):
-                self._attributes.note_absent(self._queried, self._names)
-                if reads_by_text(self._names):
+            if not self._attributes.scan(self.names):
+                self._attributes.note_absent(self._queried, self.names)
+                if reads_by_text(self.names):
                     # The code may reach any attribute of these modules, such as a maker of generators.
                     modules = [name for name in ("random", "numpy.random") if id(sys.modules.get(name)) in self.objects]
                     self.unsteady = modules[0] if modules else self.unsteady
-                if not self._names.isdisjoint(("type", "__class__")):
+                if not self.names.isdisjoint(("type", "__class__")):
                     # The class of a generator can create another one, seeded by the system.
                     makers = [value for value in self.objects.values() if category_of(type(value)) == "generator"]
                     self.unsteady = f"the class of a {type(makers[0]).__name__}" if makers else self.unsteady
@@ -165,7 +176,7 @@ class Surroundings:
                 if (
                     torch is not None
                     and id(torch) in self.objects
-                    and not self._names.isdisjoint(_DEFAULT_DTYPE_FUNCTIONS)
+                    and not self.names.isdisjoint(_DEFAULT_DTYPE_FUNCTIONS)
                 ):
                     self._note(partial(_result_of, torch.get_default_dtype), "PyTorch's default dtype")
                 return
@@ -229,7 +240,7 @@ class Surroundings:
     def _add_user_attributes(self, value: Any, label: str) -> None:
         """Note the attributes that users set on a function or on its wrapper."""
         mapping = getattr(value, "__dict__", None)
-        if mapping or (mapping is not None and not self._queried.isdisjoint(self._names)):
+        if mapping or (mapping is not None and not self._queried.isdisjoint(self.names)):
             self._attributes.add(value, mapping, (), label)
 
     def _visit_object(self, value: Any, label: str) -> None:
@@ -238,7 +249,7 @@ class Surroundings:
             value, label, [*classes_of(value), *classes_of(kind)] if isinstance(value, type) else classes_of(kind)
         )
         if isinstance(value, (operator.attrgetter, operator.methodcaller)):
-            self._names |= names_read_by(value)
+            self.names |= names_read_by(value)
         elif isinstance(value, (collections.UserDict, collections.UserList, collections.ChainMap)):
             self._waiting.append((value.maps if isinstance(value, collections.ChainMap) else value.data, label))
 
@@ -262,7 +273,7 @@ class Surroundings:
         code, variables = function.__code__, function.__globals__
         self._functions.append(function)
         names = names_of(code)
-        self._names |= names
+        self.names |= names
         self._queried |= names_that_may_be_missing(code)
         self._codes.append(code)
         self.unsteady = unsteady_call(code) or self.unsteady
