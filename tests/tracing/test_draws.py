@@ -214,6 +214,40 @@ def test_draws_behind_objects_of_libraries_are_refused(name, monkeypatch):
             dml.fuse(lambda x: (draw(x), x[1:])[1])(X)
 
 
+@pytest.mark.parametrize("call", [VECTORIZED, UNIVERSAL], ids=["vectorized", "universal"])
+def test_draws_of_functions_among_the_arguments_are_refused(call, monkeypatch):
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    for _ in range(2):
+        with pytest.raises(dml.FuseError, match=r"drew random numbers from .*: pass them as arguments"):
+            dml.fuse(lambda x, call: (call(1), x[1:])[1])(X, call)
+
+
+ROWS = [(0, 4), (3, 7)]
+
+
+def joined(x, y):
+    return np.concatenate([part[a:b].T for part in (x, y) for a, b in ROWS if len(part) > max(a, 1)])
+
+
+MOVING = {
+    "indices": lambda x: x[1:].T,
+    "functions": lambda x: np.flip(np.pad(x, (0, 3)), 0),
+    "a helper": lambda x: joined(x, x),
+    "anydml's": lambda x: dml.split(x, 2)[1],
+}
+
+
+@pytest.mark.parametrize("name", MOVING)
+@pytest.mark.parametrize("library", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_generators_are_not_compared_for_functions_that_only_move(name, library, monkeypatch):
+    compared = []
+    monkeypatch.setattr("anydml.tracing.random_draws._global_generators", lambda visited: compared.append(1) or ())
+    dml.fuse(MOVING[name])(library(X))
+    assert not compared
+    dml.fuse(lambda x: (GENERATOR, MOVING[name](x))[1])(library(X))
+    assert compared
+
+
 class Loaded(int):
     """A number whose sums are drawn."""
 
