@@ -70,13 +70,16 @@ class UnfusedCalls:
         if form is None or seconds_before is None or seconds_before > self._max_trace_times * self._trace_seconds:
             return MUST_TRACE
         start = perf_counter()
-        # Code that asks for classes must see NumPy's.
-        views_of = partial(
-            joinable_views, is_joined=not self.instructions.asks_classes, is_writeable=not self.is_assigning
-        )
+        given = arguments, keywords
+        if not (has_tensors := _is_tensor(_first_array(given))):
+            # Code that asks for classes must see NumPy's.
+            views_of = partial(
+                joinable_views, is_joined=not self.instructions.asks_classes, is_writeable=not self.is_assigning
+            )
+            given = views_of(arguments), views_of(keywords)
         try:
-            returned = [self.instructions.call(self._function, views_of(arguments), views_of(keywords))]
-            result = _with_new_arrays(returned, (arguments, keywords), self.has_elements)
+            returned = [self.instructions.call(self._function, *given)]
+            result = _with_new_arrays(returned, (arguments, keywords), has_tensors, self.has_elements)
         except (Exception, NotTracedError):
             if is_unsteady:
                 raise
@@ -114,22 +117,22 @@ def _is_tensor(leaf: Any) -> bool:
     return torch is not None and type(leaf) is torch.Tensor
 
 
-def _with_new_arrays(returned: list[Any], arguments: Any, has_elements: bool) -> Any:
+def _with_new_arrays(returned: list[Any], arguments: Any, has_tensors: bool, has_elements: bool) -> Any:
     """Return the only item of a list, a function's result, with new, contiguous arrays.
+
+    Args:
+        returned: the list.
+        arguments: a structure of the function's arguments.
+        has_tensors: whether the arguments' arrays are PyTorch's tensors.
+        has_elements: as in `UnfusedCalls`.
 
     Raises:
         FuseError: there is something else than arrays of the arguments' library and numbers.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and not _is_tensor(_first_array(arguments)):
-        torch = None
-    # Results for NumPy's arrays seldom need the arguments.
-    argument_leaves = partial(leaves, arguments)
-    argument_storages = (
-        {leaf.untyped_storage().data_ptr() for leaf in argument_leaves() if _is_tensor(leaf)}
-        if torch is not None
-        else set()
-    )
+    torch = sys.modules["torch"] if has_tensors else None
+    argument_storages = set[int]()
+    if torch is not None:
+        _add_storages(arguments, torch.Tensor, argument_storages)
 
     def with_new_arrays(container: Any, key: Any) -> Any:
         item = container[key]
@@ -153,13 +156,22 @@ def _with_new_arrays(returned: list[Any], arguments: Any, has_elements: bool) ->
             )
             array = as_plain_array(item) if kind is Joinable else item
             return array if is_new else copy(array)
-        if has_elements and isinstance(item, np.generic) and not any(item is leaf for leaf in argument_leaves()):
+        if has_elements and isinstance(item, np.generic) and not any(item is leaf for leaf in leaves(arguments)):
             return np.array(item)
         if isinstance(item, PLAIN_TYPES):
             return item
         raise fuse_error(f"a function returned a {kind.__name__}: return arrays in tuples, lists or dicts")
 
     return with_new_arrays(returned, 0)
+
+
+def _add_storages(tree: Any, tensor_class: Any, storages: set[int]) -> None:
+    """Add the addresses of the storages of tensors in a structure."""
+    for item in tree.values() if isinstance(tree, dict) else tree:
+        if type(item) is tensor_class:
+            storages.add(item.untyped_storage().data_ptr())
+        elif isinstance(item, (tuple, list, dict)):
+            _add_storages(item, tensor_class, storages)
 
 
 def _first_array(tree: Any) -> Any:
