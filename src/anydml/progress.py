@@ -125,7 +125,7 @@ class Waiting:
         return FIRST_SECONDS if spent < FIRST_SECONDS or self._bar.is_terminal else LINE_SECONDS
 
     def close(self) -> None:
-        """Stop, and erase what was said."""
+        """Stop, and erase the line."""
         self._is_over.set()
         self._thread.join()
         self._bar.close()

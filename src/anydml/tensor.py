@@ -114,12 +114,12 @@ class Layout:
 
     @classmethod
     def packed(cls, sizes: tuple[int, ...], element_size: int) -> Layout:
-        """The layout of a contiguous row-major tensor."""
+        """Return the layout of a contiguous row-major tensor."""
         return cls(sizes, packed_strides(sizes, element_size), element_size)
 
     @classmethod
     def of(cls, array: np.ndarray[Any, Any]) -> Layout:
-        """The layout of a NumPy array, relative to its first element."""
+        """Return the layout of a NumPy array, relative to its first element."""
         return cls(array.shape, array.strides, array.itemsize)
 
     @property
@@ -128,7 +128,7 @@ class Layout:
         return self.strides == tuple(s * self.element_size for s in packed_strides(self.sizes))
 
     def broadcast(self, sizes: tuple[int, ...]) -> Layout:
-        """The layout broadcast to `sizes` by NumPy's rules: new dimensions are prepended."""
+        """Return the layout broadcast to `sizes` by NumPy's rules: new dimensions are prepended."""
         new_axes = len(sizes) - len(self.sizes)
         dimensions = zip(self.sizes, self.strides, sizes[new_axes:], strict=True)
         strides = (0,) * new_axes + tuple(stride if size == n else 0 for size, stride, n in dimensions)
@@ -150,7 +150,7 @@ class Layout:
 
 
 def packed_strides(sizes: Sequence[int], element_size: int = 1) -> tuple[int, ...]:
-    """Row-major strides of a contiguous tensor: in elements, or in bytes if their size is given."""
+    """Return row-major strides of a contiguous tensor: in elements, or in bytes if their size is given."""
     strides = []
     stride = 1
     for size in reversed(sizes):
@@ -267,12 +267,12 @@ def _check_unsigned(name: str, field: str, values: Sequence[int], rule: str) -> 
 
 
 def _unlike(strides: tuple[int, ...], sizes: tuple[int, ...]) -> str:
-    """What is wrong with strides of another number than sizes."""
+    """Describe what is wrong with strides whose number is not that of the sizes."""
     return f"has {count_noun(len(strides), 'entry')} for {count_noun(len(sizes), 'size')}"
 
 
 def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, str, str]]:
-    """Every rule of DML_BUFFER_TENSOR_DESC that `tensor` breaks.
+    """Yield every rule of DML_BUFFER_TENSOR_DESC that `tensor` breaks.
 
     Yields:
         ``(field, values, rule)``: the field's name, its values as text, and the rule as a sentence. Rules that depend

@@ -129,7 +129,7 @@ def escape_controls(text: str) -> str:
 
 
 def parse_size(size: int | str) -> int:
-    """Bytes, from a number of them or a text: ``"256MB"`` is 256·10⁶, ``"256MiB"`` 256·2²⁰.
+    """Return bytes, from their number or a string: ``"256MB"`` is 256·10⁶, ``"256MiB"`` 256·2²⁰.
 
     Raises:
         BindingError: it is neither.

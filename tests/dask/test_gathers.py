@@ -10,7 +10,7 @@ import pytest
 from how_many import how_many
 
 import anydml as dml
-from anydml.dask import graphs, natural_chunks
+from anydml.dask import chunk_choice, graphs
 from anydml.errors import BindingError
 
 da = pytest.importorskip("dask.array", reason='Dask is not installed: pip install "anydml[dask]"')
@@ -144,7 +144,7 @@ def largest(array):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    for module in (natural_chunks, graphs):
+    for module in (chunk_choice, graphs):
         monkeypatch.setattr(module, "SMALL_CHUNK", 1024)
 
 

@@ -47,7 +47,7 @@ IS_COMPILED = None not in _MODULES
 
 
 def native(name: str) -> Callable[..., Any] | None:
-    """The compiled implementation of a function on arrays, or None if there is none.
+    """Return the compiled implementation of a function on arrays, or None if there is none.
 
     It takes all arguments positionally, `out` last, and returns None to fall back to Python, which may reject the call.
     """
@@ -55,6 +55,6 @@ def native(name: str) -> Callable[..., Any] | None:
 
 
 def instruction_set() -> str:
-    """The instruction set of the chosen kernels, such as ``"x86-64-v4"``; requires the compiled core."""
+    """Return the instruction set of the chosen kernels, such as ``"x86-64-v4"``; requires the compiled core."""
     name: str = import_module(f"{__name__}.moving").instruction_set()
     return name

@@ -126,7 +126,7 @@ def read_next(make, x, kind):
 
 
 def _box(make, v, type):
-    """An array's box. Its sizes stay where they are, and so do its strides, unless they are in the view."""
+    """Return an array's box, which points to the array's sizes and strides; strides in the view itself are copied."""
     x = cython.cast(cython.pointer(Box), room(make, cython.sizeof(Box) // 8))
     for d in range(v.rank):
         if v.n[d] > MAX_ALONG:
@@ -243,7 +243,7 @@ def one_or_more(make, field, items):
 
 
 def prod(factors):
-    """The product of sizes, at most 2⁶²."""
+    """Return the product of sizes, at most 2⁶²."""
     product: int64_t = 1
     for k in range(factors.count):
         if factors.at[k] == 0:
@@ -272,7 +272,7 @@ def are_at_least(minimum, values):
 
 
 def sum(terms):
-    """The sum of numbers."""
+    """Return the sum of numbers."""
     total: int64_t = 0
     for k in range(terms.count):
         total += terms.at[k]

@@ -178,7 +178,7 @@ def is_disjoint(view, element, other_view, other_element):
 
 
 def array_range(view, element):
-    """The address range of an array, from its first to its last byte; empty if it has no elements."""
+    """Return the address range of an array, from its first to its last byte; empty if it has no elements."""
     bounds: Range = range_of(view.data, element, view.rank, view.n, view.s)
     for d in range(view.rank):
         if view.n[d] == 0:
@@ -187,14 +187,14 @@ def array_range(view, element):
 
 
 def numpy_dtype(kind):
-    """The NumPy dtype of a kind's elements."""
+    """Return the NumPy dtype of a kind's elements."""
     if kind.library == cython.NULL:
         return cython.cast(object, kind.descr)
     return cython.cast(Library, kind.library).dtypes[kind.dtype.code << 8 | kind.dtype.bits]()
 
 
 def element_count(rank, sizes):
-    """The number of elements of a shape."""
+    """Return the number of elements of a shape."""
     count: int64_t = 1
     for d in range(rank):
         count *= sizes[d]

@@ -30,14 +30,14 @@ handler = cython.declare(PyDataMem_Handler)
 
 
 def size_class(size):
-    """The size class of a block of `size` bytes, at least `MIN_SIZE`; there are eight per power of two."""
+    """Return the size class of a block of `size` bytes, at least `MIN_SIZE`; there are eight per power of two."""
     exponent: cython.int = 64 - leading_zeros(size - 1)
     step: cython.size_t = cython.cast(cython.size_t, 1) << (exponent - 4)
     return (exponent - 18) * 8 + cython.cast(cython.int, (size + step - 1) // step) - 9
 
 
 def class_size(number):
-    """The size in bytes of the blocks of a size class."""
+    """Return the size in bytes of the blocks of a size class."""
     return cython.cast(cython.size_t, 9 + number % 8) << (14 + number // 8)
 
 

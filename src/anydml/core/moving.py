@@ -165,7 +165,7 @@ def run_backwards(m, count):
 
 
 def instruction_set() -> str:
-    """The instruction set of the kernels in use, such as ``"x86-64-v4"``."""
+    """Return the instruction set of the kernels in use, such as ``"x86-64-v4"``."""
     return kernels.isa().decode()
 
 
@@ -184,7 +184,7 @@ def choose_kernels(limit: str = "", stream_from: int | None = None) -> None:
 
 
 def last_cache_size() -> int:
-    """Bytes of the first processor's largest cache, or `CACHE` if the system does not report any."""
+    """Return the bytes of the first processor's largest cache, or `CACHE` if the system does not report any."""
     largest = 0
     for number in range(8):
         path = f"/sys/devices/system/cpu/cpu0/cache/index{number}/size"

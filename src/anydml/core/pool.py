@@ -26,17 +26,17 @@ def set_threads(number: cython.int) -> None:
 
 
 def threads() -> int:
-    """The number of threads that share work, including the caller."""
+    """Return the number of threads that share work, including the caller."""
     return anydml_threads()
 
 
 def workers() -> int:
-    """The number of worker threads: 0 before the first shared work, and after a fork."""
+    """Return the number of worker threads: 0 before the first shared work, and after a fork."""
     return anydml_workers()
 
 
 def sleepers() -> int:
-    """The number of sleeping workers."""
+    """Return the number of sleeping workers."""
     return anydml_sleepers()
 
 

@@ -139,7 +139,7 @@ def make_moves(compiled, addresses, moves):
 
 
 def address(array):
-    """The address of an array's first element."""
+    """Return the address of an array's first element."""
     if not isinstance(array, ndarray):
         raise TypeError(f"{type(array).__name__} is not a NumPy array")
     return cython.cast(cython.p_char, PyArray_DATA(cython.cast(ndarray, array)))

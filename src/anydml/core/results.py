@@ -37,7 +37,7 @@ MAX_AXES = cython.declare(int64_t, 130)
 
 
 def items_of(arrays):
-    """A new list of the items of a list or tuple; None for anything else.
+    """Return a new list with the items of a list or tuple; None for anything else.
 
     It keeps the items alive. A finalizer that runs during the call may change the caller's list, but not this one.
     """
@@ -89,7 +89,7 @@ def end_call(make, done):
 
 
 def result(make, sizes, write_sizes):
-    """The place of the next result, written as `write_sizes` if not NULL; the place before it ends."""
+    """Return the place of the next result, in `write_sizes` if not NULL; the previous place becomes invalid."""
     if sizes.count > RANK:
         raise REFUSED
     _begin_result(make, sizes.count, sizes.at)
@@ -178,7 +178,7 @@ def copy(make, to, x):
 
 
 def store(make, x):
-    """The next result is a view."""
+    """Copy a view to the next result."""
     _begin_result(make, x.rank, x.n)
     c: cython.pointer(Call) = make.call
     if make.is_trial:

@@ -62,7 +62,7 @@ def register(types, *functions):
 
 
 def library_of(x):
-    """The library of an array; None if it is left to Python."""
+    """Return the library of an array; None if it is left to Python."""
     return LIBRARIES.get(type(x))
 
 

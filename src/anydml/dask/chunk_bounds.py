@@ -22,13 +22,13 @@ Bounds = tuple[int, ...]
 
 
 class Section(NamedTuple):
-    """The natural cuts of a part of a result along an axis.
+    """The cuts that suit a part of a result along an axis.
 
     Attributes:
-        start: first coordinate.
-        stop: coordinate after the last.
-        width: coordinates of a chunk that is as large as the input's largest; 0 where there is no input.
-        cuts: where other chunks of the input begin.
+        start: the first coordinate.
+        stop: the coordinate after the last.
+        width: the coordinates of a chunk as large as the input's largest; 0 if there is no input.
+        cuts: the coordinates at which another chunk of the input is read.
     """
 
     start: int
@@ -38,11 +38,11 @@ class Section(NamedTuple):
 
 
 class AxisBounds(NamedTuple):
-    """Ways to cut an axis.
+    """Two ways to cut an axis.
 
     Attributes:
-        chosen: by the sections, where that is at most twice as many chunks as their widths ask for.
-        even: as many chunks as their widths ask for.
+        chosen: the bounds at the sections' cuts, if these make at most twice as many chunks as the widths alone.
+        even: the bounds by the widths alone.
     """
 
     chosen: Bounds
@@ -69,7 +69,7 @@ class AxisBounds(NamedTuple):
         changes = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), widths.size]
         even = [at for a, b in itertools.pairwise(changes) for at in range(cuts[a], cuts[b], widths[a])]
         chosen, (low, high, width) = cuts, _widest_run(cuts, widths)
-        # Were all chunks narrower than the inputs', those of the next function would be, too, and so on.
+        # A result whose chunks are all narrower than the inputs' would make the next result's chunks narrower still.
         if cuts.size - 1 > 2 * len(even) or np.diff(cuts).max() < width:
             chosen = _merge(cuts, widths)
             if np.diff(chosen).max() < width:
@@ -79,14 +79,14 @@ class AxisBounds(NamedTuple):
 
 
 def _merged_runs(runs: Sequence[Sequence[int] | Numbers]) -> Numbers:
-    """Return all numbers of the runs, sorted, without duplicates; in linear time if the runs are sorted and few."""
+    """Return the sorted union of the runs; in linear time if they are sorted and few."""
     cuts: Numbers = np.sort(np.concatenate([np.asarray(run, np.int64) for run in runs]), kind="stable")
     is_new: Array = np.diff(cuts, prepend=cuts[:1] - 1) != 0
     return cuts[is_new]
 
 
 def _widths(cuts: Numbers, sections: Sequence[Section]) -> Numbers:
-    """Return the smallest width of the sections from each cut to the next; without any section, the width before it."""
+    """Return the smallest width of the sections between adjacent cuts; without sections, the width before."""
     widths = np.full(cuts.size - 1, NO_WIDTH, np.int64)
     for section in sections:
         if section.width:
@@ -99,7 +99,7 @@ def _widths(cuts: Numbers, sections: Sequence[Section]) -> Numbers:
 
 
 def _widest_run(cuts: Numbers, widths: Numbers) -> tuple[int, int, int]:
-    """A run of coordinates that has room for a chunk of the greatest width that is asked for there, and that width."""
+    """Return start and stop of the run of coordinates that has room for the widest chunk, and that chunk's width."""
     best = (0, 0, 0)
     for width in _merged_runs([widths]).tolist():
         is_wide = np.concatenate([[False], widths >= width, [False]])
@@ -110,7 +110,7 @@ def _widest_run(cuts: Numbers, widths: Numbers) -> tuple[int, int, int]:
 
 
 def _merge(cuts: Numbers, widths: Numbers) -> Numbers:
-    """Return the cuts between which no more fit into the widths that are asked for there."""
+    """Return the cuts that remain if adjacent chunks are merged up to the widths of their sections."""
     remaining, k = [0], 0
     while k < widths.size:
         width, end = int(widths[k]), widths.size
@@ -129,7 +129,7 @@ def _merge(cuts: Numbers, widths: Numbers) -> Numbers:
 
 
 def bounds_of(axes: Sequence[AxisBounds]) -> list[Bounds]:
-    """Return the cuts of all axes. If there would be too many chunks in all, the axes that grow most are cut evenly."""
+    """Return the cuts of all axes; if there are too many chunks, those with most chunks are cut evenly."""
     chosen = [axis.chosen for axis in axes]
     growth = math.prod(axis.growth for axis in axes)
     for number in sorted(range(len(axes)), key=lambda k: -axes[k].growth):

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from anydml.dask.chunk_bounds import Bounds
+from anydml.dask.chunk_choice import CoordinateMove
 from anydml.dask.chunk_reads import ChunkGrid, ChunkIndex
-from anydml.dask.natural_chunks import CoordinateMove
 from anydml.moves import Access, Move
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.planning.picks import Pick
@@ -24,9 +24,9 @@ class ChunkNeeds(NamedTuple):
     """The chunks that one chunk of a result reads.
 
     Attributes:
-        number: the index of that chunk along each axis.
+        number: the index of the result's chunk along each axis.
         written: the bytes of that chunk.
-        chunks: the chunks of inputs that it may read.
+        chunks: the chunks of the inputs that it may read.
         read: the bytes of these chunks.
     """
 
@@ -49,13 +49,13 @@ class _Range(NamedTuple):
 
     @classmethod
     def between(cls, bounds: Bounds, low: int, high: int) -> _Range:
-        """The non-empty chunks from `low` to `high`."""
+        """Return the non-empty chunks from `low` to `high`."""
         numbers = [k for k in range(low, high + 1) if bounds[k] < bounds[k + 1]]
         return cls(numbers, bounds[high + 1] - bounds[low])
 
     @classmethod
     def of(cls, bounds: Bounds, first: int, last: int, step: int = 1) -> _Range:
-        """The chunks that contain the coordinates `first`, `first` + `step`, … up to `last`."""
+        """Return the chunks that contain the coordinates `first`, `first` + `step`, … up to `last`."""
         low, high = bisect.bisect_right(bounds, first) - 1, bisect.bisect_right(bounds, last) - 1
         if step == 1 or low == high:
             return cls.between(bounds, low, high)
@@ -70,7 +70,7 @@ def operand_of(part: Move | Pick, count: int) -> int | None:
 
 
 def box_of_chunk(bounds: Sequence[Bounds], number: ChunkIndex) -> Box:
-    """The box of a chunk of a result."""
+    """Return the box of a chunk of a result."""
     return tuple([(axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(bounds, number, strict=True)])
 
 
@@ -132,8 +132,8 @@ def _by_axis(
     part: CoordinateMove, output_bounds: Sequence[Bounds], inputs: Sequence[ChunkGrid]
 ) -> tuple[int, list[_Range], list[list[Any]]] | None:
     """Return the chunks that a move reads, by axis of the result; None unless the axes are independent."""
-    runs, first = {run.axis: run for run in part.runs}, part.first
-    if not part.is_within_rows or len(runs) < len(part.runs) or any(run.step != 1 for run in part.runs):
+    runs, first = {run.axis: run for run in part.dimensions}, part.first
+    if not part.is_within_rows or len(runs) < len(part.dimensions) or any(run.step != 1 for run in part.dimensions):
         return None
     bounds = inputs[part.operand].bounds if part.operand >= 0 else ()
     fixed = [_Range.of(bounds[k], at, at) for k, at in enumerate(first)]

@@ -24,13 +24,13 @@ ChunkIndex = tuple[int, ...]
 
 
 class ChunkRead(NamedTuple):
-    """A part of a move or a pick, and the chunks that it reads.
+    """A part of a move or of a pick, with the chunks that it reads.
 
     Attributes:
-        part: all that it writes.
-        low: the first chunk, by axis.
-        high: the last.
-        picked: the elements of a pick that lie there; None for a move.
+        part: the move or the pick.
+        low: the index of the first chunk along each axis.
+        high: the index of the last chunk along each axis.
+        picked: the elements of a pick that lie in these chunks; None for a move.
     """
 
     part: Move | Pick
@@ -56,11 +56,11 @@ class ChunkGrid(NamedTuple):
     bounds: Sequence[Bounds]
 
     def box(self, number: ChunkIndex) -> Box:
-        """The box of a chunk."""
+        """Return the box of a chunk."""
         return tuple([(axis[k], axis[k + 1]) for axis, k in zip(self.bounds, number, strict=True)])
 
     def size(self, number: ChunkIndex) -> int:
-        """The bytes of a chunk."""
+        """Return the bytes of a chunk."""
         return self.layout.element_size * math.prod([b - a for a, b in self.box(number)])
 
     def inside(self, part: Move | Pick, needed_numbers: Collection[ChunkIndex] | None = None) -> Iterator[ChunkRead]:
@@ -69,8 +69,8 @@ class ChunkGrid(NamedTuple):
         The cuts do not depend on `needed_numbers`.
 
         Args:
-            part: reads this input.
-            needed_numbers: the chunks that count, if not all.
+            part: a part that reads this input.
+            needed_numbers: the chunks whose parts are returned; None for all.
         """
         numbers = None if needed_numbers is None or isinstance(part, Move) else self._near(part, needed_numbers)
         return self._cut(part, numbers, needed_numbers, _is_one)
@@ -127,11 +127,11 @@ class ChunkGrid(NamedTuple):
         return True
 
     def _spans(self, part: Move | Pick, numbers: Array | None = None) -> list[ChunkRead]:
-        """The part with the chunks that it may read; of a pick, a part for all elements that read the same.
+        """Yield a part with the chunks that it may read; a pick is divided into groups of elements in the same chunks.
 
         Args:
-            part: reads this input.
-            numbers: the numbers of the elements of a pick that count, if not all.
+            part: a part that reads this input.
+            numbers: the numbers of the elements of a pick; None for all.
         """
         if isinstance(part, Pick):
             pick = part._replace(move=with_elements_of(part.move, self.layout.element_size))
@@ -143,7 +143,7 @@ class ChunkGrid(NamedTuple):
         return [ChunkRead(move, low, high)]
 
     def _near(self, pick: Pick, needed_numbers: Collection[ChunkIndex]) -> Array:
-        """The elements that read bytes between the first and the last of some chunks."""
+        """Return the elements of a pick that read between the first and the last of some chunks."""
         move, strides, size = pick.move, self.layout.strides, self.layout.element_size
         boxes = [self.box(number) for number in needed_numbers]
         first = min(sum(a * stride for (a, _), stride in zip(box, strides, strict=True)) for box in boxes)
@@ -175,7 +175,7 @@ class ChunkGrid(NamedTuple):
     def _ends(
         self, places: Sequence[Array], below: Sequence[int], above: Sequence[int]
     ) -> tuple[list[Array], list[Array]]:
-        """The smallest and the largest coordinates that are read around places, as `box_between`."""
+        """Return, for each of several places, the smallest and largest coordinates that are read around it."""
         low, high = (
             [at + change for at, change in zip(places, input_steps, strict=True)] for input_steps in (below, above)
         )

@@ -112,7 +112,7 @@ class ChunkBuilder:
     def _moves(
         self, number: ChunkIndex, place_of: AnyMapping[Chunk, int], count: int, are_all: bool = True
     ) -> tuple[list[Move], list[Array]]:
-        """Moves from chunks to a chunk of the result.
+        """Return the moves from chunks to a chunk of the result.
 
         Args:
             number: the number of the result's chunk.
@@ -161,7 +161,7 @@ class ChunkBuilder:
         count: int,
         added: Callable[[Array], int],
     ) -> Move:
-        """The move from a chunk in memory."""
+        """Return the move that reads a chunk in memory."""
         grids, move, picked = self.grids[operand], chunk_read.move, chunk_read.picked
         chunk = grids.box(chunk_read.low)
         pitches = Layout.packed(sizes_of(chunk), grids.layout.element_size).strides

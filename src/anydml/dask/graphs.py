@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from anydml.dask.chunk_bounds import Bounds
-from anydml.dask.chunk_needs import Chunk, chunk_needs
-from anydml.dask.chunk_reads import ChunkGrid, ChunkIndex
-from anydml.dask.chunk_tasks import ChunkBuilder
-from anydml.dask.natural_chunks import (
+from anydml.dask.chunk_choice import (
     SMALL_CHUNK,
     CoordinateMove,
     InputChunks,
     PickChunks,
-    natural_bounds,
+    choose_bounds,
 )
+from anydml.dask.chunk_needs import Chunk, chunk_needs
+from anydml.dask.chunk_reads import ChunkGrid, ChunkIndex
+from anydml.dask.chunk_tasks import ChunkBuilder
 from anydml.errors import BindingError
 from anydml.moves.composer import INPUT, Composer
 from anydml.moves.value import Value
@@ -131,7 +131,7 @@ def _within_memory(
     parts = [*map(partial(CoordinateMove.of, mapping), mapping.moves)]
     bounds = [tuple(axis_cells.bounds) for axis_cells in grids]
     inputs = [*map(InputChunks.of, mapping.inputs, bounds)]
-    output_bounds = natural_bounds(mapping.output.sizes, parts, PickChunks.of_map(mapping, inputs), inputs)
+    output_bounds = choose_bounds(mapping.output.sizes, parts, PickChunks.of_map(mapping, inputs), inputs)
     largest = max(
         [math.prod(input_chunks.chunk) * input_chunks.layout.element_size for input_chunks in inputs], default=0
     )

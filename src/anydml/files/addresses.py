@@ -55,7 +55,7 @@ class Address(ObjectPath):
         return self.is_file() or self.is_dir()
 
     def is_symlink(self) -> bool:
-        """False, for stores have no links."""
+        """Return False, since stores have no links."""
         return False
 
     def iterdir(self) -> Generator[Address, None, None]:

@@ -13,7 +13,7 @@ from anydml.operators.rule import front
 
 @front
 def check_copy(name: str, shape: Sizes) -> tuple[()]:
-    """Any array can be copied."""
+    """Check nothing, since any array can be copied."""
     return ()
 
 

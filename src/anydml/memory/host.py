@@ -86,7 +86,7 @@ def indexed_window(array: Array, offset: int, sizes: Sequence[int], strides: Seq
         return None
 
     def step_along(k: int, size: int, stride: int) -> int:
-        """The step of a dimension along an axis; 0 if it leaves the axis or falls between its elements."""
+        """Return a dimension's step along axis k; 0 if it leaves the axis or falls between its elements."""
         step, between = divmod(stride, array.strides[k])
         return 0 if between or not 0 <= starts[k] + (size - 1) * step < array.shape[k] else step
 

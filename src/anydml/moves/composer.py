@@ -70,7 +70,7 @@ class Composer:
         return Value.of_operand(number, array.shape, packed.strides, array.dtype.itemsize)
 
     def arithmetic_sequence(self, start: int, count: int, step: int) -> Value:
-        """The INT64 sequence ``start + step·k``, 0 ≤ k < count. It occupies no memory."""
+        """Return the INT64 sequence ``start + step·k``, 0 ≤ k < count. It occupies no memory."""
         return Value((count,), 8, (sequence_piece(start, count, step),) if count else ())
 
     def output(self, name: str, value: Value, strides: Sequence[int] | None = None) -> None:
@@ -83,7 +83,7 @@ class Composer:
         return self._try(value, lambda source: source.reshape(sizes))
 
     def split(self, value: Value, axis: int, sizes: Sequence[int]) -> Value:
-        """One axis as several, in row-major order."""
+        """Split one axis into several, in row-major order."""
         return self._try(value, lambda source: split(source, axis, sizes))
 
     def slice(self, value: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
@@ -154,7 +154,7 @@ class Composer:
         return Value.of_operand(number, value.sizes, strides, value.element_size)
 
     def total_scratch_bytes(self) -> int:
-        """Total bytes of scratch."""
+        """Return the total bytes of scratch."""
         return sum(operand.size for operand in self._operands.values() if operand.role == "scratch")
 
     def program(self, is_simple: bool = True) -> Program:

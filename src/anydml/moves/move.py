@@ -162,7 +162,7 @@ class Move(NamedTuple):
         return bool(self.destination.lookups or (isinstance(self.source, Access) and self.source.lookups))
 
     def every_lookup(self) -> Iterator[Lookup]:
-        """All lookups of both ends, the destination's first; nested ones before those that contain them."""
+        """Yield all lookups of both ends, the destination's first; nested ones before those that contain them."""
         yield from every_lookup(self.destination.lookups)
         if isinstance(self.source, Access):
             yield from every_lookup(self.source.lookups)
@@ -195,7 +195,7 @@ def reordered(move: Move, order: Sequence[int]) -> Move:
 
 
 def every_lookup(lookups: tuple[Lookup, ...]) -> Iterator[Lookup]:
-    """All lookups, nested ones before those that contain them: the order in which indices can be read."""
+    """Yield all lookups, nested ones before those that contain them: the order in which indices can be read."""
     for lookup in lookups:
         yield from every_lookup(lookup.lookups)
         yield lookup
@@ -220,7 +220,7 @@ def extent(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[i
 
 
 def components(access: Access | Lookup, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Size and stride of every variable term of an address: the box's dimensions, and the axes of lookups."""
+    """Return size and stride of every variable term of an address: the box's dimensions, and the axes of lookups."""
     varying = list(zip(sizes, access.strides, strict=True))
     varying += [(lookup.size, lookup.stride) for lookup in access.lookups]
     return varying

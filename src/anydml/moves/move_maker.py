@@ -52,7 +52,7 @@ class MoveMaker(Maker):
             self.moves = [renumber_operands(move, numbers) for move in self.moves]
 
     def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
-        """The next operand, or scratch if no strides of the operand have the sizes in which the rule writes it."""
+        """Return the next operand; scratch if no strides of the operand fit the sizes in which the rule writes it."""
         to = self._next()
         if write_sizes is None:
             return to
@@ -78,7 +78,7 @@ class MoveMaker(Maker):
         return View(sizes, Access(SCRATCH + len(self.scratch) - 1, 0, layout.strides), x.element_size, x.dtype)
 
     def filled(self, sizes: Numbers, value: Any) -> Any:
-        """A view of a fill."""
+        """Return a view of a fill with one element."""
         return View(sizes.at, None if value is None else Fill(value.pattern))
 
     def store(self, x: Any) -> None:
@@ -101,14 +101,14 @@ class MoveMaker(Maker):
             self.moves.append(new(Move, (n, to.access, source, to.element_size)))
 
     def result_from(self, x: Any) -> Any:
-        """The next operand, after a copy of x, unless it is x."""
+        """Return the next operand, after a copy of x, unless it is x."""
         to = self._next()
         if not self.is_in_place:
             self.copy(to, x)
         return to
 
     def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """One index per element, in a lookup that depends on all axes."""
+        """Pick by one index per element, with a lookup that depends on all axes."""
         (operand, offset, strides, lookups), by = x.access, indices.access
         if lookups:
             return super().pick_along(x, indices, axis, outside)

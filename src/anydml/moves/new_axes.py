@@ -12,7 +12,7 @@ from anydml.moves.value import Value
 
 
 def split(value: Value, axis: int, sizes: Sequence[int]) -> Value:
-    """One axis as several, in row-major order; their product is its size.
+    """Split one axis into several, in row-major order; the product of their sizes is its size.
 
     Raises:
         NotComposableError: the new axes cut a factor at unequal places.
@@ -46,7 +46,7 @@ def _split(piece: Piece, axis: int, sizes: Sequence[int]) -> Piece:
 
 
 def expand(value: Value, axis: int, size: int) -> Value:
-    """A new axis before `axis`, on which nothing depends."""
+    """Insert an axis before `axis`, along which all elements are equal."""
     pieces = [
         Piece(
             (*start[:axis], 0, *start[axis:]),

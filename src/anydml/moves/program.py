@@ -143,7 +143,7 @@ class Program(Record):
         return sum(operand.value.nbytes for operand in self.operands if operand.value is not None)
 
     def count(self, role: Role) -> int:
-        """Number of operands with a role."""
+        """Return the number of operands with a role."""
         return sum(operand.role == role for operand in self.operands)
 
     def problems(self) -> Iterator[str]:

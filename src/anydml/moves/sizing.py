@@ -1,4 +1,4 @@
-"""Sizes in operators' rules: lists of integers, and arithmetic that compares no open sizes."""
+"""Sizes in operators' rules: lists of integers, and arithmetic without comparisons of open sizes."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class Numbers:
 
 
 class Sizing:
-    """Arithmetic of sizes, which makers of results have."""
+    """Arithmetic of sizes: the base class of the makers of results."""
 
     def ints(self, *numbers: int) -> Numbers:
         """Return a list of integers that a rule computes."""
         return Numbers(numbers)
 
     def count(self, x: Any) -> int:
-        """The number of x's elements."""
+        """Return the number of x's elements."""
         return math.prod(x.n)
 
     def volume(self, sizes: Numbers) -> int:
-        """The number of elements of these sizes."""
+        """Return the number of elements of these sizes."""
         return math.prod(sizes.at)
 
     def total(self, numbers: Numbers) -> int:
-        """The sum of numbers."""
+        """Return the sum of numbers."""
         return sum(numbers.at)
 
     def moving(self, x: Any, axis: int, place: int) -> Numbers:
-        """X's axes in order, but one of them moved to a place."""
+        """Return x's axes in order, except that one is moved to position `place`."""
         other_axes = [k for k in range(len(x.n)) if k != axis]
         return Numbers((*other_axes[:place], axis, *other_axes[place:]))
 
@@ -52,31 +52,31 @@ class Sizing:
         return has_zero(x.n)
 
     def product(self, a: Numbers, b: Numbers) -> Numbers:
-        """The products of numbers, one by one."""
+        """Return the products of numbers, one by one."""
         return Numbers(tuple(map(mul, a.at, b.at)))
 
     def sum(self, a: Numbers, b: Numbers) -> Numbers:
-        """The sums of numbers, one by one."""
+        """Return the sums of numbers, one by one."""
         return Numbers(tuple(map(add, a.at, b.at)))
 
     def sizes(self, x: Any) -> Numbers:
-        """X's sizes."""
+        """Return x's sizes."""
         return Numbers(x.n)
 
     def ones(self, x: Any) -> Numbers:
-        """A 1 for each axis of x."""
+        """Return a size of 1 for each axis of x."""
         return Numbers((1,) * len(x.n))
 
     def resized(self, x: Any, axis: int, size: int) -> Numbers:
-        """X's sizes with another one along an axis."""
+        """Return x's sizes with `size` along an axis."""
         return Numbers((*x.n[:axis], size, *x.n[axis + 1 :]))
 
     def inserted(self, x: Any, axis: int, size: int) -> Numbers:
-        """X's sizes with one more before an axis."""
+        """Return x's sizes with `size` inserted before an axis."""
         return Numbers((*x.n[:axis], size, *x.n[axis:]))
 
     def wrapped(self, number: int, size: int) -> int:
-        """The remainder of a number by a size; 0 if the size is 0."""
+        """Return ``number % size``; 0 if the size is 0."""
         if (type(number) is int and not number) or is_symbol(number) or is_symbol(size):
             # PyTorch's symbols only need the results' sizes.
             return number

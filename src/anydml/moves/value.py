@@ -73,12 +73,12 @@ class Value:
 
     @classmethod
     def of_operand(cls, operand: int, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
-        """A value that is an operand of a program, with strides in bytes."""
+        """Return a value that is an operand of a program, with strides in bytes."""
         return cls(tuple(sizes), element_size, None, new(Access, (operand, 0, tuple(strides), ())))
 
     @classmethod
     def of_fill(cls, sizes: Sequence[int], pattern: bytes) -> Value:
-        """A value whose elements are all `pattern`."""
+        """Return a value whose elements are all `pattern`."""
         sizes = tuple(sizes)
         return cls(sizes, len(pattern), () if has_zero(sizes) else (_whole_piece(sizes, Fill(pattern)),))
 
@@ -114,7 +114,7 @@ class Value:
             yield new(Move, (sizes, new(Access, (operand, to, steps, ())), source, self.element_size))
 
     def permute(self, axes: Sequence[int]) -> Value:
-        """Axis k of the result is axis ``axes[k]`` of this value."""
+        """Permute the axes: axis k of the result is axis ``axes[k]`` of this value."""
         sizes = tuple([self.sizes[axis] for axis in axes])
         if (access := self.access) is not None:
             strides = tuple([access.strides[axis] for axis in axes])

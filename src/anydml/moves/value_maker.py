@@ -157,13 +157,13 @@ class ValueMaker(Maker):
         return self._with_value(x, self._composer.broadcast(value, (*sizes.at, *value.sizes[len(x.n) :])))
 
     def diagonal(self, x: Any, axis: int, second_axis: int) -> Any:
-        """The diagonal of a place or a value."""
+        """Return the diagonal of a place or a value."""
         if isinstance(x, View):
             return super().diagonal(x, axis, second_axis)
         return self._with_value(x, self._composer.diagonal(self.value_of(x), axis, second_axis))
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
-        """Windows of a place or a value."""
+        """Return windows of a place or a value."""
         if isinstance(x, View):
             return super().slide(x, axis, count, step, length, apart)
         value = self.value_of(x)
@@ -172,7 +172,7 @@ class ValueMaker(Maker):
         return self._with_value(x, slid.permute((*axes[: axis + 1], len(axes), *axes[axis + 1 :])))
 
     def at(self, x: Any, axis: int, k: int) -> Any:
-        """A coordinate of a place or a value."""
+        """Return the elements of a place or a value at one coordinate of an axis."""
         if isinstance(x, View):
             return super().at(x, axis, k)
         value = self.value_of(self.cut(x, axis, k, 1, 1))
@@ -184,7 +184,7 @@ class ValueMaker(Maker):
         return self._with_value(x, self._composer.reshape(value, (self.count(x), *value.sizes[len(x.n) :])))
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """Pick places or from a value."""
+        """Pick from a value, or pick places."""
         if outside == "refuse":
             self.check_refused(indices, is_place=isinstance(x, View))
         if isinstance(x, View):
@@ -198,11 +198,11 @@ class ValueMaker(Maker):
         """Check that indices that may be refused can be read before anything moves."""
 
     def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """Pick places or from a value."""
+        """Pick from a value, or pick places."""
         return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_along(make, x, by, axis, outside))
 
     def pick_tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
-        """Pick places or from a value."""
+        """Pick from a value, or pick places."""
         return self._compose_at_once(x, indices, lambda make, x, by: Maker.pick_tuples(make, x, by, batch, outside))
 
     def _compose_at_once(self, x: Any, indices: Any, pick: Callable[[Maker, Any, Any], Any]) -> Any:
@@ -233,7 +233,7 @@ class ValueMaker(Maker):
         return self._with_value(x, self._composer.unless(value, by, self._reason))
 
     def result_from(self, x: Any) -> Any:
-        """A place, in coordinates, of a result that begins as x; it is stored if parts of it are written again."""
+        """Return the place of a result that begins as x; the result is stored if parts of it are written again."""
         to = self.result(Numbers(x.n))
         self._results[-1].writes.append((None, self.value_of(x)))
         return to
@@ -243,12 +243,12 @@ class ValueMaker(Maker):
         return ValueView(self._composer.constant("numbers", array), array.dtype.name)
 
     def filled(self, sizes: Numbers, value: Any) -> Any:
-        """A value of fills."""
+        """Return a view of a value that is filled with one element."""
         pattern = bytes(self._element_size) if value is None else value.pattern
         return ValueView(Value.of_fill((*sizes.at, *(1,) * self.parts), pattern), parts=self.parts)
 
     def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
-        """A place in coordinates."""
+        """Return the place of the next result, addressed by coordinates."""
         number, written = len(self._results), write_sizes or sizes
         self._results.append(_Result(sizes.at, written.at))
         return View(written.at, Access(number, CoordinateSteps({}), units(written.count)))  # type: ignore[arg-type]  # in coordinates

@@ -93,7 +93,7 @@ class Maker(Sizing):
         self.shapes: list[Sizes] = []
 
     def cut(self, x: Any, axis: int, start: int, size: int, step: int) -> Any:
-        """Element i along the axis is ``x[start + step · i]``; all must be in range, unless the size is 0."""
+        """Cut an axis: element i is ``x[start + step · i]``; all must be in range, unless the size is 0."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             along = strides[axis]
@@ -102,7 +102,7 @@ class Maker(Sizing):
         return x.with_strides((*x.n[:axis], size, *x.n[axis + 1 :]), change)
 
     def window(self, x: Any, first: Numbers, count: Numbers, step: Numbers) -> Any:
-        """A cut of every axis."""
+        """Cut every axis (see `cut`)."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return sum(map(mul, strides, first.at)), tuple(map(mul, strides, step.at))
@@ -110,7 +110,7 @@ class Maker(Sizing):
         return x.with_strides(count.at, change)
 
     def at(self, x: Any, axis: int, k: int) -> Any:
-        """The elements whose coordinate along the axis is k, without the axis."""
+        """Return the elements whose coordinate along the axis is k, without the axis."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return strides[axis] * k, (*strides[:axis], *strides[axis + 1 :])
@@ -118,14 +118,14 @@ class Maker(Sizing):
         return x.with_strides((*x.n[:axis], *x.n[axis + 1 :]), change)
 
     def permute(self, x: Any, axes: Numbers) -> Any:
-        """Axis k is x's ``axes[k]``."""
+        """Permute the axes: axis k is x's ``axes[k]``."""
         n = x.n
         return x.with_strides(
             tuple([n[axis] for axis in axes.at]), lambda strides: (0, tuple([strides[axis] for axis in axes.at]))
         )
 
     def split(self, x: Any, axis: int, sizes: Numbers) -> Any:
-        """One axis as several, in row-major order; their product is its size."""
+        """Split one axis into several, in row-major order; the product of their sizes is its size."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             new_strides, by = [], strides[axis]
@@ -137,7 +137,7 @@ class Maker(Sizing):
         return x.with_strides((*x.n[:axis], *sizes.at, *x.n[axis + 1 :]), change)
 
     def expand(self, x: Any, axis: int, size: int) -> Any:
-        """A new axis before an axis, on which nothing depends; of a place, its size is 1."""
+        """Insert an axis along which all elements are equal; a place gets only axes of size 1."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return 0, (*strides[:axis], 0, *strides[axis:])
@@ -145,7 +145,7 @@ class Maker(Sizing):
         return x.with_strides((*x.n[:axis], size, *x.n[axis:]), change)
 
     def split_each(self, x: Any, outer: Numbers, inner: Numbers) -> Any:
-        """Each axis as two, of these sizes."""
+        """Split each axis into two, of these sizes."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return 0, _alternate(tuple(map(mul, strides, inner.at)), strides)
@@ -153,7 +153,7 @@ class Maker(Sizing):
         return x.with_strides(_alternate(outer.at, inner.at), change)
 
     def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
-        """A new axis for each axis, before it, or behind it if `behind` is 1 (see `expand`)."""
+        """Insert an axis before each axis, or behind it if `behind` is 1 (see `expand`)."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             none = (0,) * len(strides)
@@ -162,7 +162,7 @@ class Maker(Sizing):
         return x.with_strides(_alternate(x.n, sizes.at) if behind else _alternate(sizes.at, x.n), change)
 
     def broadcast(self, x: Any, sizes: Numbers) -> Any:
-        """NumPy's broadcasting: axes are prepended, and those of size 1 repeated. Only of what is read."""
+        """Broadcast a view that is read, by NumPy's rules: axes are prepended, and those of size 1 repeated."""
         new_axes = sizes.count - len(x.n)
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -172,7 +172,7 @@ class Maker(Sizing):
         return x.with_strides(sizes.at, change)
 
     def diagonal(self, x: Any, axis: int, second_axis: int) -> Any:
-        """One axis, the first, in place of two of equal size: element i is ``x[…, i, …, i, …]``."""
+        """Replace two axes of equal size by one, at the first: element i is ``x[…, i, …, i, …]``."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             step = strides[axis] + strides[second_axis]
@@ -181,7 +181,7 @@ class Maker(Sizing):
         return x.with_strides((*x.n[:second_axis], *x.n[second_axis + 1 :]), change)
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
-        """Windows of an axis: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
+        """Replace an axis by windows: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
 
         Those of a place do not overlap.
         """
@@ -197,7 +197,7 @@ class Maker(Sizing):
         return View((self.count(x),))
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """The axes of indices in place of an axis: element i is ``x[indices[i]]``.
+        """Replace an axis by the axes of indices: element i is ``x[indices[i]]``.
 
         Negative indices of signed types count from the end, once. Those that are still outside are clamped, skipped,
         or refused before anything is written.
@@ -221,7 +221,7 @@ class Maker(Sizing):
         return View(n, access, x.element_size, x.dtype)
 
     def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """One index per element: element c is ``x[c with c[axis] := indices[c]]``. See `pick`."""
+        """Pick by one index per element: element c is ``x[c with c[axis] := indices[c]]``. See `pick`."""
         rank = len(x.n)
         for k in range(rank):
             if k != axis:
@@ -235,7 +235,7 @@ class Maker(Sizing):
         return x
 
     def pick_tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
-        """One list of coordinates per element: element b, c, r is ``x[b, *indices[b, c], r]``. See `pick`.
+        """Pick by one list of coordinates per element: element b, c, r is ``x[b, *indices[b, c], r]``. See `pick`.
 
         Args:
             x: what is read, or a place.
@@ -254,7 +254,7 @@ class Maker(Sizing):
         return x
 
     def unless(self, x: Any, mask: Any) -> Any:
-        """The elements whose byte of a mask of the same sizes is 0; the others are not written."""
+        """Select the elements whose byte of a mask of the same sizes is 0; the others are not written."""
         if x.access is None:
             return x
         (operand, offset, strides, lookups), by = x.access, mask.access
@@ -262,12 +262,12 @@ class Maker(Sizing):
         return View(x.n, Access(operand, offset, strides, (*lookups, lookup)), x.element_size, x.dtype)
 
     def result_from(self, x: Any) -> Any:
-        """The place of the next result, which holds x already; parts of it are then written again, in order."""
+        """Return the place of the next result, which holds x already; parts of it are then written again, in order."""
         self.shapes.append(x.n)
         return View(x.n)
 
     def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
-        """The place of the next result, or a view of it in `write_sizes`, in the same row-major order."""
+        """Return the place of the next result, or a view of it in `write_sizes`, in the same row-major order."""
         self.shapes.append(sizes.at)
         return View((write_sizes or sizes).at)
 
@@ -275,7 +275,7 @@ class Maker(Sizing):
         """Write a view to a place of the same sizes; of several elements for one address, the last one wins."""
 
     def filled(self, sizes: Numbers, value: Any) -> Any:
-        """A view of one element, repeated: an `Element`, or zeros if it is None."""
+        """Return a view of one element, repeated: an `Element`, or zeros if it is None."""
         return View(sizes.at)
 
     def fill(self, to: Any, value: Any) -> None:
@@ -283,7 +283,7 @@ class Maker(Sizing):
         self.copy(to, self.filled(self.sizes(to), value))
 
     def constant(self, array: Constant) -> Any:
-        """A view of numbers that depend on sizes and arguments alone."""
+        """Return a view of numbers that depend on sizes and arguments alone."""
         return View(array.shape)
 
     def count_up(self, to: Any, start: Any, delta: Any) -> None:

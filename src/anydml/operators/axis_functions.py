@@ -27,7 +27,7 @@ def _distinct_axes(name: str, field: str, rank: int, axes: Sizes) -> Sizes:
 
 @rule
 def permute_rule(make: Maker, x: View, axes: Numbers) -> None:
-    """Axis k of the result is ``axes[k]`` of x."""
+    """Permute axes: axis k of the result is ``axes[k]`` of x."""
     make.store(make.permute(x, axes))
 
 
@@ -217,7 +217,7 @@ def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
 
 @rule
 def stack_rule(make: Maker, arrays: Views, axis: int) -> None:
-    """Coordinate k of the new axis is array k."""
+    """Stack arrays: coordinate k of the new axis is array k."""
     to: View = make.result(make.inserted(arrays[0], axis, len(arrays)))
     for k in range(len(arrays)):
         make.copy(make.at(to, axis, k), arrays[k])

@@ -129,7 +129,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
 
     @classmethod
     def types(cls) -> tuple[str, ...]:
-        """The operator's names in model files."""
+        """Return the operator's names in model files."""
         return cls.TYPES or (f"DML_OPERATOR_{cls.OPERATOR.removeprefix('DML_')}",)
 
     @property
@@ -188,7 +188,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
         raise NotImplementedError
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """The operator as moves between its operands: inputs, outputs, constants, then scratch.
+        """Lower the operator to moves between its operands: inputs, outputs, constants, then scratch.
 
         Args:
             layouts: actual layouts of inputs and outputs; the desc's by default.
@@ -225,7 +225,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
         raise NotImplementedError
 
     def program(self, layouts: Sequence[Layout] | None = None) -> Program:
-        """The operator as a program: its tensors, its constants and scratch, and its moves between them.
+        """Lower the operator to a program: its tensors, its constants and scratch, and its moves between them.
 
         Args:
             layouts: as for `moves`.
@@ -270,7 +270,7 @@ class OperatorDesc(Rules, metaclass=_DescType):
         return None
 
     def layouts(self) -> tuple[Layout, ...]:
-        """The layouts of inputs and outputs by the desc."""
+        """Return the layouts that the desc gives inputs and outputs."""
         return tuple(tensor.layout for _, tensor in (*self.inputs, *self.outputs))
 
     def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Problems[Problem]:

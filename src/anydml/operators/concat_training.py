@@ -50,7 +50,7 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
         return np.array([tensor.sizes[self._positive_axis] for tensor in self.input_tensors], np.int64)
 
     def constant_output(self, output: int) -> np.ndarray[Any, Any] | None:
-        """The values of PerInputLength, which depend on the desc alone."""
+        """Return the values of PerInputLength, which depend on the desc alone."""
         return self._lengths() if output else None
 
     def constraints(self) -> Iterator[Problem]:
@@ -64,7 +64,7 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
             yield from part_problems(self, self.outputs[0], self.inputs, self._positive_axis)
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """JOIN, and the lengths."""
+        """Join the inputs, and write their lengths."""
         join_rule(make, inputs, self._positive_axis)
         if self.per_input_length_tensor is not None:
             make.store(make.constant(self._lengths()))
@@ -85,7 +85,7 @@ def lengths_along(name: str, shapes: Sequence[Sizes], axis: int) -> Sizes:
 
 @function(check_join, label="ConcatTraining", rule=join_rule, lengths=lengths_along)
 def concat_training(arrays: Sequence[Array], axis: int = 0, *, out: Array | None = None) -> tuple[Array, HostInts]:
-    """com.microsoft ConcatTraining, version 1: join arrays, and return each input's length.
+    """Join arrays, and return each input's length (com.microsoft ConcatTraining, version 1).
 
     Args:
         arrays: at least one, of one dtype, with equal shapes except along `axis`. Strings and objects are supported.

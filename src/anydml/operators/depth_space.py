@@ -24,7 +24,7 @@ ROWS = (
 
 @rule
 def blocks_rule(make: Maker, x: View, block: int, order: Word, to_space: bool) -> None:
-    """Rows, then columns, of blocks of pixels as channels, or the reverse; the axes are N, C, H, W."""
+    """Move the pixels of blocks to channels, or the reverse; the axes are N, C, H, W."""
     n: int64 = x.n[0]
     k: int64 = x.n[1]
     h: int64 = x.n[2]
@@ -43,14 +43,14 @@ def blocks_rule(make: Maker, x: View, block: int, order: Word, to_space: bool) -
 
 @rule
 def _space_view(make: Maker, x: View, block: int, h: int64, w: int64) -> View:
-    """The space side as N, block rows, block columns, channels, H, W."""
+    """View pixels as N, block rows, block columns, channels, H, W."""
     x = make.split(make.split(x, 3, make.ints(w, block)), 2, make.ints(h, block))
     return make.permute(x, make.ints(0, 3, 5, 1, 2, 4))
 
 
 @rule
 def _depth_view(make: Maker, x: View, block: int, k: int64, is_by_pixel: bool) -> View:
-    """The depth side, likewise."""
+    """View channels as N, block rows, block columns, channels, H, W."""
     if is_by_pixel:
         return make.split(x, 1, make.ints(block, block, k))
     return make.permute(make.split(x, 1, make.ints(k, block, block)), make.ints(0, 2, 3, 1, 4, 5))
@@ -76,7 +76,7 @@ class _DepthSpace(OperatorDesc):
         return getattr(self, "order", DEPTH_COLUMN_ROW)
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType; four dimensions; sizes divisible by the block's."""
+        """Check that DataTypes agree, that there are four dimensions, and that blocks divide sizes."""
         yield from self.same_kind("input_tensor", "output_tensor")
         block, sizes = self.block_size, self.input_tensor.sizes
         if not 1 <= block <= UINT_MAX:

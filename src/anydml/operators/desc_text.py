@@ -49,7 +49,7 @@ class _Desc(Protocol):
     OUTPUTS: ClassVar[tuple[str, ...]]
 
     def problems(self) -> Iterable[Any]:
-        """The rules that the desc breaks."""
+        """Return the rules that the desc breaks."""
 
 
 class Printed(Record):

@@ -97,7 +97,7 @@ def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is
 
 @rule
 def _box(make: Maker, to: View, row: int64, rows: int64, column: int64, columns: int64) -> View:
-    """A box of matrices."""
+    """Cut rows and columns of matrices."""
     return make.cut(make.cut(to, to.rank - 2, row, rows, 1), to.rank - 1, column, columns, 1)
 
 
@@ -125,16 +125,16 @@ class _DiagonalMatrix(OperatorDesc):
         raise NotImplementedError
 
     def band(self) -> tuple[int, int]:
-        """The first diagonal that gets the value, and the one after the last, as those of `diagonal_matrix`."""
+        """Return the first diagonal that gets the value, and the one after the last, as those of `diagonal_matrix`."""
         raise NotImplementedError
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """The input or zeros; then the value."""
+        """Write the input or zeros, then the value on its diagonals."""
         x: View = inputs[0] if inputs else make.filled(Numbers(self.output_tensor.sizes), None)
         diagonal_matrix_rule(make, x, Item(self.pattern), *self.band())
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
-        """The value on its diagonals; elsewhere the input's element, or 0."""
+        """Return the value on its diagonals, elsewhere the input's element or 0."""
         zero = bytes(self.output_tensor.data_type.itemsize)
         output = len(self.inputs)
         if self.has_value(at[-1] - at[-2]):
@@ -176,7 +176,7 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Offset is an INT."""
+        """Check that Offset is an INT."""
         yield from self._int_problem("Offset", self.offset)
 
     @property
@@ -189,7 +189,7 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
         return t == self.offset
 
     def band(self) -> tuple[int, int]:
-        """The diagonal Offset."""
+        """Return the diagonal Offset, and the one after it."""
         return self.offset, self.offset + 1
 
 
@@ -226,7 +226,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
     LEVELS = (("5_1", 2, 4, ALL_TYPES),)
 
     def constraints(self) -> Iterator[Problem]:
-        """Input like the output; Value of its type; bounds that are INTs."""
+        """Check that the input is like the output, that Value has its type, and that bounds are INTs."""
         if self.input_tensor is not None:
             kinds = [*self.same_kind("output_tensor", "input_tensor")]
             yield from kinds
@@ -243,7 +243,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         return scalar_bytes(self.value, self.value_data_type)
 
     def has_value(self, t: int) -> bool:
-        """The page's ``(end >= begin) ^ (t >= begin) ^ (t < end)``."""
+        """Evaluate ``(end >= begin) ^ (t >= begin) ^ (t < end)``, the formula of the operator's page."""
         begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
         return (end >= begin) ^ (t >= begin) ^ (t < end)
 

@@ -46,7 +46,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType, DimensionCount and Sizes; no ScaleBias."""
+        """Check that DataType, DimensionCount and Sizes agree, and that there is no ScaleBias."""
         kinds = [*self.same_kind("input_tensor", "output_tensor")]
         yield from kinds
         if not kinds:
@@ -57,7 +57,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
             yield self.problem("ScaleBias", message, "ScaleBias must be null")
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """A copy."""
+        """Copy the input."""
         copy_rule(make, inputs[0])
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:

@@ -15,7 +15,7 @@ from anydml.tensor import DataType
 
 @rule
 def where_rule(make: Maker, x: View, y: View, condition: View, sizes: Numbers) -> None:
-    """All of x, then y where the condition is 0; the three are broadcast."""
+    """Write all of x, then y where the condition is 0; the three are broadcast."""
     to: View = make.result_from(make.broadcast(x, sizes))
     make.copy(to, make.unless(make.broadcast(y, sizes), make.broadcast(condition, sizes)))
 
@@ -51,7 +51,7 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DimensionCount and Sizes; A, B and output of one DataType; a condition of bytes."""
+        """Check that sizes agree, that A, B and output have one DataType, and that the condition is UINT8."""
         broken = [*self.same_kind("a_tensor", "b_tensor", "output_tensor")]
         broken += self.same_dimensions("ATensor", self.a_tensor, "ConditionTensor", self.condition_tensor)
         yield from broken
@@ -64,7 +64,7 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
                 yield from self.sizes_are(name, tensor, sizes, "sizes must be ATensor's")
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """All of A, then B where the condition is 0."""
+        """Write all of A, then B where the condition is 0."""
         condition, a, b = inputs
         where_rule(make, a, b, condition, make.sizes(a))
 

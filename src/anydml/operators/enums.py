@@ -14,7 +14,7 @@ class NamedEnum(enum.IntEnum):
 
     @classmethod
     def prefix(cls) -> str:
-        """The prefix of the members' names in DirectML.h."""
+        """Return the prefix of the members' names in DirectML.h."""
         return f"DML{re.sub('[A-Z]', lambda match: '_' + match[0], cls.__name__).upper()}_"
 
     @classmethod

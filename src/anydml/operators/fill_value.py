@@ -20,13 +20,13 @@ from anydml.tensor import DataType
 
 @rule
 def fill_rule(make: Maker, x: View, value: Item) -> None:
-    """Every element is the value."""
+    """Write the value to every element."""
     make.fill(make.result(make.sizes(x)), value)
 
 
 @rule
 def sequence_rule(make: Maker, x: View, start: Item, delta: Item) -> None:
-    """``start + k · delta`` in row-major order."""
+    """Write ``start + k · delta`` in row-major order."""
     make.count_up(make.result(make.sizes(x)), start, delta)
 
 
@@ -57,7 +57,7 @@ class FillValueConstantOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """A value of the output's type."""
+        """Check that Value has the output's type."""
         yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
 
     def apply(self, make: Maker, *inputs: View) -> None:
@@ -104,12 +104,12 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Values of the output's type; unsigned types may count down, as in an example of the page."""
+        """Check that values have the output's type; unsigned types may count down, as in an example of the page."""
         values = {"ValueStart": self.value_start, "ValueDelta": self._delta()}
         yield from self.scalars_are("ValueDataType", self.value_data_type, **values)
 
     def _delta(self) -> Scalar:
-        """ValueDelta; for an unsigned type of n bits, a negative one modulo 2ⁿ."""
+        """Return ValueDelta; for an unsigned type of n bits, a negative one modulo 2ⁿ."""
         delta, data_type = self.value_delta, self.value_data_type
         bits = 8 * data_type.itemsize
         is_down = data_type.dtype.kind == "u" and isinstance(delta, int) and -(1 << bits) < delta < 0

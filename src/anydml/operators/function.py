@@ -118,12 +118,12 @@ class _SizesMaker(Maker):
     """
 
     def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
-        """Stop."""
+        """Stop the rule."""
         super().result(sizes, write_sizes)
         raise _SizesInferredError
 
     def result_from(self, x: Any) -> Any:
-        """Stop."""
+        """Stop the rule."""
         super().result_from(x)
         raise _SizesInferredError
 
@@ -181,7 +181,7 @@ class Function:
         return self.parameters[0].kind == ARRAYS
 
     def input_names(self, count: int) -> list[str]:
-        """The names of `count` inputs in errors."""
+        """Return the names of `count` inputs in errors."""
         return (
             [f"arrays[{i}]" for i in range(count)]
             if self.is_of_lists
@@ -189,7 +189,7 @@ class Function:
         )
 
     def data_count(self, inputs: int) -> int:
-        """The number of data inputs among `inputs` inputs."""
+        """Return the number of data inputs among `inputs` inputs."""
         return inputs - sum(parameter.is_index for parameter in self.parameters)
 
     @property
@@ -263,7 +263,7 @@ FUNCTIONS: dict[str, Function] = {}
 
 
 def function(check: Callable[..., Parameters], rule: Callable[..., None], **named: Any) -> Callable[[F], F]:
-    """Decorator that records a stub as a function.
+    """Return a decorator that records a stub as a function.
 
     Args:
         check: see `Function.check_call`.

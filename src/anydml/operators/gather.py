@@ -54,7 +54,7 @@ class GatherOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DimensionCount and DataType; Axis and IndexDimensions in range; the output's sizes as documented."""
+        """Check that tensors agree, that Axis and IndexDimensions are in range, and the output's sizes."""
         count = len(self.input_tensor.sizes)
         broken = [*self.same_kind("input_tensor", "output_tensor")]
         broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
@@ -96,7 +96,7 @@ class GatherOperatorDesc(OperatorDesc):
             yield self.problem("OutputTensor.Sizes", message, rule)
 
     def _logical_sizes(self) -> tuple[int, ...]:
-        """Leading, index and trailing sizes, before right-alignment."""
+        """Return leading, index and trailing sizes, before right-alignment."""
         sizes, axis = self.input_tensor.sizes, self.axis
         return (*sizes[:axis], *self._index_coordinates(self.indices_tensor.sizes), *sizes[axis + 1 :])
 
@@ -105,7 +105,7 @@ class GatherOperatorDesc(OperatorDesc):
         return values[len(values) - self.index_dimensions :]
 
     def _kept_dimensions(self) -> tuple[int, ...]:
-        """The logical dimensions that remain in the output: leading 1s are dropped if there are too many dimensions.
+        """Return the logical dimensions that remain in the output, without leading 1s if there are too many dimensions.
 
         Those of the input's leading part are dropped first, then those of the index part (example 3 of the document).
         """

@@ -50,7 +50,7 @@ class GatherElementsOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; Axis in range; indices of the input's sizes except along Axis."""
+        """Check that tensors agree, that Axis is in range, and that only sizes along Axis differ."""
         broken = [*self.same_kind("input_tensor", "output_tensor")]
         broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
         broken += self.axis_in_range(self.axis, len(self.input_tensor.sizes))
@@ -62,7 +62,7 @@ class GatherElementsOperatorDesc(OperatorDesc):
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.indices_tensor.sizes, rule)
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """One index per element."""
+        """Pick by one index per element."""
         x, indices = inputs
         gather_elements_rule(make, x, indices, self.axis, "clamp")
 

@@ -58,7 +58,7 @@ class _GatherNd(OperatorDesc):
         return DimensionCounts(self.input_dimension_count, self.indices_dimension_count, batch)
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; counts in range; the output's sizes as documented."""
+        """Check that tensors agree, that counts are in range, and the output's sizes."""
         broken = [*self.same_kind("input_tensor", "output_tensor")]
         broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
         broken += self.index_type("IndicesTensor", self.indices_tensor)
@@ -70,7 +70,7 @@ class _GatherNd(OperatorDesc):
             yield from picked_problems(self, ("OutputTensor", self.output_tensor), sizes)
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """One list of coordinates per element, in the significant dimensions."""
+        """Pick by one list of coordinates per element, in the significant dimensions."""
         x = drop_leading_dimensions(make, inputs[0], self.counts.input)
         indices = drop_leading_dimensions(make, inputs[1], self.counts.indices)
         picked = make.pick_tuples(x, indices, self.counts.batch, "clamp")

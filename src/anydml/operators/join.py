@@ -95,7 +95,7 @@ FLAT = -1
 
 @rule
 def join_rule(make: Maker, arrays: Views, axis: int) -> None:
-    """Each array begins where the one before ends: along an axis, or in the flattened result."""
+    """Write each array where the one before ends: along an axis, or in the flattened result."""
     total: int64 = 0
     start: int64 = 0
     for k in range(len(arrays)):

@@ -71,7 +71,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
     )
 
     def constraints(self) -> Iterator[Problem]:
-        """UINT32 outputs; one count; one row per element, as wide as its coordinates."""
+        """Check that outputs are UINT32: a count, and one row of coordinates per element."""
         for name, tensor in self.outputs:
             if tensor.data_type != DataType.UINT32:
                 yield self.problem(
@@ -117,7 +117,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         )
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """The table; the mask of zeros; the number of nonzero elements before each; the coordinates; the count."""
+        """Return the moves, which use a table, the mask of zeros, and the number of nonzero elements before each."""
         source, _, rows = layouts or self.layouts()
         sizes, total = source.sizes, math.prod(source.sizes)
         zero, numbers = Layout.packed(sizes, 1).strides, Layout.packed(sizes, WIDTH).strides
@@ -159,7 +159,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
             yield mask
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """The coordinates of each nonzero element, and their number."""
+        """Yield the coordinates of each nonzero element, and their number."""
         rows = self.output_coordinates_tensor.sizes
         before, nonzero = (0,) * (len(rows) - 2), 0
         for at in itertools.product(*map(range, self.input_tensor.sizes)):

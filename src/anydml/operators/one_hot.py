@@ -81,13 +81,13 @@ class OneHotOperatorDesc(OperatorDesc):
             yield from self.sizes_are(*indices, expected, "sizes must be OutputTensor's, but 1 along Axis")
 
     def _on_coordinate(self) -> Coordinate:
-        """The coordinate of On in ValuesTensor."""
+        """Return the coordinate of On in ValuesTensor."""
         sizes = self.values_tensor.sizes
         last = max(d for d, size in enumerate(sizes) if size > 1)
         return tuple(int(d == last) for d in range(len(sizes)))
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """Off everywhere, then On by indices."""
+        """Write Off everywhere, then On by indices."""
         indices, off = inputs
         on = off
         for c in self._on_coordinate():

@@ -149,7 +149,7 @@ class _Padding(OperatorDesc):
             yield Problem(self.OPERATOR, "PaddingMode", message, rule, since)
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """The input, and its surroundings."""
+        """Write the input and the elements around it."""
         start, end = Numbers(self.start_padding), Numbers(self.end_padding)
         pad_rule(make, inputs[0], start, end, MODES[self.padding_mode], Item(self.pattern))
 
@@ -247,7 +247,7 @@ class Padding1OperatorDesc(_Padding):
     LEVELS = (("5_0", 1, 8, ALL_TYPES),)
 
     def constraints(self) -> Iterator[Problem]:
-        """PADDING's rules, and a value of the output's type."""
+        """Check PADDING's rules, and that the value has the output's type."""
         yield from _Padding.constraints(self)
         yield from self.scalars_are(
             "PaddingValueDataType", self.padding_value_data_type, PaddingValue=self.padding_value

@@ -18,7 +18,7 @@ from anydml.text import count_noun
 
 @rule
 def resample_rule(make: Maker, x: View, axes: list[GridAxis], sizes: Numbers) -> None:
-    """Each axis by a constant step, by a step and repetitions, or by positions."""
+    """Resample each axis by a constant step, by a step and repetitions, or by positions."""
     to: View = make.result(sizes)
     d: int = 0
     for k in range(len(axes)):
@@ -46,7 +46,7 @@ class ResampleBase(OperatorDesc):
     scales: tuple[float, ...]
 
     def grids(self) -> list[Grid]:
-        """The coordinate map of each dimension; by default, of pixels' centres, rounded half up."""
+        """Return the coordinate map of each dimension; by default, of pixels' centres, rounded half up."""
         of_input = getattr(self, "input_pixel_offsets", (0.5,) * len(self.scales))
         of_output = getattr(self, "output_pixel_offsets", (-0.5,) * len(self.scales))
         direction = getattr(self, "rounding_direction", None)
@@ -77,7 +77,7 @@ class ResampleBase(OperatorDesc):
         return [grid_axis(grid, count, size) for grid, count, size in axes]
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """Steps where positions have a constant step or repeat, lookups of constants elsewhere."""
+        """Resample by steps where positions have a constant step or repeat, elsewhere by lookups of constants."""
         resample_rule(make, inputs[0], self._axes(), Numbers(self.output_tensor.sizes))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:

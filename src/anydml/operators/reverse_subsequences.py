@@ -18,7 +18,7 @@ UNSIGNED = (DataType.UINT64, DataType.UINT32)
 
 @rule
 def reverse_rule(make: Maker, x: View, lengths: View, axis: int) -> None:
-    """A copy, and the reversed part over it."""
+    """Copy x, and write the reversed part over it."""
     make.reverse(make.result_from(x), x, lengths, axis)
 
 
@@ -68,7 +68,7 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
             yield from self.sizes_are("OutputTensor", self.output_tensor, sizes, "sizes must be InputTensor's")
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """A copy, and the reversed part over it."""
+        """Copy the input, and write the reversed part over it."""
         x, lengths = inputs
         reverse_rule(make, x, lengths, self.axis)
 

@@ -79,7 +79,7 @@ class ScatterOperatorDesc(OperatorDesc):
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """A copy, and one index per update."""
+        """Copy the input, and write each update at its index."""
         x, indices, updates = inputs
         scatter_rule(make, x, updates, indices, self.axis, "skip")
 

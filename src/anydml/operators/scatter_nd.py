@@ -99,7 +99,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """A copy, and updates by coordinates in the significant dimensions."""
+        """Copy the input, and write updates by coordinates in the significant dimensions."""
         x, indices, updates = inputs
         counts = self.counts
         picked = len(picked_sizes(self.input_tensor, self.indices_tensor, counts))

@@ -64,7 +64,7 @@ class SliceOperatorDesc(OperatorDesc):
                 yield self.problem(f"Sizes[{i}]", message, "the last element taken must lie inside the input")
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """A window of steps Strides."""
+        """Write the window of the input, with steps Strides."""
         slice_rule(make, inputs[0], Numbers(self.offsets), Numbers(self.sizes), Numbers(self.strides))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:

@@ -18,12 +18,12 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
 def copy_start(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """The document's CopyStart: the window's start, or its end in dimensions with negative strides."""
+    """Return the document's CopyStart: the window's start, or its end in dimensions with negative strides."""
     return tuple(map(first_copied, offsets, sizes, strides))
 
 
 def first_copied(offset: int, size: int, stride: int) -> int:
-    """CopyStart in one dimension."""
+    """Return CopyStart in one dimension."""
     return offset + (size - 1 if stride < 0 else 0)
 
 
@@ -110,13 +110,13 @@ class Slice1OperatorDesc(OperatorDesc):
         yield from window_problems(self, source, part, *window)
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """A window of signed steps, starting at CopyStart."""
+        """Write the window of the input, from CopyStart on with signed steps."""
         steps = self.input_window_strides
         first = copy_start(self.input_window_offsets, self.input_window_sizes, steps)
         slice_rule(make, inputs[0], Numbers(first), Numbers(self.output_tensor.sizes), Numbers(steps))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """The document's pseudocode, per output coordinate."""
+        """Follow the document's pseudocode, per output coordinate."""
         start = list(self.input_window_offsets)
         for i, stride in enumerate(self.input_window_strides):
             if stride < 0:

@@ -67,13 +67,13 @@ class SliceGradOperatorDesc(OperatorDesc):
         yield from window_problems(self, source, part, *window)
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """Zeros around the window and in its gaps, and the input's elements."""
+        """Write zeros around the window and in its gaps, and the input's elements."""
         step = self.input_window_strides
         start = copy_start(self.input_window_offsets, self.input_window_sizes, step)
         scatter_window_rule(make, inputs[0], Numbers(self.output_gradient_tensor.sizes), Numbers(start), Numbers(step))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """The document's pseudocode: zeros, then the input's elements."""
+        """Follow the document's pseudocode: zeros, then the input's elements."""
         zero = bytes(self.output_gradient_tensor.data_type.itemsize)
         for at in itertools.product(*map(range, self.output_gradient_tensor.sizes)):
             yield 1, at, zero, ()

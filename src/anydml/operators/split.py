@@ -66,7 +66,7 @@ class SplitOperatorDesc(OperatorDesc):
 
 @rule
 def split_rule(make: Maker, x: View, sizes: Numbers, axis: int) -> None:
-    """One result per size, each beginning where the one before ends."""
+    """Make one result per size; each begins where the one before ends."""
     start: int64 = 0
     for k in range(sizes.count):
         make.store(make.cut(x, axis, start, sizes.at[k], 1))

@@ -20,7 +20,7 @@ def part_elements(parts: Sequence[TensorDesc], axis: int) -> Iterator[tuple[int,
 def part_problems(
     desc: OperatorDesc, joined: tuple[str, TensorDesc], parts: Sequence[tuple[str, TensorDesc]], axis: int
 ) -> Iterator[Problem]:
-    """The rules of DML_SPLIT_OPERATOR_DESC's pseudocode: equal sizes except along `axis`, where they add up."""
+    """Check the rules of DML_SPLIT_OPERATOR_DESC's pseudocode: sizes add up along `axis`; others are equal."""
     name, tensor = joined
     array = parts[0][0].partition("[")[0]
     for part_name, part in parts:

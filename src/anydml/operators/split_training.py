@@ -74,7 +74,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
         return f"SplitTensor holds {split}, but OutputTensors have sizes {sizes} along Axis {self._positive_axis}"
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """SPLIT, which does not read `split`."""
+        """Split by the sizes of the outputs, without reading `split`."""
         axis = self._positive_axis
         split_rule(make, inputs[0], Numbers([part.sizes[axis] for part in self.output_tensors]), axis)
 
@@ -139,7 +139,7 @@ def split_training(
     *,
     out: Sequence[Array] | None = None,
 ) -> list[Array]:
-    """com.microsoft SplitTraining, version 1: split an array by a list or array of sizes.
+    """Split an array by a list or array of sizes (com.microsoft SplitTraining, version 1).
 
     Args:
         x: array of any shape with at least one dimension, and any dtype, strings and objects included.

@@ -28,7 +28,7 @@ def unfold_rule(
     before: Numbers,
     after: Numbers,
 ) -> None:
-    """Row c ++ k, column b of the result is the element k of window b, or 0 where it lies outside x."""
+    """Write element k of window b to row c ++ k, column b; 0 where it lies outside x."""
     size: int64 = make.volume(windows)
     to: View = make.result(make.ints(x.n[0], x.n[1] * size, make.volume(blocks)))
     to = make.split(make.split(make.split(to, 2, blocks), 1, make.ints(x.n[1], size)), 2, windows)
@@ -146,17 +146,17 @@ class UnfoldOperatorDesc(OperatorDesc):
         yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
 
     def _reach(self) -> list[int]:
-        """The range of window positions in each dimension."""
+        """Return the range of window positions in each dimension."""
         padding = zip(self.input_tensor.sizes[2:], self.start_padding, self.end_padding, strict=True)
         windows = zip(self.dilations, self.window_sizes, strict=True)
         return [s + a + b - d * (w - 1) - 1 for (s, a, b), (d, w) in zip(padding, windows, strict=True)]
 
     def _blocks(self) -> list[int]:
-        """The number of windows in each dimension."""
+        """Return the number of windows in each dimension."""
         return [reach // stride + 1 for reach, stride in zip(self._reach(), self.strides, strict=True)]
 
     def apply(self, make: Maker, *inputs: View) -> None:
-        """All windows that lie in the image, and zeros."""
+        """Write all windows that lie in the image, and zeros elsewhere."""
         fields = self.window_sizes, self._blocks(), self.strides, self.dilations, self.start_padding, self.end_padding
         unfold_rule(make, inputs[0], *map(Numbers, fields))
 

@@ -70,14 +70,14 @@ class _WindowMaker(Maker):
         self.results: list[Expression] = []
 
     def cut(self, x: Expression, axis: int, start: int, size: int, step: int) -> Expression:
-        """A window of all other axes."""
+        """Cut all other axes."""
         sizes = x.tensor.sizes
         offsets, windows, steps = [0] * len(sizes), [*sizes], [1] * len(sizes)
         offsets[axis], windows[axis], steps[axis] = start, size, step
         return slice(x, offsets, windows, steps)
 
     def store(self, x: Expression) -> None:
-        """The next result is a window."""
+        """Copy a window to the next result."""
         self.results.append(x)
 
 

@@ -139,7 +139,7 @@ class Stored:
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file() and path.name != ABOUT)
 
     def readings(self) -> list[tuple[Mapping[str, str], list[Any] | None]]:
-        """Other readings of the text, and their outputs; None for one that refuses the node."""
+        """Return other readings of the document and their outputs; None for one that refuses the node."""
         readings = list[tuple[Mapping[str, str], list[Any] | None]]()
         for k, reading in enumerate(self.about.get("readings", ())):
             infos, folder = read_model(self.model).graph.output, self.folder / f"{READINGS}{k}"

@@ -34,7 +34,7 @@ class Draw(random.Random):
         self.operator, self.opset = operator, opset
 
     def is_likely(self, share: float) -> bool:
-        """True in this share of all cases."""
+        """Return True in this share of all cases."""
         return self.random() < share
 
     def sizes(self, rank: int | None = None, min_size: int = 0, max_rank: int = 5) -> Sizes:
@@ -91,7 +91,7 @@ class Draw(random.Random):
         return TensorList(dtype, tuple(self.data(dtype, self.sizes(max_rank=3)) for _ in range(number)))
 
     def index_dtype(self, parameter: str) -> np.dtype[Any]:
-        """INT32 or INT64, as the text allows."""
+        """Return INT32 or INT64, as the document allows."""
         return self.choice(dtypes(self.operator, self.opset, parameter))[1]
 
     def data(self, dtype: np.dtype[Any], shape: Sizes, is_special: bool = True) -> Array:

@@ -97,7 +97,7 @@ class Operator(NamedTuple):
 
 
 def is_any_node(node: Node) -> bool:
-    """True of every node."""
+    """Return True: the rule applies to every node."""
     return True
 
 
@@ -203,7 +203,7 @@ def rank_of(number: int = 0) -> Bound:
 
 
 def lowest_axis(node: Node) -> int:
-    """Minus the rank of the first input."""
+    """Return minus the rank of the first input."""
     return -node.array(0).ndim
 
 

@@ -56,7 +56,7 @@ def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> on
 
 
 def type_of(value: Value, sizes: Any) -> onnx.TypeProto:
-    """ONNX's type of a value; of a tensor, with sizes, which may be None."""
+    """Return ONNX's type of a value; that of a tensor has sizes, which may be None."""
     proto = helper.make_tensor_type_proto(element_type(value.dtype), sizes)
     is_sequence = value.is_sequence if isinstance(value, OptionalValue) else isinstance(value, TensorList)
     if is_sequence:

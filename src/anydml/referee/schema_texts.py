@@ -46,7 +46,7 @@ def versions(operator: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
 
 @lru_cache(None)
 def first_versions() -> Mapping[str, int]:
-    """Every operator of ONNX's own domain, with the first opset that has it."""
+    """Return every operator of ONNX's own domain, with the first opset that has it."""
     firsts: dict[str, int] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if not schema.domain:
@@ -124,7 +124,7 @@ def _dtypes(kinds: tuple[Kind, ...]) -> tuple[tuple[str, np.dtype[Any]], ...]:
 
 @lru_cache(None)
 def dtype_of(name: str) -> np.dtype[Any]:
-    """NumPy's dtype of an element type by ONNX's name; object for strings."""
+    """Return NumPy's dtype of an element type by ONNX's name; object for strings."""
     if name == "string":
         return np.dtype(object)
     return np.dtype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name.upper())))
@@ -132,13 +132,13 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 @lru_cache(None)
 def element_type(dtype: np.dtype[Any]) -> int:
-    """ONNX's number of a dtype."""
+    """Return ONNX's number of a dtype."""
     return int(TensorProto.STRING) if dtype.hasobject else int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
 @lru_cache(None)
 def name_of(dtype: np.dtype[Any]) -> str:
-    """ONNX's name of a dtype."""
+    """Return ONNX's name of a dtype."""
     return str(TensorProto.DataType.Name(element_type(dtype))).lower()
 
 

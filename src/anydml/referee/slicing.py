@@ -100,14 +100,14 @@ def as_numpy(start: int, size: int, step: int) -> int | None:
 
 
 def from_last(start: int, size: int, step: int) -> int | None:
-    """Steps back are counted from the element after the last, which is not there."""
+    """Read the document so that steps back are counted from the element after the last, which does not exist."""
     if step > 0 or start < size:
         return start
     return size + step if size + step >= 0 else None
 
 
 def from_first(start: int, size: int, step: int) -> int | None:
-    """Steps are counted from before the first element, where nothing is."""
+    """Read the document so that steps are counted from the position before the first element."""
     return (start + size) % step if step > 0 and start < -size else start
 
 

@@ -99,7 +99,7 @@ class Builder:
         return None
 
     def _with_other_ones(self, expr: Expr, sizes: Sequence[int]) -> Expr:
-        """Squeeze and Unsqueeze, which need no shape; the new shape may differ only in axes of size 1."""
+        """Reshape by Squeeze and Unsqueeze, which need no shape, if shapes differ only in axes of size 1."""
         old, new = _ones(expr.sizes), _ones(sizes)
         removed, added = list[int](), list[int]()
         for before, after in zip(old, new, strict=True):
@@ -115,14 +115,14 @@ class Builder:
         return expr
 
     def transpose(self, expr: Expr, perm: Sequence[int], width: int) -> Expr:
-        """Transpose; axis k of the result is axis ``perm[k]``."""
+        """Transpose by a permutation: axis k of the result is axis ``perm[k]``."""
         if [*perm] == [*range(len(perm))]:
             return expr
         sizes = [expr.sizes[axis] for axis in perm]
         return self._move("Transpose", expr, sizes, width, along=perm, perm=tuple(perm))
 
     def slice(self, expr: Expr, window: Window, width: int) -> Expr:
-        """Slice."""
+        """Return the Slice of a window."""
         sizes = tuple(count for _, count, _ in window)
         if sizes == expr.sizes:
             return expr
@@ -140,7 +140,7 @@ class Builder:
         return place if self._stand_ins.is_constant(size) or 2 * place <= size else place - size
 
     def split(self, expr: Expr, axis: int, lengths: Sequence[int], width: int) -> list[Expr]:
-        """Split; all parts are outputs of one node."""
+        """Return the parts of a Split, which are outputs of one node."""
         shapes = [(*expr.sizes[:axis], length, *expr.sizes[axis + 1 :]) for length in lengths]
         cost = movement("Split", [expr.sizes], shapes, width, [1] * len(expr.sizes))
         return self.parts(self._build(Expr("node", (expr,), (), (tuple(lengths),), (("axis", axis),), "Split", cost)))
@@ -152,7 +152,7 @@ class Builder:
         return [self._build(Expr("Split", (node,), shape, detail=k)) for k, shape in enumerate(shapes)]
 
     def blocks(self, kind: str, expr: Expr, sizes: Sequence[int], width: int, **attributes: Any) -> Expr:
-        """DepthToSpace or SpaceToDepth."""
+        """Return a DepthToSpace or SpaceToDepth."""
         return self._move(kind, expr, sizes, width, **attributes)
 
     def expand(self, expr: Expr, sizes: Sequence[int], width: int) -> Expr:
@@ -161,12 +161,12 @@ class Builder:
         return expr if expr.sizes == tuple(sizes) else self._move("Expand", expr, sizes, width, (wide,))
 
     def pick(self, expr: Expr, axis: int, indices: Sequence[int], width: int) -> Expr:
-        """Gather by 1-D indices."""
+        """Return a Gather by 1-D indices."""
         sizes = (*expr.sizes[:axis], len(indices), *expr.sizes[axis + 1 :])
         return self._move("Gather", expr, sizes, width, (tuple(indices),), axis, axis=axis)
 
     def concat(self, exprs: Sequence[Expr], axis: int, width: int) -> Expr:
-        """Concat; equal Transposes of all tensors are moved behind it."""
+        """Return a Concat; equal Transposes of all tensors are moved behind it."""
         perms = {expr.attributes if expr.kind == "Transpose" else None for expr in exprs}
         if len(perms) == 1 and (common_perm := perms.pop()) is not None:
             ((_, perm),) = common_perm

@@ -39,7 +39,7 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
 def _batch(
     info: Any, in_dims: Any, x: Any, indices: Any, axis: int = 0, out_of_range: str = "error"
 ) -> tuple[Any, Any]:
-    """Gather if x, the indices or both are batched.
+    """Gather where x, the indices or both are batched.
 
     If both are, the samples of x are concatenated along the axis, and the indices of sample b are offset by b times the
     size of the axis.

@@ -75,7 +75,7 @@ class StoredDirectml(Stored):
                 raise ModelError(f"{self.model} does not write {min(missing)}", rule="its commands write all outputs")
 
     def inputs(self) -> list[Any]:
-        """None: the model has them."""
+        """Return None: the model has the inputs."""
         return []
 
     def outputs(self) -> list[Any]:

@@ -79,7 +79,7 @@ def _are_ends_fewer(call: Call, field: str) -> bool:
 
 
 def ends_below_sizes(field: str) -> CallRule:
-    """Reflection: the elements that an end adds are fewer than the axis has."""
+    """Check that reflection adds fewer elements at each end than the axis has."""
 
     def broken(call: Call, draw: Draw) -> Call | None:
         if call.options.get("mode") != "reflection":

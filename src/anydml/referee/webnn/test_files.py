@@ -121,7 +121,7 @@ class StoredWebnn(Stored):
         return [array_of(output) for output in self.test["graph"]["expectedOutputs"].values()]
 
     def inputs(self) -> list[Any]:
-        """None: the test has them."""
+        """Return None: the test has the inputs."""
         return []
 
     def outputs_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:

@@ -69,7 +69,7 @@ def differences_beside(
 
 
 def _wrong_sizes(path: Path) -> Iterator[str]:
-    """Return a remark on an index whose total_size differs from the size of its tensors."""
+    """Yield a remark on an index whose total_size differs from the size of its tensors."""
     index = choose_files(path, True).index_file if path.is_dir() else path
     if index is None or not index.name.endswith((INDEX, BIN_INDEX)):
         return

@@ -64,7 +64,7 @@ def name_of(model: Path, question: bytes) -> str | None:
 
 
 def _files_of(spec: ModuleSpec, is_whole: bool) -> Iterator[str]:
-    """Return the paths, sizes and times of the Python files of a package, or of its version's files."""
+    """Yield the paths, sizes and times of the Python files of a package, or of its version's files."""
     for location in spec.submodule_search_locations or ():
         waiting = [location]
         while waiting:

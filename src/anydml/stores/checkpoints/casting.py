@@ -265,7 +265,7 @@ def _owner(module: str) -> str | None:
 
 
 def _weights_of_scale(of: str) -> Iterator[str]:
-    """Return the weights that a scale may belong to: for ``w13_weight_scale``, ``w13_weight`` or ``w13``."""
+    """Yield the weights that a scale may belong to: for ``w13_weight_scale``, ``w13_weight`` or ``w13``."""
     yield of
     while match := _OF_SCALE.search(of):
         of = of[: match.start()]

@@ -39,7 +39,7 @@ class Projection(NamedTuple):
         return [f"{self.prefix}.{expert}.{part}.{self.kind}" for part in self.parts]
 
     def split_experts(self, composer: Composer, tensor: ComposedTensor) -> Iterator[tuple[str, ComposedTensor]]:
-        """Return one tensor per expert and part."""
+        """Yield one tensor per expert and part."""
         for expert in range(tensor.shape[0]):
             value = composer.reshape(slice_value(composer, tensor.value, 0, expert, 1), tensor.shape[1:])
             value = value.permute((1, 0)) if self.is_transposed else value
@@ -68,7 +68,7 @@ class Projection(NamedTuple):
 
 
 def projections_of(model: Any) -> Iterator[Projection]:
-    """Return the fused expert tensors of a transformers model."""
+    """Yield the fused expert tensors of a transformers model."""
     for prefix, module in model.named_modules():
         if not (hasattr(module, "is_concatenated") and hasattr(module, "is_transposed")):
             continue

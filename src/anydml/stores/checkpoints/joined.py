@@ -65,7 +65,7 @@ def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _boxes(cuts: Sequence[AxisIntervals]) -> Iterator[_Box]:
-    """Return the boxes of a store that has intervals of a tensor along each axis."""
+    """Yield the boxes of a store that has intervals of a tensor along each axis."""
     places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
     for digits in product(*(range(len(cut)) for cut in cuts)):
         box = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]

@@ -47,7 +47,7 @@ class ModelConfig(NamedTuple):
         return any("num_attention_heads" in part or "n_heads" in part for part in self.parts)
 
     def heads(self, of_keys: bool) -> Iterator[Heads]:
-        """Return the heads of queries, or those of keys and values, of each part that defines them.
+        """Yield the heads of queries, or those of keys and values, of each part that defines them.
 
         Args:
             of_keys: whether to return those of keys and values.

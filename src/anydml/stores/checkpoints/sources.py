@@ -194,7 +194,7 @@ def _join_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors
 
 
 def _checkpoint_per_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
-    """Return the same tensors as one checkpoint per file."""
+    """Yield the same tensors as one checkpoint per file."""
     for checkpoint in opened:
         stores: dict[Path, dict[str, Store]] = {path: {} for path in checkpoint.file_metadata}
         for name, store in checkpoint.items():

@@ -96,7 +96,7 @@ def check_one(files: Iterable[Path], place: JsonPath) -> None:
 
 
 def _with_sets(files: Sequence[Path]) -> Iterator[tuple[tuple[str, ...], Path]]:
-    """Return the files with the common part of their set's names: names that differ in one number form a set."""
+    """Yield the files with the common part of their set's names: names that differ in one number form a set."""
     files_by_pattern: dict[str, list[Path]] = {}
     for file in files:
         if len(key := set_of(file)) > 1:

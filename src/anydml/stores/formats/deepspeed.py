@@ -243,7 +243,7 @@ def _cut(
     start: int = 0,
     stop: int | None = None,
 ) -> Iterator[Place]:
-    """Return the pieces of a tensor's elements from `start` to `stop`.
+    """Yield the pieces of a tensor's elements from `start` to `stop`.
 
     Args:
         stores: the stores of the elements, one after the other.
@@ -298,7 +298,7 @@ def boxes(start: int, stop: int, shape: Sequence[int]) -> Iterator[tuple[tuple[i
 def _frozen(
     files: Sequence[TorchDict], stage: int, place: JsonPath
 ) -> Iterable[tuple[str, tuple[tuple[int, ...], list[Place]]]]:
-    """Return frozen weights, whose fragments ranks store beside the model."""
+    """Yield frozen weights, whose fragments ranks store beside the model."""
     frozen_shapes = files[0].items.get("frozen_param_shapes")
     for name, size in dict_of(frozen_shapes).items():
         shape, key = sizes_of(size), f"frozen_param_fragments.{name}"

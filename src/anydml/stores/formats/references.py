@@ -104,7 +104,7 @@ class References:
         self._files = {reference.path: None for reference in self.objects.values() if isinstance(reference, Range)}
 
     def files(self) -> Iterator[Path]:
-        """Return the files and objects that contain the bytes."""
+        """Yield the files and objects that contain the bytes."""
         yield from self._files
 
     def state(self) -> tuple[object, ...]:

@@ -56,7 +56,7 @@ class KnownBytes(Sequence[tuple[int, bytes]]):
         return np.array([len(content) for content in self.contents], np.int64)[self.numbers]
 
     def contiguous(self) -> Iterator[tuple[int, bytes]]:
-        """Return the same bytes, with contiguous parts merged."""
+        """Yield the same bytes, with contiguous parts merged."""
         is_contiguous = np.append(False, self.offsets[1:] == (self.offsets + self.sizes)[:-1])[: len(self)]
         firsts, contents = np.flatnonzero(~is_contiguous), [self.contents[k] for k in self.numbers.tolist()]
         lasts = np.append(firsts[1:], len(self))

@@ -43,7 +43,7 @@ class AlikeProgram(NamedTuple):
         return self.program.constant_bytes
 
     def moves(self, arrays: int, outputs: Collection[int] | None = None) -> Iterator[Move]:
-        """Return all moves, or those to some outputs; the first `arrays` operands are inputs and outputs."""
+        """Yield all moves, or those to some outputs; the first `arrays` operands are inputs and outputs."""
         constants = range(arrays, arrays + len(self.program.constants))
         are_wanted = np.ones(arrays, bool)
         if outputs is not None:

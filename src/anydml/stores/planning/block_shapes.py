@@ -120,7 +120,7 @@ def inside_box(part: Box, box: Box) -> Any:
 
 
 def shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Return candidate sizes of blocks, which are multiples of a unit, in ascending order."""
+    """Yield candidate sizes of blocks, which are multiples of a unit, in ascending order."""
     base = 2
     while True:
         by = [_steps(max(1, size), step, base) for size, step in zip(shape, unit, strict=True)]

@@ -125,7 +125,7 @@ def _gaps(side: Side) -> Sequence[int]:
 
 
 def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
-    """Return the pitches by which every operand can be cut."""
+    """Yield the pitches by which every operand can be cut."""
     if group.copies:
         return
     operands = group.operands(side)
@@ -162,7 +162,7 @@ def _align_width(group: MoveGroup, side: Side, width: int) -> int:
 
 
 def _fitting(group: MoveGroup, cut: Cut, operand: int, max_bytes: int, unit: int) -> Iterator[Cut]:
-    """Return the cut, shrunk until its blocks fit."""
+    """Yield the cut, shrunk until its blocks fit."""
     for _ in range(8):
         try:
             size = _middle_io(group, cut, operand).buffer_bytes

@@ -128,7 +128,7 @@ class RunCopies:
         return self.destination, self.source, self.to.size, digest.digest()
 
     def moves(self) -> Iterator[Move]:
-        """Return the copies as moves."""
+        """Yield the copies as moves."""
         for to, from_, length in zip(self.to.tolist(), self.from_.tolist(), self.lengths.tolist(), strict=True):
             yield Move((), Access(self.destination, to, ()), Access(self.source, from_, ()), length)
 

@@ -120,7 +120,7 @@ def _join_file(writers: Sequence[Writers], places: Places, first: int, outputs: 
 
 
 def _runs(writers: Iterable[Writers], places: Places, ends_of: Numbers) -> Iterator[Runs]:
-    """Return copies to outputs that consist of runs."""
+    """Yield copies to outputs that consist of runs."""
     for writer in writers:
         offsets = places.offset[writer.outputs]
         group: Numbers = np.searchsorted(ends_of, offsets).astype(np.int32)
@@ -131,7 +131,7 @@ def _runs(writers: Iterable[Writers], places: Places, ends_of: Numbers) -> Itera
 
 
 def _sort(runs: Iterable[Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
-    """Return the offsets in files and the lengths of copies between a group and a file."""
+    """Yield the offsets in files and the lengths of copies between a group and a file."""
     columns = [*zip(*runs, strict=True)]
     if not columns:
         return

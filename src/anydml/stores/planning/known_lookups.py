@@ -71,7 +71,7 @@ def pick_of(program: Program, move: Move, read: ReadOperand) -> Pick:
 
 
 def resolve_lookups(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
-    """Return the moves of a program, with a move per evenly spaced run of indices in place of each lookup.
+    """Yield the moves of a program, with a move per evenly spaced run of indices in place of each lookup.
 
     Many runs of contiguous bytes become rows, which may run over several axes.
 
@@ -89,7 +89,7 @@ def resolve_lookups(program: Program, read: ReadOperand) -> Iterator[Move | RunC
 
 
 def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
-    """Return one move per evenly spaced run of the elements of a pick; each dimension is one of the pick's.
+    """Yield one move per evenly spaced run of the elements of a pick; each dimension is one of the pick's.
 
     Raises:
         BindingError: there are too many.
@@ -180,7 +180,7 @@ def _check_indices(program: Program, lookup: Lookup, indices: Array) -> tuple[Ar
 
 
 def _evenly_spaced_runs(row: Array, keep: Array) -> Iterator[tuple[int, int, int]]:
-    """Return the evenly spaced runs of a row: first index, length and step of each."""
+    """Yield the evenly spaced runs of a row: first index, length and step of each."""
     start, count = 0, len(row)
     steps = np.diff(row)
     # Runs end where the step changes, and before and after elements that are left out.

@@ -58,7 +58,7 @@ class Writers(NamedTuple):
 
 
 def writers_of(alike: Sequence[AlikeMoves], places: Places) -> Iterator[tuple[Writers, bool]]:
-    """Return the writers of outputs, and whether all bytes are read from inputs."""
+    """Yield the writers of outputs, and whether all bytes are read from inputs."""
     for moves, sets in alike:
         by_output: dict[int, list[Move]] = {}
         for move in moves:

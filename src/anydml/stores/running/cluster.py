@@ -145,7 +145,7 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
 
 
 def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[list[int]]:
-    """Return the blocks of each task: enough to be worth a task, and few enough for all workers to get some."""
+    """Yield the blocks of each task: enough to be worth a task, and few enough for all workers to get some."""
     max_bytes = min(TASK_BYTES, plan.totals.bytes_written // (4 * max(1, workers)))
     group, size = list[int](), 0
     for number in numbers:

@@ -1,4 +1,4 @@
-"""Chunks of a result for which each task reads few chunks of the inputs."""
+"""The choice of a result's chunks, so that each task reads few chunks of the inputs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from anydml.stores.planning.regions import RegionMap, to_coordinates
 from anydml.tensor import Layout
 
 SMALL_CHUNK = 1 << 20
-"""Bytes of a chunk below which axes that are not cut ask for no chunks of their size."""
+"""Bytes up to which a chunk of the result may exceed the input's chunks along axes that the input does not cut."""
 
 
 class Dimension(NamedTuple):
     """A dimension of a move.
 
     Attributes:
-        number: the number of the dimension.
-        axis: the axis of the result, along which it is.
-        size: coordinates.
-        step: along that axis.
-        input_steps: steps along each axis of the input.
+        number: the index of the dimension in the move.
+        axis: the axis of the result that it lies along.
+        size: the number of coordinates.
+        step: the step along that axis.
+        input_steps: the steps along each axis of the input.
     """
 
     number: int
@@ -39,25 +39,25 @@ class Dimension(NamedTuple):
 
 
 class CoordinateMove(NamedTuple):
-    """A move by coordinates.
+    """A move in coordinates of the result and of the input, instead of bytes.
 
     Attributes:
-        start: first coordinates in the result.
-        runs: its dimensions of several coordinates.
-        operand: number of the input; −1 where there is none.
-        first: first coordinates in the input.
-        is_within_rows: whether the steps lead to all elements; otherwise a run continues in the next row of the input.
+        start: the first coordinates in the result.
+        dimensions: the dimensions of two or more coordinates.
+        operand: the number of the input; −1 if there is none.
+        first: the first coordinates in the input.
+        is_within_rows: whether all steps stay in their row; otherwise a dimension continues in the input's next row.
     """
 
     start: Sequence[int]
-    runs: Sequence[Dimension]
+    dimensions: Sequence[Dimension]
     operand: int
     first: Sequence[int]
     is_within_rows: bool = True
 
     @classmethod
     def of(cls, mapping: RegionMap, move: Move) -> CoordinateMove:
-        """The coordinates of a move."""
+        """Convert a move to coordinates."""
         source, sizes = move.source, move.sizes
         start, steps = to_coordinates(move.destination, sizes, mapping.output)
         axes = [next((axis for axis, step in enumerate(along) if step), 0) for along in steps]
@@ -72,8 +72,8 @@ class CoordinateMove(NamedTuple):
         return cls(start, [Dimension(*run, input_steps[run[0]]) for run in runs], source.operand, first, is_within_rows)
 
     def dimensions_along(self, axis: int) -> tuple[list[Dimension], int, int]:
-        """The dimensions along an axis of the result, the innermost first; and where they begin and end."""
-        runs = sorted((run for run in self.runs if run.axis == axis), key=lambda run: run.step)
+        """Return the dimensions along an axis of the result, innermost first, and the range of their coordinates."""
+        runs = sorted((dimension for dimension in self.dimensions if dimension.axis == axis), key=lambda run: run.step)
         start = self.start[axis]
         return runs, start, start + sum((run.size - 1) * run.step for run in runs) + 1
 
@@ -83,71 +83,72 @@ class InputChunks(NamedTuple):
 
     Attributes:
         layout: the layout of the input, which is packed.
-        bounds: by axis.
-        chunk: sizes of the largest chunk.
-        room: as many times as large a chunk may be without being larger than a small one.
-        largest: sizes of the largest chunk, of which axes that are not cut share the room.
+        bounds: the bounds of the chunks along each axis.
+        chunk: the sizes of the largest chunk.
+        growth: the factor by which the largest chunk may grow up to `SMALL_CHUNK`, at least 1.
+        grown_chunk: the sizes of the largest chunk after axes that are not cut have grown by that factor together.
     """
 
     layout: Layout
     bounds: tuple[Bounds, ...]
     chunk: Sequence[int]
-    room: int
-    largest: Sequence[int]
+    growth: int
+    grown_chunk: Sequence[int]
 
     @classmethod
     def of(cls, layout: Layout, bounds: tuple[Bounds, ...]) -> InputChunks:
-        """The chunks of an input with some bounds."""
+        """Return the chunks of an input from its layout and their bounds."""
         chunk = [max((b - a for a, b in itertools.pairwise(axis)), default=0) or 1 for axis in bounds]
-        room = max(1, SMALL_CHUNK // (layout.element_size * math.prod(chunk)))
+        growth = max(1, SMALL_CHUNK // (layout.element_size * math.prod(chunk)))
         uncut = [k for k, axis in enumerate(bounds) if len(axis) == 2]
-        largest = [int(size * room ** (1 / len(uncut))) if k in uncut else size for k, size in enumerate(chunk)]
-        return cls(layout, bounds, chunk, room, largest)
+        grown = [int(size * growth ** (1 / len(uncut))) if k in uncut else size for k, size in enumerate(chunk)]
+        return cls(layout, bounds, chunk, growth, grown)
 
-    def shares(self, dimensions: Sequence[tuple[int, Sequence[int]]]) -> tuple[list[int], int]:
-        """The number of coordinates that the largest chunk has of each dimension.
+    def coordinates_in_chunk(self, dimensions: Sequence[tuple[int, Sequence[int]]]) -> tuple[list[int], int]:
+        """Return how many coordinates of each dimension one chunk of the largest size holds.
 
         Args:
-            dimensions: their sizes and steps along each axis.
+            dimensions: for each dimension, its size and its steps along the axes of the input.
 
         Returns:
-            A number per dimension, 0 where that leads nowhere; and the elements of the chunk along all other axes.
+            The number of coordinates of each dimension, 0 if it has no steps; and the number of the chunk's elements
+            along the axes that no dimension has steps along.
         """
-        shares, remaining_sizes, sizes = [0] * len(dimensions), [*self.largest], self.layout.sizes
-        walked = {axis for _, input_steps in dimensions for axis, step in enumerate(input_steps) if step}
+        counts, remaining_sizes, sizes = [0] * len(dimensions), [*self.grown_chunk], self.layout.sizes
+        stepped_axes = {axis for _, input_steps in dimensions for axis, step in enumerate(input_steps) if step}
         for k in sorted(range(len(dimensions)), key=lambda k: [*map(abs, dimensions[k][1])]):
             size, input_steps = dimensions[k]
-            if not (leading := [axis for axis, step in enumerate(input_steps) if step]):
+            if not (own_axes := [axis for axis, step in enumerate(input_steps) if step]):
                 continue
-            shares[k], axis = min(remaining_sizes[axis] for axis in leading), leading[0]
-            rows = -(-((size - 1) * abs(input_steps[axis]) + 1) // sizes[axis]) if len(leading) == 1 else 1
+            counts[k], axis = min(remaining_sizes[axis] for axis in own_axes), own_axes[0]
+            rows = -(-((size - 1) * abs(input_steps[axis]) + 1) // sizes[axis]) if len(own_axes) == 1 else 1
             if rows > 1:
-                shares[k] = min(shares[k], max(1, sizes[axis] // abs(input_steps[axis])))
-            for other_axis in leading:
+                counts[k] = min(counts[k], max(1, sizes[axis] // abs(input_steps[axis])))
+            for other_axis in own_axes:
                 remaining_sizes[other_axis] = -(-remaining_sizes[other_axis] // min(size, remaining_sizes[other_axis]))
             # A dimension that continues in further rows also advances along the axes before this one.
             while rows > 1 and axis:
                 axis -= 1
-                shares[k] *= remaining_sizes[axis]
+                counts[k] *= remaining_sizes[axis]
                 remaining_sizes[axis] = -(-remaining_sizes[axis] // min(rows, remaining_sizes[axis]))
                 rows = -(-rows // sizes[axis])
-        return shares, math.prod(size for axis, size in enumerate(self.chunk) if axis not in walked)
+        return counts, math.prod(size for axis, size in enumerate(self.chunk) if axis not in stepped_axes)
 
 
-def _width(runs: Sequence[Dimension], shares: Mapping[int, int]) -> int:
-    """Coordinates of a chunk along an axis of a result, by shares of the dimensions that lead along inputs."""
-    *inner, outer = (run for run in runs if run.number in shares)
-    return math.prod(min(shares[run.number], run.size) for run in inner) * shares[outer.number]
+def _width(dimensions: Sequence[Dimension], counts: Mapping[int, int]) -> int:
+    """Return the number of coordinates of a result's chunk along an axis, from the counts of its dimensions."""
+    *inner, outer = (dimension for dimension in dimensions if dimension.number in counts)
+    return math.prod(min(counts[each.number], each.size) for each in inner) * counts[outer.number]
 
 
 class PickChunks(NamedTuple):
-    """The cuts of what a pick writes.
+    """Where the result of a pick is best cut.
 
     Attributes:
-        places: the places of the moves that replace it.
+        places: the range of the moves that replace the pick.
         move: the whole move, without the indices.
-        cuts: by axis of the result along which indices differ, where they go on in other chunks.
-        widths: by such an axis, as many coordinates as a chunk of the input has.
+        cuts: for each axis of the result along which indices differ, the coordinates at which another chunk is read.
+        widths: for each such axis, the number of coordinates that one chunk of the input suffices for.
     """
 
     places: range
@@ -157,7 +158,7 @@ class PickChunks(NamedTuple):
 
     @classmethod
     def of_map(cls, mapping: RegionMap, inputs: Sequence[InputChunks]) -> list[PickChunks]:
-        """Return those of the moves of `mapping` that pick from its inputs."""
+        """Return the picks of `mapping` that read its inputs."""
         pick_chunks = []
         for move, pick, places in mapping.picks:
             if pick.operand < len(inputs):
@@ -173,7 +174,7 @@ class PickChunks(NamedTuple):
         return pick_chunks
 
     def section(self, axis: int) -> Section | None:
-        """Return the section that it asks for along an axis of its indices; None along others."""
+        """Return the pick's section along an axis of the result along which indices differ; None along others."""
         if (width := self.widths.get(axis)) is None:
             return None
         _, start, stop = self.move.dimensions_along(axis)
@@ -191,8 +192,8 @@ def _pick_cuts(pick: Pick, coordinates: CoordinateMove, chunks: InputChunks) -> 
         numbers = numbers * len(starts) + _chunk_of(starts, coordinate)
     table = numbers.reshape(pick.shift.shape)
     axis_cuts = {}
-    # Of several dimensions along one axis, the one with the longest step counts: it comes last, in place of the others.
-    for axis, run in {run.axis: run for run in sorted(coordinates.runs, key=lambda run: run.step)}.items():
+    # If several dimensions lie along one axis, the one with the longest step replaces the others.
+    for axis, run in {run.axis: run for run in sorted(coordinates.dimensions, key=lambda run: run.step)}.items():
         if run.number in pick.by:
             place = pick.by.index(run.number)
             others = tuple(n for n in range(table.ndim) if n != place)
@@ -202,7 +203,7 @@ def _pick_cuts(pick: Pick, coordinates: CoordinateMove, chunks: InputChunks) -> 
 
 
 def _chunk_of(bounds: Bounds, at: Array) -> Array:
-    """The numbers of the chunks that coordinates lie in."""
+    """Return the numbers of the chunks that coordinates lie in."""
     return np.searchsorted(bounds, at, "right") - 1
 
 
@@ -212,48 +213,48 @@ def _pick_widths(move: Move, coordinates: CoordinateMove, chunks: InputChunks) -
     steps = (*source.strides, *(lookup.stride for lookup in source.lookups))
     sizes = (*move.sizes, *(lookup.size for lookup in source.lookups))
     _, input_steps = to_coordinates(source._replace(strides=steps), sizes, chunks.layout)
-    shares, room = chunks.shares([*zip(sizes, input_steps, strict=True)])
-    # The input is walked along some dimensions, along which there are indices, too, or not.
-    widths = {k: share for k, share in enumerate(shares[:count]) if share}
+    counts, growth = chunks.coordinates_in_chunk([*zip(sizes, input_steps, strict=True)])
+    # Dimensions with steps along the input; indices may differ along them, too.
+    widths = {k: width for k, width in enumerate(counts[:count]) if width}
     groups: list[tuple[set[int], int]] = []
-    for lookup, width in zip(source.lookups, shares[count:], strict=True):
+    for lookup, width in zip(source.lookups, counts[count:], strict=True):
         if width and (by := {k for k, stride in enumerate(lookup.strides) if stride}):
             joined = [group for group in groups if group[0] & by]
             groups = [group for group in groups if not group[0] & by]
             groups.append(
-                (by.union(*(shares for shares, _ in joined)), math.prod([width, *(shares for _, shares in joined)]))
+                (by.union(*(keys for keys, _ in joined)), math.prod([width, *(widths for _, widths in joined)]))
             )
     for by, looked_up in groups:
         free = sorted(by - widths.keys(), reverse=True)
-        # Several axes of indices: at most eight times as many chunks as if each had chunks of this width.
-        width = looked_up * room if len(free) > 1 else looked_up
+        # With several axes of indices, at most `MAX_GROWTH` times as many chunks as if each had chunks of this width.
+        width = looked_up * growth if len(free) > 1 else looked_up
         pick_count = math.prod(min(move.sizes[k], width) for k in by)
         picks_left = min(MAX_GROWTH * width, max(width, -(-pick_count // MAX_GROWTH)))
         for k in free:
             widths[k] = min(width, picks_left)
             picks_left = -(-picks_left // min(move.sizes[k], widths[k]))
     picked = set[int]().union(*(by for by, _ in groups))
-    axes = {run.axis for run in coordinates.runs if run.number in picked}
+    axes = {run.axis for run in coordinates.dimensions if run.number in picked}
     return {axis: _width(coordinates.dimensions_along(axis)[0], widths) for axis in axes}
 
 
-def natural_bounds(
+def choose_bounds(
     sizes: Sequence[int],
     parts: Sequence[CoordinateMove],
     picks: Sequence[PickChunks],
     inputs: Sequence[InputChunks],
 ) -> list[Bounds]:
-    """Chunk a result so that each chunk reads as few chunks of the inputs as possible, within `MAX_GROWTH`.
+    """Choose the chunks of a result so that each reads as few chunks of the inputs as possible, within `MAX_GROWTH`.
 
     Args:
         sizes: the sizes of the result.
         parts: all moves.
-        picks: picks, some of which have chunks.
-        inputs: that they read.
+        picks: where the results of picks are best cut.
+        inputs: the inputs that they read.
     """
     alone = {*range(len(parts))}.difference(*(pick.places for pick in picks))
     moves = [parts[k] for k in sorted(alone)]
-    # Moves of an element each lead along the axes of the input along which they begin at several places.
+    # Moves of one element have no steps; they advance along the axes of the input along which their starts differ.
     begins: dict[tuple[int, int], set[int]] = {}
     for move in (*moves, *(pick.move for pick in picks)):
         for input_axis, at in enumerate(move.first):
@@ -272,34 +273,38 @@ def natural_bounds(
 def _section(
     move: CoordinateMove, axis: int, inputs: Sequence[InputChunks], several: Collection[tuple[int, int]]
 ) -> Section:
-    """Return the section that a move asks for along an axis of the result.
+    """Return the section of a move along an axis of the result.
 
-    Moves begin at several places along some axes of inputs.
+    Args:
+        move: the move.
+        axis: the axis.
+        inputs: the chunks of all inputs.
+        several: the inputs and their axes along which the starts of moves differ.
     """
-    runs, start, stop = move.dimensions_along(axis)
+    dimensions, start, stop = move.dimensions_along(axis)
     if move.operand < 0:
         return Section(start, stop, 0, ())
     chunks = inputs[move.operand]
-    all_shares, room = chunks.shares([(run.size, run.input_steps) for run in move.runs])
-    shares = {run.number: share for run, share in zip(move.runs, all_shares, strict=True) if share}
-    leading = [run for run in runs if run.number in shares]
-    if runs and not leading:
-        return Section(start, stop, max(room, chunks.room), ())
-    if not leading:
-        widths = [chunks.largest[k] for operand, k in several if operand == move.operand]
-        return Section(start, stop, max([chunks.room, *widths]), ())
-    outer, cuts = leading[-1], [0]
+    all_counts, growth = chunks.coordinates_in_chunk([(each.size, each.input_steps) for each in move.dimensions])
+    counts = {each.number: count for each, count in zip(move.dimensions, all_counts, strict=True) if count}
+    reading = [dimension for dimension in dimensions if dimension.number in counts]
+    if dimensions and not reading:
+        return Section(start, stop, max(growth, chunks.growth), ())
+    if not reading:
+        widths = [chunks.grown_chunk[k] for operand, k in several if operand == move.operand]
+        return Section(start, stop, max([chunks.growth, *widths]), ())
+    outer, cuts = reading[-1], [0]
     for input_axis, step in enumerate(outer.input_steps):
         first = move.first[input_axis]
         for bound in chunks.bounds[input_axis][1:-1] if step else ():
             digit = -((first - bound) // step) if step > 0 else (first - bound) // -step + 1
             if 0 < digit < outer.size:
                 cuts.append(digit * outer.step)
-    # What is repeated is cut as often, unless small chunks have room for all of it.
-    repeats = [run for run in runs if run.number not in shares]
-    width = _width(leading, shares) * (chunks.room if repeats else 1)
-    outside = [run for run in repeats if run.step > outer.step] if len(cuts) > 1 else []
+    # Each repetition is cut like the input, unless all of it fits into a small chunk.
+    repeats = [dimension for dimension in dimensions if dimension.number not in counts]
+    width = _width(reading, counts) * (chunks.growth if repeats else 1)
+    outside = [dimension for dimension in repeats if dimension.step > outer.step] if len(cuts) > 1 else []
     if outside and width >= outer.size * outer.step:
         return Section(start, stop, width, ())
-    apart = distances([run.size for run in outside], [run.step for run in outside]).reshape(-1, 1)
-    return Section(start, stop, width, (start + apart + np.array(cuts)).reshape(-1))
+    repetitions = distances([each.size for each in outside], [each.step for each in outside]).reshape(-1, 1)
+    return Section(start, stop, width, (start + repetitions + np.array(cuts)).reshape(-1))
