@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from graphlib import TopologicalSorter
 
 import onnx.checker
 import onnx.defs
 import onnx.inliner
 from google.protobuf.message import EncodeError
-from onnx import AttributeProto, ModelProto, TensorProto, ValueInfoProto
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from anydml.errors import ModelError
+from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors
 from anydml.onnx.walk import Body, Name, function_name, main_graphs, names, nodes, plain_domain, tensors
@@ -100,17 +101,68 @@ def inline_functions(model: ModelProto) -> ModelProto:
     """Inline all functions of a checked model.
 
     Raises:
-        ModelError: onnx cannot inline a function, or the result would have too many nodes or bytes.
+        ModelError: a function returns an input, which onnx does not inline and ONNX Runtime refuses; it imports another
+            version of a domain than the model, in which an operator means something else; onnx cannot inline it for
+            another reason; or the result would have too many nodes or bytes.
     """
     if not model.functions:
         return model
+    for function in model.functions:
+        for name in function.output:
+            if name in function.input:
+                message = f"function {show(function.name)} returns its input {show(name)}: return an Identity of it"
+                raise ModelError(message, field=name, rule="outputs of functions must be made by nodes")
+    functions = {function_name(function) for function in model.functions}
     try:
         _check_inlined_size(model)
-        return onnx.inliner.inline_local_functions(model)
+        inlined = onnx.inliner.inline_local_functions(_with_one_opset(model, functions))
     except ModelError:
         raise
     except Exception as error:
         raise ModelError(f"the model's functions cannot be inlined: {reason(error)}") from None
+    for node in nodes([inlined.graph]):
+        if function_name(node) in functions:
+            raise ModelError(f"function {show(node.op_type)} cannot be inlined", field=node.op_type)
+    return inlined
+
+
+def _with_one_opset(model: ModelProto, functions: Set[Name]) -> ModelProto:
+    """Return a model whose functions import the versions that the model does, since onnx inlines no other functions."""
+    versions: dict[str, int] = {}
+    for opset in (opset for importer in (model, *model.functions) for opset in importer.opset_import):
+        versions.setdefault(plain_domain(opset.domain), opset.version)
+    copy: ModelProto | None = None
+    for number, function in enumerate(model.functions):
+        imports = {plain_domain(opset.domain): opset.version for opset in function.opset_import}
+        if all(versions[domain] == version for domain, version in imports.items()):
+            continue
+        for node in nodes([function]):
+            domain = plain_domain(node.domain)
+            version = imports.get(domain, versions.get(domain, 0))
+            if function_name(node) not in functions and not _means_the_same(node, version, versions.get(domain, 0)):
+                message = f"function {show(function.name)} imports version {version} of {show(domain or 'ai.onnx')}"
+                rule = f"{node.op_type} must mean the same in version {versions[domain]}, which the model imports"
+                raise ModelError(message, field=function.name, rule=rule)
+        if copy is None:
+            copy = ModelProto()
+            copy.CopyFrom(model)
+        for opset in copy.functions[number].opset_import:
+            opset.version = versions[plain_domain(opset.domain)]
+    return model if copy is None else copy
+
+
+def _means_the_same(node: NodeProto, version: int, other: int) -> bool:
+    """Whether two versions of a node's domain define its operator alike."""
+    if version == other:
+        return True
+    domain = plain_domain(node.domain)
+    try:
+        since, since_other = (
+            onnx.defs.get_schema(node.op_type, number, domain).since_version for number in (version, other)
+        )
+    except onnx.defs.SchemaError:
+        return False
+    return bool(since == since_other)
 
 
 def _check_inlined_size(model: ModelProto) -> None:

@@ -9,7 +9,7 @@ from onnx import GraphProto, ModelProto, TensorProto, TypeProto, helper
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.onnx.checks import MAX_BYTES, reason
+from anydml.onnx.checks import MAX_BYTES, check, inline_functions, reason
 from anydml.onnx.tensor_protos import tensor_shape, type_name
 from anydml.onnx.walk import bodies
 
@@ -21,11 +21,19 @@ def check_types(model: ModelProto) -> None:
     """Check the types of a model's values, as runtimes do before they run it. Sizes are not compared: runtimes do not.
 
     Args:
-        model: a model that onnx's checker accepts; what its functions compute is not checked.
+        model: a model that onnx's checker accepts; one with functions that cannot be inlined is not checked.
 
     Raises:
         ModelError: a node does not take the type of an input, or makes another type than the model declares.
     """
+    if model.functions:
+        try:
+            model = inline_functions(model)
+        except ModelError:
+            # Callers that read functions refuse the model.
+            return
+        # Calls may pass attributes of other types than nodes take.
+        check(model)
     undeclared = _without_declarations(model)
     if undeclared.ByteSize() > MAX_BYTES:
         return
