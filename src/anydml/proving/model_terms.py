@@ -42,6 +42,10 @@ RANDOM_OPERATORS = frozenset(
 """Operators whose results are random."""
 
 
+Path = tuple[tuple[str, int], ...]
+"""The bodies around a node, from the outermost: the name of each one's attribute, and a term that decides on runs."""
+
+
 @dataclass
 class Read:
     """A model that has been read.
@@ -50,7 +54,7 @@ class Read:
         outputs: terms by name, in order.
         values: terms of all values outside bodies by name; None for what is left out.
         nodes: the operators and names of the nodes that compute a term, by its number.
-        refusing: by their numbers, terms of all its values that some inputs may be refused for.
+        refusing: terms that some inputs may be refused for, by their numbers, by the bodies that they are in.
         inner: terms of all values in the bodies of a node by name, by the first name that the node makes.
         is_real: whether terms that are equal for real numbers, but not for floats, are one.
     """
@@ -58,7 +62,7 @@ class Read:
     outputs: dict[str, Term] = field(default_factory=dict)
     values: dict[str, Term | None] = field(default_factory=dict)
     nodes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
-    refusing: dict[int, Term] = field(default_factory=dict)
+    refusing: dict[Path, dict[int, Term]] = field(default_factory=dict)
     inner: dict[str, list[dict[str, Term | None]]] = field(default_factory=dict)
     is_real: bool = False
 
@@ -73,7 +77,7 @@ class Read:
             term = left.pop()
             if term.number not in seen:
                 seen.add(term.number)
-                if term.number in self.refusing and never_fits(term):
+                if term.number in self.refusing.get((), ()) and never_fits(term):
                     return True
                 left += [term_input for term_input in term.inputs if term_input is not None]
         return False
@@ -189,17 +193,19 @@ class Reader:
                     # For inputs that the first model refuses, the second may compute anything.
                     self.terms.bounds.note(spare(call))
             terms, within = called
-            read.refusing.update((term.number, term) for term in within if refuses(term))
+            refusing = read.refusing.setdefault((), {})
+            refusing.update((term.number, term) for term in within if refuses(term))
             label = node.name or next((name for name in node.output if name), "")
             for k, output in enumerate(node.output):
                 term = terms[k] if k < len(terms) else self.terms.unique(call.kind, *UNKNOWN)
                 if output:
                     values[output] = term
-                    if refuses(term):
-                        read.refusing[term.number] = term
-                    for part in (term, *term.inputs) if term.kind == "moved" else (term,):
-                        if part is not None and part.kind not in ("constant", "input"):
-                            read.nodes.setdefault(part.number, []).append((node.op_type, label))
+                # A node may refuse inputs even if this output is left out.
+                for part in (term, *term.inputs) if term.kind == "moved" else (term,):
+                    if part is not None and part.kind not in ("constant", "input"):
+                        read.nodes.setdefault(part.number, []).append((node.op_type, label))
+                        if refuses(part):
+                            refusing[part.number] = part
 
     def _is_function(self, call: OperatorCall) -> bool:
         """Whether a node's results depend on its inputs alone."""
@@ -300,16 +306,16 @@ class Reader:
         """Return the terms of a node with subgraphs, whose results become functions of the subgraphs' inputs."""
         shapes = Rounds(call).shapes() if call.operator in ("Loop", "Scan") and not call.domain else {}
         while True:
-            inside = Read()
-            results = [self._results(call, body, values, shapes, inside, level) for body in graphs]
+            insides = [Read() for _ in graphs]
+            results = [
+                self._results(call, body, values, shapes, inside, level)
+                for body, inside in zip(graphs, insides, strict=True)
+            ]
             stable_shapes = {k: shape for k, shape in shapes.items() if Rounds(call).holds(k, shape, results[0])}
             if stable_shapes == shapes:
                 break
             # A round changes the shape, so that the shapes in later rounds are unknown.
             shapes = stable_shapes
-        for number, nodes in inside.nodes.items():
-            read.nodes.setdefault(number, []).extend(nodes)
-        read.refusing.update(inside.refusing)
         read.inner[next(filter(None, call.proto.output), "")] = [named for _, named in results]
         names = tuple(
             attribute.name for attribute in call.proto.attribute if attribute.HasField("g") or attribute.graphs
@@ -317,9 +323,18 @@ class Reader:
         counts = tuple((len(body.input), len(body.output)) for body in graphs)
         detail = call.attributes(), names, counts, len(call.inputs)
         body_terms = [term for terms, _ in results for term in terms]
-        return self._outputs(
+        outputs = self._outputs(
             call, [*call.inputs, *body_terms], detail, types_of(call, [terms for terms, _ in results], shapes)
         )
+        for name_of_body, inside in zip(names, insides, strict=False):
+            for number, nodes in inside.nodes.items():
+                read.nodes.setdefault(number, []).extend(nodes)
+            # A branch of an If runs under its condition; other bodies run as often as equal nodes run them.
+            runs = call.inputs[0] if call.operator == "If" and call.inputs else outputs[0]
+            step = name_of_body, -1 if runs is None else runs.number
+            for path, terms in inside.refusing.items():
+                read.refusing.setdefault((step, *path), {}).update(terms)
+        return outputs
 
     def _results(
         self, call: OperatorCall, body: GraphProto, values: Mapping[str, Term | None], shapes: Mapping[int, Sizes],

@@ -25,10 +25,11 @@ UNKNOWN: Type = None, None
 
 FLAG_ATTRIBUTES = frozenset(
     (
-        "allowzero", "antialias", "ceil_mode", "count_include_pad", "detect_negative", "detect_positive",
-        "exclude_outside", "exclusive", "fmod", "interleaved", "inverse", "is_causal", "keepdims", "largest",
-        "noop_with_empty_axes", "onesided", "reverse", "select_last_index", "sorted", "storage_order", "training_mode",
-        "transA", "transB", "upper",
+        "align_corners", "allowzero", "antialias", "ceil_mode", "center_point_box", "count_include_pad",
+        "detect_negative", "detect_positive", "exclude_outside", "exclusive", "fmod", "input_forget", "interleaved",
+        "inverse", "is_causal", "is_case_sensitive", "keepdims", "largest", "layout", "linear_before_reset", "new_axis",
+        "noop_with_empty_axes", "onesided", "periodic", "reverse", "saturate", "select_last_index", "sorted",
+        "storage_order", "training_mode", "transA", "transB", "upper",
     )
 )  # fmt: skip
 """Attributes that are 0 or 1."""
@@ -41,6 +42,9 @@ LIST_INPUTS: Mapping[str, Sequence[int]] = {
 
 SCALAR_INPUTS: Mapping[str, Sequence[int]] = {"Dropout": (1, 2)}
 """Numbers of inputs that must be scalars: onnx's evaluator accepts other shapes, too."""
+
+VARIADIC = frozenset(("Concat", "Max", "Mean", "Min", "Sum"))
+"""Operators of any number of inputs, none of which can be left out: ONNX Runtime ends the process."""
 
 OTHER_DEFAULTS = frozenset((("Clip", 6), ("Selu", 1)))
 """Versions of element-wise operators whose defaults are not those of later versions."""
@@ -107,11 +111,14 @@ class OperatorCall:
     def is_defined(self) -> bool:
         """Whether runtimes agree on the results.
 
-        Flags are 0 or 1, lists of sizes and axes have one dimension, scalars have none, and no Slice ends backwards at
-        a large number. Before opset 28, Mod takes floating-point numbers only with `fmod`.
+        Flags are 0 or 1, lists of sizes and axes have one dimension, scalars have none, no Slice ends backwards at
+        a large number, and no input is left out of any number of them. Before opset 28, Mod takes floating-point
+        numbers only with `fmod`.
         """
         if self.domain:
             return True
+        if self.operator in VARIADIC and not all(self.proto.input):
+            return False
         if self.operator == "Mod" and self.version < _MOD_OF_FLOATS and not self.get("fmod"):
             x = self.term(0)
             if x is None or x.dtype is None or x.dtype.kind not in "iu":

@@ -37,7 +37,9 @@ def _identity(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 
 def _cast(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     term = call.term(0)
-    return [term] if term is not None and term.dtype == numpy_type(call.get("to")) else None
+    # Runtimes refuse some attributes that would mean nothing here.
+    is_plain = not call.attributes(("to",))
+    return [term] if term is not None and term.dtype == numpy_type(call.get("to")) and is_plain else None
 
 
 def _dropout(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 from onnx import ModelProto
 
 from anydml.files.folder import Folder
-from anydml.onnx.checks import check, check_is_model, inline_functions
+from anydml.onnx.checks import check, check_is_model
 from anydml.onnx.declared_types import check_types
 from anydml.proving.batches import Batch
 from anydml.proving.constants import Constants
@@ -23,7 +23,7 @@ from anydml.proving.model_terms import Read, Reader
 from anydml.proving.movement_terms import Form
 from anydml.proving.names import size_names, small_sizes
 from anydml.proving.reassociation import ORDER
-from anydml.proving.refusing import windows_of
+from anydml.proving.refusing import condition_of
 from anydml.proving.runtime_process import DEFAULT_SECONDS
 from anydml.proving.sizes import Size, evaluate
 from anydml.proving.term_fingerprints import fingerprints_of
@@ -104,7 +104,7 @@ def prove(
     models = in_own_domains(first), in_own_domains(second)
     for model in models:
         check(model)
-        check_types(inline_functions(model))
+        check_types(model)
     fixed_sizes = dict(sizes or {})
     proof = Proof("undecided", fixed_sizes, [name for name in size_names(first) if name not in fixed_sizes])
     proof.reasons = [*differences(first, second, fixed_sizes)]
@@ -196,19 +196,27 @@ def nodes_that_may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[st
         marks: fingerprints by the numbers of terms; some terms have none.
     """
 
-    def elements(term: Term) -> tuple[str, bytes] | None:
+    def elements(term: Term) -> Hashable:
         mark = marks.get(term.number)
         # Sorted, since B's nodes may get the elements in another order. Terms without fingerprints may have any sizes.
         return None if mark is None or not mark.size else (term.kind, np.sort(mark, axis=None).tobytes())
 
-    refused_elements = {element for term in a.refusing.values() if (element := elements(term)) is not None}
-    known_windows = {windows for term in a.refusing.values() if (windows := windows_of(term)) is not None}
-    unmatched = (term for number, term in b.refusing.items() if number not in a.refusing)
-    return [
-        b.node(term)
-        for term in unmatched
-        if elements(term) not in refused_elements and windows_of(term) not in known_windows
-    ]
+    refused = list[str]()
+    for path, terms in b.refusing.items():
+        # Nodes around a body run whenever it does.
+        known_terms = {
+            number: term for k in range(len(path) + 1) for number, term in a.refusing.get(path[:k], {}).items()
+        }
+        unmatched = [term for number, term in terms.items() if number not in known_terms]
+        if not unmatched:
+            continue
+        known = {
+            key for term in known_terms.values() for key in (elements(term), condition_of(term)) if key is not None
+        }
+        refused += [
+            b.node(term) for term in unmatched if elements(term) not in known and condition_of(term) not in known
+        ]
+    return refused
 
 
 _COMPARED: Mapping[Weights, Sequence[str]] = {

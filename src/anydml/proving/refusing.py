@@ -1,4 +1,4 @@
-"""Nodes that may refuse their inputs, because sizes do not fit or the operator is unknown."""
+"""Nodes that may refuse their inputs, because sizes or elements do not fit or the operator is unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anydml.proving.terms import Term
 
 
 def refuses(term: Term) -> bool:
-    """Whether a term's node may refuse its inputs, because sizes do not fit or its operator is unknown."""
+    """Whether a term's node may refuse its inputs, because sizes or elements do not fit or its operator is unknown."""
     input_shapes = [term_input.shape for term_input in term.inputs if term_input is not None]
     if any(shape is None for shape in input_shapes):
         return term.kind != "output"
@@ -23,11 +23,25 @@ def refuses(term: Term) -> bool:
         return not surely_fit(shapes[0], term.sizes)
     elif not term.kind.endswith("@"):
         return not (term.kind in _NEVER_REFUSING or (term.kind.startswith("Reduce") and "@" not in term.kind))
+    if _refuses_elements(term):
+        return True
     return not all(surely_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
 
 
-def windows_of(term: Term) -> Hashable:
-    """Return the sizes that decide whether a convolution refuses its inputs; None for other nodes."""
+def _refuses_elements(term: Term) -> bool:
+    """Whether an element-wise node may refuse elements: a divisor of integers that may be 0, or a text."""
+    if term.kind in ("Div@", "Mod@") and term.dtype is not None and term.dtype.kind in "iu":
+        divisor = term.inputs[1]
+        return divisor is None or not divisor.is_constant or divisor.array is None or not divisor.array.all()
+    first = term.inputs[0] if term.kind == "Cast@" else None
+    return first is not None and first.dtype is not None and first.dtype.hasobject
+
+
+def condition_of(term: Term) -> Hashable:
+    """Return what decides whether a convolution or a Gather refuses its inputs; None for other nodes."""
+    if term.kind == "taken":
+        data, indices = term.inputs
+        return None if data is None or indices is None else (term.kind, indices.number, data.sizes[term.detail])
     if not term.kind.startswith("Conv@"):
         return None
     shapes = [None if term_input is None else term_input.shape for term_input in term.inputs[:2]]
