@@ -42,11 +42,11 @@ class OpenSize:
 
     def larger(self, other: Any) -> Any:
         """Return the larger of two numbers, without a guard on which one it is."""
-        return self.scope.extreme([self, other])
+        return self.scope.extreme_of_two(self, other, False)
 
     def smaller(self, other: Any) -> Any:
         """Return the smaller of two numbers, likewise."""
-        return self.scope.extreme([self, other], is_least=True)
+        return self.scope.extreme_of_two(self, other, True)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

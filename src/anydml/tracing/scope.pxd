@@ -16,7 +16,9 @@ cdef class Scope:
     cdef tuple _scaled(self, register)
     cpdef product(self, x, y)
     cpdef quotient(self, dividend, by)
-    cdef OpenSizeType _extreme(self, x, y, is_least)
+    cpdef extreme_of_two(self, x, y, bint is_least)
+    cdef OpenSizeType _extreme(self, first, second, bint is_least)
+    cdef bint _comes_before(self, x, y) except -1
     cdef _note_bounds(self, register, low, high)
     cdef tuple _bounds(self, size)
     cdef bint _is_at_least(self, x, y) except -1
@@ -25,3 +27,7 @@ cdef class Scope:
     cpdef type_of(self, size)
     cpdef is_known(self, OpenSizeType size)
     cpdef pin(self, OpenSizeType size, why=*)
+
+cdef _value(size)
+cdef _extreme_of_known(bound, other, bint is_least)
+cdef _extreme_of_any(bound, other, bint is_least)

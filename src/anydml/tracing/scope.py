@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -171,29 +171,39 @@ class Scope:
     def extreme(self, sizes: Sequence[Any], is_least: bool = False) -> Any:
         """Return the maximum, or minimum, of sizes and integers, without a guard on which one it is."""
         if len(sizes) == 2:
-            x, y = sizes
-            if self._is_at_least(x, y):
-                return y if is_least else x
-            if self._is_at_least(y, x):
-                return x if is_least else y
+            return self.extreme_of_two(sizes[0], sizes[1], is_least)
         each_once = sorted({self._sort_key(size): size for size in sizes}.items(), key=lambda item: item[0])
         extreme, *others = [size for _, size in each_once]
         for size in others:
-            # A constant that the result has need not be added before.
-            addend = extreme.addend if type(extreme) is OpenSize else size.addend
-            extreme = self._extreme(extreme - addend, size - addend, is_least) + addend
+            extreme = self._extreme(extreme, size, is_least)
         return extreme
 
-    def _extreme(self, x: Any, y: Any, is_least: bool) -> OpenSize:
+    def extreme_of_two(self, x: Any, y: Any, is_least: bool) -> Any:
+        """Return the maximum, or minimum, of two sizes or integers, likewise."""
+        if self._is_at_least(x, y):
+            return y if is_least else x
+        if self._is_at_least(y, x):
+            return x if is_least else y
+        # Equal extremes share a step.
+        if self._comes_before(y, x):
+            return self._extreme(y, x, is_least)
+        return self._extreme(x, y, is_least)
+
+    def _extreme(self, first: Any, second: Any, is_least: bool) -> Any:
+        # A constant that the result has need not be added before.
+        addend = first.addend if type(first) is OpenSize else second.addend
+        x, y = first - addend, second - addend
         register = self.tape.step(SMALLER if is_least else LARGER, self.register(x), self.register(y))
         self._extremes[register] = x, y, is_least
         (low, high), (other_low, other_high) = self._bounds(x), self._bounds(y)
-        values = _value(x), _value(y)
+        value, other_value = _value(x), _value(y)
         if is_least:
-            self._note_bounds(register, _bound_of_both(min, low, other_low), _bound_of_either(min, high, other_high))
-            return OpenSize(self, register, 0, min(values))
-        self._note_bounds(register, _bound_of_either(max, low, other_low), _bound_of_both(max, high, other_high))
-        return OpenSize(self, register, 0, max(values))
+            self._note_bounds(
+                register, _extreme_of_known(low, other_low, True), _extreme_of_any(high, other_high, True)
+            )
+            return OpenSize(self, register, addend, min(value, other_value) + addend)
+        self._note_bounds(register, _extreme_of_any(low, other_low, False), _extreme_of_known(high, other_high, False))
+        return OpenSize(self, register, addend, max(value, other_value) + addend)
 
     def _note_bounds(self, register: int, low: int | None, high: int | None) -> None:
         if low is not None:
@@ -217,6 +227,12 @@ class Scope:
             return False
         low = self._bounds(difference)[0]
         return low is not None and low >= 0
+
+    def _comes_before(self, x: Any, y: Any) -> bool:
+        """Whether x comes before y in the order of `_sort_key`."""
+        if type(x) is not OpenSize or type(y) is not OpenSize:
+            return type(x) is not OpenSize
+        return x.register < y.register or (x.register == y.register and x.addend < y.addend)
 
     @staticmethod
     def _sort_key(size: Any) -> tuple[int, int]:
@@ -323,12 +339,18 @@ def _value(size: Any) -> int:
     return size.traced_value if type(size) is OpenSize else size
 
 
-def _bound_of_both(extreme: Callable[[int, int], int], bound: int | None, other: int | None) -> int | None:
-    return None if bound is None or other is None else extreme(bound, other)
+def _extreme_of_known(bound: Any, other: Any, is_least: bool) -> Any:
+    """Return the minimum, or maximum, of two bounds; None if one is not known."""
+    if bound is None or other is None:
+        return None
+    return min(bound, other) if is_least else max(bound, other)
 
 
-def _bound_of_either(extreme: Callable[[int, int], int], bound: int | None, other: int | None) -> int | None:
-    return other if bound is None else bound if other is None else extreme(bound, other)
+def _extreme_of_any(bound: Any, other: Any, is_least: bool) -> Any:
+    """Return the minimum, or maximum, of two bounds; if only one is known, that one."""
+    if bound is None or other is None:
+        return other if bound is None else bound
+    return min(bound, other) if is_least else max(bound, other)
 
 
 def _caller() -> str:
