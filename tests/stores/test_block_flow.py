@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from anydml.files.located import MAX_REQUESTS
 from anydml.stores.running.block_flow import BlockFlow
+from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.files import Opened
 
 
@@ -51,8 +51,8 @@ def test_blocks_are_read_then_written_in_rooms_of_their_own(seed, in_turn):
     count, rooms, threads = int(rng.integers(1, 9)), int(rng.integers(1, 4)), int(rng.integers(1, 6))
     does = Recorded(seed, rng.integers(0, 9, count), rng.integers(0, 9, count))
     held = [np.empty(1) for _ in range(rooms)]
-    with Opened(threads) as opened:
-        flow = BlockFlow(range(count), held, does.begin, lambda number: does.do("finished", number), in_turn)
+    with Opened(threads, threads) as opened:
+        flow = BlockFlow(range(count), held, does.begin, lambda number: does.do("finished", number), (32, 32), in_turn)
         opened.together(flow.tasks())
     for number in range(count):
         ((begun,), (finished,)) = does.places("begin", number), does.places("finished", number)
@@ -75,22 +75,24 @@ def test_reads_and_writes_go_on_together():
     """With two rooms, the second block is read while the first is written."""
     meet = threading.Barrier(2, timeout=10)
     reads = {0: [], 1: [meet.wait]}
-    with Opened(2) as opened:
+    with Opened(2, 2) as opened:
         flow = BlockFlow(
             range(2),
             [np.empty(1), np.empty(1)],
             lambda number, _: (iter(reads[number]), iter([meet.wait] if number == 0 else [])),
             lambda _: None,
+            (1, 1),
             False,
         )
         opened.together(flow.tasks())
 
 
-def test_no_more_requests_of_a_kind_than_allowed():
+@pytest.mark.parametrize("writes", [False, True])
+def test_no_more_tasks_of_a_kind_than_allowed(writes):
     most, under_way, lock = [0], [0], threading.Lock()
-    meet = threading.Barrier(MAX_REQUESTS, timeout=10)
+    meet = threading.Barrier(6, timeout=10)
 
-    def read():
+    def task():
         with lock:
             under_way[0] += 1
             most[0] = max(most[0], under_way[0])
@@ -99,20 +101,40 @@ def test_no_more_requests_of_a_kind_than_allowed():
         with lock:
             under_way[0] -= 1
 
-    with Opened(2 * MAX_REQUESTS) as opened:
+    tasks = [[], [task] * 36] if writes else [[task] * 36, []]
+    with Opened(12, 6) as opened:
         flow = BlockFlow(
-            [0], [np.empty(1)], lambda *_: (iter([read] * 6 * MAX_REQUESTS), iter([])), lambda _: None, False
+            [0], [np.empty(1)], lambda *_: tuple(map(iter, tasks)), lambda _: None, (4, 6) if writes else (6, 4), False
         )
         opened.together(flow.tasks())
-    assert most[0] == MAX_REQUESTS
+    assert most[0] == 6
+
+
+def test_no_more_buffers_are_lent_than_allowed():
+    buffers, meet, under_way, most = Buffers(3), threading.Barrier(3, timeout=10), itertools.count(1), []
+
+    def use(_):
+        with buffers.lent(8) as buffer:
+            buffer[:] = next(under_way)
+            mine = buffer.copy()
+            # Fewer than three would wait for ever.
+            meet.wait()
+            most.append(bool((buffer == mine).all()))
+
+    with ThreadPoolExecutor(9) as pool:
+        list(pool.map(use, range(9)))
+    assert most == [True] * 9
+    assert len(buffers._free) == 3
 
 
 @pytest.mark.parametrize("fails", [("read", 1, 2), ("write", 1, 2), ("finished", 1)])
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_block_that_fails_is_not_finished(fails, threads):
     does = Recorded(0, [4] * 6, [4] * 6, fails)
-    with Opened(threads) as opened, pytest.raises(OSError, match="no"):
-        flow = BlockFlow(range(6), [np.empty(1)] * 2, does.begin, lambda number: does.do("finished", number), False)
+    with Opened(threads, threads) as opened, pytest.raises(OSError, match="no"):
+        flow = BlockFlow(
+            range(6), [np.empty(1)] * 2, does.begin, lambda number: does.do("finished", number), (3, 2), False
+        )
         with ThreadPoolExecutor(1) as pool:
             pool.submit(opened.together, flow.tasks()).result(10)
     assert fails[0] == "finished" or not does.places("finished", 1)

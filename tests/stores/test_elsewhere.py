@@ -396,6 +396,31 @@ def test_two_runs_at_once(s3, local, monkeypatch):
     assert stores.verify("x.npy", url) is None
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_another_run_that_begins_first(s3, local, monkeypatch, is_over):
+    """Between the look at an output and the first version of the journal; what the other one writes stays as it is."""
+    x, y, take = array(), f"{s3.folder}/y.zarr", journal_elsewhere.JournalElsewhere.take
+    written(f"{s3.folder}/x.zarr", x)
+
+    def begin_later(journal):
+        if is_over:
+            written(y, x + 1)
+        else:
+            put(f"{s3.folder}/.y.zarr.anydml-journal", b"{}\n")
+        take(journal)
+
+    monkeypatch.setattr(journal_elsewhere.JournalElsewhere, "take", begin_later)
+    plan = stores.rechunk(f"{s3.folder}/x.zarr", y, (7, 22))
+    with pytest.raises(ModelError, match="exists already" if is_over else "another process is writing the same output"):
+        plan.run()
+    if is_over:
+        assert (zarr.open_array(*opened(y)[:1], path=opened(y)[1], mode="r")[...] == x + 1).all()
+        assert not any("journal" in name for name in names(s3.folder))
+    else:
+        assert not locate("test", y).is_dir()
+        assert locate("test", f"{s3.folder}/.y.zarr.anydml-journal").read_bytes() == b"{}\n"
+
+
 def test_a_run_that_lost_its_output_stops_and_removes_nothing(s3, local):
     x, url = array((40, 4000), "u1"), f"{s3.folder}/y.zarr"
     np.save("x.npy", x)

@@ -84,7 +84,7 @@ def test_short_writes_and_what_is_kept_for_a_while_are_left_to_the_system(tmp_pa
     begun.clear()
     boxes = np.array([[[3, 4], [0, 1024]], [[4, 512], [0, 1024]]])
     kept, out = KeptChunks(tmp_path, store.layout, boxes, np.arange(2), 1 << 20), np.empty((508, 1024), np.uint32)
-    reader = ChunkReader(store, 1 << 20, kept, Buffers())
+    reader = ChunkReader(store, 1 << 20, kept, Buffers(2))
     for block, (low, high) in enumerate(((3, 4), (4, 512))):
         for task in reader.reads(((low, high), (0, 1024)), out[: high - low], block):
             task()

@@ -35,6 +35,9 @@ SECONDS_A_DECODED_BYTE = 1e-9
 MEMORY_DIVISIONS = ((3, 3), (2, 3), (1, 3), (1, 12))
 """Ways to divide the memory: the number of blocks held at once, and the n of the nth part that threads get at most."""
 
+MAX_HELD = 8
+"""Maximum number of blocks that are held at once, where they are smaller than their shares."""
+
 WORTH_HOLDING = 1.1
 """Factor of the seconds up to which more blocks are held: while the last requests of one wait, others go on."""
 
@@ -179,6 +182,8 @@ class GridBlocking(Blocking):
         """List the blocks, after a check of their number."""
         self._check_counts()
         self._list_blocks(MAX_COUNTED_BLOCKS)
+        if self.shares.held > 1 and not self.kept and self.totals.block_bytes:
+            self.shares = self.shares.holding(min(MAX_HELD, self.shares.held_bytes // self.totals.block_bytes))
 
     def divided(self, count: int) -> Self:
         """Divide the work into at least so many blocks, or as many as possible."""
@@ -369,7 +374,8 @@ class GridBlocking(Blocking):
         note = (
             ", decoded chunks are kept in a file meanwhile" if any(choice.are_kept for choice in self.choices) else ""
         )
-        sizes, threads = self.totals.block_bytes, count_noun(self.threads, "thread")
+        sizes, need, buffers = self.totals.block_bytes, self.shares.need, self.shares.buffers
+        threads = f"{buffers} of " * (buffers < self.threads) + count_noun(self.threads, "thread")
         block_copies = min(self.shares.held, self.count)
         per_block = f" for each of {block_copies} blocks" if block_copies > 1 else ""
         waiting = f"{bytes_text(self.waiting_bytes)} of chunks that are kept, " if self.waiting_bytes else ""
@@ -379,8 +385,8 @@ class GridBlocking(Blocking):
             f"in {about}{count_noun(self.count, 'block')} of up to "
             f"{' and '.join(str([*choice.block]) for choice in self.choices)}",
             f"of it decoded more than once{note}",
-            block_copies * sizes + self.threads * self.shares.need + self.waiting_bytes,
-            f"{bytes_text(sizes)}{per_block}, {waiting}and {bytes_text(self.shares.need)} for each of {threads}{texts}",
+            block_copies * sizes + buffers * need + self.waiting_bytes,
+            f"{bytes_text(sizes)}{per_block}, {waiting}and {bytes_text(need)} for each of {threads}{texts}",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from anydml.errors import BindingError
@@ -44,8 +44,9 @@ class Shares:
     Attributes:
         texts: bytes for texts of any length.
         span: maximum size of a request that reads more than a box.
-        need: bytes that each thread needs for a chunk.
-        threads: the number of threads.
+        need: bytes that a thread needs for a chunk.
+        buffers: the number of buffers of `need` bytes.
+        threads: the number of threads, some of which may only wait for answers meanwhile, without a buffer.
         held: blocks that are held at once.
         boxes: bytes of the boxes that a block reads, and of kept chunks that wait to be written.
     """
@@ -53,6 +54,7 @@ class Shares:
     texts: int
     span: int
     need: int
+    buffers: int
     threads: int
     held: int
     boxes: int
@@ -68,7 +70,7 @@ class Shares:
         held: int,
         part: int,
     ) -> Self:
-        """Return the shares of memory, when each thread has what one chunk needs.
+        """Return the shares of memory, with as many buffers as threads can use, each for one chunk.
 
         Args:
             name: the name of the program, for errors.
@@ -77,7 +79,7 @@ class Shares:
             free: bytes of all buffers.
             constant_bytes: bytes of the program's constants, for errors.
             held: blocks that are held at once.
-            part: the number of parts of the memory; threads take at most one part.
+            part: the number of parts of the memory; buffers take at most one part.
 
         Raises:
             TooLittleMemoryError: the memory is too small.
@@ -97,14 +99,28 @@ class Shares:
             span, request = _request_bytes(inputs, written, free)
         decoded = [2 * store.layout.chunk_bytes for store in inputs if not store.layout.is_plain]
         need = max(written, request, *decoded)
-        threads = max(1, min(THREADS if is_near else min(2, held) * MAX_REQUESTS, free // part // need))
-        boxes = (free - threads * need) // held
+        # Plain elements of objects are received where they belong, as far as these are contiguous.
+        is_received = not is_near and held > 1 and all(_is_plain(store) for store in inputs)
+        most = THREADS if is_near else min(2, held) * MAX_REQUESTS
+        buffers = max(1, min(most, free // part // need))
+        threads = min(most, buffers + MAX_REQUESTS) if is_received else buffers
+        boxes = (free - buffers * need) // held
         if boxes < need // 2:
             raise TooLittleMemoryError(
                 f"{name}: {bytes_text(given + constant_bytes)} of memory are not enough for chunks that need "
                 f"{bytes_text(need)} each"
             )
-        return cls(texts, span, need, threads, held, boxes)
+        return cls(texts, span, need, buffers, threads, held, boxes)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the boxes of all blocks that are held at once."""
+        return self.held * self.boxes
+
+    def holding(self, blocks: int) -> Self:
+        """Return the shares for more blocks in the same memory, where blocks are smaller than their shares."""
+        held = max(self.held, blocks)
+        return replace(self, held=held, boxes=self.held_bytes // held)
 
     def room(self, are_kept: bool) -> int:
         """Return bytes that the boxes of a block may have, whose chunks are kept or not."""
@@ -113,6 +129,10 @@ class Shares:
     def waiting_bytes(self, block_bytes: int) -> int:
         """Return bytes of kept chunks that wait to be written together, where the boxes of a block have so many."""
         return min(GATHERED, self.boxes - block_bytes)
+
+
+def _is_plain(store: Store | ZarrStore) -> bool:
+    return store.layout.is_plain and store.layout.shard is None and (isinstance(store, ZarrStore) or not store.stored)
 
 
 def are_near(arrays: Sequence[Store | ZarrStore | Target | ZarrTarget]) -> bool:

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from anydml.files.located import MAX_REQUESTS
 from anydml.stores.formats.store import Array
 from anydml.stores.running.files import Task
 
@@ -23,6 +22,7 @@ class BlockFlow:
         rooms: memory, each for one block.
         begin: begins a block, by its number and its room.
         finished: called with the number of each block that was written.
+        most: how many tasks that read, and that write, are under way at once.
         in_turn: whether a block is read only when the one before it has been.
         was_read: called with the number of each block that was read.
     """
@@ -33,12 +33,13 @@ class BlockFlow:
         rooms: Iterable[Array],
         begin: Begin,
         finished: Callable[[int], None],
+        most: tuple[int, int],
         in_turn: bool,
         was_read: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._numbers, self._rooms, self._begin, self._finished = iter(numbers), [*rooms], begin, finished
         self._next = next(self._numbers, None)
-        self._in_turn, self._was_read, self._is_broken = in_turn, was_read, False
+        self._most, self._in_turn, self._was_read, self._is_broken = most, in_turn, was_read, False
         self._changed = threading.Condition()
         # Below by whether tasks write; tasks of a block are taken by one thread at a time.
         self._taking = threading.Lock(), threading.Lock()
@@ -61,7 +62,7 @@ class BlockFlow:
         with self._changed:
             while not self._is_broken:
                 has_some = self._has_reads(), bool(self._blocks[True])
-                kinds = [k for k in (False, True) if has_some[k] and self._under_way[k] < MAX_REQUESTS]
+                kinds = [k for k in (False, True) if has_some[k] and self._under_way[k] < self._most[k]]
                 if kinds:
                     writes = min(kinds, key=self._under_way.__getitem__)
                     self._under_way[writes] += 1

@@ -20,10 +20,11 @@ class BlocksWriter(ABC):
 
     Args:
         threads: the threads of the plan.
+        buffers: how many of their buffers are lent at once.
     """
 
-    def __init__(self, threads: int) -> None:
-        self._opened = Opened(threads)
+    def __init__(self, threads: int, buffers: int) -> None:
+        self._opened = Opened(threads, buffers)
         self._compiled: dict[Hashable, Any] = {}
 
     def __enter__(self) -> Self:

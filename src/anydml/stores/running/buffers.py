@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -13,14 +14,23 @@ from anydml.stores.formats.store import Array
 
 
 class Buffers:
-    """Buffers in separate pages, for requests without the page cache; the allocator keeps none of their memory."""
+    """Buffers in separate pages, for requests without the page cache; the allocator keeps none of their memory.
 
-    def __init__(self) -> None:
+    Args:
+        most: how many are lent at once, while other threads wait; none of these may hold one that it was lent.
+    """
+
+    def __init__(self, most: int) -> None:
         self._free: list[Array] = []
+        self._unlent = threading.Semaphore(most)
 
     @contextmanager
     def lent(self, size: int) -> Iterator[Array]:
         """Lend a buffer of `size` bytes with arbitrary content until the end of the context."""
+        with self._unlent:
+            yield from self._lend(size)
+
+    def _lend(self, size: int) -> Iterator[Array]:
         buffer = self._free.pop() if self._free else None
         if buffer is None or buffer.size < size:
             # Drop the smaller one, so that there are no more buffers than were in use at once.

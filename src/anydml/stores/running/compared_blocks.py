@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError
+from anydml.files.located import MAX_REQUESTS
 from anydml.moves import Program
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Array, Store
@@ -24,6 +25,7 @@ from anydml.stores.planning.block_shapes import block_count, sizes_of, split_box
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.planning.planned import Planned
+from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.chunk_reader import ChunkReader
 from anydml.stores.running.files import Opened
 from anydml.stores.running.grid_blocks import GridBlocks
@@ -140,7 +142,7 @@ class _Comparer:
         self._dtype, self._moved, self._unit, self._lock = store.dtype, moved, unit, threading.Lock()
         self.fill = bytes(store.dtype.itemsize)
         file = opened.file(store.path) if isinstance(store, Store) else None
-        self._reader = ChunkReader(store, span, None, opened.buffers, file)
+        self._reader = ChunkReader(store, span, None, Buffers(MAX_REQUESTS), file)
 
     def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
         """See `BoxWriter.parts`."""

@@ -33,7 +33,7 @@ class FileBlocks(BlocksWriter):
     """Whether outputs are opened for writing."""
 
     def __init__(self, plan: Planned, part: Callable[[Path], Path]) -> None:
-        super().__init__(plan.threads)
+        super().__init__(plan.threads, plan.threads)
         self.plan = plan
         blocking = plan.blocking
         if not isinstance(blocking, FileBlocking):

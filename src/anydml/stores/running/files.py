@@ -265,14 +265,15 @@ class Opened:
 
     Args:
         threads: the number of threads.
+        buffers: how many of their buffers are lent at once.
 
     Attributes:
         more: closes further objects with the files.
         buffers: the buffers of the threads.
     """
 
-    def __init__(self, threads: int) -> None:
-        self.more, self.buffers = ExitStack(), Buffers()
+    def __init__(self, threads: int, buffers: int) -> None:
+        self.more, self.buffers = ExitStack(), Buffers(buffers)
         self._threads = threads
         self._files: dict[Path, Any] = {}
         self._written: list[PlainFile] = []

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from anydml.files.located import MAX_REQUESTS
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
@@ -62,14 +63,20 @@ class GridBlocks(BlocksWriter):
         plan: the plan, whose outputs are in staging.
         folder: the folder for kept decoded chunks.
         part: returns the path of a file or folder until it gets its name.
+        begun: waits until the outputs have been begun; it is called before anything is written.
     """
 
-    def __init__(self, plan: Planned, folder: Path, part: Callable[[Path], Path]) -> None:
-        super().__init__(plan.threads)
-        self.plan, self._folder = plan, folder
+    def __init__(
+        self,
+        plan: Planned,
+        folder: Path,
+        part: Callable[[Path], Path],
+        begun: Callable[[], object] = lambda: None,
+    ) -> None:
         if not isinstance(plan.blocking, GridBlocking):
             raise AssertionError("the plan is between plain files")
-        self._blocking = plan.blocking
+        self.plan, self._folder, self._blocking, self._begun = plan, folder, plan.blocking, begun
+        super().__init__(plan.threads, self._blocking.shares.buffers)
         self._rooms = [np.empty(plan.totals.block_bytes, np.uint8) for _ in range(self._blocking.shares.held)]
         with ExitStack() as undone:
             undone.enter_context(self._opened)
@@ -115,6 +122,7 @@ class GridBlocks(BlocksWriter):
             self._rooms,
             self._begin,
             lambda number: finished(number, self._blocking.block_bytes(number)),
+            most=(MAX_REQUESTS, min(MAX_REQUESTS, self._blocking.shares.buffers)),
             # Chunks are kept for the blocks after the one that reads them.
             in_turn=bool(self._blocking.kept),
             was_read=self._release,
@@ -141,6 +149,7 @@ class GridBlocks(BlocksWriter):
             counts[region.operand] += 1
 
     def _writes(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
+        self._begun()
         output, _, box = self._blocking.blocks[number]
         for part, part_box, shape in self._writers[output].parts(box):
             yield partial(self._part, output, part, part_box, shape, regions, arrays)

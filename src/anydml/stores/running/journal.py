@@ -86,6 +86,12 @@ class Journal:
             done = done[: max(synced, default=0)]
         return set(done), False
 
+    is_taken = True
+    """Whether it keeps other processes from the outputs."""
+
+    def take(self) -> None:
+        """Do nothing: it was locked when it was opened."""
+
     @property
     def count(self) -> int:
         """Blocks that were written, by this run or an earlier one."""

@@ -50,7 +50,7 @@ def read_journal(path: Address) -> Version:
 
 
 class JournalElsewhere:
-    """Like `Journal`, at an address.
+    """Like `Journal`, at an address. A new one is written by `take`, before anything else is.
 
     Args:
         path: the address of the journal.
@@ -71,9 +71,29 @@ class JournalElsewhere:
         self._ranges, self.is_whole = _ranges_of(journal, digest)
         self.finished = {number for low, high in self._ranges for number in range(low, high)}
         self._count, self._is_new = len(self.finished), False
-        self._save()
-        self._thread = threading.Thread(target=self._keep, daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if self._tag is not None:
+            self.take()
+
+    def take(self) -> None:
+        """Write the first version of this process, which keeps others from the output.
+
+        Raises:
+            ModelError: another process writes the same output, or the journal cannot be written.
+        """
+        if self._thread is None:
+            try:
+                self._save()
+            except ModelError as error:
+                self._lost = error
+                raise
+            self._thread = threading.Thread(target=self._keep, daemon=True)
+            self._thread.start()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether this process has written a version."""
+        return self._thread is not None
 
     def _abandoned_journal(self, left: Version) -> Version:
         """Return the journal that is there, after its process has been killed."""
@@ -194,6 +214,8 @@ class JournalElsewhere:
     def close(self, is_over: bool) -> None:
         """Write the last version, or remove the journal if the plan is done."""
         self._over.set()
+        if self._thread is None:
+            return
         self._thread.join()
         if self._lost is not None:
             return

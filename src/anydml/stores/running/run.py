@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from anydml.errors import BindingError, ModelError
@@ -31,15 +32,20 @@ def staging_of(plan: Planned) -> Staging | StagingElsewhere:
     return Staging(plan.files, plan.arrays, plan.other_files, plan.folder, plan.overwrite, plan.sources)
 
 
-def writer_of(plan: Planned) -> BlocksWriter:
-    """Return a writer of the blocks of a plan whose outputs have been begun."""
+def writer_of(plan: Planned, begun: Callable[[], object] = lambda: None) -> BlocksWriter:
+    """Return a writer of the blocks of a plan.
+
+    Args:
+        plan: the plan.
+        begun: waits until the outputs have been begun, which those that are files must have been already.
+    """
     staging = staging_of(plan)
     if isinstance(plan.blocking, FileBlocking):
         return FileBlocks(plan, staging.part)
     # Plans of plain files do without codecs.
     from anydml.stores.running.grid_blocks import GridBlocks
 
-    return GridBlocks(plan, staging.scratch, staging.part)
+    return GridBlocks(plan, staging.scratch, staging.part, begun)
 
 
 def refusal_of_outputs(plan: Planned) -> str | None:
@@ -95,21 +101,19 @@ def run(
             journal.add(number, plan.blocking.block_bytes(number))
             journal.finished.add(number)
         if not journal.is_whole or not staging.has_all():
-            staging.check_free()
-            if not journal.finished or not staging.has_all_parts():
-                journal.restart(digest)
-                staging.wait_for_workers()
-                staging.begin()
+            begin: Callable[[], None] = partial(_begin, staging, journal, digest)
+            if journal.is_taken or write is not None:
+                begin()
+                begin = _has_begun
             plan.resumed = len(journal.finished)
-            _write_remaining(plan, journal, digest, progress, write or partial(_write_here, plan))
+            _write_remaining(plan, journal, digest, progress, write or partial(_write_here, plan, begin))
             try:
-                check_unchanged(plan.name, plan.identities)
+                # Inputs that have changed make another plan, which does not go on with this journal.
+                staging.do([partial(check_unchanged, plan.name, plan.identities), staging.sync, journal.mark_synced])
             except BindingError:
                 is_over = True
                 staging.discard()
                 raise
-            staging.sync()
-            journal.mark_synced()
         staging.wait_for_workers()
         staging.finish(digest)
         is_over = True
@@ -128,6 +132,20 @@ def run(
         journal.close(is_over)
 
 
+def _begin(staging: Staging | StagingElsewhere, journal: Journal | JournalElsewhere, digest: str) -> None:
+    """Create the outputs, unless an earlier run has."""
+    journal.take()
+    staging.check_free()
+    if not journal.finished or not staging.has_all_parts():
+        journal.restart(digest)
+        staging.wait_for_workers()
+        staging.begin()
+
+
+def _has_begun() -> None:
+    pass
+
+
 def _describe_kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | StagingElsewhere) -> str:
     """Describe the files that an interrupted run leaves."""
     if journal.is_empty and not journal.is_whole:
@@ -137,9 +155,19 @@ def _describe_kept(journal: Journal | JournalElsewhere, blocks: int, staging: St
     return f"interrupted; {journal.count} of {total} are kept in {part}; repeat the command to resume"
 
 
-def _write_here(plan: Planned, _digest: str, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
-    with writer_of(plan) as writer:
-        writer.write(numbers, finished)
+def _write_here(
+    plan: Planned,
+    begin: Callable[[], None],
+    _digest: str,
+    numbers: Iterable[int],
+    finished: Callable[[int, int], None],
+) -> None:
+    """Write blocks; while the outputs are begun, the first of them are read."""
+    with ThreadPoolExecutor(1, "anydml-begin") as pool:
+        begun = pool.submit(begin)
+        with writer_of(plan, begun.result) as writer:
+            writer.write(numbers, finished)
+        begun.result()
 
 
 def _write_remaining(

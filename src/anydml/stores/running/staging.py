@@ -140,6 +140,11 @@ class Staging:
         self.journal.parent.mkdir(parents=True, exist_ok=True)
         check()
 
+    def do(self, steps: Iterable[Callable[[], object]]) -> None:
+        """Take steps, one after the other."""
+        for step in steps:
+            step()
+
     def is_begun(self) -> bool:
         """Whether there is a journal."""
         return os.path.exists(self.journal)

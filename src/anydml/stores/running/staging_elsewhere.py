@@ -7,7 +7,7 @@ metadata.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
@@ -70,6 +70,10 @@ class StagingElsewhere:
             *(partial(_has_objects, final) for final in self.top),
         ]
         _, _, *self._prepared = map_concurrently(lambda ask: ask(), asks)
+
+    def do(self, steps: Iterable[Callable[[], object]]) -> None:
+        """Take steps that wait for requests, at once."""
+        map_concurrently(lambda step: step(), steps)
 
     def is_begun(self) -> bool:
         """Whether a journal was there before this plan."""

@@ -35,6 +35,7 @@ def begin(plan: Planned, digest: str) -> None:
     staging.check_free()
     journal = staging.open_journal(digest)
     try:
+        journal.take()
         if not is_begun or not staging.has_all_parts():
             journal.restart(digest)
             staging.wait_for_workers()
