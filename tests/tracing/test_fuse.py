@@ -520,3 +520,22 @@ def test_scratch_of_more_values_than_pieces():
     rows = [np.full((1, 2), k) for k in range(5000)]
     fused = dml.fuse(lambda rows: np.concatenate(rows)[::7])
     np.testing.assert_array_equal(fused(rows), np.concatenate(rows)[::7])
+
+
+class Shifted:
+    """A function with attributes that are named like a fused function's own."""
+
+    def __init__(self):
+        self.pattern, self._trace, self.explain, self.lower, self.note = "a b", 3, "said", 1, "shifts"
+
+    def __call__(self, x):
+        return x[self._trace :]
+
+
+def test_attributes_of_a_function_hide_no_methods():
+    fused = dml.fuse(Shifted())
+    for size in (9, 8):
+        assert fused(np.arange(size)).tolist() == [*range(3, size)]
+    assert fused.note == "shifts"
+    assert "x" in fused.explain(np.arange(9))
+    assert fused.lower(np.arange(9)).moves

@@ -4,13 +4,13 @@ from anydml.core.forms cimport Form
 from anydml.core.signatures cimport Arguments
 from anydml.core.tapes cimport Tape
 
-cdef class Result:
+cdef class ResultSpec:
     cdef int rank
     cdef int64_t n[64]
     cdef object dtype
     cdef int like
 
-cdef class Call:
+cdef class CompiledTrace:
     cdef Tape tape
     cdef int64_t first
     cdef Form form
@@ -19,11 +19,12 @@ cdef class Call:
     cdef bint is_one
     cdef object run(self, Arguments *arguments, int64_t *registers, object out)
 
-cdef class Calls:
+cdef class TracedCallable:
     cdef dict traces
     cdef int64_t bytes
     cdef public int64_t hits
+    cdef public int naming
     cpdef object call_compiled(self, tuple arguments, dict keywords, object out)
-    cdef object run(self, Arguments *buffer, object out)
+    cdef object run(self, Arguments *buffer, object out, bint *may_fit)
 
-cdef Kind kind_of(Result result, Arguments *arguments) except *
+cdef Kind kind_of(ResultSpec result, Arguments *arguments) except *

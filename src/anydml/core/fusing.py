@@ -33,7 +33,7 @@ CODE_WEIGHT = cython.declare(int64_t, 8)
 WORD = np.dtype(np.uint64)
 
 
-class Result:
+class ResultSpec:
     """An array that a call returns.
 
     Args:
@@ -50,8 +50,8 @@ class Result:
         self.like = like
 
 
-class Call:
-    """A trace in compiled form.
+class CompiledTrace:
+    """A trace that compiled code runs.
 
     Args:
         tape: computes all numbers.
@@ -60,7 +60,7 @@ class Call:
         constants: arrays.
         scratch: registers of the scratch operands' sizes in bytes.
         results_for_scratch: by scratch operand, the result whose memory it may use if packed; −1 if it needs its own.
-        results: a `Result` each.
+        results: a `ResultSpec` each.
         tree: the returned structure, with a `Slot` for each result.
         change: returns which value that the function reads, other than an argument, has changed, or None; None if
             there are no such values.
@@ -90,7 +90,7 @@ class Call:
         at: cython.pointer(cython.p_char) = arguments.at
         n: int64_t[64]
         kind: Kind
-        result: Result
+        result: ResultSpec
         refused: int32_t = 0
         local_moves: Move[16]
         donated: Range
@@ -172,103 +172,101 @@ class Call:
         return outputs[0] if self.is_one else fill_slots(self.tree, outputs)
 
 
-class Calls:
+class TracedCallable:
     """A callable with cached traces for each kind of arguments, the most recently used first.
 
-    Calls that fit no trace go to `call_in_python`, a method of subclasses. `hits` counts those that a trace has served.
+    Calls that fit no trace go to `call_in_python`, a method of subclasses, with their `pattern` if no trace is expected
+    to help them, for which `naming` is set after the first trace. `hits` counts calls that a trace has served.
     """
 
     def __cinit__(self, *arguments):
         self.traces = {}
         self.bytes = 0
         self.hits = 0
+        self.naming = -1
 
     def __call__(self, *arguments, out=None, **keywords):
         """Return the function's results."""
-        results = Calls.call_compiled(self, arguments, keywords, out)
-        return self.call_in_python(arguments, keywords, out) if results is None else results
+        if self.naming < 0:
+            return self.call_in_python(arguments, keywords, out, None)
+        buffer: cython.pointer(Arguments) = borrow_buffer()
+        buffer.naming = self.naming
+        pattern = None
+        try:
+            if not read_arguments(buffer, arguments, keywords):
+                may_fit: cython.bint = True
+                results = self.run(buffer, out, cython.address(may_fit))
+                if results is not None:
+                    return results
+                if not may_fit:
+                    pattern = PyBytes_FromStringAndSize(buffer.pattern, buffer.pattern_length)
+        finally:
+            return_buffer(buffer)
+        return self.call_in_python(arguments, keywords, out, pattern)
 
     def call_compiled(self, arguments: tuple, keywords: dict, out):
         """Return the results by a cached trace; None to fall back to Python."""
-        if not self.traces:
-            return None
         buffer: cython.pointer(Arguments) = borrow_buffer()
+        may_fit: cython.bint = True
         try:
-            return None if read_arguments(buffer, arguments, keywords) else self.run(buffer, out)
+            if read_arguments(buffer, arguments, keywords):
+                return None
+            return self.run(buffer, out, cython.address(may_fit))
         finally:
             return_buffer(buffer)
 
-    def form(self, arguments: tuple, keywords: dict, naming: cython.int):
+    def pattern(self, arguments: tuple, keywords: dict, naming: cython.int):
         """Return what the arguments have in common with those of similar calls; None if they cannot be read.
 
         Args:
             arguments: positional arguments.
             keywords: keyword arguments.
-            naming: which floats, texts and other objects similar calls share: 0 for none, 1 for those outside
+            naming: which floats, strings and other objects similar calls share: 0 for none, 1 for those outside
                 structures, or 2 for all.
-        """
-        buffer: cython.pointer(Arguments) = borrow_buffer()
-        buffer.naming = naming
-        try:
-            return (
-                None
-                if read_arguments(buffer, arguments, keywords)
-                else PyBytes_FromStringAndSize(buffer.form, buffer.form_length)
-            )
-        finally:
-            return_buffer(buffer)
-
-    def form_without_trace(self, arguments: tuple, keywords: dict, naming: cython.int):
-        """Return the `form` of arguments for which no trace is expected to help; None if one may.
-
-        That is, none has the same key, or several have it and none fits: many functions have two cases.
         """
         buffer: cython.pointer(Arguments) = borrow_buffer()
         buffer.naming = naming
         try:
             if read_arguments(buffer, arguments, keywords):
                 return None
-            entry = PyDict_GetItem(self.traces, PyBytes_FromStringAndSize(buffer.key, buffer.key_length))
-            if entry != cython.NULL:
-                calls: list = cython.cast(list, entry)
-                if len(calls) == 1:
-                    return None
-                for call_ in tuple(calls):
-                    call: Call = call_
-                    memory = bytearray(8 * call.tape.registers)
-                    registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
-                    memcpy(registers, buffer.numbers, buffer.number_count * 8)
-                    if call.tape.begin(registers) and (call.change is None or call.change() is None):
-                        return None
-            return PyBytes_FromStringAndSize(buffer.form, buffer.form_length)
+            return PyBytes_FromStringAndSize(buffer.pattern, buffer.pattern_length)
         finally:
             return_buffer(buffer)
 
-    def run(self, buffer, out):
-        """Do a call as `call_compiled` does, with arguments that have been read."""
+    def run(self, buffer, out, may_fit):
+        """Do a call as `call_compiled` does, with arguments that have been read.
+
+        Args:
+            buffer: the arguments.
+            out: the caller's arrays, or None.
+            may_fit: becomes false if no trace is expected to help such calls: none has their key, or several have it,
+                and none fits. Many functions have two cases, so that one trace may be followed by another.
+        """
         local_registers: int64_t[512]
         entry = PyDict_GetItem(self.traces, PyBytes_FromStringAndSize(buffer.key, buffer.key_length))
         if entry == cython.NULL:
+            may_fit[0] = False
             return None
-        calls: list = cython.cast(list, entry)
+        traces: list = cython.cast(list, entry)
         k: cython.Py_ssize_t = 0
-        while k < len(calls):
-            call: Call = calls[k]
+        while k < len(traces):
+            trace: CompiledTrace = traces[k]
             registers: cython.pointer(int64_t) = local_registers
-            if call.tape.registers > 512:
-                memory = bytearray(8 * call.tape.registers)
+            if trace.tape.registers > 512:
+                memory = bytearray(8 * trace.tape.registers)
                 registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
             memcpy(registers, buffer.numbers, buffer.number_count * 8)
-            if call.tape.begin(registers) and (call.change is None or call.change() is None):
+            if trace.tape.begin(registers) and (trace.change is None or trace.change() is None):
                 # Another thread may have changed the list meanwhile.
-                if 0 < k < len(calls) and calls[k] is call:
-                    calls.insert(0, calls.pop(k))
+                if 0 < k < len(traces) and traces[k] is trace:
+                    traces.insert(0, traces.pop(k))
                 self.hits += 1
-                return call.run(buffer, registers, out)
+                return trace.run(buffer, registers, out)
             k += 1
+        may_fit[0] = len(traces) == 1
         return None
 
-    def add_compiled(self, arguments: tuple, keywords: dict, call: Call):
+    def add_compiled(self, arguments: tuple, keywords: dict, trace: CompiledTrace):
         """Cache a compiled trace for calls with such arguments."""
         buffer: cython.pointer(Arguments) = borrow_buffer()
         try:
@@ -276,18 +274,18 @@ class Calls:
                 return
             key: bytes = PyBytes_FromStringAndSize(buffer.key, buffer.key_length)
             # No other object gets the identity of one that is kept.
-            call.kept_objects = [cython.cast(object, buffer.objects[k]) for k in range(buffer.object_count)]
+            trace.kept_objects = [cython.cast(object, buffer.objects[k]) for k in range(buffer.object_count)]
         finally:
             return_buffer(buffer)
-        calls: list = self.traces.setdefault(key, [])
-        if len(calls) == MAX_TRACES or self.bytes > MAX_BYTES:
-            calls.clear()
-            self.traces = {key: calls}
+        traces: list = self.traces.setdefault(key, [])
+        if len(traces) == MAX_TRACES or self.bytes > MAX_BYTES:
+            traces.clear()
+            self.traces = {key: traces}
             self.bytes = 0
-        self.bytes += FIXED_WEIGHT + CODE_WEIGHT * (call.form.code_length + 5 * call.tape.registers)
-        for array in call.constants:
+        self.bytes += FIXED_WEIGHT + CODE_WEIGHT * (trace.form.code_length + 5 * trace.tape.registers)
+        for array in trace.constants:
             self.bytes += array.nbytes
-        calls.insert(0, call)
+        traces.insert(0, trace)
 
 
 def kind_of(result, arguments):

@@ -18,7 +18,7 @@ cdef enum:
 cdef struct Arguments:
     int count
     int key_length
-    int form_length
+    int pattern_length
     int number_count
     int depth
     int object_count
@@ -30,7 +30,7 @@ cdef struct Arguments:
     Kind kinds[4096]
     char *at[8192]    # addresses of operands
     char key[131072]
-    char form[262144]
+    char pattern[262144]
     int64_t numbers[32768]
     char is_long[32768] # whether each of these integers is NumPy's
     PyObject *objects[4096]

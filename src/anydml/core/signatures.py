@@ -1,8 +1,8 @@
 """Signatures of a call's arguments: a key of bytes that selects the traces, and the numbers that may differ.
 
-They also build a form, which is the same for keys that differ only in booleans, NumPy's UINT64 numbers and lengths of
-lists, and in floats, texts and other objects unless the form names these. `naming` is 0 if it names none, 1 if it names
-those outside lists, and 2 if it names all.
+They also build a pattern, which is the same for keys that differ only in booleans, NumPy's UINT64 numbers and lengths
+of lists, and in floats, strings and other objects unless the pattern names these. `naming` is 0 if it names none, 1 if
+it names those outside lists, and 2 if it names all.
 
 `anydml.tracing.call_arguments` reads the same, in the same order.
 """
@@ -65,55 +65,55 @@ def return_buffer(buffer):
 
 
 def append_bytes(buffer, bytes, count):
-    """Append bytes to the key and to the form; returns 1 if there is no room."""
+    """Append bytes to the key and to the pattern; returns 1 if there is no room."""
     if buffer.key_length + count > KEY:
         return 1
     memcpy(buffer.key + buffer.key_length, bytes, count)
     buffer.key_length += count
-    memcpy(buffer.form + buffer.form_length, bytes, count)
-    buffer.form_length += count
+    memcpy(buffer.pattern + buffer.pattern_length, bytes, count)
+    buffer.pattern_length += count
     return 0
 
 
 def append_word(buffer, kind, value):
-    """Append a letter and a number to the key and to the form; returns as `append_bytes`."""
+    """Append a letter and a number to the key and to the pattern; returns as `append_bytes`."""
     return append_bytes(buffer, cython.address(kind), 1) or append_bytes(buffer, cython.address(value), 8)
 
 
 def append_choice(buffer, kind, value):
-    """Like `append_word`, but the form has no number."""
-    before = buffer.form_length
+    """Like `append_word`, but the pattern has no number."""
+    before = buffer.pattern_length
     refused = append_word(buffer, kind, value)
-    buffer.form_length = before + 1
+    buffer.pattern_length = before + 1
     return refused
 
 
 def is_named(buffer):
-    """Whether the form names floats, texts and other objects here: outside structures, or everywhere."""
+    """Whether the pattern names floats, texts and other objects here: outside structures, or everywhere."""
     return buffer.naming > (1 if buffer.depth else 0)
 
 
 def append_named(buffer, kind, bytes, count):
-    """Append a letter and bytes, of which the form has none unless it names them; returns as `append_bytes`."""
-    before = buffer.form_length
+    """Append a letter and bytes, of which the pattern has none unless it names them; returns as `append_bytes`."""
+    before = buffer.pattern_length
     refused = append_word(buffer, kind, count) or append_bytes(buffer, bytes, count)
     if not is_named(buffer):
-        buffer.form_length = before + 1
+        buffer.pattern_length = before + 1
     return refused
 
 
 def append_object(buffer, kind, item):
-    """Append an object by its identity, and to the form by its type unless it names it; returns as `append_bytes`."""
+    """Append an object by its identity, in the pattern by its type unless that names it; returns as `append_bytes`."""
     class_ = type(item)
     of = cython.cast(cython.pointer(PyObject), item)
     value: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), class_))
-    before = buffer.form_length
+    before = buffer.pattern_length
     if buffer.object_count == OBJECTS or append_word(buffer, kind, cython.cast(int64_t, of)):
         return 1
     buffer.objects[buffer.object_count] = of
     buffer.object_count += 1
     if not is_named(buffer):
-        memcpy(buffer.form + before + 1, cython.address(value), 8)
+        memcpy(buffer.pattern + before + 1, cython.address(value), 8)
     return 0
 
 
@@ -140,7 +140,7 @@ def read_arguments(buffer, arguments, keywords):
     """Read a call's arguments; returns 1 to fall back to Python."""
     buffer.count = 0
     buffer.key_length = 0
-    buffer.form_length = 0
+    buffer.pattern_length = 0
     buffer.number_count = 0
     buffer.object_count = 0
     buffer.integer_count = 0
@@ -174,7 +174,7 @@ def read_item(buffer, item):
             return 1
         if buffer.depth and not is_named(buffer):
             # Among numbers, None is treated like one of several choices.
-            buffer.form[buffer.form_length - 9] = ord("i")
+            buffer.pattern[buffer.pattern_length - 9] = ord("i")
         return 0
     if type(item) is bool:
         return append_choice(buffer, ord("b"), 1 if item else 0)
@@ -222,22 +222,22 @@ def read_item(buffer, item):
         size = len(item)
         for member in item:
             size -= 1
-            before: cython.int = buffer.form_length
+            before: cython.int = buffer.pattern_length
             if read_item(buffer, member):
                 return 1
-            # The form has one of several consecutive items with equal forms.
+            # The pattern has one of several consecutive items with equal patterns.
             if (
-                buffer.form_length - before == length
-                and memcmp(buffer.form + before - length, buffer.form + before, length) == 0
+                buffer.pattern_length - before == length
+                and memcmp(buffer.pattern + before - length, buffer.pattern + before, length) == 0
             ):
-                buffer.form_length = before
-            length = buffer.form_length - before or length
+                buffer.pattern_length = before
+            length = buffer.pattern_length - before or length
         if size:
             # The list changed meanwhile, and the key has the number of items before.
             return 1
     buffer.depth -= 1
-    buffer.form[buffer.form_length] = ord("e")
-    buffer.form_length += 1
+    buffer.pattern[buffer.pattern_length] = ord("e")
+    buffer.pattern_length += 1
     return 0
 
 

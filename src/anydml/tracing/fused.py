@@ -25,7 +25,6 @@ from anydml.tracing.arrays_as_numbers import Place, contains_arrays, with_arrays
 from anydml.tracing.bridging import NO_VIEWS, call_on_views
 from anydml.tracing.cached_traces import CachedTraces, LatestTrace
 from anydml.tracing.call_arguments import CallArguments
-from anydml.tracing.compiled_calls import Calls
 from anydml.tracing.counts import Counts
 from anydml.tracing.random_draws import loaded_random_libraries
 from anydml.tracing.refusing import fuse_error
@@ -33,6 +32,7 @@ from anydml.tracing.results_in_arguments import Pairs
 from anydml.tracing.specialized_program import SpecializedProgram
 from anydml.tracing.surroundings import Surroundings
 from anydml.tracing.trace_call import trace_call
+from anydml.tracing.traced_callable import TracedCallable
 from anydml.tracing.traced_program import TracedProgram
 from anydml.tracing.unfused_calls import MUST_TRACE, UnfusedCalls
 
@@ -93,7 +93,7 @@ def fuse(function: Callable[P, R]) -> Fused[P, R]:
     return Fused(function)
 
 
-class Fused(Calls, Generic[P, R]):
+class Fused(TracedCallable, Generic[P, R]):
     """A fused function, made by `fuse`.
 
     Examples:
@@ -113,6 +113,9 @@ class Fused(Calls, Generic[P, R]):
 
     def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function)
+        # A function's attributes hide none of these methods.
+        for name in [name for name in vars(self) if not name.startswith("__") and hasattr(Fused, name)]:
+            del self.__dict__[name]
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
         self._cached = CachedTraces()
@@ -127,17 +130,24 @@ class Fused(Calls, Generic[P, R]):
         self._lock = threading.RLock()
         _FUSED_FUNCTIONS.add(self)
 
-    def call_in_python(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """Do a call that compiled code does not support: the first of its kind, and unusual ones."""
+    def call_in_python(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any, pattern: bytes | None
+    ) -> Any:
+        """Do a call that compiled code does not support: the first of its kind, and unusual ones.
+
+        Args:
+            arguments: positional arguments.
+            keywords: keyword arguments.
+            out: the caller's arrays, or None.
+            pattern: the call's, if no trace is expected to help such calls.
+        """
         if self._number_places and (converted := with_arrays_as_numbers(arguments, keywords, self._number_places)):
-            arguments, keywords = converted
-            if (result := self.call_compiled(arguments, keywords, out)) is not None:
-                return result
+            return self(*converted[0], out=out, **converted[1])
         if BRIDGES and out is None:
             result = call_on_views(self, arguments, keywords)
             if result is not NO_VIEWS:
                 return result
-        result = MUST_TRACE if out is not None else self._without_trace(arguments, keywords)
+        result = MUST_TRACE if out is not None else self._without_trace(arguments, keywords, pattern)
         if result is not MUST_TRACE:
             self._warn_of_unsteady()
             return result
@@ -153,7 +163,7 @@ class Fused(Calls, Generic[P, R]):
             traced, registers, is_new = self._trace_for(key, call, arguments, keywords)
         except FuseError as error:
             self._note_number_place(arguments, keywords, error)
-            return self.call_in_python(arguments, keywords, out)
+            return self(*arguments, out=out, **keywords)
         self._warn_of_unsteady()
         if is_new and (result := self.call_compiled(arguments, keywords, out)) is not None:
             return result
@@ -166,15 +176,13 @@ class Fused(Calls, Generic[P, R]):
 
         return specialized.run_to(out, call.inputs, call.adapters, with_strides)
 
-    def _without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def _without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any], pattern: bytes | None) -> Any:
         """Run the function as it stands; return `MUST_TRACE` if the call must be traced, or use a trace."""
         is_unsteady = self._unsteady is not None
         # A function that fills a cache in its first run is traced a second time.
         if self._traces < self._min_traces or not self._unfused_calls.instructions.has_watched:
             return MUST_TRACE
-        naming = 2 if self._unfused_calls.is_naming else int(self._traces < MAX_TRACES_BY_NAME)
-        form = self.form_without_trace(arguments, keywords, naming)
-        result = self._unfused_calls.run(form, arguments, keywords, is_unsteady)
+        result = self._unfused_calls.run(pattern, arguments, keywords, is_unsteady)
         if result is not MUST_TRACE and self._unfused_calls.calls == CALLS_BEFORE_WARNING and not is_unsteady:
             self._warn(arguments, keywords)
         return result
@@ -315,11 +323,13 @@ class Fused(Calls, Generic[P, R]):
             self._min_traces = self._traces + 2 if is_tried_again else 1 + (self._unsteady is not None)
             if self._unsteady is None:
                 self._keep_trace(key, traced, call, arguments, keywords)
-            forms = [self.form(arguments, keywords, n) for n in ((2,) if self._unfused_calls.is_naming else (0, 1))]
-            self._unfused_calls.traced(forms, perf_counter() - start, has_paid=self.hits > self._hits_before)
+            is_naming = self._unfused_calls.is_naming
+            patterns = [self.pattern(arguments, keywords, naming) for naming in ((2,) if is_naming else (0, 1))]
+            self._unfused_calls.traced(patterns, perf_counter() - start, has_paid=self.hits > self._hits_before)
             self.hits += self._unsteady is not None
             self._hits_before = self.hits
             self._traces += 1
+            self.naming = 2 if is_naming else int(self._traces < MAX_TRACES_BY_NAME)
             self._latest.note(traced, arguments, keywords, call)
             registers = traced.registers(call.numbers)
             if registers is None:
@@ -348,7 +358,7 @@ class Fused(Calls, Generic[P, R]):
         if call.adapters[0] is not None:
             # Compiled code reads PyTorch's tensors from the first such call on.
             is_native(call.adapters[0].array)
-        if (result := traced.compiled_call(call.adapters)) is not None:
+        if (result := traced.compiled_trace(call.adapters)) is not None:
             self.add_compiled(arguments, keywords, result)
 
     def _warn(self, arguments: Any, keywords: dict[str, Any]) -> None:

@@ -148,8 +148,8 @@ class TracedProgram:
             program = in_place(program, donations, [*self.traced.names, *outputs])
         return SpecializedProgram(self.traced, shapes, program)
 
-    def compiled_call(self, adapters: Adapters) -> Any:
-        """Return the compiled core's form of this program; None if the core does not support it.
+    def compiled_trace(self, adapters: Adapters) -> Any:
+        """Return the trace that compiled code runs; None if it cannot.
 
         Args:
             adapters: the arrays' libraries; None for NumPy.
@@ -168,7 +168,7 @@ class TracedProgram:
         if any(isinstance(value, LazyConstant) and value.nbytes > MAX_COMPUTED for value in values):
             return None
         results = [
-            fusing.Result(shape, result.array.element, result.like or 0)
+            fusing.ResultSpec(shape, result.array.element, result.like or 0)
             for result, shape in zip(self.traced.results, self._shapes, strict=True)
         ]
 
@@ -186,7 +186,7 @@ class TracedProgram:
             return None
         constants, scratch = tuple(self.program.constants), tuple(self._scratch)
         change = None if self.surrounding_values.is_empty else self.surrounding_values.change
-        return fusing.Call(
+        return fusing.CompiledTrace(
             tape,
             self._call_steps,
             self._form,

@@ -25,9 +25,9 @@ MUST_TRACE: Any = object()
 """Returned if a call must be traced."""
 
 MAX_TRACE_TIMES = 8
-"""Calls of one form are traced again once they have taken this many times as long as tracing."""
+"""Calls of one pattern are traced again once they have taken this many times as long as tracing."""
 
-MAX_FORMS = 4096
+MAX_PATTERNS = 4096
 
 
 class UnfusedCalls:
@@ -54,20 +54,20 @@ class UnfusedCalls:
         self._max_trace_times: float = MAX_TRACE_TIMES
 
     def run(
-        self, form: bytes | None, arguments: tuple[Any, ...], keywords: dict[str, Any], is_unsteady: bool = False
+        self, pattern: bytes | None, arguments: tuple[Any, ...], keywords: dict[str, Any], is_unsteady: bool = False
     ) -> Any:
         """Run the function, or return `MUST_TRACE`.
 
         Args:
-            form: the form of the call; a call of the same form must have been traced.
+            pattern: what the call has in common with similar ones, of which one must have been traced.
             arguments: positional arguments.
             keywords: keyword arguments.
             is_unsteady: whether a second run would give something else, so that no trace may follow an error.
         """
         if is_unsteady and not self.instructions.is_complete:
             return MUST_TRACE
-        seconds_before = None if form is None or not self.instructions.has_watched else self._seconds.get(form)
-        if form is None or seconds_before is None or seconds_before > self._max_trace_times * self._trace_seconds:
+        seconds_before = None if pattern is None or not self.instructions.has_watched else self._seconds.get(pattern)
+        if pattern is None or seconds_before is None or seconds_before > self._max_trace_times * self._trace_seconds:
             return MUST_TRACE
         start = perf_counter()
         given = arguments, keywords
@@ -85,31 +85,31 @@ class UnfusedCalls:
                 raise
             # A trace raises the error.
             return MUST_TRACE
-        self._seconds[form] = seconds_before + perf_counter() - start
+        self._seconds[pattern] = seconds_before + perf_counter() - start
         self.calls += 1
         return result
 
     def note(self, is_assigning: bool, is_naming: bool, has_elements: bool) -> None:
-        """Note what a trace did; from the first one with names on, forms without names are not used."""
+        """Note what a trace did; from the first one with names on, patterns without names are not used."""
         if is_naming and not self.is_naming:
             self._seconds.clear()
         self.is_assigning |= is_assigning
         self.is_naming |= is_naming
         self.has_elements |= has_elements
 
-    def traced(self, forms: Sequence[bytes | None], seconds: float, has_paid: bool) -> None:
+    def traced(self, patterns: Sequence[bytes | None], seconds: float, has_paid: bool) -> None:
         """Note that a call was traced.
 
         Args:
-            forms: as for `run`, with and without the names of objects.
+            patterns: as for `run`, with and without the names of objects.
             seconds: how long it took.
             has_paid: whether calls have used the traces before this one.
         """
         self._trace_seconds = seconds
         self._max_trace_times = MAX_TRACE_TIMES if has_paid else 2 * self._max_trace_times
-        if len(self._seconds) >= MAX_FORMS:
+        if len(self._seconds) >= MAX_PATTERNS:
             self._seconds.clear()
-        self._seconds.update({form: 0.0 for form in forms if form is not None})
+        self._seconds.update({pattern: 0.0 for pattern in patterns if pattern is not None})
 
 
 def _is_tensor(leaf: Any) -> bool:
