@@ -11,7 +11,7 @@ import pytest
 
 from anydml.stores.running.block_flow import BlockFlow
 from anydml.stores.running.buffers import Buffers
-from anydml.stores.running.files import Opened
+from anydml.stores.running.files import RunResources
 
 
 class Recorded:
@@ -51,9 +51,9 @@ def test_blocks_are_read_then_written_in_rooms_of_their_own(seed, in_turn):
     count, rooms, threads = int(rng.integers(1, 9)), int(rng.integers(1, 4)), int(rng.integers(1, 6))
     does = Recorded(seed, rng.integers(0, 9, count), rng.integers(0, 9, count))
     held = [np.empty(1) for _ in range(rooms)]
-    with Opened(threads, threads) as opened:
+    with RunResources(threads, threads) as resources:
         flow = BlockFlow(range(count), held, does.begin, lambda number: does.do("finished", number), (32, 32), in_turn)
-        opened.together(flow.tasks())
+        resources.together(flow.tasks())
     for number in range(count):
         ((begun,), (finished,)) = does.places("begin", number), does.places("finished", number)
         reads, writes = does.places("read", number), does.places("write", number)
@@ -75,7 +75,7 @@ def test_reads_and_writes_go_on_together():
     """With two rooms, the second block is read while the first is written."""
     meet = threading.Barrier(2, timeout=10)
     reads = {0: [], 1: [meet.wait]}
-    with Opened(2, 2) as opened:
+    with RunResources(2, 2) as resources:
         flow = BlockFlow(
             range(2),
             [np.empty(1), np.empty(1)],
@@ -84,7 +84,7 @@ def test_reads_and_writes_go_on_together():
             (1, 1),
             False,
         )
-        opened.together(flow.tasks())
+        resources.together(flow.tasks())
 
 
 @pytest.mark.parametrize("writes", [False, True])
@@ -102,11 +102,11 @@ def test_no_more_tasks_of_a_kind_than_allowed(writes):
             under_way[0] -= 1
 
     tasks = [[], [task] * 36] if writes else [[task] * 36, []]
-    with Opened(12, 6) as opened:
+    with RunResources(12, 6) as resources:
         flow = BlockFlow(
             [0], [np.empty(1)], lambda *_: tuple(map(iter, tasks)), lambda _: None, (4, 6) if writes else (6, 4), False
         )
-        opened.together(flow.tasks())
+        resources.together(flow.tasks())
     assert most[0] == 6
 
 
@@ -131,11 +131,11 @@ def test_no_more_buffers_are_lent_than_allowed():
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_block_that_fails_is_not_finished(fails, threads):
     does = Recorded(0, [4] * 6, [4] * 6, fails)
-    with Opened(threads, threads) as opened, pytest.raises(OSError, match="no"):
+    with RunResources(threads, threads) as resources, pytest.raises(OSError, match="no"):
         flow = BlockFlow(
             range(6), [np.empty(1)] * 2, does.begin, lambda number: does.do("finished", number), (3, 2), False
         )
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(opened.together, flow.tasks()).result(10)
+            pool.submit(resources.together, flow.tasks()).result(10)
     assert fails[0] == "finished" or not does.places("finished", 1)
     assert not does.places("begin", 5)

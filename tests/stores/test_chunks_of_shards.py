@@ -132,7 +132,7 @@ def test_broken_shards(tmp_path, codecs):
 
 def test_more_chunks_than_a_plan_may_have_files(tmp_path, monkeypatch):
     monkeypatch.setattr("anydml.stores.planning.block_list.MAX_CHUNKS", 8)
-    monkeypatch.setattr("anydml.stores.planning.covered.MAX_CHUNKS", 8)
+    monkeypatch.setattr("anydml.stores.planning.interval_unions.MAX_CHUNKS", 8)
     x = np.arange(64 * 8, dtype="i4").reshape(64, 8)
     array = made(tmp_path / "x", [64, 8], [16, 8], [2, 2])
     array[...] = x

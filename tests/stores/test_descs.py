@@ -70,7 +70,7 @@ def check(folder, desc, seed):
 
 @pytest.mark.parametrize("operator", [*OPERATORS, *FAMILY])
 def test_random_descs(tmp_path, monkeypatch, operator):
-    monkeypatch.setattr("anydml.stores.planning.planned.MIN_MEMORY", 0)
+    monkeypatch.setattr("anydml.stores.planning.base_plan.MIN_MEMORY", 0)
     monkeypatch.setattr("anydml.stores.planning.choosing.LONG_BLOCK_BYTES", 64)
     results = []
     for seed in range(6):

@@ -10,7 +10,7 @@ import pytest
 import anydml as dml
 from anydml import stores
 from anydml.stores.planning import block_list
-from anydml.stores.planning.covered import Covered
+from anydml.stores.planning.interval_unions import IntervalUnion
 
 HUGE = 10**9
 
@@ -88,8 +88,8 @@ def test_as_many_as_may_be(monkeypatch):
 
 
 def test_a_union_counts_each_byte_once(monkeypatch):
-    monkeypatch.setattr("anydml.stores.planning.covered.WAITING_INTERVALS", 4)
-    rng, covered, seen = np.random.default_rng(1), Covered(), np.zeros(2000, bool)
+    monkeypatch.setattr("anydml.stores.planning.interval_unions.MIN_UNMERGED", 4)
+    rng, covered, seen = np.random.default_rng(1), IntervalUnion(), np.zeros(2000, bool)
     for _ in range(40):
         starts = rng.integers(0, 1900, rng.integers(1, 9))
         lengths = rng.integers(1, 99, starts.size)

@@ -19,11 +19,11 @@ from anydml.stores.formats.block_types import is_of_blocks, name_of, shape_in_el
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Numbers, Store
 from anydml.stores.formats.target import NewFile, Target
-from anydml.stores.planning.alike import AlikeProgram
-from anydml.stores.planning.covered import merge_intervals
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.identities import check_unchanged
-from anydml.stores.planning.planned import Planned
+from anydml.stores.planning.interval_unions import merge_intervals
 from anydml.stores.planning.regions import box_of
+from anydml.stores.planning.repeated_moves import CompactProgram
 from anydml.stores.planning.transfers import contiguous, coordinate_offsets
 from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
 from anydml.tensor import Layout
@@ -73,7 +73,7 @@ class LoadPlan:
     """
 
     tensors: dict[str, ShapeAndDtype]
-    _program: AlikeProgram
+    _program: CompactProgram
     _inputs: Sequence[Store]
     _identities: dict[Path, tuple[Any, ...]]
     remarks: list[str]
@@ -103,7 +103,7 @@ class LoadPlan:
             ModelError: there are more than `MAX_LISTED`; a larger gap merges more. Or as `descriptors`.
         """
         self._check_unchanged_elements()
-        runs = [(sets, move, *contiguous(move.reads, move, gap)) for moves, sets in self._program.alike
+        runs = [(sets, move, *contiguous(move.reads, move, gap)) for moves, sets in self._program.repeated_moves
                 for move in moves]  # fmt: skip
         count = sum(len(sets) * math.prod(move.sizes[k] for k in outer) for sets, move, _, _, outer in runs)
         _check_few(count, "the ranges", f"give a gap larger than {gap}")
@@ -163,7 +163,7 @@ class LoadPlan:
             path = Path(f"{len(targets)}")
             contents[path] = bytes_of("plan_load", f"out[{name!r}]", arrays[name], shape, dtype)
             targets.append(Target(NewFile(path, b"", contents[path].size), name, shape, dtype, 0))
-        plan = Planned(self._program, self._inputs, targets, memory, is_apart=False)
+        plan = BasePlan(self._program, self._inputs, targets, memory, is_apart=False)
         check_unchanged(plan.name, self._identities)
         with LoadedBlocks(plan, contents) as blocks:
             blocks.write(range(len(plan.blocks)), lambda *_: None)
@@ -242,9 +242,11 @@ class LoadPlan:
     def _moves(self) -> Iterator[tuple[str, Move, Store]]:
         """Yield the name of a tensor, a move to it, and the store that the move reads, for all moves, by tensors."""
         names = [*self.tensors]
-        order = sorted((row[-1], k, row) for k, alike in enumerate(self._program.alike) for row in alike.sets.tolist())
+        order = sorted(
+            (row[-1], k, row) for k, alike in enumerate(self._program.repeated_moves) for row in alike.sets.tolist()
+        )
         for output, kind, box_row in order:
-            for move in self._program.alike[kind].moves:
+            for move in self._program.repeated_moves[kind].moves:
                 yield names[output - len(self._inputs)], move, self._inputs[box_row[move.reads.operand]]
 
 

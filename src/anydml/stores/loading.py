@@ -11,7 +11,7 @@ from anydml.stores.arguments import PATHS, Kind, checked
 from anydml.stores.checkpoints.composed import WholeTensors, compose_stored, program_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.output_files import Change
-from anydml.stores.checkpoints.placements import Placed, Placement
+from anydml.stores.checkpoints.placements import Placement, RankTensors
 from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.checkpoints.sources import read_sources, sources_of
 from anydml.stores.converting import conversion
@@ -83,14 +83,14 @@ def plan_load(
         model_path, (tensors, _, remarks) = str(paths[0]), read_sources(paths, axes, follow)
     composed = compose_stored(tensors) if change is None else change(compose_stored(tensors))
     if placement.ranks > 1:
-        placed_tensors = Placed(composed, axes, placement, model_path, config_beside(model_path))
-        parts, _ = placed_tensors.parts(composer, rank)
-        remarks += placed_tensors.remarks
+        rank_tensors = RankTensors(composed, axes, placement, model_path, config_beside(model_path))
+        parts, _ = rank_tensors.parts(composer, rank)
+        remarks += rank_tensors.remarks
     else:
         parts = WholeTensors([*composed.items()]).as_parts
         remarks += axes.remarks
     program, inputs = program_of(composer, [parts])
-    moves = (move for alike in program.alike for move in alike.moves)
+    moves = (move for alike in program.repeated_moves for move in alike.moves)
     if program.program.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
         raise ModelError("plan_load: the layout picks rows in an order that takes too many slices, or creates elements")
     identities = identities_of_stores("plan_load", inputs)

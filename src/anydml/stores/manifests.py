@@ -30,7 +30,7 @@ from anydml.stores.formats.safetensors import DTYPES, MAX_HEADER, is_numpy_dtype
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.ordered_tensors import ReadTensors, read_tensors
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
-from anydml.stores.streaming import Streamed, memory_of, parts_of
+from anydml.stores.streaming import TensorStream, memory_of, parts_of
 
 KEY, VERSION = "anydml_manifest", 1
 """The key that marks a manifest, and the version of its form."""
@@ -71,7 +71,7 @@ def hashes_of(
         memory: bytes of all buffers.
         advance: called with the numbers of hashed bytes.
     """
-    streamed = Streamed(read.composer, read.tensors, memory // 2)
+    streamed = TensorStream(read.composer, read.tensors, memory // 2)
     identities = identities_of_stores("manifest", streamed.sources)
     sums = {name: hashlib.sha256() for name in described}
 

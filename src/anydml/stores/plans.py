@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from anydml.hooks import HOOKS
 from anydml.progress import waiting
-from anydml.stores.planning.planned import Planned
+from anydml.stores.planning.base_plan import BasePlan
 
 if TYPE_CHECKING:
     from anydml.stores.running.uploading import Upload
 
 
-class Plan(Planned):
+class Plan(BasePlan):
     """A program over files, ready to run. ``print(plan)`` shows what it will read and write.
 
     Args:

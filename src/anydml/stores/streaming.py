@@ -16,8 +16,8 @@ from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, WholeTensors, program_of
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import NewFile, Target
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.file_blocking import FileBlocking
-from anydml.stores.planning.planned import Planned
 from anydml.stores.running.memory_file import LoadedBlocks
 from anydml.text import bytes_text, parse_size
 
@@ -104,7 +104,7 @@ def memory_of(name: str, memory: int | str) -> int:
     return size
 
 
-class Streamed:
+class TensorStream:
     """Composed tensors that are read in parts.
 
     Args:
@@ -166,7 +166,7 @@ class Streamed:
             yield from ((parts, [np.empty(0, np.uint8)] * len(parts)) for parts in batches)
             return
         program, inputs = program_of(self._composer, [WholeTensors(composed).as_parts])
-        plan = Planned(program, inputs, targets, self._memory, is_apart=False)
+        plan = BasePlan(program, inputs, targets, self._memory, is_apart=False)
         assert isinstance(plan.blocking, FileBlocking)
         blocks = {files[0].path: [*range(len(plan.blocks))]} if len(files) == 1 else plan.blocking.by_path()
         if blocks is None:

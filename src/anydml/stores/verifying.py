@@ -24,7 +24,7 @@ from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
 from anydml.stores.ordered_tensors import ReadTensors, read_tensors
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
-from anydml.stores.streaming import Part, Streamed, ahead, memory_of, parts_of
+from anydml.stores.streaming import Part, TensorStream, ahead, memory_of, parts_of
 from anydml.stores.verifying_arrays import compare_arrays, is_of_arrays
 
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
@@ -247,7 +247,7 @@ def _compare_elements(
     is_whole: bool,
 ) -> list[Difference]:
     """Return differences of elements; the first one, or one of each tensor."""
-    sides = [Streamed(side.composer, side.tensors, memory // 4) for side in (first, second)]
+    sides = [TensorStream(side.composer, side.tensors, memory // 4) for side in (first, second)]
     identities = identities_of_stores("verify", [store for side in sides for store in side.sources])
     differences: dict[str, Difference] = {}
     with ExitStack() as opened:

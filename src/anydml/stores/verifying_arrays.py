@@ -26,7 +26,7 @@ from anydml.stores.formats.store import Store
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
 from anydml.stores.formats.zarr_metadata import attributes_of, axes_of, is_zarr, is_zarr_group
-from anydml.stores.planning.planned import Planned
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.running.compared_blocks import Unequal, compare
 from anydml.stores.streaming import memory_of
 
@@ -272,7 +272,7 @@ def _is_same_node(first: bytes, second: bytes) -> bool:
     return all(node.get(key) == other_node.get(key) for key in COMPARED_METADATA)
 
 
-def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = False) -> list[Difference]:
+def compare_outputs(plan: BasePlan, progress: bool | Callable[[int], None] = False) -> list[Difference]:
     """Read the inputs and the outputs of a plan that was run, and compare them.
 
     The outputs are opened anew by what their own metadata say. Copied files are compared byte by byte.
@@ -285,7 +285,7 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
         ModelError: an output cannot be read.
         BindingError: something has changed meanwhile.
     """
-    if plan.moved is None:
+    if plan.program_between_arrays is None:
         raise BindingError(f"{plan.name}: outputs of this plan are compared by anydml.stores.verify")
     differences = list[Difference]()
     described = {target.path / name: text for target in plan.arrays for name, text in target.metadata.items()}
@@ -309,7 +309,7 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
         return differences
     dtypes = [target.dtype for target in plan.outputs]
     with progress_bar(plan.totals.bytes_written, 0, progress) as advance:
-        unequal = compare(plan.moved, plan.inputs, stores, dtypes, plan.memory, advance)
+        unequal = compare(plan.program_between_arrays, plan.inputs, stores, dtypes, plan.memory, advance)
     return [
         _difference(str(store.path), str(store.path), difference)
         for store, difference in zip(stores, unequal, strict=True)

@@ -162,7 +162,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
         ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
     """
     counts, kinds = Counter[int](), dict[str, np.dtype[Any]]()
-    quantised, uncast = _Quantised.of(tensors), list[str]()
+    quantised, uncast = _QuantisedTensors.of(tensors), list[str]()
     # By id, because hashing a dtype is slow.
     old_dtypes = {id(tensor.dtype): tensor.dtype for tensor in tensors.values()}
     names = {number: NAMES.get(old.newbyteorder("<"), "") for number, old in old_dtypes.items() if old != dtype}
@@ -197,7 +197,7 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
     return _read_as(tensors, kinds), remarks
 
 
-class _Quantised(NamedTuple):
+class _QuantisedTensors(NamedTuple):
     """The quantised weights of a checkpoint: integers with scales beside them.
 
     Attributes:
@@ -211,7 +211,7 @@ class _Quantised(NamedTuple):
     wholes: Set[str]
 
     @classmethod
-    def of(cls, tensors: StoredTensors) -> _Quantised | None:
+    def of(cls, tensors: StoredTensors) -> _QuantisedTensors | None:
         """Return the quantised tensors of a checkpoint; None if it has none."""
         # By id, because hashing a dtype is slow.
         integers = {id(tensor.dtype) for tensor in tensors.values() if tensor.dtype.kind in "iu"}

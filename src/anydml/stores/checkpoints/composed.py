@@ -21,8 +21,8 @@ from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.stores.formats.columns import FileTensors, ShapeAndDtype, TensorNames, bytes_of
 from anydml.stores.formats.store import Numbers, Store, StoredArray, StoredPiece
-from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.copies import MAX_SINGLE_COPIES
+from anydml.stores.planning.repeated_moves import CompactProgram, RepeatedMoves
 from anydml.tensor import Layout
 
 
@@ -206,7 +206,7 @@ class Parts(NamedTuple):
         return Parts(self.whole_tensors, self.tensor[numbers], self.value[numbers])
 
 
-def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[AlikeProgram, list[Store]]:
+def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[CompactProgram, list[Store]]:
     """Return the program whose outputs are parts of tensors, and the stores that are its inputs."""
     tensors = files[0].whole_tensors
     tensor, value = (np.concatenate([getattr(file, name) for file in files]) for name in ("tensor", "value"))
@@ -221,25 +221,25 @@ def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[AlikeProgram
     inputs = np.array([number(store, len(stores)) for used in sources for store in used], np.int32)
     ends = np.cumsum(np.array([*map(len, sources)], np.int64))
     order = np.argsort(value, kind="stable").astype(np.int32)
-    kinds = list[AlikeMoves]()
+    kinds = list[RepeatedMoves]()
     for outputs in np.split(order, np.flatnonzero(np.diff(value[order])) + 1) if order.size else ():
         first = tensors.tensors[tensor[outputs[0]]]
         count = len(first.sources)
         inputs_of = inputs[ends[tensor[outputs], None] - np.arange(count, 0, -1)]
         moves = _moves(tensors.values[value[outputs[0]]], count)
-        kinds.append(AlikeMoves(moves, np.hstack([inputs_of, outputs[:, None] + np.int32(len(stores))])))
-    return AlikeProgram(composer.name, kinds, composer.program()), [*stores]
+        kinds.append(RepeatedMoves(moves, np.hstack([inputs_of, outputs[:, None] + np.int32(len(stores))])))
+    return CompactProgram(composer.name, kinds, composer.program()), [*stores]
 
 
 def _moves(value: Value, sources: int) -> tuple[Any, ...]:
     """Return the moves of a value to the operand after its sources; constants follow it."""
     strides = Layout.packed(value.sizes, value.element_size).strides
 
-    class Numbers(dict[int, int]):
+    class OperandNumbers(dict[int, int]):
         def __missing__(self, operand: int) -> int:
             return operand - CONSTANT + sources + 1 if operand >= CONSTANT else operand
 
-    return simplify(renumber_operands(move, Numbers()) for move in value.moves(sources, 0, strides))
+    return simplify(renumber_operands(move, OperandNumbers()) for move in value.moves(sources, 0, strides))
 
 
 def add_tensor(tensors: ComposedTensors, name: str, tensor: ComposedTensor, place: JsonPath) -> None:

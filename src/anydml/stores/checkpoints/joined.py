@@ -16,7 +16,7 @@ from anydml.stores.checkpoints.axis import ALL, AxisIntervals, AxisSection
 from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.parallel_axes import Axes
-from anydml.stores.checkpoints.sharded import Alike, tensor_of
+from anydml.stores.checkpoints.sharded import CheckedTensors, tensor_of
 from anydml.stores.formats.completeness import PARTS
 from anydml.stores.formats.open_files import OpenFiles
 from anydml.stores.formats.safetensors import parse_json
@@ -39,10 +39,11 @@ def parts_of(ranks: Sequence[Checkpoint]) -> StoredTensors:
                     raise (place / name).error(f"must be intervals of {store.ndim} axes, not {show(cuts)}")
                 boxes = boxes_by_key[key] = [*_boxes(cuts)]
             pieces.setdefault(name, []).extend(StoredPiece(store, *box) for box in boxes)
-    alike = Alike()
+    checked_tensors = CheckedTensors()
     with OpenFiles() as files:
         return {
-            name: tensor_of(name, tensor_pieces, files=files, alike=alike) for name, tensor_pieces in pieces.items()
+            name: tensor_of(name, tensor_pieces, files=files, checked_tensors=checked_tensors)
+            for name, tensor_pieces in pieces.items()
         }
 
 
@@ -89,7 +90,7 @@ def join_ranks(
         where: the checkpoint, for errors.
         further: further copies of the parts of all ranks, by name, which must be equal.
     """
-    tensors, refused, alike = dict[str, ShardedTensor | Store](), dict[str, ModelError](), Alike()
+    tensors, refused, checked_tensors = dict[str, ShardedTensor | Store](), dict[str, ModelError](), CheckedTensors()
     with OpenFiles() as files:
         for name in ranks[0]:
             try:
@@ -100,7 +101,7 @@ def join_ranks(
                         pieces += [StoredPiece.of_store(store) for store in stores]
                     else:
                         pieces += _shares(stores, axis.axis, axis.sections(len(ranks), name))
-                tensors[name] = tensor_of(name, pieces, files=files, alike=alike)
+                tensors[name] = tensor_of(name, pieces, files=files, checked_tensors=checked_tensors)
             except ModelError as error:
                 refused[name] = error
     return tensors, refused

@@ -80,7 +80,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
         raise place.error("has no tensors under model, or not under model0, model1 and so on")
     _check(files, args, tp, place)
     ranks: list[dict[str, list[Store]]] = [{} for _ in range(tp)]
-    numbers = _Numbers(place)
+    numbers = _LayerNumbers(place)
     left_out = dict[str, None]()
     for chunk in chunks:
         for stage in range(pp):
@@ -169,7 +169,7 @@ def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, plac
                           f"{tp} do: they are not joined")  # fmt: skip
 
 
-class _Numbers:
+class _LayerNumbers:
     """Computes the numbers of layers and experts in the whole model.
 
     Attributes:

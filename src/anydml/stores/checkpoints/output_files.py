@@ -23,7 +23,7 @@ from anydml.stores.checkpoints.composed import ComposedTensors, Parts, compose_s
 from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for, remark_on_files
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.parallel_axes import Axes
-from anydml.stores.checkpoints.placements import Placed, Placement
+from anydml.stores.checkpoints.placements import Placement, RankTensors
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.shards import OutputFile, check_shards, files_of_shards, index_of, stem_of
 from anydml.stores.checkpoints.sources import check_apart, read_sources
@@ -106,12 +106,12 @@ def plan_checkpoint(
         raise JsonPath(str(out)).error("would have no tensor")
     stem = stem_of(tensors, composed)
     extra_files, changed_files = dict[Path, Content](), list[Path]()
-    placed_tensors = Placed(composed, axes, placement or Placement(), str(inputs[0]), config_beside(beside))
+    rank_tensors = RankTensors(composed, axes, placement or Placement(), str(inputs[0]), config_beside(beside))
     if dcp:
-        rank_files, pieces = _pieces(composer, placed_tensors)
+        rank_files, pieces = _pieces(composer, rank_tensors)
         targets, other_files = new_distributed(
             out,
-            placed_tensors.whole_tensors.names,
+            rank_tensors.whole_tensors.names,
             pieces,
             [(columns.tensor, numbers) for columns, numbers in rank_files],
         )
@@ -121,18 +121,18 @@ def plan_checkpoint(
         metadata, remarks_on_keys = _metadata_for(out, metadata, bool(extras), to)
         remarks += remarks_on_keys
         if placement is not None:
-            files = [*_ranks(composer, placed_tensors, out / stem, metadata)]
+            files = [*_ranks(composer, rank_tensors, out / stem, metadata)]
         elif is_file:
-            files = [OutputFile(out, placed_tensors.whole_tensors.as_parts, metadata)]
+            files = [OutputFile(out, rank_tensors.whole_tensors.as_parts, metadata)]
         else:
             files = [
-                *files_of_shards(name, placed_tensors.whole_tensors.as_parts, out, stem, metadata, max_bytes, shards)
+                *files_of_shards(name, rank_tensors.whole_tensors.as_parts, out, stem, metadata, max_bytes, shards)
             ]
             if len(files) > 1:
                 extra_files[out / f"{stem}{INDEX}"] = index_of(files)
         targets, parts = outputs_of(files), [file.parts for file in files]
     program, stores = program_of(composer, parts)
-    plan_remarks = remarks + placed_tensors.remarks
+    plan_remarks = remarks + rank_tensors.remarks
     if extras:
         read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
         small, changed_files, remarks_on_extras = extras_for(out, beside, read, is_file, to)
@@ -222,11 +222,13 @@ def check_output(out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLi
     check_apart(inputs, out)
 
 
-def _ranks(composer: Composer, placed_tensors: Placed, stem: Path, metadata: Mapping[str, str]) -> Iterator[OutputFile]:
+def _ranks(
+    composer: Composer, rank_tensors: RankTensors, stem: Path, metadata: Mapping[str, str]
+) -> Iterator[OutputFile]:
     """Yield one file per rank."""
-    count = placed_tensors.placement.ranks
+    count = rank_tensors.placement.ranks
     for rank in range(count):
-        parts, cuts = placed_tensors.parts(composer, rank)
+        parts, cuts = rank_tensors.parts(composer, rank)
         rank_metadata = {**metadata, RANK: str(rank), RANKS: str(count)}
         part_of_value = np.zeros(len(parts.whole_tensors.values), np.int32)
         part_of_value[[*cuts]] = np.arange(len(cuts))
@@ -236,17 +238,17 @@ def _ranks(composer: Composer, placed_tensors: Placed, stem: Path, metadata: Map
         yield OutputFile(path, parts, rank_metadata, intervals)
 
 
-def _pieces(composer: Composer, placed_tensors: Placed) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
+def _pieces(composer: Composer, rank_tensors: RankTensors) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
     """Return each rank's pieces with their numbers in a list of kinds; of equal pieces, the first rank's is kept."""
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     values, all_pieces = list[int](), list[NewPiece]()
     value_by_box: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
-    made_tensors, files = placed_tensors.whole_tensors, list[tuple[Parts, Numbers]]()
-    counts = [0] * (int(np.max(placed_tensors.kinds)) + 1)
-    for rank in range(placed_tensors.placement.ranks):
+    made_tensors, files = rank_tensors.whole_tensors, list[tuple[Parts, Numbers]]()
+    counts = [0] * (int(np.max(rank_tensors.kinds)) + 1)
+    for rank in range(rank_tensors.placement.ranks):
         of_kinds: list[list[int]] = [[] for _ in counts]
-        for kind, cuts in placed_tensors.shares(rank).items():
-            tensor = placed_tensors.first(kind)
+        for kind, cuts in rank_tensors.shares(rank).items():
+            tensor = rank_tensors.first(kind)
             for box in product(*cuts):
                 start, shape = tuple(low for low, _ in box), tuple(size for _, size in box)
                 if (kind, start) in numbers or (0 in shape and 0 not in tensor.shape):
@@ -260,10 +262,10 @@ def _pieces(composer: Composer, placed_tensors: Placed) -> tuple[list[tuple[Part
                 values.append(made_tensors.number(value_by_box[key], tensor.dtype))
                 counts[kind] += 1
         firsts = np.cumsum([0, *map(len, of_kinds)])
-        piece_counts = np.array([len(of_kind) for of_kind in of_kinds])[placed_tensors.kinds]
+        piece_counts = np.array([len(of_kind) for of_kind in of_kinds])[rank_tensors.kinds]
         tensors = np.repeat(np.arange(piece_counts.size, dtype=np.int32), piece_counts)
         within = np.arange(tensors.size) - np.repeat(np.cumsum(piece_counts) - piece_counts, piece_counts)
         flat = np.array([number for of_kind in of_kinds for number in of_kind], np.int32)
-        piece = flat[firsts[placed_tensors.kinds[tensors]] + within] if flat.size else flat
+        piece = flat[firsts[rank_tensors.kinds[tensors]] + within] if flat.size else flat
         files.append((Parts(made_tensors, tensors, np.array(values, np.int32)[piece]), piece))
     return files, all_pieces

@@ -76,8 +76,8 @@ class Placement(NamedTuple):
         return Placement(*reversed(ranks))
 
 
-class Placed:
-    """The tensors of a checkpoint on ranks.
+class RankTensors:
+    """The tensors of a checkpoint, divided among ranks.
 
     Args:
         tensors: the tensors by name.

@@ -20,7 +20,7 @@ COMPARED = 1 << 20
 """Number of bytes of replicas that are compared at a time."""
 
 
-Alike = dict[Hashable, tuple[Any, tuple[int, ...], list[list[int]]]]
+CheckedTensors = dict[Hashable, tuple[Any, tuple[int, ...], list[list[int]]]]
 """Checked tensors by the ids of their pieces' properties: the properties, shapes, and numbers of equal boxes."""
 
 
@@ -29,7 +29,7 @@ def tensor_of(
     pieces: list[StoredPiece],
     size: tuple[int, ...] | None = None,
     files: OpenFiles | None = None,
-    alike: Alike | None = None,
+    checked_tensors: CheckedTensors | None = None,
 ) -> ShardedTensor | Store:
     """Return the tensor of pieces that partition it; of equal boxes, one is used.
 
@@ -38,13 +38,13 @@ def tensor_of(
         pieces: the pieces, at least one.
         size: the shape of the tensor; None if it ends with its pieces.
         files: files for the comparison of equal boxes, which must have equal bytes; None to compare none.
-        alike: tensors that were checked; this one is added.
+        checked_tensors: tensors that were checked; this one is added.
     """
-    alike = Alike() if alike is None else alike
+    checked_tensors = CheckedTensors() if checked_tensors is None else checked_tensors
     # By id, because hashing a dtype is slow.
     key = size, *((id(store.dtype), store.shape, *box) for store, *box in pieces)
-    if (checked := alike.get(key)) is None:
-        checked = alike[key] = [piece.store.dtype for piece in pieces], *_check(name, pieces, size)
+    if (checked := checked_tensors.get(key)) is None:
+        checked = checked_tensors[key] = [piece.store.dtype for piece in pieces], *_check(name, pieces, size)
     _, shape, groups = checked
     if files is not None:
         for copies in groups:

@@ -41,7 +41,7 @@ from anydml.stores.formats.completeness import (
     remarks_on_counts,
 )
 from anydml.stores.formats.joined_metadata import last_values
-from anydml.stores.formats.model_files import METADATA, Chosen, choose_files
+from anydml.stores.formats.model_files import METADATA, ChosenFiles, choose_files
 from anydml.stores.formats.opening import join_files, open, opened_file
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
@@ -203,12 +203,12 @@ def _checkpoint_per_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
             yield Checkpoint(path, stores[path], metadata, {path: metadata})
 
 
-def _chosen(path: Path, follow: bool) -> Chosen:
+def _chosen(path: Path, follow: bool) -> ChosenFiles:
     """Return the files of a folder; an empty list if the path is not a folder."""
-    return choose_files(path, follow) if path.is_dir() else Chosen(None, [])
+    return choose_files(path, follow) if path.is_dir() else ChosenFiles(None, [])
 
 
-def _folder_of_training(path: Path, chosen: Chosen) -> Path | None:
+def _folder_of_training(path: Path, chosen: ChosenFiles) -> Path | None:
     """Return the folder of a training program or of a file ``.metadata``, if it has no files of whole tensors."""
     if path.name == METADATA and path.is_file():
         return path.parent

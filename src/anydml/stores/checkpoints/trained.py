@@ -21,7 +21,7 @@ from anydml.stores.formats.deepspeed import is_model_file, rank_in_name, read_ze
 from anydml.stores.formats.model_files import METADATA
 from anydml.stores.formats.opening import opened_file
 from anydml.stores.formats.store import StoredPiece
-from anydml.stores.formats.torch_distributed import Distributed, read_distributed
+from anydml.stores.formats.torch_distributed import DistributedContent, read_distributed
 from anydml.text import count_noun
 
 OF_TRAINING = (".distcp", "_model_states.pt", "_optim_states.pt")
@@ -31,7 +31,7 @@ _CONSOLIDATED = re.compile(r"consolidated\.(\d{1,9})\.pth")
 """Names of Meta's files of Llama, one per rank."""
 
 
-class Trained(NamedTuple):
+class TrainingCheckpoint(NamedTuple):
     """The contents of a folder that a training run wrote.
 
     Attributes:
@@ -63,7 +63,7 @@ def is_trained(folder: Path) -> bool:
         )
 
 
-def read_trained(folder: Path, axes: Axes) -> Trained:
+def read_trained(folder: Path, axes: Axes) -> TrainingCheckpoint:
     """Read the headers of such a folder.
 
     Args:
@@ -81,19 +81,19 @@ def read_trained(folder: Path, axes: Axes) -> Trained:
         if (megatron / METADATA).is_file():
             return _read_torch_distributed(read_distributed(megatron))
         tensors, refused, remarks = read_megatron(megatron, axes)
-        return Trained(tensors, [], refused, remarks)
+        return TrainingCheckpoint(tensors, [], refused, remarks)
     return _read_consolidated(folder, axes)
 
 
-def _read_torch_distributed(distributed: Distributed) -> Trained:
+def _read_torch_distributed(distributed: DistributedContent) -> TrainingCheckpoint:
     tensors = {
         name: tensor_of(name, [StoredPiece.of_store(*piece) for piece in of_tensor], shape)
         for name, (shape, of_tensor) in distributed.tensors.items()
     }
-    return Trained(tensors, distributed.other_objects, distributed.refused, distributed.remarks)
+    return TrainingCheckpoint(tensors, distributed.other_objects, distributed.refused, distributed.remarks)
 
 
-def _read_consolidated(folder: Path, axes: Axes) -> Trained:
+def _read_consolidated(folder: Path, axes: Axes) -> TrainingCheckpoint:
     """Meta's files of Llama."""
     place = JsonPath(str(folder))
     by_rank = {int(match[1]): entry for entry in folder.iterdir() if (match := _CONSOLIDATED.fullmatch(entry.name))}
@@ -110,7 +110,7 @@ def _read_consolidated(folder: Path, axes: Axes) -> Trained:
     remarks = [f"joins {count_noun(len(ranks), 'tensor-parallel rank')}"] if len(ranks) > 1 else []
     if config is None and len(ranks) > 1:
         remarks.append("takes the ends of tensors from these files: no params.json tells whether there are more")
-    return Trained(tensors, ranks[0].other_objects, {**unread, **refused}, remarks)
+    return TrainingCheckpoint(tensors, ranks[0].other_objects, {**unread, **refused}, remarks)
 
 
 def remark_on_rank(path: Path) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.formats.pickle_reader import dict_of, sizes_of
 from anydml.stores.formats.store import Store
-from anydml.stores.formats.torch_distributed import Distributed
+from anydml.stores.formats.torch_distributed import DistributedContent
 from anydml.stores.formats.torch_save import TorchDict, read_torch_dict
 from anydml.text import count_noun
 
@@ -63,7 +63,7 @@ def is_model_file(path: Path) -> bool:
     return _MODEL.fullmatch(path.name) is not None and rank_in_name(path) is None
 
 
-def read_zero(folder: Path) -> Distributed:
+def read_zero(folder: Path) -> DistributedContent:
     """Read the headers of a checkpoint of DeepSpeed.
 
     Args:
@@ -100,7 +100,7 @@ def read_zero(folder: Path) -> Distributed:
     for _, pieces in tensors.values():
         for store, _ in pieces:
             store.described_by = described_by
-    return Distributed(tensors, [], {}, remarks)
+    return DistributedContent(tensors, [], {}, remarks)
 
 
 def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDict]]:
@@ -139,12 +139,12 @@ def _rank(path: Path) -> int:
     return int(rank_in_name(path) or 0)
 
 
-def _of_module(file: TorchDict, tensors_of_module: Mapping[str, Store]) -> Distributed:
+def _of_module(file: TorchDict, tensors_of_module: Mapping[str, Store]) -> DistributedContent:
     remark = f"takes the weights of {file.path.name}, because there are no shards of ZeRO"
     refused = {name.removeprefix("module."): error for name, error in file.tensors.refused.items() if
                name.startswith("module.")}  # fmt: skip
     tensors = {name: (store.shape, [(store, (0,) * store.ndim)]) for name, store in tensors_of_module.items()}
-    return Distributed(tensors, [], refused, [remark])
+    return DistributedContent(tensors, [], refused, [remark])
 
 
 def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[list[Store]]]:

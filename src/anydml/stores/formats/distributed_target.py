@@ -81,7 +81,7 @@ def new_distributed(
     sizes = bytes_of([*kinds])
     heads, tails = (np.array([len(part[k]) for part in around], np.int64) for k in (0, 1))
     contents = tuple(part for pair in around for part in pair)
-    new_files, offsets, stored_pieces = list[NewFile](), [np.empty(0, np.int64)], list[_Stored]()
+    new_files, offsets, stored_pieces = list[NewFile](), [np.empty(0, np.int64)], list[_FilePieces]()
     for number, (tensor, piece) in enumerate(files):
         kinds_of_file = kind_of[piece]
         ends = np.cumsum(heads[kinds_of_file] + sizes[kinds_of_file] + tails[kinds_of_file])
@@ -93,7 +93,7 @@ def new_distributed(
         path = folder / f"__{number}_0.distcp"
         new_files.append(NewFile(path, b"", int(ends[-1]) if kinds_of_file.size else 0, other_bytes))
         offsets.append(starts + heads[kinds_of_file])
-        stored_pieces.append(_Stored(path.name, tensor, piece))
+        stored_pieces.append(_FilePieces(path.name, tensor, piece))
     tensors, all_pieces = (np.concatenate([np.empty(0, np.int32), *(file[k] for file in files)]) for k in (0, 1))
     number_of = np.repeat(np.arange(len(files), dtype=np.int32), [entry.tensor.size for entry in stored_pieces])
     targets = Targets(new_files, number_of, names, tensors, [*kinds], kind_of[all_pieces], np.concatenate(offsets))
@@ -105,7 +105,7 @@ def new_distributed(
 _NAMES = {dtype: name for name, dtype in DTYPES_OF_TORCH.items()}
 
 
-class _Stored(NamedTuple):
+class _FilePieces(NamedTuple):
     """The pieces of a file.
 
     Attributes:
@@ -133,7 +133,7 @@ class _Metadata:
 
     names: TensorNames
     pieces: Sequence[NewPiece]
-    stored: Sequence[_Stored]
+    stored: Sequence[_FilePieces]
     offsets: Sequence[Numbers]
     lengths: Numbers
 
@@ -180,7 +180,7 @@ class _Metadata:
             texts[kind] = memo.object("TensorStorageMetadata", properties=properties, size=size, chunks=chunk_list)
         return texts
 
-    def _places(self, memo: _Memo, entry: _Stored, offsets: Numbers, names: Array, starts: Array) -> bytes:
+    def _places(self, memo: _Memo, entry: _FilePieces, offsets: Numbers, names: Array, starts: Array) -> bytes:
         """Return keys and values for the places of a file's pieces."""
         key = memo.object("MetadataIndex", fqn=b"j" + _HOLE, offset=b"j" + _HOLE, index=b"J" + _HOLE)
         path, number = memo.once(_plain(entry.file)), b"\x8a\x08" + _HOLE

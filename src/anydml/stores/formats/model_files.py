@@ -55,7 +55,7 @@ WEIGHTS = (
 """Suffixes of files with weights or states, and of their indexes."""
 
 
-class Chosen(NamedTuple):
+class ChosenFiles(NamedTuple):
     """The files of a folder that are read as one checkpoint.
 
     Attributes:
@@ -68,7 +68,7 @@ class Chosen(NamedTuple):
     files: list[Path]
 
 
-def choose_files(folder: Path, follow: bool) -> Chosen:
+def choose_files(folder: Path, follow: bool) -> ChosenFiles:
     """Choose as transformers, diffusers and PEFT do: models before adapters, and safetensors files before others.
 
     Args:
@@ -100,7 +100,7 @@ def choose_files(folder: Path, follow: bool) -> Chosen:
         files = [file_in_folder(folder, file.name, JsonPath(str(file))) for file in files]
     first = index or min(files, key=_rank, default=None)
     _check_alone(None if first is None else first.name, [entry.name for entry in entries], place)
-    return Chosen(index, files)
+    return ChosenFiles(index, files)
 
 
 def _check_alone(chosen: str | None, others_here: Sequence[str], place: JsonPath) -> None:

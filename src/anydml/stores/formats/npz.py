@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple
 from anydml.errors import ModelError
 from anydml.files import npy
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.packed import Packed
+from anydml.stores.formats.packed import DeflatedEntry
 from anydml.stores.formats.store import FileContent, Store, reader_of
 
 _LOCAL = struct.Struct("<4s22xHH")
@@ -31,7 +31,7 @@ class ZipEntry(NamedTuple):
 
     offset: int
     size: int
-    packed: Packed | None = None
+    packed: DeflatedEntry | None = None
 
 
 class FileSection(io.RawIOBase):
@@ -117,7 +117,9 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
                     raise place.error(f"has {show(entry.filename)}, which is longer than the file")
                 if is_packed:
                     location = start + offset, entry.compress_size, entry.file_size, entry.CRC
-                    entries[entry.filename] = ZipEntry(0, entry.file_size, Packed(path, entry.filename, *location))
+                    entries[entry.filename] = ZipEntry(
+                        0, entry.file_size, DeflatedEntry(path, entry.filename, *location)
+                    )
                 else:
                     entries[entry.filename] = ZipEntry(start + offset, entry.file_size)
     except ModelError:

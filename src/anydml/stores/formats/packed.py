@@ -33,7 +33,7 @@ class _Point(NamedTuple):
     checksum: int
 
 
-class Packed:
+class DeflatedEntry:
     """A deflated entry.
 
     Args:
@@ -54,7 +54,7 @@ class Packed:
         self._now, self._data = self._copy(0), b""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Packed, self._said
+        return DeflatedEntry, self._said
 
     def fill(self, view: memoryview, offset: int, read: Read) -> None:
         """Fill a view with the content from an offset on.

@@ -19,7 +19,7 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.block_types import name_of, shape_in_elements
 from anydml.stores.formats.chunk_grid import ChunkGrid
-from anydml.stores.formats.packed import Packed, Read
+from anydml.stores.formats.packed import DeflatedEntry, Read
 from anydml.tensor import Layout
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -168,7 +168,7 @@ class Store(StoredArray):
     order: tuple[int, ...] | None = None
     stored: np.dtype[Any] | None = None
     seen: tuple[Any, ...] | None = None
-    packed: Packed | None = None
+    packed: DeflatedEntry | None = None
     described_by: tuple[tuple[Path, tuple[Any, ...]], ...] = ()
 
     @property

@@ -14,7 +14,6 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.alike_pieces import AlikePieces
 from anydml.stores.formats.model_files import METADATA, file_in_folder
 from anydml.stores.formats.pickle_reader import (
     PickledCall,
@@ -24,14 +23,15 @@ from anydml.stores.formats.pickle_reader import (
     read_pickle,
     sizes_of,
 )
+from anydml.stores.formats.piece_reader import PieceReader
 from anydml.stores.formats.store import Store, file_state
 from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 
 MAX_METADATA = 512 << 20
-"""Maximum size in bytes of it; a million pieces have 100 million."""
+"""Maximum bytes of the file ``.metadata``; that of a million pieces has 100 million."""
 
 
-class Distributed(NamedTuple):
+class DistributedContent(NamedTuple):
     """The contents of a distributed checkpoint.
 
     Attributes:
@@ -47,7 +47,7 @@ class Distributed(NamedTuple):
     remarks: list[str]
 
 
-def read_distributed(folder: Path) -> Distributed:
+def read_distributed(folder: Path) -> DistributedContent:
     """Read the metadata of a distributed checkpoint and the headers of its pieces.
 
     Args:
@@ -61,7 +61,7 @@ def read_distributed(folder: Path) -> Distributed:
         described_by = ((folder / METADATA, file_state(folder / METADATA)),)
         content = read_pickle(file.read(MAX_METADATA + 1), place, MAX_METADATA)
     state = fields_of(content)
-    distributed = Distributed({}, [], {}, [])
+    distributed = DistributedContent({}, [], {}, [])
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}
     dtypes: dict[str, np.dtype[Any] | None] = {}
     for name, entry in _pairs(state.get("state_dict_metadata")):
@@ -79,7 +79,7 @@ def read_distributed(folder: Path) -> Distributed:
         for chunk in fields["chunks"]:
             box = fields_of(chunk)
             chunks[name, sizes_of(box.get("offsets"))] = sizes_of(box.get("sizes"))
-    with AlikePieces() as pieces:
+    with PieceReader() as pieces:
         _add_pieces(folder, state.get("storage_data"), distributed, chunks, dtypes, pieces)
     if chunks:
         raise place.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
@@ -94,10 +94,10 @@ def read_distributed(folder: Path) -> Distributed:
 def _add_pieces(
     folder: Path,
     places: Any,
-    distributed: Distributed,
+    distributed: DistributedContent,
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None],
     dtypes: Mapping[str, np.dtype[Any] | None],
-    pieces: AlikePieces,
+    pieces: PieceReader,
 ) -> None:
     """Add the pieces of tensors.
 
@@ -134,7 +134,7 @@ def _add_pieces(
 
 
 def _piece(
-    where_read: tuple[AlikePieces, dict[str, tuple[Path, tuple[Any, ...]]], Path],
+    where_read: tuple[PieceReader, dict[str, tuple[Path, tuple[Any, ...]]], Path],
     name: str,
     shape: tuple[int, ...],
     dtype: np.dtype[Any] | None,

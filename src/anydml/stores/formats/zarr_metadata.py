@@ -48,7 +48,7 @@ DIMENSIONS = "_ARRAY_DIMENSIONS"
 """The attribute by which xarray names the axes of arrays of version 2."""
 
 
-class Asked(NamedTuple):
+class RequestedLayout(NamedTuple):
     """Properties of a new array that is like another one.
 
     Attributes:
@@ -69,7 +69,7 @@ class Asked(NamedTuple):
         return [sizes[k] for k in self.axes or ()]
 
 
-def changed(metadata: Mapping[str, bytes], shape: Sequence[int], request: Asked) -> dict[str, bytes]:
+def changed(metadata: Mapping[str, bytes], shape: Sequence[int], request: RequestedLayout) -> dict[str, bytes]:
     """Return the metadata of a new array.
 
     Args:
@@ -184,7 +184,7 @@ def codecs_beside_spec(metadata: Mapping[str, bytes]) -> set[str]:
     return {name for name in names_inside(document.get("codecs", ())) if name.startswith("numcodecs.")}
 
 
-def _change_v2(document: Json, request: Asked) -> None:
+def _change_v2(document: Json, request: RequestedLayout) -> None:
     if request.shards:
         raise ValueError("version 2 of Zarr has no shards: write version 3 by --zarr-format 3 (zarr_format=3)")
     document["chunks"] = request.along(document["chunks"]) if request.chunks is None else [*map(int, request.chunks)]
@@ -192,7 +192,7 @@ def _change_v2(document: Json, request: Asked) -> None:
         document["compressor"] = request.compressors[0] if request.compressors else None
 
 
-def _change_v3(document: Json, request: Asked) -> None:
+def _change_v3(document: Json, request: RequestedLayout) -> None:
     if document.get("dimension_names") is not None:
         names = document.pop("dimension_names")
         if request.axes is not None:
@@ -206,7 +206,7 @@ def _change_v3(document: Json, request: Asked) -> None:
     document["codecs"] = codecs if is_kept else inward(codecs, len(document["shape"]))
 
 
-def _along(codecs: Sequence[Json], request: Asked) -> list[Json]:
+def _along(codecs: Sequence[Json], request: RequestedLayout) -> list[Json]:
     """Return the codecs for an array with other axes: transposes keep their order, and unknown axes lose shards."""
     new_codecs: list[Json] = []
     for codec in codecs:

@@ -18,7 +18,7 @@ from anydml.stores.formats.zarr_array import MAX_BYTES, ZarrFolder, ZarrStore, l
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_compressors import compressors_of
 from anydml.stores.formats.zarr_in_memory import in_memory
-from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
+from anydml.stores.formats.zarr_metadata import RequestedLayout, changed, of_dtype, smallest
 from anydml.stores.formats.zarr_rectilinear import edges_given, readable, with_edges
 from anydml.stores.formats.zarr_texts import is_text, texts_of
 from anydml.stores.formats.zarr_versions import in_version
@@ -164,7 +164,7 @@ def _regular(
                 axes = range(like.ndim)
             if axes is None and chunks is None:
                 chunks = in_memory(_plain(shape, dtype, 3, None)).chunks
-        files = changed(metadata, shape, Asked(axes, chunks, shards, compressors))
+        files = changed(metadata, shape, RequestedLayout(axes, chunks, shards, compressors))
         layout = layout_of(in_memory(files), path)
         if layout.dtype != dtype and layout.dtype.newbyteorder("<") == dtype.newbyteorder("<"):
             # The codecs of shards, or fields of records, have other byte orders, to which elements are converted.

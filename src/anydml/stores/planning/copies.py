@@ -12,7 +12,7 @@ import numpy as np
 from anydml.moves import Access, Move
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.block_shapes import word
-from anydml.stores.planning.covered import merge_intervals
+from anydml.stores.planning.interval_unions import merge_intervals
 from anydml.stores.planning.transfers import (
     DIRECT,
     SCATTERED,

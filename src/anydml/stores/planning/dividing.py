@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.copies import Rows
-from anydml.stores.planning.covered import merge_intervals
+from anydml.stores.planning.interval_unions import merge_intervals
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.row_copies import Row, RowCopies, rows_of
 from anydml.stores.planning.writers import Writers

@@ -16,17 +16,17 @@ from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import PAGE, Store
 from anydml.stores.formats.targets import Targets
-from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.planning.block_shapes import block_count, boxes_of, size_of
 from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, THREADS, Blocking, Summary, Totals
 from anydml.stores.planning.blocks import BlockIO, Cut, block_io
 from anydml.stores.planning.choosing import blocks_of, choose_cut
 from anydml.stores.planning.copies import RunCopies
-from anydml.stores.planning.covered import Covered
+from anydml.stores.planning.interval_unions import IntervalUnion
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.move_groups import move_groups_of
 from anydml.stores.planning.regions import BY_FILE
+from anydml.stores.planning.repeated_moves import CompactProgram, RepeatedMoves
 from anydml.stores.planning.row_copies import RowCopies
 from anydml.text import bytes_text, count_noun, rounded_up
 
@@ -58,10 +58,10 @@ class FileBlocking(Blocking):
         BindingError: the program needs scratch, or blocks would be too large or too many.
     """
 
-    def __init__(self, program: Program | AlikeProgram, inputs: Sequence[Store], outputs: Targets, free: int) -> None:
+    def __init__(self, program: Program | CompactProgram, inputs: Sequence[Store], outputs: Targets, free: int) -> None:
         if isinstance(program, Program):
-            moves = AlikeMoves(simplify(program.moves), np.arange(len(inputs) + len(outputs))[None])
-            program = AlikeProgram(program.name, [moves], program.with_moves(moves.moves))
+            moves = RepeatedMoves(simplify(program.moves), np.arange(len(inputs) + len(outputs))[None])
+            program = CompactProgram(program.name, [moves], program.with_moves(moves.moves))
         self.name, self._program, self._inputs, self._outputs = program.name, program, inputs, outputs
         if program.program.scratch_bytes:
             reason = next(operand.reason for operand in program.program.operands if operand.role == "scratch")
@@ -108,7 +108,7 @@ class FileBlocking(Blocking):
     def _list_blocks(self, max_counted: int | None) -> None:
         blocks, block_ios = BlockList(self.name, 2), self.block_ios()
         totals, largest = Counter[str](), 0
-        covered: dict[Hashable, tuple[Interval, Covered]] = {}
+        covered: dict[Hashable, tuple[Interval, IntervalUnion]] = {}
         read: set[int] = set()
         self.is_estimate = False
         for number, (kind, operands) in enumerate(self.groups):
@@ -129,7 +129,7 @@ class FileBlocking(Blocking):
                         read.add(operands[transfer.operand])
                         lies = self.intervals[operands[transfer.operand]]
                         counts["bytes_read"] += lies.bytes_in_file(transfer.bytes)
-                        covered.setdefault((lies.path, lies.cast), (lies, Covered()))[1].add(
+                        covered.setdefault((lies.path, lies.cast), (lies, IntervalUnion()))[1].add(
                             transfer.file + lies.offset, transfer.sizes
                         )
                     for transfer in io.writes:

@@ -21,7 +21,7 @@ from anydml.stores.planning import block_shapes
 from anydml.stores.planning.block_list import MAX_BLOCKS, MORE_MEMORY, Block, BlockList, check_count
 from anydml.stores.planning.block_shapes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
 from anydml.stores.planning.blocking import MAX_COUNTED_BLOCKS, SAMPLED_BLOCKS, Blocking, Summary, Totals
-from anydml.stores.planning.covered import ChunkCount
+from anydml.stores.planning.interval_unions import ChunkCount
 from anydml.stores.planning.known_lookups import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
 from anydml.stores.planning.shares import Shares, TooLittleMemoryError, are_near

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.stores.formats.packed import Packed
+from anydml.stores.formats.packed import DeflatedEntry
 from anydml.stores.formats.store import Array, Numbers, Store
 from anydml.stores.formats.target import KnownBytes
 from anydml.stores.formats.targets import Targets
@@ -30,7 +30,7 @@ class Cast(NamedTuple):
     stored: np.dtype[Any]
     dtype: np.dtype[Any]
     start: int
-    packed: Packed | None
+    packed: DeflatedEntry | None
 
     @classmethod
     def of(cls, store: Store) -> Cast:

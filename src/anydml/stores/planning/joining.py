@@ -11,10 +11,10 @@ import numpy as np
 from anydml.moves import Move, extent, simplify
 from anydml.moves.dependencies import stages
 from anydml.stores.formats.store import Numbers
-from anydml.stores.planning.alike import AlikeMoves
 from anydml.stores.planning.copies import MAX_SINGLE_COPIES, RunCopies
 from anydml.stores.planning.dividing import divide, divide_rows
 from anydml.stores.planning.intervals import Interval, Places
+from anydml.stores.planning.repeated_moves import RepeatedMoves
 from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.planning.spaced_moves import GroupAndFile, Runs, SpacedMoves, spaced_moves
 from anydml.stores.planning.writers import Writers, writers_of
@@ -37,7 +37,7 @@ class JoinedOutputs(NamedTuple):
 
 
 def join_outputs(
-    alike: Sequence[AlikeMoves],
+    alike: Sequence[RepeatedMoves],
     lookup_outputs: Iterable[int],
     places: Places,
     first: int,

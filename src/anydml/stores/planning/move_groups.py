@@ -14,12 +14,12 @@ from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.targets import Targets
-from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.blocks import MoveGroup
 from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.joining import join_outputs
 from anydml.stores.planning.known_lookups import reader_of, resolve_lookups
+from anydml.stores.planning.repeated_moves import CompactProgram, RepeatedMoves
 from anydml.stores.planning.row_copies import RowCopies
 
 MAX_SHARED_OUTPUT = 1 << 20
@@ -29,7 +29,7 @@ MAX_DIVIDED, MIN_FREE = 4 << 20, 16 << 20
 """Maximum size in bytes of an output that is written as its source is read, and minimum memory for that."""
 
 
-class PlacedGroup(NamedTuple):
+class MoveGroupInstance(NamedTuple):
     """A group of moves between files.
 
     Attributes:
@@ -52,31 +52,31 @@ class MoveGroups(NamedTuple):
     """
 
     kinds: list[MoveGroup]
-    groups: list[PlacedGroup]
+    groups: list[MoveGroupInstance]
     intervals: dict[int, Interval]
     constants: dict[int, Array]
 
 
-def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targets, free: int) -> MoveGroups:
+def move_groups_of(program: CompactProgram, inputs: Sequence[Store], outputs: Targets, free: int) -> MoveGroups:
     """Return the moves of a program in groups; indices in inputs take at most `free` bytes."""
     count = len(inputs) + len(outputs)
     places = Places.of(inputs, outputs)
     constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.program.constants, count)}
 
     tables: list[RunCopies] = []
-    alike = program.alike
+    alike = program.repeated_moves
     if any(move.has_lookups for group in alike for move in group.moves):
         # Moves with lookups write no byte twice, because pieces partition values.
         reader = reader_of(program.name, inputs, constants, free)
         all_moves = [*resolve_lookups(program.with_all_moves(inputs, outputs), reader)]
-        alike = [AlikeMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
+        alike = [RepeatedMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
         tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
     lookup_outputs = {table.destination for table in tables}
     max_divided = MAX_DIVIDED if free >= MIN_FREE else 0
     alone, several, copies, intervals = join_outputs(
         alike, lookup_outputs, places, count + len(constants), min(MAX_SHARED_OUTPUT, free // 16), max_divided
     )
-    single_moves = [*program._replace(alike=alike).moves(count, alone)]
+    single_moves = [*program._replace(repeated_moves=alike).moves(count, alone)]
     intervals |= {k: places.interval(k, k) for k in _operands_of(single_moves, tables) if k < count}
     groups, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()
     for group_moves, rows in _independent_groups([*single_moves, *several], [*tables, *copies], intervals):
@@ -97,7 +97,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
             copies_of_group = tuple(row for row in own_rows if isinstance(row, RunCopies))
             divided = tuple(row for row in own_rows if isinstance(row, RowCopies))
             groups.kinds.append(MoveGroup(moves, bytes_of, units, copies_of_group, divided))
-        groups.groups.append(PlacedGroup(alike_to[key], operands))
+        groups.groups.append(MoveGroupInstance(alike_to[key], operands))
     return groups
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from anydml.moves import Access, Move
 from anydml.stores.formats.store import Array, Numbers
-from anydml.stores.planning.alike import AlikeMoves
 from anydml.stores.planning.intervals import Places
+from anydml.stores.planning.repeated_moves import RepeatedMoves
 
 
 class Writers(NamedTuple):
@@ -18,7 +18,7 @@ class Writers(NamedTuple):
         moves: none where there are runs.
         runs: of inputs, by their places in the output: that place, the input's number in a set, the place in it, and
             bytes.
-        sets: as in `AlikeMoves`.
+        sets: as in `RepeatedMoves`.
         output: number of the output in a set.
     """
 
@@ -57,7 +57,7 @@ class Writers(NamedTuple):
         return self if which.all() else self._replace(sets=self.sets[which])
 
 
-def writers_of(alike: Sequence[AlikeMoves], places: Places) -> Iterator[tuple[Writers, bool]]:
+def writers_of(alike: Sequence[RepeatedMoves], places: Places) -> Iterator[tuple[Writers, bool]]:
     """Yield the writers of outputs, and whether all bytes are read from inputs."""
     for moves, sets in alike:
         by_output: dict[int, list[Move]] = {}

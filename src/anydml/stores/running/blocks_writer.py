@@ -9,7 +9,7 @@ from typing import Any, Self
 from anydml.moves import Move
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.regions import compile_moves
-from anydml.stores.running.files import Opened
+from anydml.stores.running.files import RunResources
 
 MAX_COMPILED = 256
 """Maximum number of compiled programs that are cached."""
@@ -24,14 +24,14 @@ class BlocksWriter(ABC):
     """
 
     def __init__(self, threads: int, buffers: int) -> None:
-        self._opened = Opened(threads, buffers)
+        self._resources = RunResources(threads, buffers)
         self._compiled: dict[Hashable, Any] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._opened.__exit__()
+        self._resources.__exit__()
 
     @abstractmethod
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
@@ -56,4 +56,4 @@ class BlocksWriter(ABC):
 
     def sync(self) -> None:
         """Sync plain files to the disk, and close files of chunks, so that other machines see them."""
-        self._opened.sync()
+        self._resources.sync()

@@ -19,7 +19,7 @@ from anydml.files.addresses import Address
 from anydml.stores.formats.inside_files import absolute_path
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.formats.targets import Targets
-from anydml.stores.planning.planned import Planned
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.running.journal import is_under_way
 from anydml.stores.running.run import run, staging_of, writer_of
 
@@ -35,7 +35,7 @@ MAX_OPEN = 4
 """Maximum number of plans whose files a worker keeps open: nothing else closes those of a killed process."""
 
 
-def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]) -> None:
+def run_on(scheduler: str, plan: BasePlan, progress: bool | Callable[[int], None]) -> None:
     """Run a plan on a cluster; arguments and errors are those of `Plan.run`."""
     written = [*(file.path for file in plan.files), *(array.path for array in plan.arrays)]
     if any(isinstance(path, Address) for path in written):
@@ -50,7 +50,7 @@ def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]
 def write_on(
     client: Any,
     scheduler: str,
-    plan: Planned,
+    plan: BasePlan,
     digest: str,
     numbers: Iterable[int],
     finished: Callable[[int, int], None],
@@ -144,7 +144,7 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
     return done
 
 
-def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[list[int]]:
+def _groups(plan: BasePlan, numbers: Iterable[int], workers: int) -> Iterator[list[int]]:
     """Yield the blocks of each task: enough to be worth a task, and few enough for all workers to get some."""
     max_bytes = min(TASK_BYTES, plan.totals.bytes_written // (4 * max(1, workers)))
     group, size = list[int](), 0
@@ -158,7 +158,7 @@ def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[lis
         yield group
 
 
-def _with_absolute_paths(plan: Planned) -> Planned:
+def _with_absolute_paths(plan: BasePlan) -> BasePlan:
     """Return the plan with absolute paths."""
     moved_plan: Any = copy.copy(plan)
     moved_plan.inputs = tuple(replace(store, path=absolute_path(store.path)) for store in plan.inputs)
@@ -210,7 +210,7 @@ def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list
     return done
 
 
-def _check_journal(plan: Planned, digest: str) -> None:
+def _check_journal(plan: BasePlan, digest: str) -> None:
     """Refuse a late task: another plan may have begun, or the plan may be complete."""
     staging = staging_of(plan)
     if not is_under_way(staging.journal, digest):

@@ -20,14 +20,14 @@ from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.formats.zarr_texts import is_text, texts_of
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.block_list import MAX_CHUNKS
 from anydml.stores.planning.block_shapes import block_count, sizes_of, split_box, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
-from anydml.stores.planning.planned import Planned
 from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.chunk_reader import ChunkReader
-from anydml.stores.running.files import Opened
+from anydml.stores.running.files import RunResources
 from anydml.stores.running.grid_blocks import GridBlocks
 
 
@@ -72,7 +72,7 @@ def compare(
         BindingError: the memory is too small, or a file has changed meanwhile.
     """
     # A comparison holds a chunk of each side.
-    plan = Planned(program, inputs, [*map(_target, outputs)], memory * 3 // 4, is_apart=False)
+    plan = BasePlan(program, inputs, [*map(_target, outputs)], memory * 3 // 4, is_apart=False)
     if not isinstance(plan.blocking, GridBlocking):
         plan.blocking = GridBlocking(program, inputs, plan.outputs, memory * 3 // 4 - program.constant_bytes)
     identities = identities_of_stores(program.name, [*inputs, *outputs])
@@ -112,14 +112,16 @@ class _ComparedBlocks(GridBlocks):
         folder: the folder for kept decoded chunks.
     """
 
-    def __init__(self, plan: Planned, outputs: Sequence[tuple[Store | ZarrStore, np.dtype[Any]]], folder: Path) -> None:
+    def __init__(
+        self, plan: BasePlan, outputs: Sequence[tuple[Store | ZarrStore, np.dtype[Any]]], folder: Path
+    ) -> None:
         self._stores = {store.path: (store, dtype) for store, dtype in outputs}
         self.comparers: list[_Comparer] = []
         super().__init__(plan, folder, lambda path: path)
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> Any:
         comparer = _Comparer(
-            *self._stores[target.path], target.layout, self._blocking.shares.span, self._unit, self._opened
+            *self._stores[target.path], target.layout, self._blocking.shares.span, self._unit, self._resources
         )
         self.comparers.append(comparer)
         return comparer
@@ -135,13 +137,13 @@ class _Comparer:
         grid: ChunkGrid,
         span: int,
         unit: int,
-        opened: Opened,
+        resources: RunResources,
     ) -> None:
         self.grid = grid
         self.found: Unequal | None = None
         self._dtype, self._moved, self._unit, self._lock = store.dtype, moved, unit, threading.Lock()
         self.fill = bytes(store.dtype.itemsize)
-        file = opened.file(store.path) if isinstance(store, Store) else None
+        file = resources.file(store.path) if isinstance(store, Store) else None
         self._reader = ChunkReader(store, span, None, Buffers(MAX_REQUESTS), file)
 
     def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:

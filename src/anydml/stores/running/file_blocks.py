@@ -12,10 +12,10 @@ import numpy as np
 
 from anydml.memory.host import address_of
 from anydml.stores.formats.store import PAGE, Array
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.file_blocking import SPARE, FileBlocking
 from anydml.stores.planning.intervals import Interval
-from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.transfers import Transfer
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.files import CastFile
@@ -32,7 +32,7 @@ class FileBlocks(BlocksWriter):
     is_writing = True
     """Whether outputs are opened for writing."""
 
-    def __init__(self, plan: Planned, part: Callable[[Path], Path]) -> None:
+    def __init__(self, plan: BasePlan, part: Callable[[Path], Path]) -> None:
         super().__init__(plan.threads, plan.threads)
         self.plan = plan
         blocking = plan.blocking
@@ -40,7 +40,7 @@ class FileBlocks(BlocksWriter):
             raise AssertionError("the plan is not between plain files")
         self._blocking, self._block_ios = blocking, blocking.block_ios()
         with ExitStack() as undone:
-            undone.enter_context(self._opened)
+            undone.enter_context(self._resources)
             part = cache(part)
             self._files = {
                 k: (self._file(interval, part), interval.offset) for k, interval in blocking.intervals.items()
@@ -50,17 +50,17 @@ class FileBlocks(BlocksWriter):
     def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
         """Return the file of an interval."""
         if interval.output is not None:
-            return self._opened.file(part(interval.path), self.is_writing)
-        file = self._opened.file(interval.path)
+            return self._resources.file(part(interval.path), self.is_writing)
+        file = self._resources.file(interval.path)
         return file if interval.cast is None else CastFile(file, interval.cast)
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """See `BlocksWriter.write`."""
-        self._opened.together(partial(self._block, number, finished) for number in numbers)
+        self._resources.together(partial(self._block, number, finished) for number in numbers)
 
     def _block(self, number: int, finished: Callable[[int, int], None]) -> None:
         """Read, move and write a block."""
-        with self._opened.buffers.lent(self.plan.totals.block_bytes + self._blocking.spare - SPARE) as slot:
+        with self._resources.buffers.lent(self.plan.totals.block_bytes + self._blocking.spare - SPARE) as slot:
             block = self._blocking.blocks[number]
             kind, operands = self._blocking.groups[block.group]
             io = self._block_ios(block.group, block.operand, block.area)

@@ -260,8 +260,8 @@ class CastFile:
 Task = Callable[[], object]
 
 
-class Opened:
-    """The open files and the threads of a plan.
+class RunResources:
+    """The open files, threads and buffers of a running plan.
 
     Args:
         threads: the number of threads.

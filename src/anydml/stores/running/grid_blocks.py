@@ -21,10 +21,10 @@ from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, know_fill
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.formats.zarr_texts import is_text, texts_within
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.block_shapes import sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.intervals import Cast
-from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import InputBox
 from anydml.stores.planning.transfers import LINE
 from anydml.stores.running.block_flow import BlockFlow
@@ -68,7 +68,7 @@ class GridBlocks(BlocksWriter):
 
     def __init__(
         self,
-        plan: Planned,
+        plan: BasePlan,
         folder: Path,
         part: Callable[[Path], Path],
         begun: Callable[[], object] = lambda: None,
@@ -79,9 +79,9 @@ class GridBlocks(BlocksWriter):
         super().__init__(plan.threads, self._blocking.shares.buffers)
         self._rooms = [np.empty(plan.totals.block_bytes, np.uint8) for _ in range(self._blocking.shares.held)]
         with ExitStack() as undone:
-            undone.enter_context(self._opened)
+            undone.enter_context(self._resources)
             if self._blocking.shares.texts:
-                self._opened.more.enter_context(texts_within(self._blocking.shares.texts))
+                self._resources.more.enter_context(texts_within(self._blocking.shares.texts))
                 for array in (*plan.inputs, *plan.outputs):
                     if is_text(array.dtype):
                         # The plan may be from another process, which alone has the texts of fill values.
@@ -96,19 +96,19 @@ class GridBlocks(BlocksWriter):
             areas, blocks = self._blocking.kept_boxes.areas(number, len(store.shape))
             memory = self._blocking.waiting_bytes // len(self._blocking.kept)
             kept_chunks = KeptChunks(folder, store.layout, areas, blocks, memory)
-            self._opened.more.callback(kept_chunks.close)
-        file: Any = self._opened.file(store.path) if isinstance(store, Store) else None
+            self._resources.more.callback(kept_chunks.close)
+        file: Any = self._resources.file(store.path) if isinstance(store, Store) else None
         if isinstance(store, Store) and store.stored is not None:
             cast = Cast.of(store)
             file, store = CastFile(file, cast), replace(store, offset=cast.place(store.offset))
-        return ChunkReader(store, self._blocking.shares.span, kept_chunks, self._opened.buffers, file)
+        return ChunkReader(store, self._blocking.shares.span, kept_chunks, self._resources.buffers, file)
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
         if isinstance(target, ZarrTarget):
             writer = ChunkWriter(target, part(target.path), self._folder)
-            self._opened.more.callback(writer.close)
+            self._resources.more.callback(writer.close)
             return writer
-        return PlainWriter(self._opened.file(part(target.path), True), target, self._unit)
+        return PlainWriter(self._resources.file(part(target.path), True), target, self._unit)
 
     @property
     def _unit(self) -> int:
@@ -127,7 +127,7 @@ class GridBlocks(BlocksWriter):
             in_turn=bool(self._blocking.kept),
             was_read=self._release,
         )
-        self._opened.together(flow.tasks(), flow.stop)
+        self._resources.together(flow.tasks(), flow.stop)
 
     def _begin(self, number: int, room: Array) -> tuple[Iterator[Task], Iterator[Task]]:
         """Return the tasks that read a block, and those that write it once it was read."""
@@ -179,7 +179,7 @@ class GridBlocks(BlocksWriter):
     ) -> None:
         """Move the elements of a part of a block from boxes of inputs in memory, and write it."""
         writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
-        with self._opened.buffers.lent(math.prod(shape) * kind.itemsize) as flat:
+        with self._resources.buffers.lent(math.prod(shape) * kind.itemsize) as flat:
             blocking, strides = self._blocking, Layout.packed(shape, kind.itemsize).strides
             mapping = blocking.mappings[output]
             parts = mapping.parts_writing(output_box)

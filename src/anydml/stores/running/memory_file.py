@@ -13,9 +13,9 @@ from anydml.errors import BindingError
 from anydml.memory.device_array import DeviceArray
 from anydml.memory.host import address_of
 from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.intervals import Interval
-from anydml.stores.planning.planned import Planned
 from anydml.stores.running.file_blocks import FileBlocks
 
 ALIGNED = 16
@@ -59,7 +59,7 @@ class LoadedBlocks(FileBlocks):
         contents: the bytes of each file by its path, while blocks of it are written.
     """
 
-    def __init__(self, plan: Planned, contents: Mapping[Path, Array]) -> None:
+    def __init__(self, plan: BasePlan, contents: Mapping[Path, Array]) -> None:
         self._contents = contents
         super().__init__(plan, lambda path: path)
 

@@ -16,7 +16,7 @@ from anydml.stores.formats.store import Array
 from anydml.stores.formats.zarr_array import zarr_array
 from anydml.stores.formats.zarr_codecs import raise_if_short, rounding
 from anydml.stores.formats.zarr_in_memory import decoded, encoded
-from anydml.stores.formats.zarr_metadata import Asked, changed
+from anydml.stores.formats.zarr_metadata import RequestedLayout, changed
 from anydml.stores.formats.zarr_rectilinear import as_regular
 from anydml.stores.formats.zarr_texts import stored
 
@@ -143,6 +143,6 @@ class ReadBack:
 
     def _round(self, written: Array) -> Array:
         """Return elements after the codecs of a chunk, encoded and decoded in memory."""
-        request = Asked(range(written.ndim), [*self.grid.inner], () if self.grid.version == 3 else None)
+        request = RequestedLayout(range(written.ndim), [*self.grid.inner], () if self.grid.version == 3 else None)
         metadata = changed(self._metadata, written.shape, request)
         return decoded(metadata, written.shape, encoded(metadata, written))

@@ -10,9 +10,9 @@ from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.progress import progress_bar, waiting
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.identities import check_unchanged
-from anydml.stores.planning.planned import Planned
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.file_blocks import FileBlocks
 from anydml.stores.running.journal import Journal
@@ -25,14 +25,14 @@ WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 """Writes blocks of the plan with a digest; calls a function with the number and the bytes of each."""
 
 
-def staging_of(plan: Planned) -> Staging | StagingElsewhere:
+def staging_of(plan: BasePlan) -> Staging | StagingElsewhere:
     """Return the staging of a plan: the place of its outputs until they get their names."""
     if any(isinstance(array.path, Address) for array in plan.arrays):
         return StagingElsewhere(plan.arrays, plan.other_files, plan.folder, plan.overwrite)
     return Staging(plan.files, plan.arrays, plan.other_files, plan.folder, plan.overwrite, plan.sources)
 
 
-def writer_of(plan: Planned, begun: Callable[[], object] = lambda: None) -> BlocksWriter:
+def writer_of(plan: BasePlan, begun: Callable[[], object] = lambda: None) -> BlocksWriter:
     """Return a writer of the blocks of a plan.
 
     Args:
@@ -48,7 +48,7 @@ def writer_of(plan: Planned, begun: Callable[[], object] = lambda: None) -> Bloc
     return GridBlocks(plan, staging.scratch, staging.part, begun)
 
 
-def refusal_of_outputs(plan: Planned) -> str | None:
+def refusal_of_outputs(plan: BasePlan) -> str | None:
     """Return why `run` would refuse the names of the outputs; None if it would not."""
     staging = staging_of(plan)
     if staging.is_begun():
@@ -61,7 +61,7 @@ def refusal_of_outputs(plan: Planned) -> str | None:
 
 
 def run(
-    plan: Planned,
+    plan: BasePlan,
     progress: bool | Callable[[int], None] = False,
     write: WriteBlocks | None = None,
     digest: str | None = None,
@@ -156,7 +156,7 @@ def _describe_kept(journal: Journal | JournalElsewhere, blocks: int, staging: St
 
 
 def _write_here(
-    plan: Planned,
+    plan: BasePlan,
     begin: Callable[[], None],
     _digest: str,
     numbers: Iterable[int],
@@ -171,7 +171,7 @@ def _write_here(
 
 
 def _write_remaining(
-    plan: Planned,
+    plan: BasePlan,
     journal: Journal | JournalElsewhere,
     digest: str,
     progress: bool | Callable[[int], None],

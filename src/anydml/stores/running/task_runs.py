@@ -14,15 +14,15 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.files.located import map_concurrently
 from anydml.progress import progress_bar
+from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.identities import check_unchanged
-from anydml.stores.planning.planned import Planned
 from anydml.stores.running.journal import is_under_way
 from anydml.stores.running.run import run, staging_of, writer_of
 from anydml.stores.running.staging import Staging
 from anydml.stores.running.staging_elsewhere import StagingElsewhere
 
 
-def begin(plan: Planned, digest: str) -> None:
+def begin(plan: BasePlan, digest: str) -> None:
     """Create the outputs of a plan in staging, and its journal, unless both exist.
 
     Raises:
@@ -45,7 +45,7 @@ def begin(plan: Planned, digest: str) -> None:
 
 
 def write_task(
-    plan: Planned, digest: str, number: int, blocks: Sequence[int], progress: bool | Callable[[int], None]
+    plan: BasePlan, digest: str, number: int, blocks: Sequence[int], progress: bool | Callable[[int], None]
 ) -> None:
     """Write the blocks of a task, and then its mark; do nothing if the outputs are complete.
 
@@ -74,7 +74,7 @@ def write_task(
         raise place.error(f"cannot be written: {prefix}{error.strerror or error}; run the task again") from None
 
 
-def finished_tasks(plan: Planned, digest: str, count: int) -> list[int]:
+def finished_tasks(plan: BasePlan, digest: str, count: int) -> list[int]:
     """Return the numbers of the tasks that have left their marks."""
     staging = staging_of(plan)
 
@@ -91,7 +91,9 @@ def finished_tasks(plan: Planned, digest: str, count: int) -> list[int]:
     return [number for number, is_done in zip(numbers, done, strict=True) if is_done]
 
 
-def finish(plan: Planned, digest: str, done: Iterable[int], tasks: int, progress: bool | Callable[[int], None]) -> None:
+def finish(
+    plan: BasePlan, digest: str, done: Iterable[int], tasks: int, progress: bool | Callable[[int], None]
+) -> None:
     """Write all remaining blocks, and give the outputs their names, unless they have them.
 
     Raises:

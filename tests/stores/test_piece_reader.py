@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 from anydml import stores
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats import alike_pieces
+from anydml.stores.formats import piece_reader
 from anydml.stores.formats.torch_distributed import read_distributed
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -28,13 +28,13 @@ def tensors():
 @pytest.fixture
 def parsed(monkeypatch):
     """The pieces that are parsed, as a list that grows."""
-    found, real = [], alike_pieces.read_torch
+    found, real = [], piece_reader.read_torch
 
     def read(path, place, start, length):
         found.append(start)
         return real(path, place, start, length)
 
-    monkeypatch.setattr(alike_pieces, "read_torch", read)
+    monkeypatch.setattr(piece_reader, "read_torch", read)
     return found
 
 
@@ -64,7 +64,7 @@ def test_each_byte_that_decides_is_looked_at(parsed, tmp_path):
     first, second = (piece(tmp_path, torch.arange(6.0).reshape(2, 3) + k) for k in range(2))
     (tmp_path / "pieces").write_bytes(first + second)
     place = JsonPath("pieces")
-    with alike_pieces.AlikePieces() as pieces:
+    with piece_reader.PieceReader() as pieces:
         pieces.read(tmp_path / "pieces", place, 0, len(first))
         found = pieces.read(tmp_path / "pieces", place, len(first), len(second))
         assert (found.read() == np.arange(6.0).reshape(2, 3) + 1).all()
@@ -89,7 +89,7 @@ def test_a_piece_of_another_shape_is_parsed(parsed, tmp_path):
     tensors = [torch.arange(6.0).reshape(2, 3), torch.arange(6.0).reshape(3, 2), torch.arange(6.0).reshape(2, 3).mT]
     contents = [piece(tmp_path, each) for each in tensors] * 2
     (tmp_path / "pieces").write_bytes(b"".join(contents))
-    with alike_pieces.AlikePieces() as pieces:
+    with piece_reader.PieceReader() as pieces:
         at = 0
         for content, tensor in zip(contents, tensors * 2, strict=True):
             found = pieces.read(tmp_path / "pieces", JsonPath("pieces"), at, len(content))

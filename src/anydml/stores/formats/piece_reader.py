@@ -20,9 +20,9 @@ from anydml.stores.formats.store import FileContent, Store
 from anydml.stores.formats.torch_save import read_torch
 
 MAX_HEADER = 1 << 16
-"""Maximum number of bytes before or behind the elements of a piece that are compared."""
+"""Maximum bytes of the header and of the directory of a piece that are compared."""
 
-MAX_ALIKE = 64
+MAX_CACHED_HEADERS = 64
 """Maximum number of kinds of headers that are cached for pieces of one length."""
 
 _RECORD = struct.Struct("<4s12xI8x3H")
@@ -39,20 +39,20 @@ class _ParsedPiece(NamedTuple):
     """A parsed piece.
 
     Attributes:
-        before: the bytes before its elements, without the checksum of these.
-        behind: the directory after the elements, without checksums.
-        checksum: the offset in `before` of the elements' checksum.
+        header: the bytes before its elements, without their checksum.
+        directory: the directory after the elements, without checksums.
+        checksum: the offset in `header` of the elements' checksum.
         store: the tensor, with offsets from the start of the piece.
     """
 
-    before: bytes
-    behind: bytes
+    header: bytes
+    directory: bytes
     checksum: int
     store: Store
 
 
-class AlikePieces(OpenFiles):
-    """Reads pieces, and keeps some of their files open."""
+class PieceReader(OpenFiles):
+    """Reads pieces; files stay open, and headers that equal earlier ones are not parsed again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,19 +74,24 @@ class AlikePieces(OpenFiles):
         file, kinds = self.file(path), self._known.setdefault(length, [])
         headers_by_size = dict[tuple[int, int], tuple[bytes, bytes]]()
         for kind in kinds:
-            key = len(kind.before), len(kind.behind)
+            key = len(kind.header), len(kind.directory)
             if key not in headers_by_size:
                 headers_by_size[key] = read_at(file, start, key[0]), read_at(file, start + length - key[1], key[1])
-            before, behind = headers_by_size[key]
+            header, directory = headers_by_size[key]
             checksum_offset = kind.checksum
-            is_alike = (
-                before[:checksum_offset] == kind.before[:checksum_offset]
-                and before[checksum_offset + 4 :] == kind.before[checksum_offset + 4 :]
+            has_equal_headers = (
+                header[:checksum_offset] == kind.header[:checksum_offset]
+                and header[checksum_offset + 4 :] == kind.header[checksum_offset + 4 :]
             )
-            if is_alike and _without_checksums(behind) == kind.behind:
+            if has_equal_headers and _without_checksums(directory) == kind.directory:
                 return replace(kind.store, path=path, offset=start + kind.store.offset)
         tensor = read_torch(path, place, start, length)
-        if len(tensor.stores) == 1 and not tensor.refused and not tensor.other_objects and len(kinds) < MAX_ALIKE:
+        if (
+            len(tensor.stores) == 1
+            and not tensor.refused
+            and not tensor.other_objects
+            and len(kinds) < MAX_CACHED_HEADERS
+        ):
             (store,) = tensor.stores.values()
             kinds += _cacheable_piece(file, replace(store, offset=store.offset - start), start, length)
         return tensor
@@ -104,8 +109,8 @@ def _without_checksums(directory: bytes) -> bytes:
 
 def _cacheable_piece(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_ParsedPiece]:
     """Yield a piece for the cache, if it is a zip file with its pickle before the elements."""
-    before = read_at(file, start, min(store.offset, MAX_HEADER))
-    if before[:4] != b"PK\3\4" or store.offset > MAX_HEADER:
+    header = read_at(file, start, min(store.offset, MAX_HEADER))
+    if header[:4] != b"PK\3\4" or store.offset > MAX_HEADER:
         return
     with zipfile.ZipFile(FileSection(file, start, length)) as archive:
         headers = {entry.filename: entry.header_offset for entry in archive.infolist()}
@@ -114,5 +119,5 @@ def _cacheable_piece(file: BinaryIO, store: Store, start: int, length: int) -> I
     decides = [header_offset for name, header_offset in headers.items() if name.endswith(("/data.pkl", "/byteorder"))]
     # The entry of the elements is the last one before them.
     if max(decides) < last and size <= MAX_HEADER:
-        behind = _without_checksums(read_at(file, start + length - size, size))
-        yield _ParsedPiece(before, behind, last + _LOCAL_CHECKSUM, store)
+        directory = _without_checksums(read_at(file, start + length - size, size))
+        yield _ParsedPiece(header, directory, last + _LOCAL_CHECKSUM, store)

@@ -21,26 +21,26 @@ from anydml.stores.formats.target import Content, NewFile, Target
 from anydml.stores.formats.targets import Targets
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.alike import AlikeProgram
 from anydml.stores.planning.blocking import Totals
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.identities import identities_of_stores
+from anydml.stores.planning.repeated_moves import CompactProgram
 from anydml.text import bytes_text, count_noun, parse_size
 
 MIN_MEMORY = 4 << 10
 """Bytes of memory that suffice for a plan."""
 
 
-class Planned:
-    """A plan without its run; arguments and attributes are those of `anydml.stores.Plan`.
+class BasePlan:
+    """A plan without the methods that run it; arguments and attributes are those of `anydml.stores.Plan`.
 
     `is_apart` is False where outputs may be inputs, or do not lie in files.
     """
 
     def __init__(
         self,
-        program: Program | AlikeProgram,
+        program: Program | CompactProgram,
         inputs: Sequence[Store | ZarrStore],
         outputs: Sequence[Target | ZarrTarget],
         memory: int | str = "256MB",
@@ -57,7 +57,7 @@ class Planned:
         self.overwrite, self.folder, self.other_files = overwrite, folder, dict(other_files or {})
         self.resumed, self.was_there = 0, False
         self.remarks: list[str] = []
-        self.moved = program if isinstance(program, Program) else None
+        self.program_between_arrays = program if isinstance(program, Program) else None
         constants = program.constant_bytes
         if self.memory - constants < MIN_MEMORY:
             part = f", of which {bytes_text(constants)} are constants" if constants else ""

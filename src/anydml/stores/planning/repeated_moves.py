@@ -1,4 +1,4 @@
-"""Programs between arrays of files, in which equal moves of several tensors are stored once."""
+"""Programs between arrays in files; moves that several tensors have in common are stored once."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from anydml.moves.move_numbers import renumber_operands
 from anydml.stores.formats.store import Numbers
 
 
-class AlikeMoves(NamedTuple):
-    """Moves that apply to several sets of operands.
+class RepeatedMoves(NamedTuple):
+    """Moves that are repeated for several sets of operands.
 
     Attributes:
-        moves: simplified moves; operand k is number k of a set, and constants follow.
-        sets: numbers of inputs and outputs, with outputs after all inputs; a row per set.
+        moves: simplified moves; their operand k is entry k of a set, and constants follow.
+        sets: the numbers of inputs and outputs, one row per set; outputs are numbered after all inputs.
     """
 
     moves: tuple[Move, ...]
     sets: Numbers
 
 
-class AlikeProgram(NamedTuple):
+class CompactProgram(NamedTuple):
     """A program between inputs and outputs; constants follow these.
 
     Attributes:
         name: the name of the program, for errors.
-        alike: all moves, in order.
+        repeated_moves: all moves, in the program's order.
         program: a program with the same constants and scratch; the whole program if it has moves.
     """
 
     name: str
-    alike: Sequence[AlikeMoves]
+    repeated_moves: Sequence[RepeatedMoves]
     program: Program
 
     @property
@@ -49,7 +49,7 @@ class AlikeProgram(NamedTuple):
         if outputs is not None:
             are_wanted[:] = False
             are_wanted[[*outputs]] = True
-        for moves, sets in self.alike:
+        for moves, sets in self.repeated_moves:
             ends = [move.destination.operand for move in moves]
             for operands in sets[are_wanted[sets[:, [*{*ends}]]].any(1)].tolist():
                 numbers = dict(enumerate((*operands, *constants)))

@@ -11,8 +11,8 @@ from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.block_list import MAX_CHUNKS, MORE_MEMORY, check_count
 from anydml.stores.planning.block_shapes import LOCAL_COST, Cost, requests, size_of
 
-WAITING_INTERVALS = 1 << 16
-"""Maximum number of intervals that are collected before they are merged."""
+MIN_UNMERGED = 1 << 16
+"""Minimum number of intervals that are collected before they are merged."""
 
 
 def merge_intervals(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbers, Numbers, Numbers]:
@@ -36,28 +36,28 @@ def merge_intervals(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbe
     return starts[firsts], ends[np.append(firsts[1:], starts.size) - 1] if starts.size else ends, within
 
 
-class Covered:
-    """The union of intervals that are added successively."""
+class IntervalUnion:
+    """The union of all intervals that have been added."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[Numbers, Numbers]] = []
-        self._single: list[tuple[int, int]] = []
-        self._waiting, self._most = 0, WAITING_INTERVALS
+        self._single_intervals: list[tuple[int, int]] = []
+        self._unmerged, self._max_unmerged = 0, MIN_UNMERGED
 
     def add(self, starts: Numbers, lengths: Numbers) -> None:
         """Add intervals."""
         if starts.size == 1:
             first = starts.item()
-            self._single.append((first, first + lengths.item()))
+            self._single_intervals.append((first, first + lengths.item()))
         else:
             self._runs.append((starts, starts + lengths))
-        self._waiting += starts.size
-        if self._waiting > self._most:
-            self._runs, self._single = [self._union()], []
-            self._waiting, self._most = 0, max(WAITING_INTERVALS, self._runs[0][0].size)
+        self._unmerged += starts.size
+        if self._unmerged > self._max_unmerged:
+            self._runs, self._single_intervals = [self._union()], []
+            self._unmerged, self._max_unmerged = 0, max(MIN_UNMERGED, self._runs[0][0].size)
 
     def _union(self) -> tuple[Numbers, Numbers]:
-        single = np.array(self._single, np.int64).reshape(-1, 2)
+        single = np.array(self._single_intervals, np.int64).reshape(-1, 2)
         runs = [*self._runs, (single[:, 0], single[:, 1])]
         starts, ends = (np.concatenate(part) for part in zip(*runs, strict=True))
         return merge_intervals(starts, ends)[:2]
@@ -83,7 +83,7 @@ class ChunkCount:
         self._name, self._grid, self._span, self._cost = name, grid, span, cost
         self._reads = self._bytes = 0
         self._counts = [*grid.counts]
-        self._covered = Covered()
+        self._union_of_reads = IntervalUnion()
         self._is_estimate = False
 
     def add(self, box: Box, total: int = 1, looked: int = 1) -> None:
@@ -118,7 +118,7 @@ class ChunkCount:
         for k in reversed(range(last)):
             behind = math.prod(self._counts[k + 1 :])
             starts = np.add.outer(np.arange(*ranges[k], dtype=np.int64) * behind, starts).reshape(-1)
-        self._covered.add(starts, np.full(starts.size, length, np.int64))
+        self._union_of_reads.add(starts, np.full(starts.size, length, np.int64))
 
     def read(self, are_kept: bool) -> tuple[int, int, int]:
         """Return the number of requests, their bytes, and the bytes of chunks that are decoded more than once.
@@ -130,6 +130,6 @@ class ChunkCount:
         """
         if self._grid.is_plain:
             return self._reads, self._bytes, 0
-        distinct = min(self._reads, math.prod(self._counts)) if self._is_estimate else self._covered.size
+        distinct = min(self._reads, math.prod(self._counts)) if self._is_estimate else self._union_of_reads.size
         count, size = distinct if are_kept else self._reads, self._grid.chunk_bytes
         return count, count * size, (count - distinct) * size
