@@ -191,7 +191,7 @@ def _quantize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     zero = call.term(2)
     zero_dtype = np.dtype(np.uint8) if zero is None else zero.dtype
     dtype = zero_dtype if call.operator == "QuantizeLinear" else scale_terms[0].dtype
-    quantized = elementwise_term(mover, call.operator, call.inputs, (call.version, call.attributes(("axis",))), dtype)
+    quantized = elementwise_term(mover, call.operator, call.inputs, call.attributes(("axis",)), dtype)
     return None if quantized is None else [quantized]
 
 

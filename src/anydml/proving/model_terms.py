@@ -17,8 +17,9 @@ from anydml.onnx.checks import inline_functions
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensor_protos import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import bodies, subgraphs
-from anydml.proving.arithmetic import arithmetic, computed_again
+from anydml.proving.arithmetic import COMMUTATIVE_OPERATORS, arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of
+from anydml.proving.casts import as_cast
 from anydml.proving.constants import Constants
 from anydml.proving.convolving import result_types, spare, with_explicit_pads, without_zero_bias
 from anydml.proving.decomposition import decompose
@@ -223,7 +224,7 @@ class Reader:
 
     def _node_terms(self, call: OperatorCall) -> Sequence[Term]:
         """Return the terms of a node without subgraphs, which depend on its inputs alone."""
-        call = with_explicit_pads(call)
+        call = with_explicit_pads(as_cast(call))
         if not self.mover.has_signs and (plain := without_zero_bias(call)) is not call:
             self.mover.rounded.add(SIGNS)
             call = plain
@@ -276,7 +277,10 @@ class Reader:
         is_variadic = call.schema is None or (
             bool(call.schema.outputs) and "Variadic" in str(call.schema.outputs[-1].option)
         )
-        count = len(call.proto.output) if is_variadic else None
+        # In old opsets, BatchNormalization is for training if it has several outputs.
+        count = len(call.proto.output) if is_variadic or call.operator == "BatchNormalization" else None
+        if call.operator in COMMUTATIVE_OPERATORS and not call.domain and call.version >= _BROADCASTING:
+            inputs = sorted(inputs, key=lambda term: -1 if term is None else term.number)
         kinds = [*types] or [UNKNOWN]
         first = self.terms.make(call.kind, inputs, (detail, count), *kinds[0])
         others = [
@@ -320,9 +324,11 @@ class Reader:
         names = tuple(
             attribute.name for attribute in call.proto.attribute if attribute.HasField("g") or attribute.graphs
         )
-        counts = tuple((len(body.input), len(body.output)) for body in graphs)
-        detail = call.attributes(), names, counts, len(call.inputs)
-        body_terms = [term for terms, _ in results for term in terms]
+        # Tools may write attributes in another order.
+        order = sorted(range(len(graphs)), key=lambda k: names[k : k + 1])
+        counts = tuple((len(graphs[k].input), len(graphs[k].output)) for k in order)
+        detail = call.attributes(), tuple(sorted(names)), counts, len(call.inputs)
+        body_terms = [term for k in order for term in results[k][0]]
         outputs = self._outputs(
             call, [*call.inputs, *body_terms], detail, types_of(call, [terms for terms, _ in results], shapes)
         )
@@ -350,6 +356,10 @@ class Reader:
             inner[tensor.name] = self.evaluator.constant(np.asarray(to_array(tensor, Budget())))
         self._body(body, inner, call.opsets, read, level + 1)
         return [inner[output.name] for output in body.output], inner
+
+
+_BROADCASTING = 7
+"""The first opset in which operators of two inputs broadcast either one."""
 
 
 def _is_random(call: OperatorCall) -> bool:

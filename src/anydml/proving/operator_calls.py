@@ -17,6 +17,7 @@ from anydml.onnx.tensor_protos import numpy_type, to_array
 from anydml.onnx.walk import plain_domain
 from anydml.proving.sizes import Size
 from anydml.proving.terms import MAX_FOLLOWED_ELEMENTS, Term
+from anydml.proving.versions import meaning_of
 
 Type = tuple[np.dtype[Any] | None, tuple[Size | None, ...] | None]
 """A dtype and a shape, as far as they are known."""
@@ -48,6 +49,18 @@ VARIADIC = frozenset(("Concat", "Max", "Mean", "Min", "Sum"))
 
 OTHER_DEFAULTS = frozenset((("Clip", 6), ("Selu", 1)))
 """Versions of element-wise operators whose defaults are not those of later versions."""
+
+_AXIS_OF_FIRST = frozenset(
+    (
+        "ArgMax", "ArgMin", "Compress", "Concat", "DequantizeLinear", "Gather", "GatherElements", "Hardmax",
+        "LayerNormalization", "LogSoftmax", "LpNormalization", "QuantizeLinear", "RMSNormalization", "ScatterElements",
+        "Softmax", "Split", "SplitToSequence", "TopK", "Unique",
+    )
+)  # fmt: skip
+"""Operators whose axis may be counted from the end of the first input's axes."""
+
+_AXES_FROM_THE_END = 11
+"""First opset in which all operators may count axes from the end."""
 
 _CONVOLUTIONS = frozenset(("Conv", "ConvInteger", "ConvTranspose", "QLinearConv"))
 _OF_WINDOWS = _CONVOLUTIONS | {"AveragePool", "LpPool", "MaxPool"}
@@ -92,8 +105,10 @@ class OperatorCall:
 
     @property
     def kind(self) -> str:
-        """The operator and its version."""
-        return f"{self.domain}:{self.operator}@{self.version}" if self.domain else f"{self.operator}@{self.version}"
+        """The operator and the first version that computes what it does."""
+        if self.domain:
+            return f"{self.domain}:{self.operator}@{self.version}"
+        return f"{self.operator}@{meaning_of(self.operator, self.version, self.opsets.get('', 0))}"
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of an attribute, the operator's default, or `default`; strings are bytes."""
@@ -147,14 +162,20 @@ class OperatorCall:
             if name in without or attribute.HasField("g") or attribute.graphs or self._is_implied(name):
                 continue
             default = self.schema.attributes.get(name) if self.schema is not None else None
-            if (
-                default is not None
-                and default.default_value.name
-                and _content(default.default_value) == _content(attribute)
-            ):
+            content = self._content(attribute)
+            if default is not None and default.default_value.name and self._content(default.default_value) == content:
                 continue
-            attributes.append((name, _content(attribute)))
+            attributes.append((name, content))
         return tuple(attributes)
+
+    def _content(self, attribute: AttributeProto) -> Hashable:
+        """Return the value of an attribute in a hashable form; axes of the first input are counted from its first."""
+        first = self.term(0)
+        if attribute.name == "axis" and self.operator in _AXIS_OF_FIRST and not self.domain and first is not None:
+            rank = 0 if first.shape is None else len(first.shape)
+            if self.opsets.get("", 0) >= _AXES_FROM_THE_END and -rank <= attribute.i < 0:
+                return _content(helper.make_attribute("axis", attribute.i + rank))
+        return _content(attribute)
 
     def _is_implied(self, name: str) -> bool:
         """Whether an attribute of a convolution or pool has the value that also holds without it."""

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from anydml.onnx.budget import Budget
-from anydml.onnx.tensor_protos import numpy_type, to_array
+from anydml.onnx.tensor_protos import to_array
+from anydml.proving.casts import cast_rule
 from anydml.proving.elementwise import permutation_of
 from anydml.proving.movement_terms import Mover
 from anydml.proving.operator_calls import OperatorCall
-from anydml.proving.padding import pad_rule
+from anydml.proving.padding import center_rule, pad_rule
 from anydml.proving.sizes import (
     Size,
     Sizes,
@@ -33,13 +34,6 @@ Rule = Callable[[Mover, OperatorCall], Sequence[Term] | None]
 
 def _identity(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     return [term] if (term := call.term(0)) is not None else None
-
-
-def _cast(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
-    term = call.term(0)
-    # Runtimes refuse some attributes that would mean nothing here.
-    is_plain = not call.attributes(("to",))
-    return [term] if term is not None and term.dtype == numpy_type(call.get("to")) and is_plain else None
 
 
 def _dropout(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
@@ -284,7 +278,8 @@ def _resize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
 RULES: dict[tuple[str, str], Rule] = {
     ("", operator): rule
     for operator, rule in {
-        "Cast": _cast, "Concat": _concat, "ConstantOfShape": _constant_of_shape, "DepthToSpace": _depth_to_space,
+        "Cast": cast_rule, "CenterCropPad": center_rule, "Concat": _concat,
+        "ConstantOfShape": _constant_of_shape, "DepthToSpace": _depth_to_space,
         "Dropout": _dropout, "Einsum": _einsum,
         "Expand": _expand, "Flatten": _flatten, "Gather": take_rule, "Identity": _identity, "Pad": pad_rule,
         "Range": _range, "Reshape": _reshape, "Resize": _resize,
