@@ -17,7 +17,7 @@ GIVEN = {
 
 HEADER = """<ir_version: 9, opset_import: ["": 18]> g
     (float[N] x, float[L] l, int64[K] i, bool c, string[T] s, float[S,B,4] z, float[1,12,4] w, float[1,12,3] r)
-    => (float[A] y) { """
+    => (float[A] y) <bool no = {0}> { """
 
 IF = """y = If (c) <then_branch = t () => (float[A] a) { a = Neg (x) THEN },
     else_branch = e () => (float[A] b) { b = Relu (x) ELSE }>"""
@@ -36,6 +36,8 @@ REFUSING = [
     (THEN, f"{THEN} v = Add (x, l)"),
     (THEN, ELSE),
     (NEITHER, ELSE),
+    ("y = Relu (x)", ELSE.replace("(c)", "(no)")),
+    (THEN.replace("(c)", "(no)"), f"{THEN.replace('(c)', '(no)')} v = Add (x, l)"),
 ]
 
 

@@ -26,6 +26,9 @@ SAME = [
     ("y = CastLike (i, x)", "y = Cast <to = 1> (i)", "(i)", "(x)"),
     (IF.replace("FIRST", NEG).replace("SECOND", RELU), IF.replace("FIRST", RELU).replace("SECOND", NEG), "Neg", "Abs"),
     (LOOP.replace("BODY", "Mul (f, x)"), LOOP.replace("BODY", "Mul (x, f)"), "Mul", "Sub"),
+    (IF.replace("FIRST", NEG).replace("SECOND", RELU).replace("(c)", "(yes)"), "y = Neg (x)", "Neg", "Relu"),
+    (IF.replace("FIRST", NEG).replace("SECOND", RELU).replace("(c)", "(no)"), "y = Relu (x)", "Relu", "Neg"),
+    ("a, m = Dropout (x) y = Where (m, a, z)", "y = Identity (x)", "(x)", "(z)"),
     ("y = Pad (x, ends, half, both)", "y = Pad (x, all, half)", "half", "zero"),
     ("y = CenterCropPad (x, wide)", "y = Pad (x, around)", "around", "beside"),
     ("y = CenterCropPad <axes = [-1]> (x, five)", "y = Pad (x, beside)", "beside", "around"),
@@ -34,12 +37,13 @@ SAME = [
 HEADER = """<ir_version: 9, opset_import: ["": 18]> g
     (float[3,4] x, float[3,4] z, int64[3,4] i, bool[3,4] c) => (float[A,B] y)
     <int64[1] one = {1}, int64 n = {2}, int64[4] ends = {1, 2, 0, -1}, int64[2] both = {1, 0}, float half = {0.5},
+     bool yes = {1}, bool no = {0},
      float zero = {0.0}, int64[4] all = {2, 1, -1, 0}, int64[2] wide = {6, 1}, int64[4] around = {1, -1, 2, -2},
      int64[1] five = {7}, int64[4] beside = {0, 1, 0, 2}> { """
 
 
 def _model(body):
-    text = HEADER.replace("bool[3,4] c", "bool c") if "If" in body else HEADER
+    text = HEADER.replace("bool[3,4] c", "bool c") if "If (c)" in body else HEADER
     return parser.parse_model(f"{text} {body} }}")
 
 

@@ -332,14 +332,20 @@ class Reader:
         outputs = self._outputs(
             call, [*call.inputs, *body_terms], detail, types_of(call, [terms for terms, _ in results], shapes)
         )
-        for name_of_body, inside in zip(names, insides, strict=False):
+        taken = _branch_taken(call)
+        for k, inside in enumerate(insides):
+            name_of_body = names[k] if k < len(names) else ""
             for number, nodes in inside.nodes.items():
                 read.nodes.setdefault(number, []).extend(nodes)
             # A branch of an If runs under its condition; other bodies run as often as equal nodes run them.
             runs = call.inputs[0] if call.operator == "If" and call.inputs else outputs[0]
             step = name_of_body, -1 if runs is None else runs.number
             for path, terms in inside.refusing.items():
-                read.refusing.setdefault((step, *path), {}).update(terms)
+                if taken in (None, name_of_body):
+                    read.refusing.setdefault(path if taken else (step, *path), {}).update(terms)
+        if taken in names:
+            branch = [term for term in results[names.index(taken)][0] if term is not None]
+            return branch if len(branch) == len(call.proto.output) else outputs
         return outputs
 
     def _results(
@@ -356,6 +362,15 @@ class Reader:
             inner[tensor.name] = self.evaluator.constant(np.asarray(to_array(tensor, Budget())))
         self._body(body, inner, call.opsets, read, level + 1)
         return [inner[output.name] for output in body.output], inner
+
+
+def _branch_taken(call: OperatorCall) -> str | None:
+    """Return the name of the only branch of an If that ever runs, by its constant condition; None for other nodes."""
+    condition = call.term(0)
+    if call.domain or call.operator != "If" or condition is None or not condition.is_constant:
+        return None
+    array = condition.array
+    return None if array is None or array.size != 1 else "then_branch" if array.item() else "else_branch"
 
 
 _BROADCASTING = 7

@@ -43,7 +43,13 @@ def _dropout(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if term is None or not is_inference:
         return None
     has_mask = len([*filter(None, call.proto.output)]) > 1
+    if has_mask and term.shape is not None and call.version >= _MASKS_OF_ONES:
+        return [term, mover.expand(mover.terms.constant(np.array(True)), term.shape)]
     return [term, mover.terms.make("mask", [term], call.version, np.dtype(bool), term.shape)] if has_mask else [term]
+
+
+_MASKS_OF_ONES = 12
+"""First opset that defines the mask of a Dropout that drops nothing."""
 
 
 def _shape(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
