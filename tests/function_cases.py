@@ -288,7 +288,9 @@ def triu(rng, dtype):
 
 
 def zeros(shape, dtype):
-    """Elements whose bytes are 0."""
+    """Elements whose bytes are 0, or the objects 0."""
+    if dtype.hasobject:
+        return np.zeros(shape, dtype)
     return np.frombuffer(bytearray(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
 
 

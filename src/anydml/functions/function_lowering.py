@@ -64,7 +64,7 @@ def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred,
     """Move elements by their numbers, which are addresses of a program whose elements have 8 bytes."""
     count = function.data_count(len(inputs))
     parameters = [ZERO if isinstance(parameter, Element) else parameter for parameter in inferred.parameters]
-    filler = np.empty(1, inputs[0].dtype)
+    filler = np.zeros(1, inputs[0].dtype)
     for parameter in inferred.parameters:
         if isinstance(parameter, Element):
             # An object is one element, even if it is a list or an array.
