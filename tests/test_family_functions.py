@@ -52,6 +52,36 @@ def test_sequences_that_threads_share(dtype):
         same(dml.sequence(np.empty(numbers.shape, dtype), start, delta), (start + numbers * delta).astype(dtype))
 
 
+@pytest.mark.parametrize(
+    "name", ["int2", "int4", "uint4", "float8_e4m3fn", "float8_e5m2", "float6_e2m3fn", "float4_e2m1fn", "bfloat16"]
+)
+@pytest.mark.parametrize("start, delta", [(0, 1), (1, -1), (-2, 1), (0.5, 0.5)])
+def test_sequences_of_extended_numbers(name, start, delta):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    if (name[0] == "u" and min(start, delta) < 0) or ("int" in name and start % 1):
+        return
+    found = dml.sequence(np.empty((3, 4), dtype), start, delta)
+    numbers = [start + k * delta for k in range(12)]
+    if "int" in name:
+        bits = ml_dtypes.iinfo(dtype).bits
+        low = int(ml_dtypes.iinfo(dtype).min)
+        expected = [(number - low) % (1 << bits) + low for number in numbers]
+        assert found.dtype == dtype
+        assert found.ravel().astype(int).tolist() == expected
+    else:
+        same(found, np.array(numbers).astype(dtype).reshape(3, 4))
+
+
+@pytest.mark.parametrize("name", ["complex32", "bcomplex32"])
+def test_complex_numbers_of_halves(name):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    same(dml.sequence(np.empty(3, dtype), 1 + 2j, -1j), np.array([1 + 2j, 1 + 1j, 1]).astype(dtype))
+    same(dml.fill(np.empty(2, dtype), 1 - 2j), np.array([1 - 2j] * 2).astype(dtype))
+    for value in (1e39, 1e39j):
+        with pytest.raises(dml.DescError, match=r"fill: value is \S+, which is not an element of b?complex32: "):
+            dml.fill(np.empty(2, dtype), value)
+
+
 @pytest.mark.parametrize("name", DRAW)
 def test_fused(name):
     rng = np.random.default_rng([8, *name.encode()])

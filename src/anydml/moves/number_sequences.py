@@ -21,20 +21,33 @@ def sequence(start: Any, delta: Any, count: int) -> Constant:
     )
 
 
+def number_kind(dtype: np.dtype[Any]) -> str:
+    """Return ``"i"``, ``"f"`` or ``"c"`` for integers, floats and complex numbers, also ml_dtypes'; or ``""``."""
+    if dtype.isbuiltin == 2:
+        return "i" if "int" in dtype.name else "c" if "complex" in dtype.name else "f"
+    return {"i": "i", "u": "i", "f": "f", "c": "c"}.get(dtype.kind, "")
+
+
 def sequence_numbers(start: Any, delta: Any, count: int) -> np.ndarray[Any, Any]:
     """Compute ``start + k · delta``, 0 ≤ k < count: integers modulo 2ⁿ for n bits; others in 64 bits, rounded once."""
-    dtype = start.dtype
+    dtype, kind = start.dtype, number_kind(start.dtype)
     result = np.empty(count, dtype)
     # Block by block, so that intermediate results stay in the cache.
     block_size = min(count, BLOCK)
     with np.errstate(all="ignore"):
-        if dtype.kind not in "fc":
+        if kind == "i" and dtype.isbuiltin == 2:
+            # ml_dtypes' integers have no type of NumPy's, and wrap when they are converted.
+            for first in range(0, count, BLOCK):
+                piece = result[first : first + BLOCK]
+                piece[...] = np.arange(first, first + piece.size) * int(delta) + int(start)
+            return result
+        if kind == "i":
             numbers = np.arange(block_size, dtype=np.uint64).astype(dtype) * delta + start
             for first in range(0, count, BLOCK):
                 piece = result[first : first + BLOCK]
                 np.add(numbers[: piece.size], np.uint64(first).astype(dtype) * delta, out=piece)
             return result
-        wide_type = np.dtype(np.complex128 if dtype.kind == "c" else np.float64).type
+        wide_type = np.dtype(np.complex128 if kind == "c" else np.float64).type
         block_numbers, numbers = np.arange(block_size, dtype=np.float64), np.empty(block_size, wide_type)
         for first in range(0, count, BLOCK):
             piece = result[first : first + BLOCK]

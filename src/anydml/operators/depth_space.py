@@ -13,6 +13,7 @@ from anydml.operators.function import Array, Sizes, function
 from anydml.operators.rule import DescError, Maker, View, Word, front, holds, int64, rule
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.tensor import UINT_MAX
+from anydml.text import count_noun
 
 DEPTH_COLUMN_ROW = DepthSpaceOrder.DEPTH_COLUMN_ROW
 ROWS = (
@@ -212,7 +213,7 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
 
 def _check_block(name: str, shape: Sizes, block: int) -> None:
     if len(shape) != 4:
-        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x must be N, C, H, W")
+        raise DescError(f"{name}: x has {count_noun(len(shape), 'dimension')}", name, "x", "x must be N, C, H, W")
     if block < 1:
         raise DescError(f"{name}: block_size is {block}", name, "block_size", "block_size must be at least 1")
 

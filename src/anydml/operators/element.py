@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import DescError
+from anydml.moves.number_sequences import number_kind
 
 INT64 = np.dtype(np.int64)
 
@@ -108,10 +109,14 @@ def _check_extended(value: Any, stored: Any, dtype: np.dtype[Any]) -> None:
     Raises:
         OverflowError: another number was stored.
     """
-    number, stored_number = float(value), float(stored)
-    is_integer = "int" in dtype.name
-    if math.isfinite(number) != math.isfinite(stored_number) or (is_integer and stored_number != math.trunc(number)):
-        raise OverflowError(f"it would be stored as {stored}")
+    kind = number_kind(dtype)
+    pairs = [(value, stored)]
+    if kind == "c":
+        pairs = [(getattr(complex(value), part), getattr(complex(stored), part)) for part in ("real", "imag")]
+    for number, stored_number in [(float(given), float(kept)) for given, kept in pairs]:
+        is_wrapped = kind == "i" and stored_number != math.trunc(number)
+        if is_wrapped or math.isfinite(number) != math.isfinite(stored_number):
+            raise OverflowError(f"it would be stored as {stored}")
 
 
 def _fields(value: Any, dtype: np.dtype[Any]) -> tuple[Any, ...] | None:

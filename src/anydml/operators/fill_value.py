@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.moves.number_sequences import number_kind
 from anydml.moves.program import Element
 from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.element import Element as Given
@@ -178,14 +179,15 @@ def check_sequence(name: str, shape: Sizes, start: Item, delta: Item) -> tuple[I
 
 def is_number(value: Any) -> bool:
     """Whether a value, if it is an element, is a number."""
-    return not isinstance(value, Given) or value.dtype.kind in "iufc"
+    return not isinstance(value, Given) or number_kind(value.dtype) != ""
 
 
 @function(check_sequence, rule=sequence_rule)
 def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None) -> Array:
     """Return an array like x with elements ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
 
-    Integers of n bits wrap modulo 2ⁿ; other numbers are computed in 64 bits and rounded once.
+    Integers of n bits wrap modulo 2ⁿ; other numbers are computed in 64 bits and rounded once, those of ml_dtypes as its
+    casts do.
 
     Args:
         x: array of numbers that gives the result's shape, dtype, library and device; its elements are not read.
