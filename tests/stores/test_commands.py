@@ -116,7 +116,7 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
         ("stores broken.h5", "is not an HDF5 or NetCDF-4 file, though its name says so"),
         ("reshard missing out", "missing: there is no such file or folder"),
         ("reshard w", "IN and OUT are needed, but 'w' was given alone"),
-        ("reshard w w out", "w: is given twice: each input is one tensor-parallel rank"),
+        ("reshard w w out", "w: is named twice: name the files of each tensor-parallel rank once"),
         ("reshard w out.bin", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
         ("reshard w out --shard-size 0", "such as 5GB"),
         ("reshard w out --tp 4", "4 ranks cannot share evenly its axis 0: use 3 or 6 ranks; or in a layout, slice it"),

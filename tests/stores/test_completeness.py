@@ -119,7 +119,7 @@ def test_ranks_that_do_not_belong_together_are_refused(ranks, tmp_path):
 
 @pytest.mark.parametrize("ranks", ["fsdp"], indirect=True)
 def test_ranks_of_several_runs_are_told_where_anything_tells(ranks, tmp_path):
-    said = "joins ranks of 2 folders, whose files cannot tell whether they were written together"
+    said = "joins ranks of 2 folders, whose files do not state whether they were written together"
     for name, change in ("values", lambda x: x + 1), ("sizes", lambda x: x[: len(x) // 2].clone()):
         whole, folder = tmp_path / f"{name}.safetensors", tmp_path / name
         safetensors.save_file({each: change(x) for each, x in WHOLE.items()}, whole)
@@ -246,7 +246,7 @@ def test_shards_of_files_that_say_their_places(tmp_path):
     files = shards_of(tmp_path / "in", MODEL)
     for paths in ([tmp_path / "in"], files, files[::-1]):
         plan = stores.reshard(paths, tmp_path / "out.safetensors", overwrite=True)
-        assert "takes the ends of tensors from 4 files, which cannot tell of further ones" in plan.remarks
+        assert "takes the ends of tensors from 4 files, which do not state whether there are more" in plan.remarks
         plan.run()
         assert_whole(tmp_path / "out.safetensors", MODEL)
 
@@ -532,7 +532,7 @@ def test_several_checkpoints_in_one_folder_are_not_mixed(files, tmp_path, capsys
         assert "which may be several checkpoints" in error
     paths = [tmp_path / f"{name}.safetensors" for name in files]
     plan = stores.reshard(paths, tmp_path / "out")
-    assert "takes 2 inputs as parts of one checkpoint, for no tensor is in two of them" in plan.remarks
+    assert "takes 2 inputs as parts of one checkpoint, because no tensor is in two of them" in plan.remarks
     plan.run()
     assert {*stores.open(tmp_path / "out")} == {"0.weight", "1.weight"}
 

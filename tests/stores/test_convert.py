@@ -139,7 +139,9 @@ def test_experts_apart_are_what_each_computes_with(name, tmp_path):
 
 def test_experts_of_which_transformers_does_not_say_how_they_lie_are_refused(tmp_path):
     saved(tiny_models.tiny_model(transformers.Llama4ForCausalLM), tmp_path)
-    with pytest.raises(ModelError, match=r'experts.\w+" has all experts of a layer, and transformers does not say how'):
+    with pytest.raises(
+        ModelError, match=r'experts.\w+" has all experts of a layer, and transformers does not state their order'
+    ):
         stores.convert(tmp_path / "original", tmp_path / "apart", to="per-expert")
 
 

@@ -179,7 +179,7 @@ def test_dry_run_and_what_is_there(source, capsys):
             "say what is to be another in OUT, by --chunks, --shards, --codec, --slice or another --zarr-format",
         ),
         (["x.zarr", "y.zarr", "--permute", "0"], "is a group, of which chunks, shards, codecs and slices"),
-        (["x.zarr", "y.zarr", "--slice", "0"], "but must be such as time=0:10"),
+        (["x.zarr", "y.zarr", "--slice", "0"], "but must be a slice of a named axis, such as time=0:10"),
         (["x.zarr", "y.npy", "--chunks", "1,1,1"], "is a group, of which chunks, shards, codecs and slices"),
         (["x.zarr", "y.zarr", "--chunks", "none=1,1"], 'has no array "none"; it has "area", "crs"'),
         (["x.zarr", "y.zarr", "--chunks", "below=1,1"], 'has no array "below"'),

@@ -211,7 +211,7 @@ def test_heads_are_copied_by_the_line_of_the_refusal(tmp_path):
 
 def test_rows_that_are_not_those_of_the_heads_are_refused(tmp_path):
     folder = model(tmp_path / "in", {f"{Q}.weight": random(64, 32)}, HEADS)
-    assert "whose 64 rows are not those of the heads that" in refusal(folder, tmp_path / "out", 2)
+    assert "whose 64 rows do not fit the heads in" in refusal(folder, tmp_path / "out", 2)
 
 
 @pytest.mark.parametrize("config", [None, {"model_type": "llama"}])
@@ -246,7 +246,7 @@ def test_experts_are_those_of_the_configuration(tmp_path):
         stores.reshard([folder], tmp_path / "out", ranks={"ep": 2})
     tensors = {f"{LAYER}mlp.experts.{k}.up_proj.weight": random(4, 4) for k in range(2)}
     folder = model(tmp_path / "numbered", tensors, {"num_experts": 4})
-    with pytest.raises(ModelError, match=r"has 2 experts, but .*config\.json says 4"):
+    with pytest.raises(ModelError, match=r"has 2 experts, but .*config\.json states 4"):
         stores.reshard([folder], tmp_path / "out", ranks={"ep": 2})
 
 

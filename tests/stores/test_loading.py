@@ -205,7 +205,7 @@ def read_only():
 @pytest.mark.parametrize(
     ("out", "error"),
     [
-        ({"v": np.zeros(3)}, 'out has "v", but the plan has no such tensor: use names in its tensors'),
+        ({"v": np.zeros(3)}, 'out has "v", but the plan has no such tensor: use the names in plan.tensors'),
         ({"w": [[0.0] * 3] * 2}, "must be an array, not"),
         ({"w": np.zeros((3, 2), np.float32)}, r"must be float32 \[2, 3\], not float32 \[3, 2\]"),
         ({"w": np.zeros((2, 3))}, r"must be float32 \[2, 3\], not float64 \[2, 3\]"),

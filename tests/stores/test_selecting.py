@@ -140,7 +140,7 @@ def test_random_names_are_taken_as_their_definition_says():
         ),
         ({"drop": "optim*"}, 'drop is "optim.", but no tensor has this name'),
         ({"only": "a{"}, 'only: "a{" is not a pattern'),
-        ({"strip": "module."}, 'strip is "module.", but no name begins so; the nearest is "model"'),
+        ({"strip": "module."}, 'strip is "module.", but no name begins with it; the nearest is "model"'),
         ({"strip": ["model.", "ema."]}, 'strip "ema." makes a second tensor of the name "a.weight"'),
         ({"rename": {"*.gamma": "*.weight"}}, 'rename is ".*.gamma", but no tensor has this name'),
         ({"rename": {"*.weight": "w"}}, 'rename "..weight" makes a second tensor of the name "w"'),
@@ -199,7 +199,7 @@ def test_shards_that_cannot_be_are_refused(tmp_path, capsys):
     save_file({"a": np.ones(2), "b": np.ones(2)}, tmp_path / "x.safetensors")
     for more, said in (
         (["--shards", "3"], "shards is 3, but there are 2 tensors"),
-        (["--shards", "0"], "shards must be a number of files from 1, not 0"),
+        (["--shards", "0"], "shards must be a number of files, at least 1, not 0"),
         (["--shards", "2", "--shard-size", "1GB"], "--shards and --shard-size exclude each other"),
         (["--shards", "2", "--fsdp", "2"], "shards is the number of files of whole tensors in a folder"),
         (["--shards", "2", "--dcp"], "shards is the number of files of whole tensors in a folder"),

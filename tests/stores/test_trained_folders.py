@@ -160,7 +160,7 @@ def test_a_missing_file_of_metas_ranks_is_told(llama, tmp_path):
     write_consolidated(tmp_path, {name: each for name, each in tensors.items() if name != "rope.freqs"}, 4)
     (tmp_path / "params.json").write_text(json.dumps({**said, "n_kv_heads": 4}))
     (tmp_path / "consolidated.03.pth").rename(tmp_path / "kept")
-    with pytest.raises(ModelError, match="not those of the heads"):
+    with pytest.raises(ModelError, match="do not fit the heads"):
         stores.plan_load(tmp_path)
     (tmp_path / "kept").rename(tmp_path / "consolidated.03.pth")
     (tmp_path / "consolidated.01.pth").unlink()
@@ -232,7 +232,7 @@ def _args(**more):
         (lambda path: shutil.rmtree(path / "mp_rank_01_001"), "must have 2 × 2 × 1 folders of ranks, not 3"),
         (
             lambda path: [shutil.rmtree(path / f"mp_rank_0{k}_001") for k in (0, 1)],
-            "but args say 2: add the missing folders",
+            "but args state 2: add the missing folders",
         ),
         (lambda path: (path / "mp_rank_00_000/model_optim_rng.pt").unlink(), "in which there is no model_optim_rng.pt"),
     ],
@@ -263,7 +263,7 @@ def test_stages_with_names_of_their_own_are_parts_of_one_checkpoint(tmp_path):
     paths = [tmp_path / f"stage{k}.pt" for k in range(3)]
     plan = stores.plan_load(paths)
     assert is_same(plan, tensors)
-    assert "takes 3 inputs as parts of one checkpoint, for no tensor is in two of them" in plan.remarks
+    assert "takes 3 inputs as parts of one checkpoint, because no tensor is in two of them" in plan.remarks
     torch.save({**torch.load(paths[0]), "more.weight": torch.zeros(3)}, paths[1])
     with pytest.raises(ModelError, match="parts of one checkpoint have none in common"):
         stores.plan_load(paths)

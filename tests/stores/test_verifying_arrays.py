@@ -311,13 +311,13 @@ def test_a_group_is_sliced_by_names_of_axes(tmp_path, version):
 @pytest.mark.parametrize(
     "slices, said",
     [
-        ("3:4", "slice is .3:4., but must be such as time=0:10"),
+        ("3:4", "slice is .3:4., but must be a slice of a named axis, such as time=0:10"),
         ("t=3", "or time=5:6 for one element"),
         ("t=1:2,t=1:3", "each axis once"),
         ("t=1:2, t=1:3", "each axis once"),
-        ("t=::0", "slice is .t=::0., but must be such as"),
+        ("t=::0", "slice is .t=::0., but must be a slice of a named axis"),
         ("q=1:2", 'has no axis "q"; it has "t", "x"'),
-        ("t=9:3", 'slices take nothing of "t"'),
+        ("t=9:3", 'slices select no element of "t"'),
     ],
 )
 def test_other_slices_of_groups_are_refused(tmp_path, slices, said):

@@ -155,7 +155,9 @@ class LoadPlan:
             8.0
         """
         if unknown := [name for name in out or {} if name not in self.tensors]:
-            message = f"plan_load: out has {names(unknown)}, but the plan has no such tensor: use names in its tensors"
+            message = (
+                f"plan_load: out has {names(unknown)}, but the plan has no such tensor: use the names in plan.tensors"
+            )
             raise BindingError(message, "plan_load", "out")
         arrays, contents, targets = dict[str, Any](), dict[Path, Array](), list[Target]()
         for name, (shape, dtype) in self.tensors.items():

@@ -67,7 +67,7 @@ def plan_load(
     if not 0 <= rank < placement.ranks:
         raise ModelError(f"plan_load: rank must be from 0 to {placement.ranks - 1}, not {rank}")
     if to is not None and (layout is not None or not isinstance(model, (str, os.PathLike))):
-        raise ModelError("plan_load: to= needs the folder of a model, and excludes layout=")
+        raise ModelError("plan_load: to= needs the folder of a model, and cannot be combined with layout=")
     change: Change | None
     if to is not None and isinstance(model, (str, os.PathLike)):
         composer, change, _, axes = conversion(model, to, placement.tp > 1)

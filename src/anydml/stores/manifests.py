@@ -123,7 +123,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         raise (place / "files").error(f"must be an object, not {show(files)}")
     for name, checksum in (files or {}).items():
         if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
-            raise (place / "files" / name).error(f"must be 64 digits, not {show(checksum)}")
+            raise (place / "files" / name).error(f"must be 64 hexadecimal digits, not {show(checksum)}")
     result = Manifest({}, {}, {key: str(value) for key, value in metadata.items()}, files)
     for name, entry in tensors.items():
         tensor_place = place / "tensors" / name
@@ -136,7 +136,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
             raise (tensor_place / "shape").error(f"must be a list of integers from 0, not {str(shape)[:40]}")
         if not isinstance(checksum, str) or not _SUM.fullmatch(checksum):
-            raise (tensor_place / "sha256").error(f"must be 64 digits, not {show(checksum)}")
+            raise (tensor_place / "sha256").error(f"must be 64 hexadecimal digits, not {show(checksum)}")
         is_kept = is_of_blocks(kind)
         result.described[name] = (
             blocks_of(dtype, tuple(shape), tensor_place / "shape") if is_kept else (tuple(shape), kind)

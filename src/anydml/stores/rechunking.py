@@ -190,7 +190,7 @@ def _remarks(
         return ["changes nothing: this writes the same elements in the same order"] if is_copy else []
     if isinstance(new, Target):
         lost = attribute_remarks(store.metadata)
-        return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
+        return [f"leaves out what a .npy file cannot store: {', '.join(lost[:10])}"
                 + f" and {len(lost) - 10} more" * (len(lost) > 10)] if lost else []  # fmt: skip
     remarks = [*array_remarks(store, new, shards), *remarks_on_reading(store.path)]
     if isinstance(store.path, Address) and not store.path.is_listed:
@@ -233,8 +233,9 @@ def _slices_by_name(slices: str, place: JsonPath) -> dict[str, slice]:
             or name in index_slices
         ):
             raise BindingError(
-                f"rechunk: {place}: slice is {text[:40]!r}, but must be such as time=0:10, or time=5:6 for one "
-                "element, with each axis once; for a single array, such as 0:10,::2 with a slice for each axis, too"
+                f"rechunk: {place}: slice is {text[:40]!r}, but must be a slice of a named axis, such as time=0:10, or "
+                "time=5:6 for one element, with each axis once; for a single array, it may also be a slice for "
+                "each axis, such as 0:10,::2"
             )
         index_slices[name] = _slice(match)
     return index_slices
@@ -265,17 +266,19 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
     for text in texts:
         match = _PART.fullmatch(text.strip())
         if match is None or match["step"] in ("0", "-0"):
-            raise BindingError(f"rechunk: {text[:40]!r} is not a slice: write such as 0:10, ::2, : or 5")
+            raise BindingError(
+                f"rechunk: {text[:40]!r} is not a slice: write a slice such as 0:10, ::2 or :, or an index such as 5"
+            )
         if match["one"] is not None:
             entries.append(int(match["one"]))
         else:
             entries.append(_slice(match))
     for axis, (entry, size) in enumerate(zip(entries, shape, strict=False)):
         if isinstance(entry, int) and not -size <= entry < size:
-            raise BindingError(f"rechunk: {place}: slice takes element {entry} of axis {axis}, which has {size}")
+            raise BindingError(f"rechunk: {place}: slice takes element {entry} of axis {axis}, whose size is {size}")
         if isinstance(entry, slice) and size and not range(size)[entry]:
             raise BindingError(
-                f"rechunk: {place}: slice {texts[axis].strip()} takes nothing of axis {axis}, which has elements 0 to "
-                f"{size - 1}: start and stop must enclose some of them"
+                f"rechunk: {place}: slice {texts[axis].strip()} selects no element of axis {axis}, whose elements are "
+                f"0 to {size - 1}: start and stop must enclose some of them"
             )
     return (*entries, *[slice(None)] * (rank - len(texts)))

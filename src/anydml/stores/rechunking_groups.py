@@ -76,7 +76,9 @@ def rechunk_group(
     for (name, sizes), store, index in zip(chosen.items(), stores, indices, strict=True):
         shape = np.broadcast_to(np.int8(), store.shape)[index].shape
         if 0 in shape and 0 not in store.shape:
-            raise BindingError(f"rechunk: {place}: slices take nothing of {show(name)}, which has {[*store.shape]}")
+            raise BindingError(
+                f"rechunk: {place}: slices select no element of {show(name)}, whose shape is {[*store.shape]}"
+            )
         aligned_sizes = None if sizes is None else whole_axes(sizes, shape)
         options = (codec, None, shards) if name in requested else (None, None, None)
         targets.append(new_zarr(target / name, shape, store.dtype, aligned_sizes, like(store), *options, version))

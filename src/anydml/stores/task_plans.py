@@ -75,7 +75,7 @@ def plan_tasks(
     written = Path(path_text("plan_tasks", file))
     place = JsonPath(str(written))
     if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
-        raise BindingError(f"plan_tasks: tasks must be a number from 1, not {tasks!r:.40}")
+        raise BindingError(f"plan_tasks: tasks must be a number of tasks, at least 1, not {tasks!r:.40}")
     paths = [str(absolute_path(locate_inside("plan_tasks", path))) for path in (source, target)]
     plan = rechunk(paths[0], paths[1], **options)
     if not isinstance(plan.blocking, GridBlocking):

@@ -73,7 +73,7 @@ def _change_each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Co
 def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
     """Return the error of a rule that matches no tensor, with a suggestion."""
     text = rule.match.text
-    message = f"matches no tensor: no name is like {show(text)} after the rules before it"
+    message = f"matches no tensor: no tensor has a name like {show(text)} after the rules before it"
     # Bounded, because a file may have a million names of a million characters.
     candidates = [name for name in islice(tensors, MAX_SEARCHED_NAMES) if len(name) <= MAX_SEARCHED_NAMES]
     similar = next((name for name in candidates if rule.match.is_nearly(name)), None)
@@ -122,7 +122,7 @@ def _axis(axis: int, tensor: ComposedTensor, name: str, place: JsonPath) -> int:
     rank = len(tensor.shape)
     if not -rank <= axis < rank:
         raise place.error(
-            f"says axis {axis}, but {show(name)} has shape {list(tensor.shape)}: axes are {-rank} to {rank - 1}"
+            f"is axis {axis}, but {show(name)} has shape {list(tensor.shape)}: axes are {-rank} to {rank - 1}"
         )
     return axis % rank
 
@@ -135,7 +135,7 @@ def _slice_of(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule)
     covered = range(tensor.shape[axis])[slice(rule.fields.get("start"), rule.fields.get("stop"), step)]
     if not covered and tensor.shape[axis]:
         raise (rule.place / "slice").error(
-            f"takes nothing of axis {axis} of {show(name)}, which has elements 0 to {tensor.shape[axis] - 1}"
+            f"selects no element of axis {axis} of {show(name)}, whose elements are 0 to {tensor.shape[axis] - 1}"
         )
     return slice_value(
         composer, tensor.value, axis, covered[0] if covered else 0, len(covered), covered.step if covered else 1
@@ -267,9 +267,11 @@ def _merge(
     for new, group in groups.items():
         for name in group:
             if name not in tensors:
-                raise rule.place.error(f"needs {show(name)} for {show(new)}, but there is no such tensor by then")
+                raise rule.place.error(
+                    f"needs {show(name)} for {show(new)}, but there is no such tensor after the rules before it"
+                )
             if name in merged_names:
-                raise rule.place.error(f"takes {show(name)} twice: name each tensor once")
+                raise rule.place.error(f"uses {show(name)} twice: name each tensor once")
             merged_names.add(name)
         members = [tensors[name] for name in group]
         key = tuple(id(member.value) for member in members)

@@ -93,7 +93,8 @@ def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> Comp
     for name, tensor in tensors.items():
         if name not in by_name and "experts" in name.split(".") and len(tensor.shape) > 2:
             raise ModelError(
-                f"convert: {show(name)} has all experts of a layer, and transformers does not say how: layout rules do"
+                f"convert: {show(name)} has all experts of a layer, and transformers does not state their order: split "
+                "them by a layout of anydml reshard"
             )
         changed_tensors.update(by_name[name].split_experts(composer, tensor) if name in by_name else {name: tensor})
     return changed_tensors

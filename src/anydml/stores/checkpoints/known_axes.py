@@ -135,7 +135,7 @@ def _up_or_embedding(name: str, model: Model) -> tuple[Axis, int] | Unknown:
     if match := _UP.fullmatch(name):
         weight, down = (f"{match[1]}{middle}.weight{match[4]}" for middle in (match[2], _DOWN[match[2]]))
         if weight not in tensors or down not in tensors or len(tensors[down].shape) != 2:
-            return Unknown(f"which may be of two parts, and {show(down)} is not there to tell", "axis = 0, parts = N")
+            return Unknown(f"which may be of two parts, and there is no {show(down)} to decide", "axis = 0, parts = N")
         rows, width = tensors[weight].shape[0], tensors[down].shape[1]
         if rows not in (width, 2 * width):
             message = (
@@ -183,7 +183,7 @@ def _head_axis(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
 
     fitting = [projection.number for projection in config.heads(of_keys) if fits(projection)]
     if not fitting:
-        message = f"whose {count_noun(rows, 'row')} are not those of the heads that {config.path} tells"
+        message = f"whose {count_noun(rows, 'row')} do not fit the heads in {config.path}"
         return Unknown(message, "axis = 0, heads = N")
     wrong = next((count for count in fitting if count % ranks), None)
     if wrong is None:
@@ -191,7 +191,7 @@ def _head_axis(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
     if model.are_parts and len({*fitting}) == 1:
         return Axis(0, wrong)
     message = (
-        f"whose {count_noun(wrong, 'head')}, as {config.path} tells, {count_noun(ranks, 'rank')} cannot share evenly"
+        f"whose {count_noun(wrong, 'head')}, as {config.path} states, {count_noun(ranks, 'rank')} cannot share evenly"
     )
     if ranks % wrong:
         return Unknown(f"{message}; a number of ranks that divides {wrong} or is a multiple of it can")
@@ -228,7 +228,7 @@ def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis |
         return Axis(axis)
     block = None if model.config is None else model.config.block(axis)
     if block is None:
-        return Unknown(f"which are for blocks of {show(weight)} whose sizes no config.json tells, as weight_block_size")
+        return Unknown(f"which are for blocks of {show(weight)} whose sizes no config.json states as weight_block_size")
     noun = ("row", "column")[axis]
     if scales[axis] != -(-sizes[axis] // block):
         return Unknown(f"whose shape is {[*scales]} for {[*sizes]}, and not one for each {count_noun(block, noun)}")

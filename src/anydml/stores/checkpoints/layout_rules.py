@@ -32,12 +32,12 @@ def _are_integers(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_integer, value))
 
 
-def _is_text(value: Any) -> bool:
+def _is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_string, value))
 
 
 def _is_true(value: Any) -> bool:
@@ -61,21 +61,25 @@ class Action(enum.StrEnum):
     REPLICATE = enum.auto()
 
 
-_INTEGER, _INTEGERS, _NAME = (_is_integer, "an integer"), (_are_integers, "integers"), (_is_text, "a name")
+_INTEGER = (_is_integer, "an integer, such as 0")
+_INTEGERS = (_are_integers, "a list of integers, such as [2, 3]")
+_AXIS = (_is_integer, "an axis, such as 0")
+_NAME = (_is_string, 'a name in quotes, such as "model.{layer}.weight"')
+_NAMES = (_are_strings, 'a list of names, such as ["{layer}.q.weight", "{layer}.k.weight"]')
 
 ACTIONS: Mapping[Action, tuple[FieldCheck, str, Mapping[str, tuple[FieldCheck, str]], frozenset[str]]] = {
     Action.RENAME: (*_NAME, {}, frozenset()),
-    Action.DROP: (_is_true, "true", {}, frozenset()),
-    Action.SPLIT: (_are_texts, "names", {"axis": _INTEGER, "sizes": _INTEGERS}, frozenset({"axis"})),
-    Action.JOIN: (_are_texts, "names", {"to": _NAME, "axis": _INTEGER}, frozenset({"to", "axis"})),
+    Action.DROP: (_is_true, "true; leave the rule out to keep the tensors", {}, frozenset()),
+    Action.SPLIT: (*_NAMES, {"axis": _INTEGER, "sizes": _INTEGERS}, frozenset({"axis"})),
+    Action.JOIN: (*_NAMES, {"to": _NAME, "axis": _INTEGER}, frozenset({"to", "axis"})),
     Action.STACK: (*_NAME, {"to": _NAME}, frozenset({"to"})),
     Action.UNSTACK: (*_NAME, {}, frozenset()),
-    Action.SLICE: (_is_integer, "an axis", {"start": _INTEGER, "stop": _INTEGER, "step": _INTEGER}, frozenset()),
-    Action.PERMUTE: (_are_integers, "axes", {}, frozenset()),
-    Action.UNFLATTEN: (_is_integer, "an axis", {"sizes": _INTEGERS}, frozenset({"sizes"})),
-    Action.FLATTEN: (_are_integers, "the first and the last axis", {}, frozenset()),
-    Action.GATHER: (_is_integer, "an axis", {"indices": _INTEGERS}, frozenset({"indices"})),
-    Action.REPLICATE: (_is_true, "true", {}, frozenset()),
+    Action.SLICE: (*_AXIS, {"start": _INTEGER, "stop": _INTEGER, "step": _INTEGER}, frozenset()),
+    Action.PERMUTE: (_are_integers, "a list of all axes, such as [1, 0]", {}, frozenset()),
+    Action.UNFLATTEN: (*_AXIS, {"sizes": _INTEGERS}, frozenset({"sizes"})),
+    Action.FLATTEN: (_are_integers, "a list of the first and the last axis, such as [0, 1]", {}, frozenset()),
+    Action.GATHER: (*_AXIS, {"indices": _INTEGERS}, frozenset({"indices"})),
+    Action.REPLICATE: (_is_true, "true; give an axis in [[axes]] instead to divide the tensors", {}, frozenset()),
 }
 """Actions: check and description of the value, those of further fields, and the required fields."""
 
@@ -89,10 +93,10 @@ class Rule:
 
     Attributes:
         place: the place of the rule, for errors.
-        match: pattern of names; of a join, its first one.
-        action: to perform.
+        match: the pattern of names; the first name of a join.
+        action: what is done to each tensor that matches.
         value: the value of the action.
-        fields: further fields.
+        fields: the values of its other fields, by key.
     """
 
     place: JsonPath
@@ -133,7 +137,7 @@ def parse_layout(text: str, place: JsonPath) -> LayoutRules:
     """Parse a layout.
 
     Raises:
-        ModelError: the text is not a layout.
+        ModelError: the string is not a layout.
     """
     try:
         content = tomllib.loads(text)
@@ -142,7 +146,7 @@ def parse_layout(text: str, place: JsonPath) -> LayoutRules:
             f"is not TOML: {str(error).splitlines()[0] if str(error) else 'it is nested too deep'}"
         ) from None
     if unknown := [key for key in content if key not in ("rules", "axes")]:
-        raise (place / unknown[0]).error("is not known: a layout has rules and axes")
+        raise (place / unknown[0]).error("is not a table of a layout: use [[rules]] and [[axes]]")
     rules = [_rule(table, place_of_table) for table, place_of_table in _tables(content, "rules", place)]
     axes = [_axis(table, place_of_table) for table, place_of_table in _tables(content, "axes", place)]
     axes += [(rule.match, Axis(None)) for rule in rules if rule.action is Action.REPLICATE]
@@ -152,15 +156,18 @@ def parse_layout(text: str, place: JsonPath) -> LayoutRules:
 def _tables(content: Mapping[str, Any], key: str, place: JsonPath) -> list[tuple[dict[str, Any], JsonPath]]:
     tables = content.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise (place / key).error(f"{_describe_value(tables)}, but must be tables: write [[{key}]]")
+        raise (place / key).error(f"{_describe_value(tables)}, but must be a list of tables: begin each with [[{key}]]")
     return [(table, place / key / k) for k, table in enumerate(tables)]
 
 
-def _pattern(text: Any, place: JsonPath) -> Pattern:
-    if not isinstance(text, str):
-        raise place.error(f"{_describe_value(text)}, but must be a pattern of names")
+def _pattern(pattern: Any, place: JsonPath) -> Pattern:
+    if not isinstance(pattern, str):
+        raise place.error(
+            f"{_describe_value(pattern)}, but must be a pattern of tensor names, such as "
+            '"model.layers.{layer}.*.weight"'
+        )
     try:
-        return Pattern(text)
+        return Pattern(pattern)
     except ModelError as error:
         raise place.error(str(error)) from None
 
@@ -184,11 +191,13 @@ def _rule(table: dict[str, Any], place: JsonPath) -> Rule:
     options = {key: value for key, value in table.items() if key not in (action, "match")}
     for key, value in options.items():
         if key not in fields:
-            raise (place / key).error(f"is not a field of {action}: it takes {', '.join(fields) or 'nothing'}")
+            raise (place / key).error(
+                f"is not a field of a rule with {action}: it may have match, {', '.join((action, *fields))}"
+            )
         if not fields[key][0](value):
             raise (place / key).error(f"{_describe_value(value)}, but must be {fields[key][1]}")
     if missing := sorted(required - {*options}):
-        raise place.error(f"has no {missing[0]}, which {action} needs")
+        raise place.error(f"has no {missing[0]}, which {action} needs: add {missing[0]}, {fields[missing[0]][1]}")
     if action in WITHOUT_MATCH:
         if "match" in table:
             raise (place / "match").error(f"is not allowed with {action}: the names in {action} select the tensors")
@@ -196,7 +205,7 @@ def _rule(table: dict[str, Any], place: JsonPath) -> Rule:
         match = _pattern(first, place / action)
     else:
         match = _pattern(table.get("match"), place / "match")
-    texts = [table[action]] if isinstance(table[action], str) else table[action] if _are_texts(table[action]) else []
+    texts = [table[action]] if isinstance(table[action], str) else table[action] if _are_strings(table[action]) else []
     for text in (*texts, *([options["to"]] if "to" in options else [])):
         _pattern(text, place / action)
     return Rule(place, match, action, table[action], options)
@@ -205,23 +214,31 @@ def _rule(table: dict[str, Any], place: JsonPath) -> Rule:
 def _axis(table: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
     for key in table:
         if key not in ("match", "axis", "heads", "parts", "replicate"):
-            raise (place / key).error("is not known: axes have match, axis, and heads or parts, or match and replicate")
+            raise (place / key).error(
+                "is not a field of axes: use match with axis, and perhaps heads or parts; or match with replicate"
+            )
     match = _pattern(table.get("match"), place / "match")
     if "replicate" in table:
         if table != {"match": table["match"], "replicate": True}:
-            raise place.error("replicate must be true, and excludes axis, heads and parts")
+            raise place.error(
+                "has replicate and other fields: write replicate = true alone, or leave replicate out and give an axis"
+            )
         return match, Axis(None)
     heads, parts = table.get("heads"), table.get("parts", 1)
     if not _is_integer(table.get("axis")):
-        raise (place / "axis").error(f"{_describe_value(table.get('axis'))}, but must be an integer")
+        raise (place / "axis").error(
+            f"{_describe_value(table.get('axis'))}, but must be {_INTEGER[1]}: the axis that ranks share"
+        )
     counts: list[Any] = heads if isinstance(heads, list) and heads else [heads]
     for count in counts:
         if count is not None and (not _is_integer(count) or count < 1):
             raise (place / "heads").error(
-                f"{_describe_value(heads)}, but must be a number of heads from 1 on, or a list of such numbers"
+                f"{_describe_value(heads)}, but must be the number of heads, at least 1, or a list of such numbers"
             )
     if not _is_integer(parts) or parts < 1 or (heads is not None and parts > 1):
-        raise (place / "parts").error(f"{_describe_value(parts)}, but must be an integer from 1 on, and excludes heads")
+        raise (place / "parts").error(
+            f"{_describe_value(parts)}, but must be the number of parts, at least 1, and only without heads"
+        )
     return match, Axis(table["axis"], tuple(heads) if isinstance(heads, list) else heads, parts)
 
 

@@ -55,7 +55,9 @@ def megatron_folder(folder: Path) -> Path | None:
     iteration = tracker.read_text("utf-8", "replace").strip()
     name = f"iter_{int(iteration):07}" if iteration.isdecimal() else iteration
     if Path(name).name != name or not (folder / name).is_dir():
-        raise JsonPath(str(tracker)).error(f"says {show(iteration)}, but {show(name)} is not a folder beside it")
+        raise JsonPath(str(tracker)).error(
+            f"names iteration {show(iteration)}, but there is no folder {show(name)} beside it"
+        )
     return folder / name
 
 
@@ -97,7 +99,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
             numbers.next()
     layer_count = args.get("num_layers")
     if type(layer_count) is int and numbers.layers and layer_count not in numbers.layers.values():
-        raise place.error(f"has {count_noun(max(numbers.layers.values()), 'layer')}, but args say {layer_count}")
+        raise place.error(f"has {count_noun(max(numbers.layers.values()), 'layer')}, but args state {layer_count}")
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
             raise place.error(f"has {show(different[0])} in some ranks only")
@@ -127,7 +129,7 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
     if len(kinds) > 1:
         raise place.error(f"has folders of several kinds: {names(entry.name for entry in rank_files.values())}")
     if kinds == {(True, False)} and (stages in (None, 1)) == (experts in (None, 1)):
-        raise place.error("has folders mp_rank_00_000, and no args that tell whether their second numbers are of "
+        raise place.error("has folders mp_rank_00_000, and no args that state whether their second numbers are of "
                           "stages or of experts")  # fmt: skip
     is_of_experts = kinds == {(True, False)} and stages in (None, 1)
     by_rank = {
@@ -142,7 +144,7 @@ def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str
         counts, expected_counts, ("tensor-parallel ranks", "stages", "ranks of experts"), strict=True
     ):
         if type(expected) is int and expected != count:
-            raise place.error(f"has folders of {count} {noun}, but args say {expected}: add the missing folders")
+            raise place.error(f"has folders of {count} {noun}, but args state {expected}: add the missing folders")
     if len(by_rank) != counts[0] * counts[1] * counts[2]:
         raise place.error(f"must have {counts[0]} × {counts[1]} × {counts[2]} folders of ranks, not {len(by_rank)}")
     return by_rank, args

@@ -128,7 +128,7 @@ def converted_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTe
         composed = arrange(trace.composer, composed, to, preset, architecture.model)
     for name in unknown:
         if name in composed:
-            raise ModelError(f"convert: two tensors would be called {show(name)}")
+            raise ModelError(f"convert: two tensors would have the name {show(name)}")
         composed[name] = tensors[name]
     if {*composed} == {*tensors} and all(_is_same(tensor, tensors[name]) for name, tensor in composed.items()):
         remarks.append(f"changes no tensor: the model is in the layout {to} already")

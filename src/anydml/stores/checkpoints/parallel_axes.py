@@ -46,7 +46,7 @@ class Axes:
             return []
         assumed = ", ".join(sorted(self._assumed))
         message = f"assumes that ranks share the heads of {assumed} evenly, without copies"
-        return [f"{message}: no config.json tells their number"]
+        return [f"{message}: no config.json states their number"]
 
     def pattern_keys(self, names: Iterable[str]) -> list[str]:
         """Return a key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""

@@ -129,7 +129,7 @@ class RankTensors:
             )
         expert_count = config.experts if config is not None and placement.ep > 1 else None
         if config is not None and expert_count and numbers and self._experts != expert_count:
-            raise ModelError(f"{where} has {self._experts} experts, but {config.path} says {expert_count}")
+            raise ModelError(f"{where} has {self._experts} experts, but {config.path} states {expert_count}")
         self._is_tied = placement.pp > 1 and not any("lm_head" in name or "output" in name for name in all_names)
 
     @property
@@ -249,7 +249,7 @@ class RankTensors:
             if config is not None and config.experts and shape[0] % config.experts:
                 raise ModelError(
                     f"{show(name)} has shape {[*shape]}, whose axis 0 is not that of the {config.experts} experts that "
-                    f"{config.path} tells"
+                    f"{config.path} states"
                 )
             if shape[0] % counts.ep:
                 raise ModelError(

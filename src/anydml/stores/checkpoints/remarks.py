@@ -90,7 +90,7 @@ def about(checkpoint: Checkpoint) -> list[str]:
         elif SHARDING in metadata:
             remarks.append(f"{path.name} holds pieces, at offsets that it records")
         elif (count := count_in_name(path)) > 1 and len(checkpoint.file_metadata) == 1:
-            remarks.append(f"{path.name} is one of {count} files that its name counts")
+            remarks.append(f"{path.name} is one of {count} files, by its name")
     return remarks
 
 

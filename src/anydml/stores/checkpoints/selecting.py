@@ -161,7 +161,7 @@ def _strip(name: str, prefix: str, tensors: Mapping[str, T]) -> tuple[dict[str, 
             unchanged_names.append(key)
             _add_renamed(name, stripped, key, tensor, f"strip {show(prefix)}")
     if len(unchanged_names) == len(tensors):
-        raise ModelError(f"{name}: strip is {show(prefix)}, but no name begins so{_nearest(prefix, tensors)}")
+        raise ModelError(f"{name}: strip is {show(prefix)}, but no name begins with it{_nearest(prefix, tensors)}")
     message = (
         f"keeps the names of {count_noun(len(unchanged_names), 'tensor')} that do not begin with {show(beginning)}"
     )

@@ -72,7 +72,7 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
     if shards is None:
         return
     if type(shards) is not int or shards < 1:
-        raise ModelError(f"{name}: shards must be a number of files from 1, not {show(shards)}")
+        raise ModelError(f"{name}: shards must be a number of files, at least 1, not {show(shards)}")
     if not is_whole:
         raise ModelError(
             f"{name}: shards is the number of files of whole tensors in a folder, but {out} is not one: leave out "

@@ -86,7 +86,7 @@ def read_sources(
     real = [*map(real_path, located_paths)]
     repeated_path = next((path for k, path in enumerate(located_paths) if real[k] in real[:k]), None)
     if repeated_path is not None:
-        raise JsonPath(str(repeated_path)).error("is given twice: each input is one tensor-parallel rank")
+        raise JsonPath(str(repeated_path)).error("is named twice: name the files of each tensor-parallel rank once")
     path = located_paths[0]
     if len(located_paths) > 1:
         return sources_of(
@@ -149,14 +149,15 @@ def sources_of(
         tensors = parts_of(ranks)
         if (folders := len({rank.path.parent for rank in ranks})) > 1:
             remarks.append(
-                f"joins ranks of {folders} folders, whose files cannot tell whether they were written together"
+                f"joins ranks of {folders} folders, whose files do not state whether they were written together"
             )
     elif SHARDING in metadata_keys:
         files = [*_checkpoint_per_file(opened)]
         tensors = _assemble(files, place)
         check_ends(tensors, files[0].path.parent)
         remarks.append(
-            f"takes the ends of tensors from {count_noun(len(files), 'file')}, which cannot tell of further ones"
+            f"takes the ends of tensors from {count_noun(len(files), 'file')}, which do not state whether there are "
+            "more"
         )
     elif len(opened) > 1:
         tensors, unknown, remarks = _join_ranks(opened, axes)
@@ -180,7 +181,8 @@ def _join_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors
     """
     all_names = {name for checkpoint in opened for name in checkpoint}
     if len(all_names) == sum(map(len, opened)):
-        remark = f"takes {count_noun(len(opened), 'input')} as parts of one checkpoint, for no tensor is in two of them"
+        inputs = count_noun(len(opened), "input")
+        remark = f"takes {inputs} as parts of one checkpoint, because no tensor is in two of them"
         return {name: store for checkpoint in opened for name, store in checkpoint.stores.items()}, {}, [remark]
     for rank in opened[1:]:
         if different := sorted({*rank} ^ {*opened[0]}):

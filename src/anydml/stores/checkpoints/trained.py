@@ -109,7 +109,7 @@ def _read_consolidated(folder: Path, axes: Axes) -> TrainingCheckpoint:
     tensors, refused = join_ranks(of_rank, axes, Model(of_rank[0], config, len(ranks), True), folder)
     remarks = [f"joins {count_noun(len(ranks), 'tensor-parallel rank')}"] if len(ranks) > 1 else []
     if config is None and len(ranks) > 1:
-        remarks.append("takes the ends of tensors from these files: no params.json tells whether there are more")
+        remarks.append("takes the ends of tensors from these files: no params.json states whether there are more")
     return TrainingCheckpoint(tensors, ranks[0].other_objects, {**unread, **refused}, remarks)
 
 

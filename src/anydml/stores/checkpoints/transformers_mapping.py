@@ -319,7 +319,7 @@ class Architecture:
             raise ModelError(f"convert: {_describe_group(group)} fails: {_line(error)}") from None
         for tensor in results.values():
             if not isinstance(tensor, TracedTensor):
-                raise ModelError(f"convert: {_describe_group(group)} makes elements of its own")
+                raise ModelError(f"convert: {_describe_group(group)} makes elements that are in no tensor")
         return results
 
     def _check_members(self, group: ConverterGroup) -> None:
@@ -370,7 +370,7 @@ def _group(groups: dict[str, ConverterGroup], first: str, converter: Any, patter
 
 def _add_tensor(tensors: ComposedTensors, name: str, tensor: ComposedTensor) -> None:
     if name in tensors:
-        raise ModelError(f"convert: two tensors would be called {show(name)}")
+        raise ModelError(f"convert: two tensors would have the name {show(name)}")
     tensors[name] = tensor
 
 

@@ -29,7 +29,7 @@ def without_padding(composer: Composer, tensors: ComposedTensors, words: int | N
         return tensors
     name = composer.name
     if type(words) is not int or words < 1:
-        raise ModelError(f"{name}: vocab_size must be a number of words from 1, not {show(words)}")
+        raise ModelError(f"{name}: vocab_size must be a number of words, at least 1, not {show(words)}")
     cut_values, composed = dict[int, Value](), ComposedTensors(tensors)
     vocabulary = [key for key, tensor in tensors.items() if tensor.shape and _VOCABULARY.fullmatch(key)]
     for vocabulary_key in vocabulary:
