@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from anydml.cli import main
+from anydml.proving.running import run
 
 HEADER = '<ir_version: 8, opset_import: ["": 18]> '
 PAIR = """g (float[2,3] x) => (float[2,3] z)
@@ -230,3 +231,33 @@ def test_movement_of_unknown_sizes_is_said_not_to_be_counted(anydml):
     _, out, _ = anydml("model.onnx", "-o", "out.onnx", "--dry-run")
     assert "c: 81.02 kB → 0 B" in out
     assert "not counted" not in out
+
+
+HEADS = """heads (float[N,S,12] x) => (float[N,3,4,S] y) <int64[4] shape = {0, 0, 3, 4}> { a = Reshape (x, shape)
+    b = Transpose <perm = [0, 2, 1, 3]> (a) c = Transpose <perm = [0, 1, 3, 2]> (b) y = Relu (c) }"""
+
+
+def test_sizes_are_fixed(anydml):
+    save(HEADS)
+    code, out, err = anydml("model.onnx", "out.onnx", "--size", "N=2", "--prove")
+    assert (code, err) == (0, "")
+    assert out.endswith('proved: both compute the same, for all sizes "S" from 1 on, and "N" = 2\n')
+    before, after = onnx.load("model.onnx"), onnx.load("out.onnx")
+    for values, names in ((before.graph.input, ["N", "S", ""]), (after.graph.input, ["", "S", ""])):
+        assert [dim.dim_param for dim in values[0].type.tensor_type.shape.dim] == names
+    x = np.arange(2 * 5 * 12, dtype=np.float32).reshape(2, 5, 12)
+    np.testing.assert_array_equal(run(before, {"x": x})[0], run(after, {"x": x})[0])
+    with pytest.raises(Exception, match="invalid dimensions"):
+        run(after, {"x": x[:1]})
+    anydml("model.onnx", "both.onnx", "--size", "N=2", "--size", "S=5")
+    static = onnx.load("both.onnx")
+    assert [dim.dim_value for dim in static.graph.output[0].type.tensor_type.shape.dim] == [2, 3, 4, 5]
+    np.testing.assert_array_equal(run(before, {"x": x})[0], run(static, {"x": x})[0])
+
+
+def test_a_size_must_be_one_of_the_models(anydml):
+    save(HEADS)
+    code, _, err = anydml("model.onnx", "out.onnx", "--size", "batch=2")
+    assert code == 2
+    assert 'no size is named "batch"; the model has "N", "S"' in err
+    assert not Path("out.onnx").exists()

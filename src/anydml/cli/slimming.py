@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from anydml.cli.command import Command
+from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.options import dry_run_option
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option
@@ -35,6 +36,9 @@ MAX_LISTED_REGIONS = 20
     is_flag=True,
     help="Keep every bit: change nothing that affects the last bits of matrix products or the signs of zeros.",
 )
+@click.option(
+    "--size", "size_options", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic size: OUT.onnx takes no other."
+)
 @click.option("--prove", is_flag=True, help="Prove the new model equal to the old one, as `anydml prove` does.")
 @click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with bytes and pictures.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the model's folder.")
@@ -43,8 +47,8 @@ MAX_LISTED_REGIONS = 20
 @json_option
 @quiet_option
 def slim(
-    model: str, output: str, exact: bool, prove: bool, html: str | None, allow_outside: bool, overwrite: bool,
-    dry_run: bool, as_json: bool, quiet: bool,
+    model: str, output: str, exact: bool, size_options: tuple[str, ...], prove: bool, html: str | None,
+    allow_outside: bool, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write MODEL.onnx as OUT.onnx with its data movement composed: fewer bytes, fewer nodes, the same results.
 
@@ -55,6 +59,7 @@ def slim(
 
     MODEL.onnx is a file, or - for standard input.
     """
+    sizes = read_sizes(size_options)
     refusal = None
     try:
         check_target("", output, ".onnx", [model], overwrite)
@@ -70,8 +75,8 @@ def slim(
 
         folder = Folder(file.folder or Path(model).resolve().parent, allow_outside)
         # Proofs compare every bit, signs of zeros included, if sums keep their order.
-        slimmed = slim(loaded, folder, exact, keeps_signs=prove)
-        proof = _proof(loaded, slimmed, folder) if prove else []
+        slimmed = slim(loaded, folder, exact, prove, sizes)
+        proof = _proof(loaded, slimmed, folder, sizes) if prove else []
         if not dry_run:
             write(loaded, slimmed, Path(output), folder, overwrite, [Path(file.path)])
         written = "" if dry_run else f", written to '{output}'"
@@ -120,12 +125,12 @@ def _document(slimmed: SlimmedModel) -> dict[str, Any]:
     return {**document, "stages": stages, "left_alone": unchanged, "notes": slimmed.notes}
 
 
-def _proof(loaded: ModelProto, slimmed: SlimmedModel, folder: Folder) -> list[str]:
+def _proof(loaded: ModelProto, slimmed: SlimmedModel, folder: Folder, sizes: Mapping[str, int]) -> list[str]:
     """Return the lines of `anydml prove` about the new model; nothing is written unless it is proved equal."""
     from anydml.cli.proving import lines
     from anydml.proving import prove
 
-    proof = prove(loaded, slimmed.model, folders=(folder, folder))
+    proof = prove(loaded, slimmed.model, sizes, (folder, folder))
     proof_lines = [*lines(proof)]
     is_equal = proof.verdict in ("proved", "rounded") or (proof.verdict == "undecided" and bool(proof.samples))
     if not is_equal:

@@ -9,7 +9,7 @@ from onnx import ModelProto, ValueInfoProto
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.onnx.tensor_protos import sizes_text, tensor_type, type_name
-from anydml.proving.names import show_size, size_names, unnamed_size
+from anydml.proving.names import refuse_unknown_sizes, show_size, size_names, unnamed_size
 from anydml.proving.sizes import Size, name
 from anydml.text import count_noun
 
@@ -91,10 +91,7 @@ def names_in_both(
     Raises:
         ModelError: two sizes are equal in one model only, or a given name does not exist.
     """
-    unknown = [given_size for given_size in sizes if given_size not in size_names(first)]
-    if unknown:
-        has = ", ".join(map(show_size, size_names(first))) or "none"
-        raise ModelError(f"no size is named {show(unknown[0])}; A has {has}", field=unknown[0])
+    refuse_unknown_sizes(sizes, first, "A")
     first_sizes: dict[str, Size] = {key: sizes.get(key, name(key)) for key in size_names(first)}
     sizes_in_both: dict[str, Size] = {}
     others = _inputs(second)

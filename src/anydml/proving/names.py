@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import ModelProto
 
+from anydml.errors import ModelError
 from anydml.files.json_path import show
 
 SIZES = (1, 2, 3, 5, 8)
@@ -33,6 +34,24 @@ def size_names(model: ModelProto) -> list[str]:
                 if not dim.HasField("dim_value"):
                     names[dim.dim_param or unnamed_size(value.name, axis)] = None
     return [*names]
+
+
+def refuse_unknown_sizes(sizes: Iterable[str], model: ModelProto, owner: str) -> None:
+    """Refuse given names of sizes that a model does not have.
+
+    Args:
+        sizes: the names.
+        model: the model.
+        owner: what messages call it.
+
+    Raises:
+        ModelError: it has no such size.
+    """
+    known = size_names(model)
+    for given in sizes:
+        if given not in known:
+            has = ", ".join(map(show_size, known)) or "none"
+            raise ModelError(f"no size is named {show(given)}; {owner} has {has}", field=given)
 
 
 def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -13,7 +14,7 @@ from anydml.files.folder import Folder
 from anydml.onnx.checks import check, check_is_model
 from anydml.onnx.declared_types import check_types
 from anydml.onnx.graph import opsets_of
-from anydml.proving.names import show_size, size_names
+from anydml.proving.names import refuse_unknown_sizes, show_size, size_names
 from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
 from anydml.slim.costs import CALL_BYTES, NO_COST, SKIP_BYTES, Cost
@@ -24,7 +25,7 @@ from anydml.slim.products import FUSED_AXES, fused_products, normalized_sums
 from anydml.slim.regions import Key, Region, Regions, uncounted
 from anydml.slim.rewrites import REWRITES
 from anydml.slim.roots import DIVISIONS_TITLE
-from anydml.slim.sizes import StandIns
+from anydml.slim.sizes import StandIns, with_sizes
 from anydml.slim.writing import Writer
 from anydml.text import bytes_text, count_noun
 
@@ -147,7 +148,11 @@ class _Composition:
 
 
 def slim(
-    model: ModelProto, folder: Folder | None = None, exact: bool = False, keeps_signs: bool = False
+    model: ModelProto,
+    folder: Folder | None = None,
+    exact: bool = False,
+    keeps_signs: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> SlimmedModel:
     """Compose a model's movement, and rewrite it as fewer and cheaper standard nodes.
 
@@ -157,15 +162,19 @@ def slim(
         exact: whether to keep the shapes of matrix products, so that runtimes add their terms in the same order, and
             the signs of zeros.
         keeps_signs: whether to keep sums with 0, which turn −0 into 0.
+        sizes: sizes of dimensions by name; the new model takes inputs of these sizes only.
 
     Returns:
         A model with the same opsets, inputs and outputs, which computes the same numbers.
 
     Raises:
-        ModelError: the model is not valid.
+        ModelError: the model is not valid, or has no size of a given name.
         TypeError: `model` is not a ModelProto.
     """
     check_is_model("slim", model)
+    if sizes:
+        refuse_unknown_sizes(sizes, model, "the model")
+        model = with_sizes(model, sizes)
     check(model)
     check_types(model)
     return _slim(model, folder, exact, keeps_signs or exact)

@@ -10,8 +10,9 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
+from anydml.onnx.walk import bodies
 from anydml.proving.names import size_names
 from anydml.proving.sizes import Size, evaluate, name, names_of, variables
 
@@ -23,6 +24,19 @@ MIN_FACTOR = 29
 
 MAX_SETS = 3
 """Largest number of sets of primes for which a model is analysed."""
+
+
+def with_sizes(model: ModelProto, sizes: Mapping[str, int]) -> ModelProto:
+    """Return a model in which names of sizes are numbers."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for body in bodies([copy.graph]):
+        assert isinstance(body, GraphProto), "functions are left out"
+        for value in (*body.input, *body.output, *body.value_info):
+            for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+                if dim.dim_param in sizes:
+                    dim.dim_value = sizes[dim.dim_param]
+    return copy
 
 
 class StandIns:
