@@ -127,12 +127,15 @@ class OperatorCall:
         """Whether runtimes agree on the results.
 
         Flags are 0 or 1, lists of sizes and axes have one dimension, scalars have none, no Slice ends backwards at
-        a large number, and no input is left out of any number of them. Before opset 28, Mod takes floating-point
-        numbers only with `fmod`.
+        a large number, no input is left out of any number of them, and a Split has as many outputs as it says. Before
+        opset 28, Mod takes floating-point numbers only with `fmod`.
         """
         if self.domain:
             return True
         if self.operator in VARIADIC and not all(self.proto.input):
+            return False
+        count = len(self.proto.output)
+        if self.operator == "Split" and self.get("num_outputs", count) != count:
             return False
         if self.operator == "Mod" and self.version < _MOD_OF_FLOATS and not self.get("fmod"):
             x = self.term(0)

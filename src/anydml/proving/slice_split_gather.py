@@ -84,8 +84,7 @@ def split_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if term is None or not term.shape:
         return None
     axis, count = axis_of(call.get("axis", 0), len(term.shape)), len(call.proto.output)
-    if axis is None or call.get("num_outputs", count) != count:
-        # ONNX does not define which parts are left out.
+    if axis is None:
         return None
     size = term.shape[axis]
     sizes = call.get("split") if call.version < 13 else vector_of(call.term(1))
