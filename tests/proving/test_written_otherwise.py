@@ -13,6 +13,7 @@ IF = "y = If (c) <FIRST, SECOND>"
 NEG = "then_branch = t () => (float[A,B] a) { a = Neg (x) }"
 RELU = "else_branch = e () => (float[A,B] b) { b = Relu (x) }"
 LOOP = """y = Loop (n, , x) <body = g (int64 i, bool d, p) => (bool e, q) { e = Identity (d) f = Abs (p) q = BODY }>"""
+SCAN = "y = Scan <num_scan_inputs = 1, body = g (p) => (q) { f = Abs (p) q = BODY }> (x)"
 
 SAME = [
     ("y = GatherElements <axis = -1> (x, i)", "y = GatherElements <axis = 1> (x, i)", "= 1", "= 0"),
@@ -26,6 +27,8 @@ SAME = [
     ("y = CastLike (i, x)", "y = Cast <to = 1> (i)", "(i)", "(x)"),
     (IF.replace("FIRST", NEG).replace("SECOND", RELU), IF.replace("FIRST", RELU).replace("SECOND", NEG), "Neg", "Abs"),
     (LOOP.replace("BODY", "Mul (f, x)"), LOOP.replace("BODY", "Mul (x, f)"), "Mul", "Sub"),
+    (LOOP.replace("BODY", "Cast <to = 1> (f)"), LOOP.replace("BODY", "Identity (f)"), "Identity (f)", "Neg (f)"),
+    (SCAN.replace("BODY", "Cast <to = 1> (f)"), SCAN.replace("BODY", "Identity (f)"), "Identity", "Neg"),
     (IF.replace("FIRST", NEG).replace("SECOND", RELU).replace("(c)", "(yes)"), "y = Neg (x)", "Neg", "Relu"),
     (IF.replace("FIRST", NEG).replace("SECOND", RELU).replace("(c)", "(no)"), "y = Relu (x)", "Relu", "Neg"),
     ("a, m = Dropout (x) y = Where (m, a, z)", "y = Identity (x)", "(x)", "(z)"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from anydml.proving.operator_calls import UNKNOWN, OperatorCall, Type
 from anydml.proving.sizes import Sizes
@@ -38,6 +41,14 @@ class Rounds:
                 if term is not None and term.shape:
                     shapes[k] = term.shape[1:]
         return shapes if call.version >= _SCAN_WITHOUT_BATCH else {}
+
+    def dtypes(self) -> dict[int, np.dtype[Any]]:
+        """Return the known dtypes of a body's inputs, which the body need not declare, by the inputs' numbers."""
+        is_loop = self._call.operator == "Loop"
+        first = self._first if is_loop else 0
+        terms = ((k, self._call.term(k)) for k in range(first, len(self._call.proto.input)))
+        known = {k: term.dtype for k, term in terms if term is not None and term.dtype is not None}
+        return {0: np.dtype(np.int64), 1: np.dtype(np.bool_), **known} if is_loop else known
 
     def holds(self, k: int, shape: Sizes, results: tuple[Results, object]) -> bool:
         """Whether a body's input has the same shape in all rounds as in the first."""

@@ -47,6 +47,10 @@ Path = tuple[tuple[str, int], ...]
 """The bodies around a node, from the outermost: the name of each one's attribute, and a term that decides on runs."""
 
 
+KnownTypes = tuple[Mapping[int, Sizes], Mapping[int, np.dtype[Any]]]
+"""The known shapes and dtypes of a body's inputs, by their numbers."""
+
+
 @dataclass
 class Read:
     """A model that has been read.
@@ -308,11 +312,12 @@ class Reader:
         level: int,
     ) -> Sequence[Term]:
         """Return the terms of a node with subgraphs, whose results become functions of the subgraphs' inputs."""
-        shapes = Rounds(call).shapes() if call.operator in ("Loop", "Scan") and not call.domain else {}
+        repeats = call.operator in ("Loop", "Scan") and not call.domain
+        shapes, dtypes = (Rounds(call).shapes(), Rounds(call).dtypes()) if repeats else ({}, {})
         while True:
             insides = [Read() for _ in graphs]
             results = [
-                self._results(call, body, values, shapes, inside, level)
+                self._results(call, body, values, (shapes, dtypes), inside, level)
                 for body, inside in zip(graphs, insides, strict=True)
             ]
             stable_shapes = {k: shape for k, shape in shapes.items() if Rounds(call).holds(k, shape, results[0])}
@@ -349,15 +354,16 @@ class Reader:
         return outputs
 
     def _results(
-        self, call: OperatorCall, body: GraphProto, values: Mapping[str, Term | None], shapes: Mapping[int, Sizes],
+        self, call: OperatorCall, body: GraphProto, values: Mapping[str, Term | None], types: KnownTypes,
         read: Read, level: int,
     ) -> tuple[list[Term | None], dict[str, Term | None]]:  # fmt: skip
-        """Return the results of a body, and all values in it by name, for inputs of known or unknown shapes."""
-        inner = dict(values)
+        """Return the results of a body, and all values in it by name, for inputs of known or unknown types."""
+        inner, (shapes, dtypes) = dict(values), types
         for k, value in enumerate(body.input):
             elem_type, shape = value.type.tensor_type.elem_type, shapes.get(k)
-            detail = level, k, elem_type, shape
-            inner[value.name] = self.terms.make("bound", (), detail, numpy_type(elem_type), shape)
+            dtype = numpy_type(elem_type) if elem_type else dtypes.get(k)
+            detail = level, k, elem_type if dtype is None else dtype.name, shape
+            inner[value.name] = self.terms.make("bound", (), detail, dtype, shape)
         for tensor in body.initializer:
             inner[tensor.name] = self.evaluator.constant(np.asarray(to_array(tensor, Budget())))
         self._body(body, inner, call.opsets, read, level + 1)
