@@ -169,6 +169,30 @@ class ChunkGrid:
                 )
             )
 
+    def rows(self, box: Box, most: int) -> Iterator[list[tuple[int, ...]]]:
+        """Yield the chunks that intersect a box, as rows of chunks of one shard, if there are shards.
+
+        A row in row-major order has its chunks one after the other, because they have one element along the axes before
+        that of the row.
+
+        Args:
+            box: in coordinates of the array.
+            most: the maximum number of chunks of a row.
+        """
+        if most == 1 or self.edges is not None or not self.shape:
+            yield from ([chunk] for chunk in self.intersecting(box))
+            return
+        first = next((axis for axis, size in enumerate(self.chunk) if size > 1), len(self.chunk) - 1)
+        counts = [high - low for low, high in (self.span(axis, *box[axis]) for axis in range(first + 1))]
+        axis = counts.index(max(counts))
+        by_file = itertools.groupby(self.intersecting(box), lambda chunk: self.place(chunk)[0] if self.shard else None)
+        for _, chunks in by_file:
+            rows = dict[tuple[int, ...], list[tuple[int, ...]]]()
+            for chunk in chunks:
+                rows.setdefault((*chunk[:axis], *chunk[axis + 1 :]), []).append(chunk)
+            for row in rows.values():
+                yield from (row[k : k + most] for k in range(0, len(row), most))
+
     def box(self, number: Sequence[int]) -> Box:
         """Return the box of elements of a chunk, clipped to the array."""
         if self.edges is not None:

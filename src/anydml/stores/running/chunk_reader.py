@@ -6,8 +6,9 @@ import itertools
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,10 @@ from anydml.stores.running.shards import Run, ShardReader
 
 KEPT_READ = 4 << 20
 """Bytes of a request for kept decoded chunks, if the buffers have room for so many."""
+
+
+TOGETHER = 2 << 20
+"""Bytes of plain chunks of a shard that one thread reads, so that the shard is opened once for them."""
 
 
 class ChunkReader:
@@ -89,6 +94,12 @@ class ChunkReader:
             for run in self._shards.runs(box, self.span):
                 yield partial(self._run, run, box, out)
             return
+        if self._shards is not None and self.grid.is_plain:
+            most = max(1, TOGETHER // max(1, self.grid.chunk_bytes))
+            for _, chunks in itertools.groupby(self.grid.intersecting(box), lambda chunk: self.grid.place(chunk)[0]):
+                while several := [*itertools.islice(chunks, most)]:
+                    yield partial(self._plain, several, box, out)
+            return
         for chunk in self.grid.intersecting(box):
             if self._is_elsewhere and self.grid.is_plain:
                 # Parts make many requests at once, and each needs little memory.
@@ -109,18 +120,23 @@ class ChunkReader:
         Raises:
             ModelError: the chunk cannot be read or decoded.
         """
-        chunk_box = self.grid.box(chunk)
-        common = common_box(box, chunk_box)
-        target = out[inside_box(common, box)]
-        inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, chunk_box, strict=True))
         if self.grid.is_plain:
-            self._plain(chunk, inside, target)
+            self._plain([chunk], box, out)
             return
         if not self._is_whole:
-            target[...] = self._elements(common)
+            common = common_box(box, self.grid.box(chunk))
+            out[inside_box(common, box)] = self._elements(common)
             return
+        inside, target = self._common(chunk, box, out)
         with self._lent() as flat:
             target[...] = self._decode_whole(chunk, flat)[tuple(slice(a, e) for a, e in inside)]
+
+    def _common(self, chunk: tuple[int, ...], box: Box, out: Array) -> tuple[Box, Array]:
+        """Return the intersection of a box and a chunk, in the chunk's coordinates, and its part of the box's array."""
+        chunk_box = self.grid.box(chunk)
+        common = common_box(box, chunk_box)
+        inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, chunk_box, strict=True))
+        return inside, out[inside_box(common, box)]
 
     def _lent(self) -> AbstractContextManager[Array | None]:
         """Return a buffer for a decoded chunk, since the allocator would keep more memory than a plan may take."""
@@ -208,33 +224,40 @@ class ChunkReader:
             with self._lent() as flat:
                 out[inside_box(common, box)] = self._decode_bytes(chunk, piece, flat)[inside_box(common, chunk_box)]
 
-    def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
-        sizes = self.grid.sizes(chunk)
-        path, size, offset = self.path / self.grid.name(chunk), math.prod(sizes) * self._word.itemsize, 0
-        try:
-            if self._shards is not None:
-                if (interval := self._shards.place(chunk)) is None:
+    def _plain(self, chunks: Sequence[tuple[int, ...]], box: Box, out: Array) -> None:
+        """Read the elements in the intersections of a box and plain chunks, all of one file."""
+        path = self.path / self.grid.name(chunks[0])
+        file: PlainFile | ObjectFile | None = None
+        with ExitStack() as opened:
+            for chunk in chunks:
+                inside, target = self._common(chunk, box, out)
+                sizes, offset = self.grid.sizes(chunk), 0
+                size = math.prod(sizes) * self._word.itemsize
+                try:
+                    if self._shards is not None:
+                        if (interval := self._shards.place(chunk)) is None:
+                            target[...] = self._fill_values()
+                            continue
+                        offset, length = interval
+                        if length != size:
+                            raise self._error(chunk, f"it must be {size} bytes, not {length}, as its index says")
+                    file = file or self._open(opened, path, chunk, size)
+                    read_box(file, offset, sizes, inside, target, self.span, self._buffers)
+                except FileNotFoundError:
                     target[...] = self._fill_values()
-                    return
-                offset, length = interval
-                if length != size:
-                    raise self._error(chunk, f"it must be {size} bytes, not {length}, as its index says")
-            if isinstance(path, Address):
-                chunk_file = ObjectFile(path, size if self._shards is None else None)
-                read_box(chunk_file, offset, sizes, inside, target, self.span, self._buffers)
-                return
-            file = PlainFile(path)
-        except FileNotFoundError:
-            target[...] = self._fill_values()
-            return
-        except ModelError:
-            raise
-        except (OSError, ValueError) as error:
-            raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
-        with file:
-            if self._shards is None and (length := os.fstat(file.descriptor).st_size) != size:
-                raise self._error(chunk, f"it must be {size} bytes, not {length}")
-            read_box(file, offset, sizes, inside, target, self.span, self._buffers)
+                except ModelError:
+                    raise
+                except (OSError, ValueError) as error:
+                    raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
+
+    def _open(self, opened: ExitStack, path: Path, chunk: tuple[int, ...], size: int) -> PlainFile | ObjectFile:
+        """Open the file of a chunk that has so many bytes, until the end of a context."""
+        if isinstance(path, Address):
+            return ObjectFile(path, size if self._shards is None else None)
+        file = opened.enter_context(PlainFile(path))
+        if self._shards is None and (length := os.fstat(file.descriptor).st_size) != size:
+            raise self._error(chunk, f"it must be {size} bytes, not {length}")
+        return file
 
     def _decode_whole(self, chunk: tuple[int, ...], flat: Array | None) -> Array:
         """Return a whole chunk, perhaps in a buffer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,16 +11,19 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.chunk_grid import Box
-from anydml.stores.formats.store import Array
+from anydml.stores.formats.chunk_grid import Box, ChunkGrid
+from anydml.stores.formats.store import PAGE, Array
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_in_memory import encoded
 from anydml.stores.formats.zarr_metadata import has_fill_value
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.running.files import PlainFile, open_file
+from anydml.stores.running.files import DIRECT_WRITE, PlainFile, open_file
 from anydml.stores.running.plain_arrays import as_bytes
 from anydml.stores.running.read_back import ReadBack
 from anydml.stores.running.shards import ShardWriter
+
+ROW = 4 << 20
+"""Maximum bytes of chunks that are moved together."""
 
 
 class ChunkWriter:
@@ -29,9 +33,10 @@ class ChunkWriter:
         target: the array.
         folder: its folder until it gets its name.
         scratch: a local folder, in which shards for an address are assembled.
+        need: bytes that a thread may need for chunks that are moved together, and one that is encoded.
     """
 
-    def __init__(self, target: ZarrTarget, folder: Path, scratch: Path) -> None:
+    def __init__(self, target: ZarrTarget, folder: Path, scratch: Path, need: int) -> None:
         grid = target.layout
         self.grid, self.folder = grid, folder
         self._coder = coder_of(grid.codec) if grid.is_own and grid.codec is not None else None
@@ -39,7 +44,7 @@ class ChunkWriter:
         self._made: set[Path] = set()
         self._back = ReadBack(grid, folder, target.metadata)
         self._shards = None if grid.shard is None else ShardWriter(folder, grid, scratch)
-        self.fill = grid.fill
+        self.fill, self._row = grid.fill, _row_of(grid, need, isinstance(folder, Address))
         # Without a fill value, readers differ in the elements of a chunk without a file.
         self._leaves_out = (self._shards is not None or not grid.is_own) and has_fill_value(target.metadata)
 
@@ -48,10 +53,13 @@ class ChunkWriter:
         if self._shards is not None:
             self._shards.close()
 
-    def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
-        """Yield the chunks of a box, as `PlainWriter.parts` does."""
-        for chunk in self.grid.intersecting(box):
-            yield chunk, self.grid.box(chunk), self.grid.sizes(chunk)
+    def parts(self, box: Box) -> Iterator[tuple[Sequence[tuple[int, ...]], Box, tuple[int, ...]]]:
+        """Yield the chunks of a box, as `BoxWriter.parts` does."""
+        for row in self.grid.rows(box, self._row):
+            ends = zip(self.grid.box(row[0]), self.grid.box(row[-1]), strict=True)
+            counts = [last - first + 1 for first, last in zip(row[0], row[-1], strict=True)]
+            sizes = zip(counts, self.grid.sizes(row[0]), strict=True)
+            yield row, tuple((low, high) for (low, _), (_, high) in ends), tuple(map(math.prod, sizes))
 
     def _has_fill_alone(self, flat: Array) -> bool:
         """Whether all elements have the bytes of the fill value, so that a shard may leave the chunk out."""
@@ -105,3 +113,12 @@ class ChunkWriter:
         with PlainFile(path, True, True, open_file(path, True)) as file:
             file.write(data.cast("B"), 0)
         self._back.check(chunk, elements)
+
+
+def _row_of(grid: ChunkGrid, need: int, is_elsewhere: bool) -> int:
+    """Return how many chunks are moved together, in at most `ROW` bytes."""
+    size = max(1, grid.chunk_bytes)
+    # At addresses, each waits for its own request; large plain chunks are written from the beginning of a page.
+    if is_elsewhere or (grid.is_plain and size >= DIRECT_WRITE and size % PAGE):
+        return 1
+    return max(1, min(ROW, need - (0 if grid.is_plain else size)) // size)

@@ -146,13 +146,13 @@ class _Comparer:
         file = resources.file(store.path) if isinstance(store, Store) else None
         self._reader = ChunkReader(store, span, None, Buffers(MAX_REQUESTS), file)
 
-    def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
+    def parts(self, box: Box) -> Iterator[tuple[Sequence[Box], Box, tuple[int, ...]]]:
         """See `BoxWriter.parts`."""
         if self.grid.is_one:
-            yield from ((part, part, sizes_of(part)) for part in split_box(box, self._dtype.itemsize, self._unit))
+            yield from (([part], part, sizes_of(part)) for part in split_box(box, self._dtype.itemsize, self._unit))
         else:
             yield from (
-                (chunk_box, chunk_box, sizes_of(chunk_box))
+                ([chunk_box], chunk_box, sizes_of(chunk_box))
                 for chunk_box in map(self.grid.box, self.grid.intersecting(box))
             )
 

@@ -49,8 +49,11 @@ class BoxWriter(Protocol):
 
     fill: bytes
 
-    def parts(self, box: Box) -> Iterator[tuple[Any, Box, tuple[int, ...]]]:
-        """Yield the parts of a box that are written separately: name, box, and shape of the packed buffer."""
+    def parts(self, box: Box) -> Iterator[tuple[Sequence[Any], Box, tuple[int, ...]]]:
+        """Yield parts of a box that are moved together: their names, box, and shape of the packed buffer.
+
+        The buffer has the parts, of which all have one size, one after the other.
+        """
 
     def write(self, part: Any, flat: Array) -> None:
         """Write a part from its buffer."""
@@ -105,7 +108,7 @@ class GridBlocks(BlocksWriter):
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
         if isinstance(target, ZarrTarget):
-            writer = ChunkWriter(target, part(target.path), self._folder)
+            writer = ChunkWriter(target, part(target.path), self._folder, self._blocking.shares.need)
             self._resources.more.callback(writer.close)
             return writer
         return PlainWriter(self._resources.file(part(target.path), True), target, self._unit)
@@ -151,8 +154,8 @@ class GridBlocks(BlocksWriter):
     def _writes(self, number: int, regions: Sequence[InputBox], arrays: Sequence[Array]) -> Iterator[Task]:
         self._begun()
         output, _, box = self._blocking.blocks[number]
-        for part, part_box, shape in self._writers[output].parts(box):
-            yield partial(self._part, output, part, part_box, shape, regions, arrays)
+        for names, part_box, shape in self._writers[output].parts(box):
+            yield partial(self._part, output, names, part_box, shape, regions, arrays)
 
     def _box_arrays(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
         """Return arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
@@ -171,13 +174,13 @@ class GridBlocks(BlocksWriter):
     def _part(
         self,
         output: int,
-        part: Any,
+        names: Sequence[Any],
         output_box: Box,
         shape: tuple[int, ...],
         regions: Sequence[InputBox],
         arrays: Sequence[Array],
     ) -> None:
-        """Move the elements of a part of a block from boxes of inputs in memory, and write it."""
+        """Move the elements of parts of a block from boxes of inputs in memory, and write each."""
         writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
         with self._resources.buffers.lent(math.prod(shape) * kind.itemsize) as flat:
             blocking, strides = self._blocking, Layout.packed(shape, kind.itemsize).strides
@@ -193,4 +196,6 @@ class GridBlocks(BlocksWriter):
             moves = tuple(move for move in simplify(all_moves) if 0 not in move.sizes)
             operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in arrays), flat, *constants]
             self._move(moves, operands)
-            writer.write(part, flat)
+            size = flat.size // len(names)
+            for k, name in enumerate(names):
+                writer.write(name, flat[k * size : (k + 1) * size])

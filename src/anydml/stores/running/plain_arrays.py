@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,10 +93,10 @@ class PlainWriter:
     def __init__(self, file: PlainFile, target: Target, unit: int) -> None:
         self._file, self._target, self._unit = file, target, unit
 
-    def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
-        """Yield the parts of a box that are written separately: name, box, and shape of the packed buffer."""
+    def parts(self, box: Box) -> Iterator[tuple[Sequence[Box], Box, tuple[int, ...]]]:
+        """Yield the parts of a box, as `BoxWriter.parts` does."""
         for part in split_box(box, self._target.dtype.itemsize, self._unit):
-            yield part, part, sizes_of(part)
+            yield [part], part, sizes_of(part)
 
     def write(self, part: Box, flat: Array) -> None:
         """Write a part from its buffer."""
