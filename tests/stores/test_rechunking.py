@@ -117,7 +117,7 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.zarr", "y.zarr", "--codec", "rot13"], "rot13"),
         *[
             (["x.npy", f"y{suffix}"], "a file of another kind: name a .npy file, or a folder")
-            for suffix in (".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".json", ".h5")
+            for suffix in (".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".json", ".h5", ".n5")
         ],
         (["x.zarr", "y.zarr", "--codec", "zstd:"], "such as zstd:3"),
         (["x.npy", "y.npy", "--memory", "10B"], "give at least 4096 B"),
@@ -131,6 +131,14 @@ def test_mistakes_are_one_line_and_exit_2(x, capsys, arguments, said):
     assert said in err
     assert len(err.splitlines()) == 1
     assert sorted(os.listdir()) == ["x.npy", "x.zarr"]
+
+
+def test_arrays_of_npz_are_taken_out_first(x, capsys):
+    np.savez("x.npz", a=x)
+    code, _, err = run(capsys, "rechunk", "x.npz", "y.zarr")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "take one out of it, as by unzip x.npz a.npy, or use anydml reshard" in err
+    assert not os.path.exists("y.zarr")
 
 
 @pytest.mark.parametrize("target", ["y.npy", "y.zarr"])

@@ -14,7 +14,7 @@ zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip ins
 def drawn(rng):
     """A grid, perhaps of shards, and a box of whole chunks, or up to the end of the array."""
     rank = int(rng.integers(1, 5))
-    chunk = tuple(map(int, rng.integers(1, 4, rank), strict=True))
+    chunk = tuple(map(int, rng.integers(1, 4, rank)))
     counts = rng.integers(1, 5, rank)
     shape = tuple(int(c * n - rng.integers(0, c)) for c, n in zip(chunk, counts, strict=True))
     shard = (

@@ -29,7 +29,7 @@ from anydml.text import count_noun
 
 OF_OTHERS = (
     *(".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".onnx", ".json"),
-    *(".h5", ".hdf5", ".nc", ".nc4", ".tif", ".tiff"),
+    *(".h5", ".hdf5", ".nc", ".nc4", ".n5", ".tif", ".tiff"),
 )
 """Suffixes of formats that are not written, so that such names are not taken for folders."""
 
@@ -114,7 +114,9 @@ def rechunk(
             "is one array, but chunks are given by name, which is for groups: write chunks without a name"
         )
     if isinstance(store, Checkpoint):
-        raise place.error("is a checkpoint, but rechunk takes arrays: use anydml reshard")
+        is_npz = path.suffix.lower() == ".npz"
+        advice = "take one out of it, as by unzip x.npz a.npy, or" if is_npz else "to write it in other files,"
+        raise place.error(f"is a checkpoint, but rechunk takes arrays: {advice} use anydml reshard")
     store, casts = (store, []) if dtype is None else array_as("rechunk", store, dtype)
     index = _index(_by_axes(slices, store, place), store.shape, place)
     flipped = [_axis(axis, store.ndim, "flip", place) for axis in flip]

@@ -134,11 +134,13 @@ def _dataset(data: Any, path: Path, attributes: Mapping[str, Any]) -> Iterator[t
     """
     dtype = data.dtype
     if dtype.hasobject or data.shape is None or dtype.subdtype is not None:
-        raise ValueError(f"is of dtype {dtype}, whose elements are not plain bytes")
+        raise ValueError(
+            f"is of dtype {dtype}, whose elements are not plain bytes: write it as Zarr by h5py and zarr-python"
+        )
     if dtype.names is not None and np.dtype([(name, dtype[name]) for name in dtype.names]) != dtype:
         raise ValueError(f"is of dtype {dtype}, which has bytes between its fields")
     if data.is_virtual or data.external:
-        raise ValueError("lies in other files")
+        raise ValueError("lies in other files: copy its elements into this one by h5py")
     codecs = [*_codecs(data, dtype)]
     fill = np.zeros((), dtype) if data.fillvalue is None else np.asarray(data.fillvalue, dtype)
     shape = tuple(map(int, data.shape))
@@ -210,7 +212,8 @@ def _codecs(data: Any, dtype: np.dtype[Any]) -> Iterator[dict[str, Any]]:
     for k in range(plist.get_nfilters()):
         number, _, values, name = plist.get_filter(k)
         if number not in FILTERS:
-            raise ValueError(f"has filter {name.decode('latin-1') or number}, which Zarr does not have")
+            filter_name = name.decode("latin-1") or number
+            raise ValueError(f"has filter {filter_name}, which Zarr does not have: replace it by h5repack -f GZIP=4")
         yield FILTERS[number]((dtype.itemsize,) if number == 2 else values)
 
 
