@@ -3,10 +3,12 @@
 import numpy as np
 import onnx.parser
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import anydml as dml
 from anydml.onnx import backend
+from anydml.proving import prove
+from anydml.slim import slim
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -185,3 +187,30 @@ def test_bits_of_other_sizes():
         node = helper.make_node("BitCast", ["x"], ["y"], to=to)
         with pytest.raises(dml.ModelError, match="BitCast"):
             backend.run_node(node, [X])
+
+
+@pytest.mark.parametrize(
+    "given", ["int8", "uint8", "int16", "uint16", "float16", "int32", "uint32", "float32", "int64"]
+)
+def test_bits_of_constants_are_those_of_the_array(given):
+    """Constants are computed ahead, element by element."""
+    bits = np.random.default_rng(0).integers(0, 256, 8 * np.dtype(given).itemsize, np.uint8)
+    array = bits.view(given)
+    for to in map(np.dtype, ("i1", "u1", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "u8", "f8")):
+        if to.itemsize != array.itemsize:
+            continue
+        kind = helper.np_dtype_to_tensor_dtype(to)
+        nodes = [
+            helper.make_node("Transpose", ["c"], ["t"], perm=[1, 0]),
+            helper.make_node("BitCast", ["t"], ["b"], to=kind),
+            helper.make_node("Reshape", ["b", "s"], ["y"]),
+        ]
+        constants = [numpy_helper.from_array(array.reshape(2, 4), "c"), numpy_helper.from_array(np.array([8]), "s")]
+        graph = helper.make_graph(nodes, "g", [], [helper.make_tensor_value_info("y", kind, [8])], constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 26)], ir_version=10)
+        expected = array.reshape(2, 4).T.reshape(-1).view(to)
+        (result,) = backend.run_model(model, [])
+        np.testing.assert_array_equal(result, expected)
+        slimmed = slim(model).model
+        np.testing.assert_array_equal(backend.run_model(slimmed, [])[0], expected)
+        assert prove(model, slimmed, runs=False).verdict == "proved"

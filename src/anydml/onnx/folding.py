@@ -40,6 +40,7 @@ class FoldingContext(ShapeContext):
         super().__init__(budget)
         self._most = max_elements
         self._elements: dict[int, list[Any]] = {}
+        self._arrays: dict[int, tuple[Array, np.dtype[Any]]] = {}
 
     def fetch(self, *tensors: Tensor) -> bool:
         """See `LoweringContext.fetch`."""
@@ -54,7 +55,9 @@ class FoldingContext(ShapeContext):
         return self._value(array, array.dtype)
 
     def _value(self, array: Array, dtype: np.dtype[Any]) -> Value:
-        self._elements[INPUT + len(self._elements)] = array.reshape(-1).tolist()
+        flat = array.reshape(-1)
+        self._arrays[INPUT + len(self._elements)] = flat, dtype
+        self._elements[INPUT + len(self._elements)] = flat.tolist()
         return self._input(array.shape, dtype)
 
     def pattern(self, element: Array) -> bytes:
@@ -90,12 +93,21 @@ class FoldingContext(ShapeContext):
                 if isinstance(source, Fill):
                     element = np.frombuffer(source.pattern, dtype)[0].item()
                 elif source.operand in memory:
-                    element = memory[source.operand][start // size]
+                    element = self._element(memory, source.operand, start // size, dtype)
                 else:
                     element = np.frombuffer(read(source.operand, start, size), dtype)[0].item()
                 memory.setdefault(destination.operand, {})[to // size] = element
         elements: Mapping[int, Any] = memory[OUTPUT]
         return elements
+
+    def _element(self, memory: Mapping[int, Any], operand: int, k: int, dtype: np.dtype[Any]) -> Any:
+        """Return an element of an operand; if the operand has another dtype, its bits, as a BitCast does."""
+        array, own = self._arrays.get(operand, (None, dtype))
+        if array is None or own == dtype:
+            return memory[operand][k]
+        if array.dtype != own:
+            raise UnknownElementsError(f"bits of {memory[operand][k]}")
+        return array[k : k + 1].view(dtype)[0].item()
 
     def computed_result(
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], working_bytes: int = 0
