@@ -23,22 +23,24 @@ def _compiled(name: str) -> Any:
         return None
 
 
-finding, forms, fusing, instruction_watch, memory, pool, program, rules, slots, tapes, tensors = _MODULES = tuple(
-    map(
-        _compiled,
-        (
-            "finding",
-            "forms",
-            "fusing",
-            "instruction_watch",
-            "memory",
-            "pool",
-            "program",
-            "rules",
-            "slots",
-            "tapes",
-            "tensors",
-        ),
+forms, fusing, instruction_watch, memory, nonzero_search, pool, program, rules, slots, tapes, tensors = _MODULES = (
+    tuple(
+        map(
+            _compiled,
+            (
+                "forms",
+                "fusing",
+                "instruction_watch",
+                "memory",
+                "nonzero_search",
+                "pool",
+                "program",
+                "rules",
+                "slots",
+                "tapes",
+                "tensors",
+            ),
+        )
     )
 )
 

@@ -3,7 +3,7 @@
 #define ANYDML_STAGES_H
 #include "ranges.h"
 #include "kernel_selection.h"
-#include "grouping.h"
+#include "task_grouping.h"
 
 /* Tasks with equal numbers of units, such as parts of rows, run unit by unit, so that adjacent data is read together. */
 static void anydml_set_lockstep(anydml_stage *stage) {
@@ -94,7 +94,7 @@ static void anydml_run_serially(const anydml_move *m, int64_t count) {
   int interleaved = -1;
   while (count > 0) {
     if (!m->rank && !m->lookups && m->element <= ANYDML_UNIT) {
-      anydml_run_one(m++);
+      anydml_copy_or_fill_run(m++);
       count--;
       continue;
     }
@@ -122,7 +122,7 @@ static const char *anydml_task_name(const anydml_task *s) {
   if (s->work == anydml_planes && s->lookup_plane) return s->move->pattern ? "scattered fill" : "look-up";
   for (const anydml_kernels *n = k; n; n = n->narrower) if (s->work == n->interleave) return "interleave";
   if (s->work == k->transpose_streamed) return "transpose";
-  if (s->work == anydml_runs) return "runs";
+  if (s->work == anydml_copy_or_fill_runs) return "runs";
   if (s->work == k->side_by_side) return "rows";
   if (s->plane == k->fill) return "fill";
   if (s->plane == k->repeat_element) return "repeat";

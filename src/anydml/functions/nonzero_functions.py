@@ -11,7 +11,7 @@ from anydml import functions
 from anydml.arrays import read_argument
 from anydml.arrays.native_arrays import is_native
 from anydml.arrays.receive import check_place
-from anydml.core import finding
+from anydml.core import nonzero_search
 from anydml.errors import BindingError, DescError
 from anydml.functions.traced_calls import dispatch_package, fused_functions
 from anydml.infer import axis_of
@@ -48,8 +48,8 @@ def compress(condition: Any, x: Array, axis: int | None = None) -> Array:
                [4, 6]])
     """
     result: Array | None = None
-    if finding is not None and (type(x) is ndarray or is_native(x)):
-        result = finding.compress(condition, x, axis)
+    if nonzero_search is not None and (type(x) is ndarray or is_native(x)):
+        result = nonzero_search.compress(condition, x, axis)
     return _general_compress(condition, x, axis) if result is None else result
 
 
@@ -110,7 +110,7 @@ def nonzero_coordinates(x: Any) -> Any:
         array([[0, 1],
                [1, 0]])
     """
-    result = finding.nonzero(x) if finding is not None and (type(x) is ndarray or is_native(x)) else None
+    result = nonzero_search.nonzero(x) if nonzero_search is not None and (type(x) is ndarray or is_native(x)) else None
     return _general_coordinates(x) if result is None else result
 
 

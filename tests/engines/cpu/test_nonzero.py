@@ -63,7 +63,7 @@ def test_nothing_beside_the_elements_is_read(threads):
                 assert np.array_equal(nonzero.argwhere(x), np.argwhere(x))
 
 
-@pytest.mark.skipif(nonzero.finding is None, reason="there is no compiled core")
+@pytest.mark.skipif(nonzero.nonzero_search is None, reason="there is no compiled core")
 def test_elements_that_somebody_writes_meanwhile_find_no_rows_that_are_not_there(threads):
     # A piece that is all 0, or not 0 at all, whenever it is looked at.
     x, over, around = np.zeros(1 << 20, np.uint8), threading.Event(), []

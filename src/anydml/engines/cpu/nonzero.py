@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.core import finding
+from anydml.core import nonzero_search
 from anydml.memory.results import empty
 from anydml.strides import each_once
 
@@ -26,9 +26,9 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
         flags = np.zeros(once.shape, np.bool_)
         flags[once.nonzero()] = True
         x = np.broadcast_to(flags, x.shape)
-    if finding is not None and x.ndim and (x.dtype.kind in "biufc" or x.dtype.isbuiltin == 2):
+    if nonzero_search is not None and x.ndim and (x.dtype.kind in "biufc" or x.dtype.isbuiltin == 2):
         numbers, mask = _words_and_mask(x)
-        coordinates: Array = finding.coordinates(numbers, mask, dtype)
+        coordinates: Array = nonzero_search.coordinates(numbers, mask, dtype)
         return coordinates
     # NumPy returns a transposed view; results must be contiguous.
     return np.argwhere(x).astype(dtype, "C")
@@ -36,10 +36,10 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
 
 def _words_and_mask(x: Array) -> tuple[Array, int]:
     """Return the packed words to search, the array or flags of its elements, and the bits of a word to test."""
-    mask = finding.MASKS.get(x.dtype)
+    mask = nonzero_search.MASKS.get(x.dtype)
     if x.flags.c_contiguous and mask is not None:
         return x, mask
     flags = empty(x.shape, np.dtype(np.bool_))
     # Signaling NaNs must not warn.
     with np.errstate(invalid="ignore"):
-        return np.not_equal(x, 0, out=flags), finding.ALL_BITS
+        return np.not_equal(x, 0, out=flags), nonzero_search.ALL_BITS

@@ -3,21 +3,21 @@ from anydml.core.arrays cimport View
 from anydml.core.pool cimport Work
 from numpy cimport dtype
 
-cdef extern from "finding.h" nogil:
-    int64_t ANYDML_PIECE
+cdef extern from "nonzero_search.h" nogil:
+    int64_t ANYDML_SEARCH_BLOCK
     ctypedef struct Search "anydml_search":
-        const char *source "from"
-        int64_t total
-        int64_t size
+        const char *elements
+        int64_t element_count
+        int64_t element_size
         uint64_t mask
-        int64_t pieces
-        int64_t *rows
+        int64_t block_count
+        int64_t *found_before
         int rank
-        const int64_t *n
-        char *to
-        int64_t width
+        const int64_t *sizes
+        char *output
+        int64_t output_size
         const char *items
-        const int64_t *s
+        const int64_t *item_strides
     void anydml_count(const void *plan, int64_t first, int64_t last) noexcept
     void anydml_coordinates(const void *plan, int64_t first, int64_t last) noexcept
     void anydml_items(const void *plan, int64_t first, int64_t last) noexcept

@@ -74,20 +74,20 @@ def all_coordinates(v, size, mask, kind):
     """Return the coordinates of the nonzero elements of a packed array, whose elements have `size` bytes."""
     search: Search
     shape: int64_t[2]
-    search.source, search.rank, search.n = v.data, v.rank, v.n
-    search.total = element_count(v.rank, v.n)
-    search.size = size
+    search.elements, search.rank, search.sizes = v.data, v.rank, v.n
+    search.element_count = element_count(v.rank, v.n)
+    search.element_size = size
     search.mask = mask
     _memory = count_found(cython.address(search))
-    shape[0], shape[1] = search.rows[search.pieces], search.rank
+    shape[0], shape[1] = search.found_before[search.block_count], search.rank
     return find_coordinates(cython.address(search), 2, shape, kind)
 
 
 def find_coordinates(search, rank, shape, kind):
     """Return the coordinates of elements that were counted, in a new array."""
-    search.width = kind.itemsize
+    search.output_size = kind.itemsize
     rows: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), shape), kind)
-    search.to = PyArray_BYTES(rows)
+    search.output = PyArray_BYTES(rows)
     write_found(search, anydml_coordinates)
     return rows
 
@@ -121,25 +121,25 @@ def compress(condition, x, axis):
     for d in range(m.rank):
         if m.n[d] != v.n[first + d]:
             return None
-    search.source = m.data
-    search.total = element_count(m.rank, m.n)
-    search.size = 1
+    search.elements = m.data
+    search.element_count = element_count(m.rank, m.n)
+    search.element_size = 1
     search.mask = 255
     _memory = count_found(cython.address(search))
-    n[0] = search.rows[search.pieces]
+    n[0] = search.found_before[search.block_count]
     if first or not is_packed(cython.address(v), m.rank, kind.element):
         # Slices that are not contiguous are picked by index.
         if m.rank > 1:
             return None
         search.rank = 1
-        search.n = m.n
+        search.sizes = m.n
         return gather(x, find_coordinates(cython.address(search), 1, n, INT64), first, "clamp", None)
-    search.n = lines
-    search.s = steps
+    search.sizes = lines
+    search.item_strides = steps
     search.items = v.data
-    search.width = kind.element
+    search.output_size = kind.element
     for d in range(m.rank, v.rank):
-        search.width *= v.n[d]
+        search.output_size *= v.n[d]
         n[d - m.rank + 1] = v.n[d]
     search.rank = 0
     for d in range(m.rank):
@@ -154,29 +154,29 @@ def compress(condition, x, axis):
         result = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
     except (MemoryError, ValueError):
         return None
-    if result is not None and search.width:
-        search.to = v.data
+    if result is not None and search.output_size:
+        search.output = v.data
         write_found(cython.address(search), anydml_items)
     return result
 
 
 def count_found(search):
-    """Count the elements found by piece; returns the memory of search.rows, whose last number is that of all."""
+    """Count the elements found, block by block; returns the memory of `search.found_before`."""
     total: int64_t = 0
-    search.pieces = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
-    memory = PyBytes_FromStringAndSize(cython.NULL, (search.pieces + 1) * 8)
-    search.rows = cython.cast(cython.pointer(int64_t), PyBytes_AS_STRING(memory))
-    run_plan(anydml_count, search, search.pieces, search.total * search.size)
-    for k in range(search.pieces):
-        in_row = search.rows[k]
-        search.rows[k] = total
-        total += in_row
-    search.rows[search.pieces] = total
+    search.block_count = (search.element_count + ANYDML_SEARCH_BLOCK - 1) // ANYDML_SEARCH_BLOCK
+    memory = PyBytes_FromStringAndSize(cython.NULL, (search.block_count + 1) * 8)
+    search.found_before = cython.cast(cython.pointer(int64_t), PyBytes_AS_STRING(memory))
+    run_plan(anydml_count, search, search.block_count, search.element_count * search.element_size)
+    for k in range(search.block_count):
+        in_block = search.found_before[k]
+        search.found_before[k] = total
+        total += in_block
+    search.found_before[search.block_count] = total
     return memory
 
 
 def write_found(search, work):
     """Write a row for each element found."""
-    count = search.rows[search.pieces]
+    count = search.found_before[search.block_count]
     if count:
-        run_plan(work, search, search.pieces, search.total * FIND_EFFORT + count * search.width)
+        run_plan(work, search, search.block_count, search.element_count * FIND_EFFORT + count * search.output_size)
