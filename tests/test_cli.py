@@ -50,6 +50,18 @@ def edited(tmp_path, **desc):
     return path
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", SPLIT, "-i"), ("run", SPLIT, "-t"), ("cases", "--count"), ("judge", "x", "--jobs"), ("verify", "--first")],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("text", ["1e3", "nan", "", "0x10", "1.5"])
+def test_numbers_that_are_no_integers(anydml, arguments, text):
+    code, _, err = anydml(*arguments, text)
+    assert code == 2
+    assert f": {text!r} is not a valid integer. See 'anydml {arguments[0]} --help'." in err
+
+
 def test_run(anydml):
     code, out, err = anydml("run", SPLIT)
     assert (code, err) == (0, "")

@@ -183,3 +183,19 @@ def test_an_onnx_model_is_read_from_standard_input(check, monkeypatch):
             result = check("-")
             assert result[0] == code
             assert result[1].startswith(words)
+
+
+@pytest.mark.parametrize("suffix", ["json", "onnx"])
+def test_reports_have_the_same_keys_whether_a_file_can_be_read(suffix, tmp_path, capsys):
+    name = f"good.{suffix}"
+    if suffix == "json":
+        (tmp_path / name).write_bytes((EXAMPLES / "split.json").read_bytes())
+    else:
+        text = '<ir_version: 8, opset_import: ["": 18]> g (float[2] x) => (float[2] y) { y = Identity (x) }'
+        onnx.save(onnx.parser.parse_model(text), tmp_path / name)
+    (tmp_path / f"cut.{suffix}").write_bytes((tmp_path / name).read_bytes()[:-9])
+    with pytest.raises(SystemExit):
+        main(["check", str(tmp_path / name), str(tmp_path / f"cut.{suffix}"), "--json"])
+    good, cut = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (good["error"], cut["error"] is None) == (None, False)
+    assert [*cut] == [*good]

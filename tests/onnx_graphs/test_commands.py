@@ -149,6 +149,8 @@ BOTH = ("--input", "x=x.npy", "--input", "s=s.npy")
         ((), 'model.onnx: input "x" is not given'),
         (("--input", "x"), "--input x: write --input NAME=FILE.npy"),
         (("--input", "x=x.npy", "--input", "x=x.npy"), "--input x is given twice"),
+        (("--input", "x=-"), "--input x=-: standard input is not read here: name a file"),
+        (("--input", "x=x.npy", "--output", "b=-"), "--output b=-: nothing is written to standard output here"),
         (("--input", "q=x.npy"), '--input: model.onnx has no input "q"; it has "x", "s"'),
         ((*BOTH, "--output", "q=x.npy"), '--output: model.onnx has no output "q"; it has "a", "b"'),
         (("--input", "x=none.npy", "--input", "s=s.npy"), "none.npy cannot be read: No such file or directory"),

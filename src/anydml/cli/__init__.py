@@ -20,7 +20,7 @@ from anydml.cli.comparing import manifest, verify
 from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
-from anydml.cli.options import allow_outside, feature_level
+from anydml.cli.options import Whole, allow_outside, feature_level
 from anydml.cli.other_options import answer_of
 from anydml.cli.output import (
     LocalPath,
@@ -159,17 +159,17 @@ def anydml() -> None:
 @click.option("--device", type=DeviceName(), default="cpu", show_default=True,
               help="Device to run on; cuda:1 is the second GPU.")  # fmt: skip
 @feature_level
-@click.option("-i", "--dispatch-iterations", "iterations", type=click.IntRange(0), default=1, metavar="N",
+@click.option("-i", "--dispatch-iterations", "iterations", type=Whole(0), default=1, metavar="N",
               help="Timing samples per dispatch; 1 by default.")  # fmt: skip
-@click.option("-r", "--dispatch-repeat", "repeat", type=click.IntRange(1), default=1, metavar="N",
+@click.option("-r", "--dispatch-repeat", "repeat", type=Whole(1), default=1, metavar="N",
               help="Dispatches per sample; 1 by default.")  # fmt: skip
-@click.option("-t", "--milliseconds-to-run", "milliseconds", type=click.IntRange(0), default=None, metavar="MS",
+@click.option("-t", "--milliseconds-to-run", "milliseconds", type=Whole(0), default=None, metavar="MS",
               help="Take samples for this time, instead of -i samples.")  # fmt: skip
-@click.option("-I", "--dispatch-interval", "interval", type=click.IntRange(0), default=0, metavar="MS",
+@click.option("-I", "--dispatch-interval", "interval", type=Whole(0), default=0, metavar="MS",
               help="Minimum time from one sample to the next.")  # fmt: skip
-@click.option("-w", "--warmup-samples", "warmup", type=click.IntRange(0), default=1, metavar="N",
+@click.option("-w", "--warmup-samples", "warmup", type=Whole(0), default=1, metavar="N",
               help="Maximum number of samples that count as cold; 1 by default.")  # fmt: skip
-@click.option("-v", "--timing-verbosity", "verbosity", type=click.IntRange(0, 2), default=0, metavar="0|1|2",
+@click.option("-v", "--timing-verbosity", "verbosity", type=Whole(0, 2), default=0, metavar="0|1|2",
               help="0: hot median, 1: initialisation, cold and hot, 2: every sample.")  # fmt: skip
 @allow_outside
 @click.option("--explain", is_flag=True, help="Explain what each dispatchable, or region of nodes, was compiled to.")

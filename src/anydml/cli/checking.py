@@ -11,7 +11,7 @@ import click
 from anydml.cli.command import Command
 from anydml.cli.json_checking import check_json
 from anydml.cli.json_checking import lines as lines_of
-from anydml.cli.onnx_checking import BROKEN, PARTLY, SOUND, check_onnx, read_sizes
+from anydml.cli.onnx_checking import BROKEN, NO_COUNTS, PARTLY, SOUND, check_onnx, read_sizes
 from anydml.cli.onnx_commands import is_onnx, refuse_options
 from anydml.cli.options import allow_outside, exclude, feature_level
 from anydml.cli.output import LocalPath, fail, print_line, quiet_option
@@ -98,4 +98,5 @@ def _check_file(
         lines = [file.renamed(line) for line in lines_of(report, verbose)]
         return report, lines, BROKEN if report.problems else SOUND
     except (ValueError, OSError) as error:
-        return Report(file.name, str(level), (), (), error=file.renamed(str(error))), (), UNREADABLE
+        counts = NO_COUNTS if is_onnx(file.path) else {}
+        return Report(file.name, str(level), (), (), counts, error=file.renamed(str(error))), (), UNREADABLE

@@ -9,7 +9,7 @@ import click
 
 from anydml.cli.checkpoint_options import LAYOUTS, renames, tensor_selection_options
 from anydml.cli.command import Command
-from anydml.cli.options import exclude
+from anydml.cli.options import Whole, exclude
 from anydml.cli.output import AnyPath, LocalPath, overwrite_option, print_line, quiet_option
 from anydml.cli.plan_output import json_option, say_json
 from anydml.text import count_noun, escape_controls
@@ -42,7 +42,7 @@ _memory = click.option(
 @click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
 @click.option("--dtype", metavar="DTYPE", help="Cast A to this dtype first.")
 @click.option("--metadata", is_flag=True, help="Compare the metadata of the files, too.")
-@click.option("--first", "max_shown", type=click.IntRange(1), default=DEFAULT_SHOWN, show_default=True, metavar="N",
+@click.option("--first", "max_shown", type=Whole(1), default=DEFAULT_SHOWN, show_default=True, metavar="N",
               help="Print the first N differences.")  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help="Print all differences.")
 @_memory

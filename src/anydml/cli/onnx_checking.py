@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SOUND, BROKEN, PARTLY = 0, 1, 3
 """Exit codes of `anydml check` for files that can be read."""
 
+NO_COUNTS = {"not_looked_at": 0, "on_host": 0, "emulated": 0}
+"""The further counts of a report on an ONNX model, of a file that cannot be read."""
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -148,11 +151,8 @@ class Checked:
         from anydml.onnx.scope import not_looked_at
 
         on_host = sum(finding.on_host for finding in self.findings)
-        counts = {
-            "not_looked_at": len(not_looked_at(self.findings)),
-            "on_host": on_host,
-            "emulated": len(self.emulated),
-        }
+        numbers = len(not_looked_at(self.findings)), on_host, len(self.emulated)
+        counts = dict(zip(NO_COUNTS, numbers, strict=True))
         conforming, lowest = [finding.node for finding in self.conforming], self.lowest
         names = [str(level) if level else None for level in (lowest, self.lowest_emulated)]
         return Report(model, str(self.level), conforming, self.remarks, counts, *names)

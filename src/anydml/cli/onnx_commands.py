@@ -10,7 +10,7 @@ import click
 
 from anydml.cli.command import Group
 from anydml.cli.options import dry_run_option
-from anydml.cli.output import LocalPath, overwrite_option, print_line, print_status, quiet_option
+from anydml.cli.output import LocalPath, no_stream, overwrite_option, print_line, print_status, quiet_option
 from anydml.cli.plan_output import json_option, say_json, values_as_json
 from anydml.cli.standard_input import ModelFile, model_file
 from anydml.errors import ModelError
@@ -237,6 +237,8 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, Path]:
             raise click.ClickException(f"{option} {text}: write {option} NAME=FILE.npy")
         if name in pairs:
             raise click.ClickException(f"{option} {name} is given twice")
+        if path == "-":
+            raise click.ClickException(f"{option} {text}: {no_stream(option == '--input')}")
         pairs[name] = Path(path_text(option, path))
     return pairs
 

@@ -45,8 +45,17 @@ MAX_SECONDS = 1e6
 """The longest limit, for which threads can wait on all systems."""
 
 
+class Whole(click.IntRange):
+    """An integer of at least a number, and at most another one if there is one."""
+
+    # click would name the type "integer range" in errors.
+    name = "integer"
+
+
 class Seconds(click.FloatRange):
     """A limit of time."""
+
+    name = "number"
 
     def __init__(self) -> None:
         super().__init__(0.1)

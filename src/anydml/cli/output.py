@@ -44,12 +44,17 @@ class _Named(click.Path):
         if value == "-" and self.reads_input:
             return value
         if value == "-":
-            reason = "standard input is not read" if self.is_read else "nothing is written to standard output"
-            raise click.ClickException(f"-: {reason} here: name a file, or write ./- for the file of this name")
+            raise click.ClickException(f"-: {no_stream(self.is_read)}")
         path = super().convert(value, param, ctx)
         if self.is_read and self.is_checked and isinstance(path, str):
             check_readable(path)
         return path
+
+
+def no_stream(is_read: bool) -> str:
+    """Return why a path may not be -, which other programs take for standard input or output."""
+    reason = "standard input is not read" if is_read else "nothing is written to standard output"
+    return f"{reason} here: name a file, or write ./- for the file of this name"
 
 
 def check_readable(path: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from anydml.cli.command import Command
-from anydml.cli.options import Seconds, exclude
+from anydml.cli.options import Seconds, Whole, exclude
 from anydml.cli.output import LocalPath, check_target, overwrite_option, print_line, print_status, quiet_option
 from anydml.cli.plan_output import json_option, say_json
 from anydml.text import count_noun, parse_size
@@ -20,7 +20,7 @@ FAILED = 1
 @click.command(cls=Command, short_help="Write random cases of operators with their results.")
 @click.argument("operators", metavar="[OPERATOR...]", nargs=-1)
 @click.option("-o", "--output", required=True, metavar="DIR", type=LocalPath(), help="The new folder of the cases.")
-@click.option("--count", type=click.IntRange(1), default=1000, show_default=True, help="Number of cases in all.")
+@click.option("--count", type=Whole(1), default=1000, show_default=True, help="Number of cases in all.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same cases.")
 @click.option("--as", "form", type=click.Choice(["onnx", "webnn", "dxdispatch"]), default="onnx", show_default=True,
               help="Operators of ONNX, of WebNN as tests of WPT, or of DirectML as models of DxDispatch.")  # fmt: skip
@@ -95,7 +95,7 @@ def _functions_of_form(form: str) -> tuple[Any, Any, Any, Any]:
 @click.option("--engine", required=True, metavar="ENGINE",
               help="anydml, anydml:DEVICE, onnxruntime, reference, openvino, tract, command:PROGRAM, outputs:FOLDER.",
 )  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1), default=None, metavar="N", help="Processes; one per core by default.")
+@click.option("--jobs", type=Whole(1), default=None, metavar="N", help="Processes; one per core by default.")
 @click.option("--seconds", type=Seconds(), default=20.0, show_default=True, help="Limit of a case.")
 @click.option("--memory", default="4GiB", show_default=True, metavar="SIZE", help="Limit of a case; 0 for none.")
 @click.option("--json", is_flag=True, help="Print one line of JSON instead of text.")

@@ -18,6 +18,7 @@ from anydml.cli.checkpoint_options import (
     tensor_selection_options,
 )
 from anydml.cli.command import Command
+from anydml.cli.options import Whole
 from anydml.cli.output import AnyPath, LocalPath, check_readable, fail, overwrite_option, print_status, quiet_option
 from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
@@ -177,8 +178,8 @@ def convert(
     metavar="FILE",
     help="Write tasks to FILE for other processes; without IN and OUT, run the tasks that are left.",
 )
-@click.option("--tasks", type=click.IntRange(1), metavar="N", help="Number of tasks; default: one per 256 MiB.")
-@click.option("--task", type=click.IntRange(0), metavar="K", help="Run task K of --plan FILE, from 0.")  # fmt: skip
+@click.option("--tasks", type=Whole(1), metavar="N", help="Number of tasks; default: one per 256 MiB.")
+@click.option("--task", type=Whole(0), metavar="K", help="Run task K of --plan FILE, from 0.")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Then read IN and OUT again and compare them.")
 @overwrite_option
 @click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")

@@ -125,7 +125,7 @@ def judge(
     check_engine(engine)
     if 0 < memory < MIN_MEMORY:
         raise ModelError(
-            f"--memory is {memory} bytes",
+            f"--memory is {count_noun(memory, 'byte')}",
             rule=f"give at least {MIN_MEMORY >> 20} MiB, which an engine takes for its threads, or 0 for no limit",
         )
     cases = find_cases(Path(folder))
