@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from drawn_calls import call_of
+from drawn_calls import DRAW, call_of
 from function_cases import called
+from odd_arrays import same
 
 import anydml as dml
 from anydml.errors import DescTypeError
@@ -56,6 +57,41 @@ def test_bools_are_no_integers(name):
             bad = [True] * len(value) if isinstance(value, (list, tuple)) and value else True
             with pytest.raises(DescTypeError, match=rf": {parameter.name}(\[0\])? is \[?True"):
                 called(getattr(dml, name), (*given[:k], bad, *given[k + 1 :]))
+
+
+def tensors_of(torch, value):
+    if isinstance(value, list) and isinstance(value[0], np.ndarray):
+        return [tensors_of(torch, each) for each in value]
+    return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
+
+
+@pytest.mark.parametrize("number", [True, 1.5])
+@pytest.mark.parametrize("name", registry.FUNCTIONS)
+def test_tensors_of_bools_and_fractions_are_no_integers(name, number):
+    torch = pytest.importorskip("torch")
+    import anydml.torch
+
+    given, _ = DRAW[name](np.random.default_rng(0), np.dtype("f4"))
+    tensors = [tensors_of(torch, value) for value in given]
+    for k, (parameter, value) in enumerate(zip(registry.FUNCTIONS[name].parameters, given, strict=False)):
+        if not parameter.kind.startswith(("int", "Ints")):
+            continue
+        one = torch.tensor(number)
+        are_many = isinstance(value, (list, tuple)) and value
+        for functions in (dml, anydml.torch):
+            for bad in ([one] * len(value), one.repeat(len(value))) if are_many else (one,):
+                with pytest.raises(DescTypeError, match=rf": {parameter.name}(\[0\])? is \S*tensor\("):
+                    called(getattr(functions, name), (*tensors[:k], bad, *tensors[k + 1 :]))
+
+
+def test_arrays_without_dimensions_are_integers():
+    torch = pytest.importorskip("torch")
+    x = np.arange(12).reshape(3, 4)
+    for number in (np.array(1), torch.tensor(1)):
+        same(dml.flip(x, number), np.flip(x, 1))
+        same(dml.roll(x, number, number), np.roll(x, 1, 1))
+        same(dml.repeat(x, number, number), x)
+        same(dml.split(x, number)[0], x)
 
 
 @pytest.mark.parametrize("sizes", [[2], [1, 1], [3, 1], [4], [1, 1, 2]])

@@ -56,12 +56,17 @@ def integer(name: str, field: str, value: Any) -> int:
     Raises:
         DescTypeError: `value` is not an integer, or is a bool, which in an integer's place is a mask or a mistake.
     """
-    if not isinstance(value, bool):
+    if not is_bool(value):
         with suppress(TypeError):
             return operator.index(value)
     # In join(x, y), a common mistake for join([x, y]), the second array takes the axis' place.
-    is_array = field == "axis" and name in ("join", "stack", "ConcatTraining") and hasattr(value, "shape")
+    is_array = field == "axis" and name in ("join", "stack", "ConcatTraining") and getattr(value, "shape", ()) != ()
     raise type_error(name, field, value, f"an integer{': pass the arrays as one list' if is_array else ''}")
+
+
+def is_bool(value: Any) -> bool:
+    """Whether a value is a bool of Python or of an array library, some of which count theirs as integers."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool")
 
 
 LIST = "a list of integers"
@@ -82,7 +87,7 @@ def integers(name: str, field: str, values: Any, requirement: str = LIST) -> tup
     """
     items = items_of(name, field, values, requirement)
     try:
-        if bool not in map(type, items):
+        if {*map(type, items)} == {int} or not any(map(is_bool, items)):
             return tuple(map(operator.index, items))
     except TypeError:
         if field == "pads" and items and all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in items):

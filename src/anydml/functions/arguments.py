@@ -139,7 +139,9 @@ def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
     if value is None and kind.endswith("| None"):
         return None
     kind = kind.removesuffix(" | None")
-    if kind == "int" or (kind != "Ints" and isinstance(value, (int, np.integer))):
+    # An array without dimensions is an integer, too, although it has a method for its length.
+    is_single = isinstance(value, (int, np.integer)) or (hasattr(value, "__len__") and getattr(value, "ndim", 1) == 0)
+    if kind == "int" or (kind != "Ints" and is_single):
         return integer_or_open(name, field, value)
     return integers_or_symbols(name, field, value, LIST if kind == "Ints" else ONE_OR_LIST)
 

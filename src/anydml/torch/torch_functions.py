@@ -67,8 +67,13 @@ _INTEGERS = int, np.integer, torch.SymInt
 """Types that are not lists. PyTorch's compiler, for which some are symbolic, cannot trace a search for `__iter__`."""
 
 
-def _has_bool(value: Any) -> bool:
-    return type(value) is bool or (type(value) in (list, tuple) and bool in map(type, value))
+def _is_no_integer(value: Any) -> bool:
+    is_integer = isinstance(value, _INTEGERS) or "int" in str(getattr(value, "dtype", "int"))
+    return type(value) is bool or not is_integer
+
+
+def _has_no_integer(value: Any) -> bool:
+    return _is_no_integer(value) or (type(value) in (list, tuple) and any(map(_is_no_integer, value)))
 
 
 def _is_list(value: Any) -> bool:
@@ -85,8 +90,14 @@ def _check_types(function: Function, values: list[Any]) -> None:
 
     Raises:
         DescError: one has another type.
+        BindingError: one is a nested tensor, for which PyTorch calls no operator.
     """
     for k, (parameter, value) in enumerate(zip(function.parameters, values, strict=True)):
+        tensors = value if parameter.kind == "Arrays" and isinstance(value, (list, tuple)) else [value]
+        for number, tensor in enumerate(tensors):
+            if isinstance(tensor, torch.Tensor) and tensor.is_nested:
+                field = parameter.name if tensor is value else f"{parameter.name}[{number}]"
+                TorchAdapter(tensor).check_kind(function.label, field)
         requirement = _requirement(parameter, value, is_first=not k)
         if requirement is not None:
             raise type_error(function.label, parameter.name, value, requirement) from None
@@ -130,8 +141,8 @@ def _call(function: Function, values: list[Any]) -> Any:
     x = values[0]
     for k, parameter in enumerate(function.parameters):
         value = values[k]
-        if parameter.kind.startswith(("int", "Ints")) and _has_bool(value):
-            # PyTorch's operators count them as 0 and 1, unlike its functions.
+        if parameter.kind.startswith(("int", "Ints")) and _has_no_integer(value):
+            # PyTorch's operators take bools for 0 and 1, and cut off fractions of tensors.
             converted(function.label, parameter, value, None)
         elif parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             values[k] = torch.as_tensor(value, device=x.device)
