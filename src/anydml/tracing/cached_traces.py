@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from anydml.tracing.call_arguments import CallArguments
-from anydml.tracing.counts import Selection, difference, selection_of
+from anydml.tracing.call_differences import Selection, difference, selection_of
 from anydml.tracing.traced_program import TracedProgram
 
 MAX_TRACES, MAX_BYTES = 64, 32 << 20
