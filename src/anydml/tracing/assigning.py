@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from anydml.moves.open_numbers import are_same, is_one, is_zero, smaller
 from anydml.moves.value import Value
 from anydml.tracing.constants import arrays_of, check_torch_mask, is_list
@@ -65,6 +67,12 @@ def _new_elements(x: TracedArray, value: Any) -> TracedArray:
     """Convert constants of any dtype, or a list that contains traced arrays, to a traced array."""
     if is_list(value) and any(isinstance(leaf, TracedArray) for leaf in leaves(value)):
         return array_of(x.trace, value)
+    if x.trace.device is not None and isinstance(value, (int, float, complex, np.generic)):
+        # In assignments, PyTorch converts numbers without a check, unlike in fills.
+        import torch
+
+        number = value.item() if isinstance(value, np.generic) else value
+        value = torch.scalar_tensor(number, dtype=x.dtype, device="cpu")
     return cast(x, value)
 
 

@@ -30,7 +30,9 @@ def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = N
         return fill(x, shape, fill_value, element)
     if np.ndim(fill_value):
         return broadcast(x.trace.array(np.asarray(fill_value).astype(element)), x.shape if shape is None else shape)
-    return fill(x, shape, np.full((), fill_value, element), element)
+    # NumPy's function wraps numbers that do not fit, which its assignments refuse.
+    number = np.full((), fill_value, element) if x.trace.device is None else fill_value
+    return fill(x, shape, number, element)
 
 
 def as_array(a: Any, dtype: Any = None, ndmin: int = 0, ndmax: int = 0) -> TracedArray:

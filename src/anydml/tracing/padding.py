@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from anydml.moves.open_numbers import larger
 from anydml.tracing.constants import is_list, whole_numbers
-from anydml.tracing.join_split import tile
+from anydml.tracing.join_split import stack, tile
 from anydml.tracing.open_sizes import is_open
 from anydml.tracing.refusing import fuse_error, refusal
 from anydml.tracing.trace import TracedArray
@@ -127,6 +129,30 @@ def pad_like_torch(x: TracedArray, pad: Sequence[int], mode: str = "constant", v
                 raise fuse_error(f"pad of {before} and {after} in mode {mode!r} around {size} elements")
             x = pad_with_elements(x, axis, before, after, _TORCH_MODES[mode])
     return x
+
+
+def pad_sequence(
+    sequences: Sequence[TracedArray],
+    batch_first: bool = False,
+    padding_value: Any = 0.0,
+    padding_side: str = "right",
+) -> TracedArray:
+    """Pad sequences to the length of the longest, and stack them, as PyTorch does.
+
+    Raises:
+        FuseError: there are no sequences, one has no dimensions, they do not fit, or there is no such side.
+    """
+    if padding_side not in ("left", "right"):
+        raise fuse_error(f"padding_side is {padding_side!r}, but must be 'left' or 'right'")
+    if not sequences or not all(part.ndim for part in sequences):
+        raise fuse_error("pad_sequence takes at least one tensor, and each must have at least one dimension")
+    longest = reduce(larger, [part.shape[0] for part in sequences])
+    rows = []
+    for part in sequences:
+        missing = longest - part.shape[0]
+        before, after = (missing, 0) if padding_side == "left" else (0, missing)
+        rows.append(pad_with_numbers(part, 0, before, after, [float(padding_value)] * 2))
+    return stack(rows, 0 if batch_first else 1)
 
 
 def pad_with_numbers(x: TracedArray, axis: int, before: int, after: int, numbers: Sequence[Any]) -> TracedArray:

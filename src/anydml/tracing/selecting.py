@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -221,7 +222,7 @@ def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
 
 
 def _check_held(number: Any, dtype: np.dtype[Any]) -> None:
-    """Check that an integer fits a dtype, since NumPy would wrap it; unsigned types take negative ones, as in PyTorch.
+    """Check that a number fits a dtype, since NumPy would wrap it; unsigned types take negative ones, as in PyTorch.
 
     Raises:
         FuseError: it does not.
@@ -231,6 +232,12 @@ def _check_held(number: Any, dtype: np.dtype[Any]) -> None:
         least = -greatest if dtype.kind == "u" else -greatest - 1
         if not least <= number <= greatest:
             raise fuse_error(f"{number} in an array of {dtype}: it must be {least} to {greatest}")
+    elif type(number) in (int, float) and dtype.kind not in "biu" and math.isfinite(number):
+        # PyTorch refuses some of these, and versions differ in what becomes of the others.
+        with np.errstate(over="ignore"):
+            is_held = math.isfinite(np.asarray(number, dtype).real)
+        if not is_held:
+            raise fuse_error(f"{number} in an array of {dtype}: it is too large")
 
 
 def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> TracedArray:

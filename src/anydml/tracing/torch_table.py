@@ -50,6 +50,11 @@ def _new_tensor(x: TracedArray, size: Any, dtype: Any, number: Any = None) -> Tr
     return verbs.fill(x, size, number, dtype)
 
 
+def _pad(x: TracedArray, pad: Sequence[int], mode: str, value: Any) -> TracedArray:
+    # This function takes a float, so that −1 does not count from the end of unsigned integers.
+    return padding.pad_like_torch(x, pad, mode, None if value is None else float(value))
+
+
 _SELF = "@input|self"
 _CREATION_PARAMETERS = "dtype=None -layout -device -requires_grad -memory_format -pin_memory"
 _UNPOOL_PARAMETERS = f"{_SELF} indices kernel_size stride=None padding=0 output_size=None"
@@ -109,9 +114,14 @@ TORCH: Table = {
     **methods("vsplit", join_split.split_named_axis, "indices_or_sections|indices|sections", axis=0, container=tuple),
     **methods("dsplit", join_split.split_named_axis, "indices_or_sections|indices|sections", axis=2, container=tuple),
     **methods("unbind unbind_copy", join_split.unstack, "dim|axis=0"),
-    **methods("pad", padding.pad_like_torch, "pad mode='constant' value=None"),
+    **methods("pad", _pad, "pad mode='constant' value=None"),
     **methods(
         "constant_pad_nd", lambda x, pad, value: padding.pad_like_torch(x, pad, "constant", value), "pad value=0"
+    ),
+    **lines(
+        "pad_sequence",
+        padding.pad_sequence,
+        "@@sequences batch_first=False padding_value=0.0 padding_side='right'",
     ),
     # Repetition
     **methods("expand expand_copy broadcast_to", join_split.expand, "*size|sizes|shape -implicit"),
@@ -182,7 +192,7 @@ TORCH: Table = {
     **methods("new_ones", _new_tensor, f"*size {_CREATION_PARAMETERS}", number=1),
     **methods("new_empty_strided", _new_tensor, f"size -stride {_CREATION_PARAMETERS}"),
     **methods("new_full", verbs.fill, f"size fill_value {_CREATION_PARAMETERS}"),
-    **methods("fill_", assignable_arrays.copy_into, "value"),
+    **methods("fill_", lambda x, value: assignable_arrays.copy_into(x, verbs.fill(x, (), value)), "value"),
     **methods("zero_", assignable_arrays.copy_into, src=0),
     **methods("copy_", assignable_arrays.copy_into, "src|other -non_blocking"),
     **methods("fill", lambda x, value: verbs.fill(x, None, value), "value"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from anydml.arrays import read_argument
 from anydml.arrays.receive import adapter_of
 from anydml.functions.call_plans import check_size
 from anydml.moves.new_axes import split_elements
@@ -262,16 +263,35 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
 
 
 def _fill_element(x: TracedArray, number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Convert a number as NumPy's assignment does, which refuses some that do not fit."""
+    """Convert a number as assignments of the array's library do, which refuse some that do not fit."""
     number = pinned_number(number)
     if np.ndim(number):
         return np.asarray(number).astype(dtype, casting="unsafe")
-    if dtype.kind == "u" and type(number) is int and number < 0 and x.trace.device is not None:
-        # PyTorch counts negative numbers from the end.
-        number += 1 << 8 * dtype.itemsize
+    if x.trace.device is not None and (element := _torch_element(number, dtype)) is not None:
+        return element
     scalar = np.empty((), dtype)
     scalar[...] = number
     return scalar
+
+
+def _torch_element(number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
+    """Convert a number as PyTorch fills tensors; return None if it is not a number, or PyTorch has no such dtype.
+
+    Raises:
+        FuseError: PyTorch refuses the number.
+    """
+    import torch
+
+    number = number.item() if isinstance(number, (np.generic, np.ndarray)) else number
+    torch_dtype = getattr(torch, dtype.name, None)
+    if type(number) not in (bool, int, float, complex) or not isinstance(torch_dtype, torch.dtype):
+        return None
+    try:
+        # A single element is filled without a check.
+        tensor = torch.full((2,), number, dtype=torch_dtype, device="cpu")[0]
+    except (RuntimeError, TypeError) as error:
+        raise fuse_error(f"{number} in a tensor of {dtype}: {error}") from None
+    return read_argument("a number", tensor)[0]
 
 
 def cast(x: TracedArray, value: Any) -> TracedArray:

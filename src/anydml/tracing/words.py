@@ -225,10 +225,9 @@ def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:
     return method() if name in PROPERTIES else method
 
 
-_FLAG_PARAMETERS = (
-    "accumulate fill_value given input key mask other recompute_scale_factor src tensors value with_replacement"
-)
-_MAY_BE_FLAGS = frozenset(_FLAG_PARAMETERS.split())
+_MAY_BE_FLAGS = frozenset(("accumulate", "batch_first", "fill_value", "given", "input", "key", "mask", "other",
+                           "padding_value", "recompute_scale_factor", "src", "tensors", "value",
+                           "with_replacement"))  # fmt: skip
 """Parameters of PyTorch's functions that may be bools, or elements; the others are integers."""
 
 
