@@ -79,6 +79,7 @@ CAST = "n = Constant <value_int = 3> () m = Cast <to = 1"
     ("y = Relu (x)", "a = Relu (x) y = Sum (a, none)"),
     (f"{CAST}> (n) y = Add (x, m)", f"{CAST}, saturate = 2> (n) y = Add (x, m)"),
     ("y = Relu (x)", "a = Relu (x) y = Cast <to = 1, saturate = 0> (a)"),
+    (f"{CAST}> (n) y = Add (x, m)", f"{CAST}, saturate = 0> (n) y = Add (x, m)"),
 ])  # fmt: skip
 def test_nothing_is_proved_of_what_onnx_does_not_define(first, second):
     """ONNX Runtime ends the process, computes anything, or refuses the attribute."""

@@ -30,12 +30,9 @@ def as_cast(call: OperatorCall) -> OperatorCall:
 def cast_rule(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     """Return the input of a Cast to its own type, or what has been cast to more digits, for a Cast back."""
     term, dtype = call.term(0), numpy_type(call.get("to"))
-    # Runtimes refuse some attributes that would mean nothing here.
-    if term is None or call.attributes(("to",)):
-        return None
-    if term.dtype == dtype:
+    if term is not None and term.dtype == dtype:
         return [term]
-    if term.shape is None:
+    if term is None or term.shape is None:
         return None
     source, order = mover.source(term)
     before = source.inputs[0] if source.kind == "Cast@" else None

@@ -127,8 +127,9 @@ class OperatorCall:
         """Whether runtimes agree on the results.
 
         Flags are 0 or 1, lists of sizes and axes have one dimension, scalars have none, no Slice ends backwards at
-        a large number, no input is left out of any number of them, and a Split has as many outputs as it says. Before
-        opset 28, Mod takes floating-point numbers only with `fmod`.
+        a large number, no input is left out of any number of them, a Split has as many outputs as it says, and only a
+        Cast to 8-bit floats may say how it saturates and rounds: ONNX Runtime refuses others. Before opset 28, Mod
+        takes floating-point numbers only with `fmod`.
         """
         if self.domain:
             return True
@@ -137,6 +138,10 @@ class OperatorCall:
         count = len(self.proto.output)
         if self.operator == "Split" and self.get("num_outputs", count) != count:
             return False
+        if self.operator == "Cast" and self.attributes(("to",)):
+            dtype = numpy_type(self.get("to"))
+            if dtype is None or not dtype.name.startswith("float8"):
+                return False
         if self.operator == "Mod" and self.version < _MOD_OF_FLOATS and not self.get("fmod"):
             x = self.term(0)
             if x is None or x.dtype is None or x.dtype.kind not in "iu":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from anydml.proving.operator_calls import attributes_in
 from anydml.proving.sizes import never_fit, surely_fit
 from anydml.proving.terms import Term
 
@@ -30,18 +29,12 @@ def refuses(term: Term) -> bool:
 
 
 def _refuses_elements(term: Term) -> bool:
-    """Whether an element-wise node may refuse elements: a divisor of integers that may be 0, or a text.
-
-    Runtimes also refuse a Cast with attributes that mean nothing for its types.
-    """
+    """Whether an element-wise node may refuse elements: a divisor of integers that may be 0, or a text."""
     if term.kind in ("Div@", "Mod@") and term.dtype is not None and term.dtype.kind in "iu":
         divisor = term.inputs[1]
         return divisor is None or not divisor.is_constant or divisor.array is None or not divisor.array.all()
-    if term.kind != "Cast@":
-        return False
-    first = term.inputs[0]
-    is_text = first is not None and first.dtype is not None and first.dtype.hasobject
-    return is_text or not attributes_in(term.detail).keys() <= {"to"}
+    first = term.inputs[0] if term.kind == "Cast@" else None
+    return first is not None and first.dtype is not None and first.dtype.hasobject
 
 
 def condition_of(term: Term) -> Hashable:
