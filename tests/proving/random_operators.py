@@ -82,14 +82,14 @@ class Drawing:
             self.graph, opset_imports=imports, functions=self.functions, ir_version=8 if self.opset < 19 else 10
         )
 
-    def step(self):
+    def step(self, makers):
         """Add nodes of one operator, and forget them if their types are not known."""
         before = type(self.graph)()
         before.CopyFrom(self.graph)
         functions = [*self.functions]
         x = self.choice([*self.shapes][-3:])
         try:
-            result = self.choice(MAKERS)(self, x, self.shapes[x])
+            result = self.choice(makers)(self, x, self.shapes[x])
             inferred = onnx.shape_inference.infer_shapes(self.model(), strict_mode=True, data_prop=True).graph
             types = {value.name: value.type.tensor_type for value in inferred.value_info}
             kind = types[result]
@@ -350,16 +350,17 @@ MAKERS = [
 ]  # fmt: skip
 
 
-def drawn(random, is_open):
+def drawn(random, is_open, makers=MAKERS):
     """A random model of one output, or several; None if onnx refuses it.
 
     Args:
         random: a generator of NumPy.
         is_open: whether the first size of the inputs has a name only.
+        makers: functions, each of which adds nodes.
     """
     drawing = Drawing(random, is_open)
     for _ in range(drawing.number(2, 9)):
-        drawing.step()
+        drawing.step(makers)
     graph = drawing.graph
     read = {name for node in graph.node for name in node.input}
     ends = [name for name in drawing.shapes if name not in read and not name.startswith("x")]
