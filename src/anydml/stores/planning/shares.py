@@ -29,6 +29,9 @@ GATHERED = 64 << 20
 CONNECTIONS = 48 << 20
 """Bytes for connections to addresses, and for chunks that are read back; at most a quarter of the memory."""
 
+RECEIVED = 1 << 20
+"""Bytes that a connection holds at most of an answer that is received."""
+
 ENOUGH, CODECS = 64 << 20, 16 << 20
 """Of the memory beyond `ENOUGH` bytes, an eighth, at most `CODECS` bytes, is left to codecs and the allocator."""
 
@@ -86,7 +89,8 @@ class Shares:
         """
         arrays, given = [*inputs, *outputs], free
         is_near = are_near(arrays)
-        free -= 0 if is_near else min(free // 4, CONNECTIONS)
+        connections = 0 if is_near else min(free // 4, CONNECTIONS)
+        free -= connections
         if any(not array.layout.is_plain for array in arrays):
             free -= min(max(0, free - ENOUGH) // 8, CODECS)
         texts = free // 4 * 3 if any(is_text(array.dtype) for array in arrays) else 0
@@ -103,7 +107,7 @@ class Shares:
         is_received = not is_near and held > 1 and all(_is_plain(store) for store in inputs)
         most = THREADS if is_near else min(2, held) * MAX_REQUESTS
         buffers = max(1, min(most, free // part // need))
-        threads = min(most, buffers + MAX_REQUESTS) if is_received else buffers
+        threads = min(most, buffers + connections // RECEIVED) if is_received else buffers
         boxes = (free - buffers * need) // held
         if boxes < need // 2:
             raise TooLittleMemoryError(
