@@ -3,14 +3,14 @@
 Collected are the checks marked `@front` in src/anydml/operators, the rules of the functions that they check, and what
 both call. From their annotations each becomes a C function:
 
-    Sizes, Numbers     numbers in the call's memory: ``len(n)`` is ``n.count``, ``n[k]`` is ``n.at[k]``
+    Sizes, Integers    numbers in the call's memory: ``len(n)`` is ``n.count``, ``n[k]`` is ``n.at[k]``
     View, Views        boxes
     Item               the bytes of an element; None is NULL, which stands for zeros
     Word, Outside      one of several words, as a number
     name: str          the call (`Maker`): only errors name the function. A block that raises an error raises REFUSED,
                        and Python then runs the same text and says why.
     make.cut(…)        ``verbs.cut(make, …)``; products in rules are checked
-    (a,) * n           n equal numbers, and ``tuple([… for k in range(n)])``, or ``Numbers([…])`` in rules
+    (a,) * n           n equal numbers, and ``tuple([… for k in range(n)])``, or ``Integers([…])`` in rules
 """
 
 from __future__ import annotations

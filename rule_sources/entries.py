@@ -112,10 +112,10 @@ class Entry:
                 f"cdef verbs.Box *view = arguments.read_one(make, {self.arrays[0]})",
                 "if view == NULL: return 0",
             ]
-            return "<verbs.Numbers *>view", "view"
+            return "<verbs.Integers *>view", "view"
         self.run += [f"if arguments.read_first(make, {self.arrays[0]}, {len(self.arrays)}): return 0"]
         for name in self.arrays[1:]:
             kind = {"Array": "SAME", "Mask": "MASK"}.get(self.kinds.get(name, ""), "INDICES")
             self.run += [f"if arguments.read_next(make, {name}, arguments.{kind}): return 0"]
         views = [f"make.inputs.at[{k}]" for k in range(len(self.arrays))]
-        return ", ".join(f"<verbs.Numbers *>{each}" for each in views), ", ".join(views)
+        return ", ".join(f"<verbs.Integers *>{each}" for each in views), ", ".join(views)

@@ -72,7 +72,7 @@ class Compiling(ast.NodeTransformer):
         return FIELDS.get((self.type(node.value), node.attr), "") if isinstance(node, ast.Attribute) else ""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Numbers that have names are written out."""
+        """Integers that have names are written out."""
         if node.id == "name":
             return ast.Name("make")
         known = meaning(self.module, node.id)
@@ -153,7 +153,7 @@ class Compiling(ast.NodeTransformer):
     def _stored(self, node: ast.Return | ast.Assign, to: str) -> list[ast.stmt]:
         """Make tuples of numbers in the call's memory."""
         value = node.value
-        is_tuple = isinstance(value, ast.Call) and ast.unparse(value.func) in ("tuple", "Numbers")
+        is_tuple = isinstance(value, ast.Call) and ast.unparse(value.func) in ("tuple", "Integers")
         if isinstance(value, ast.Call) and is_tuple and isinstance(value.args[0], ast.ListComp):
             each = value.args[0].generators[0]
             head = f"{to} = verbs.numbers(make, {ast.unparse(self.visit(each.iter.args[0]))})"

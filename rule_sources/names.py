@@ -12,7 +12,7 @@ SOURCES = Path("src/anydml")
 PACKAGE = "anydml"
 
 TYPES = {
-    **dict.fromkeys(("Sizes", "Numbers"), "verbs.Numbers *"),
+    **dict.fromkeys(("Sizes", "Integers"), "verbs.Integers *"),
     **dict.fromkeys(("int", "int64"), "int64_t"),
     **{"Sequence[Sizes]": "verbs.Shapes", "View": "verbs.Box *", "Views": "verbs.Boxes", "Maker": "verbs.Maker *"},
     **{"bool": "bint", "HostIntegers": "arguments.HostIntegers", "None": "int"},

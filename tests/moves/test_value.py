@@ -12,7 +12,7 @@ from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access
 from anydml.moves.composer import Composer
-from anydml.moves.sizing import Numbers
+from anydml.moves.sizing import Integers
 from anydml.moves.value import Value
 from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.element import Element
@@ -103,7 +103,7 @@ class Chain:
 
     def surrounded(self, value, before, after, pattern):
         make = self.maker(value)
-        pad_rule(make, ValueView(value), Numbers(before), Numbers(after), "constant", Element(pattern))
+        pad_rule(make, ValueView(value), Integers(before), Integers(after), "constant", Element(pattern))
         return make.values()[0]
 
     def maker(self, value):

@@ -19,7 +19,7 @@ from anydml.tensor import TensorDesc
 @rule
 def halves_rule(make: Maker, x: View, axis: int) -> None:
     """Two cuts."""
-    half: int64 = x.n[axis] // 2
+    half: int64 = x.sizes[axis] // 2
     to: View = make.result(make.sizes(x))
     make.copy(make.cut(to, axis, half, half, 1), make.cut(x, axis, 0, half, 1))
     make.copy(make.cut(to, axis, 0, half, 1), make.cut(x, axis, half, half, 1))

@@ -133,7 +133,7 @@ def test_what_is_accepted_can_be_run():
         try:
             other = changed(rng, desc)
         except dml.DescError:
-            # Numbers below 0 are refused at once.
+            # Integers below 0 are refused at once.
             refused += 1
             continue
         error, problems = refusal(other), list(other.problems())

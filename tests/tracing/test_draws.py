@@ -156,7 +156,7 @@ class Holder:
         return random.random()
 
 
-class Numbers(np.ndarray):
+class Integers(np.ndarray):
     """An array with a method."""
 
     def pick(self):
@@ -182,7 +182,7 @@ def decorated(function):
     return call
 
 
-HOLDER, ROW = Holder(), np.zeros(3).view(Numbers)
+HOLDER, ROW = Holder(), np.zeros(3).view(Integers)
 PICK, DRAW = operator.methodcaller("pick"), operator.attrgetter("draw")
 UNIVERSAL, VECTORIZED = np.frompyfunc(lambda _: random.random(), 1, 1), np.vectorize(lambda _: random.random())
 MISSING = collections.defaultdict(random.random)

@@ -1,5 +1,5 @@
 from anydml.core.arrays cimport View
-from anydml.core.verbs cimport Box, Item, Maker, Numbers
+from anydml.core.verbs cimport Box, Item, Maker, Integers
 from libc.stdint cimport int64_t
 
 # Sizes are integers here, so conditions can be decided.
@@ -7,7 +7,7 @@ cdef inline bint holds(bint condition) noexcept:
     return condition
 
 # Whether a list contains a number.
-cdef inline bint has(const Numbers *values, int64_t number) noexcept:
+cdef inline bint has(const Integers *values, int64_t number) noexcept:
     cdef int64_t k
     for k in range(values.count):
         if values.at[k] == number:
@@ -30,7 +30,7 @@ cdef inline bint is_number(Item value) noexcept:
     return True
 
 # Whether no number of a list is open.
-cdef inline bint are_known(Numbers *values) noexcept:
+cdef inline bint are_known(Integers *values) noexcept:
     return True
 
 cdef extern from "numpy/arrayobject.h":
@@ -67,8 +67,8 @@ cdef enum:
     MASK = 2
 
 cdef class HostIntegers:
-    cdef Numbers *shape
-    cdef Numbers rank_one
+    cdef Integers *shape
+    cdef Integers rank_one
     cdef int64_t count
     cdef bint is_integer
     cdef object dtype
@@ -82,13 +82,13 @@ cdef int read_first(Maker *make, object x, int64_t count) except -1
 cdef int read_next(Maker *make, object x, int kind) except -1
 cdef Box *_box(Maker *make, const View *v, int type) except NULL
 cdef Item item(Maker *make, object x, object value) except NULL
-cdef int64_t prod(Numbers *factors) noexcept
+cdef int64_t prod(Integers *factors) noexcept
 cdef int read_all(Maker *make, list arrays) except -1
 cdef int read_int(object number, int64_t *value) except -1
 cdef int64_t integer(Maker *make, object field, object number) except? -1
-cdef Numbers *integers_or_symbols(Maker *make, object field, object items) except NULL
+cdef Integers *integers_or_symbols(Maker *make, object field, object items) except NULL
 cdef bint is_single(object number) except -1
-cdef Numbers *one_or_more(Maker *make, object field, object items) except NULL
-cdef bint are_equal(Numbers *a, Numbers *b) noexcept
-cdef bint are_at_least(int64_t minimum, Numbers *values) noexcept
-cdef int64_t sum(Numbers *terms) noexcept
+cdef Integers *one_or_more(Maker *make, object field, object items) except NULL
+cdef bint are_equal(Integers *a, Integers *b) noexcept
+cdef bint are_at_least(int64_t minimum, Integers *values) noexcept
+cdef int64_t sum(Integers *terms) noexcept

@@ -129,14 +129,14 @@ def _box(make, v, type):
     """Return an array's box, which points to the array's sizes and strides; strides in the view itself are copied."""
     x = cython.cast(cython.pointer(Box), room(make, cython.sizeof(Box) // 8))
     for d in range(v.rank):
-        if v.n[d] > MAX_ALONG:
+        if v.sizes[d] > MAX_ALONG:
             raise REFUSED
     x.data, x.rank, x.type, x.lookups = v.data, v.rank, type, 0
-    x.n = cython.cast(cython.pointer(int64_t), v.n)
-    x.s = cython.cast(cython.pointer(int64_t), v.s)
-    if v.s == v.storage and v != make.call.x:
-        x.s = room(make, v.rank)
-        memcpy(x.s, v.s, v.rank * cython.sizeof(int64_t))
+    x.sizes = cython.cast(cython.pointer(int64_t), v.sizes)
+    x.strides = cython.cast(cython.pointer(int64_t), v.strides)
+    if v.strides == v.storage and v != make.call.x:
+        x.strides = room(make, v.rank)
+        memcpy(x.strides, v.strides, v.rank * cython.sizeof(int64_t))
     return x
 
 
@@ -158,7 +158,7 @@ def read_all(make, arrays):
             if read_same_kind(arrays[k], v, make.call.kind):
                 return 1
         for d in range(v.rank):
-            if v.n[d] > (cython.cast(int64_t, 1) << 62) // count:
+            if v.sizes[d] > (cython.cast(int64_t, 1) << 62) // count:
                 return 1
         make.inputs.at[k] = _box(make, v, 0)
     return 0

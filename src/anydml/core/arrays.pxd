@@ -38,8 +38,8 @@ cdef enum:
 cdef struct View:
     char *data
     int rank
-    const int64_t *n  # sizes
-    const int64_t *s  # strides in bytes
+    const int64_t *sizes
+    const int64_t *strides  # in bytes
     const int64_t *element_strides  # strides in elements, set when a tensor is read
     int64_t storage[64] # storage for computed strides
 
@@ -67,4 +67,4 @@ cdef int64_t element_count(int rank, const int64_t *sizes) noexcept nogil
 # The address, sizes and strides of a NumPy array.
 cdef inline void read_ndarray(object array, View *view) noexcept:
     view.data, view.rank = data_of(as_array(array)), rank_of(as_array(array))
-    view.n, view.s = sizes_of(as_array(array)), strides_of(as_array(array))
+    view.sizes, view.strides = sizes_of(as_array(array)), strides_of(as_array(array))

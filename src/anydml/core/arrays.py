@@ -85,9 +85,9 @@ def read_tensor(array, library, view, dtype):
     dtype[0] = described.dtype
     view.data = cython.cast(cython.p_char, described.data) + described.byte_offset
     view.rank = described.ndim
-    view.n = described.shape
+    view.sizes = described.shape
     view.element_strides = described.strides
-    view.s = view.storage
+    view.strides = view.storage
     for d in range(described.ndim):
         view.storage[d] = described.strides[d] * (described.dtype.bits >> 3)
     return 0
@@ -138,8 +138,8 @@ def new_result(kind, rank, sizes, view):
     if tensor is None or (view.data == cython.NULL and element_count(rank, sizes)):
         return None
     view.rank = rank
-    view.n = sizes
-    view.s = view.storage
+    view.sizes = sizes
+    view.strides = view.storage
     step: int64_t = kind.element
     for d in range(rank - 1, -1, -1):
         view.storage[d] = step
@@ -155,13 +155,13 @@ def read_output(out, kind, rank, sizes, view):
         return 1
     reach: int64_t = kind.element
     for d in range(rank - 1, -1, -1):
-        if view.n[d] != sizes[d]:
+        if view.sizes[d] != sizes[d]:
             return 1
         if sizes[d] > 1:
             # Other orders, and overlaps, are left to Python.
-            if view.s[d] < reach:
+            if view.strides[d] < reach:
                 return 1
-            reach = view.s[d] * sizes[d]
+            reach = view.strides[d] * sizes[d]
     return 0
 
 
@@ -179,9 +179,9 @@ def is_disjoint(view, element, other_view, other_element):
 
 def array_range(view, element):
     """Return the address range of an array, from its first to its last byte; empty if it has no elements."""
-    bounds: Range = range_of(view.data, element, view.rank, view.n, view.s)
+    bounds: Range = range_of(view.data, element, view.rank, view.sizes, view.strides)
     for d in range(view.rank):
-        if view.n[d] == 0:
+        if view.sizes[d] == 0:
             bounds.low = bounds.high = cython.NULL
     return bounds
 

@@ -123,7 +123,7 @@ class CompiledTrace:
                 if fit == 2:
                     donated = union_range(donated, array_range(cython.address(views[k]), kind.element))
             for d in range(result.rank):
-                after[d] = views[k].s[d]
+                after[d] = views[k].strides[d]
             after += result.rank
         if not self.tape.run(registers, self.tape.first, self.tape.count):
             return None

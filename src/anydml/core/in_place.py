@@ -79,6 +79,6 @@ def is_same_view(v, w):
     if v.data != w.data or v.rank != w.rank:
         return False
     for d in range(v.rank):
-        if v.n[d] != w.n[d] or v.s[d] != w.s[d]:
+        if v.sizes[d] != w.sizes[d] or v.strides[d] != w.strides[d]:
             return False
     return True

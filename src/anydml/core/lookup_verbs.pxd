@@ -17,12 +17,12 @@ cdef inline Box *_looked_up(Maker *make, const Box *x, int64_t rank, int64_t mor
         _refuse()
     y = <Box *>room(make, sizeof(Box) // 8 + 2 * rank)
     y.data, y.rank, y.type, y.lookups = x.data, rank, x.type, more
-    y.n = <int64_t *>(y + 1)
-    y.s = y.n + rank
+    y.sizes = <int64_t *>(y + 1)
+    y.strides = y.sizes + rank
     y.look = <Look *>room(make, y.lookups * (sizeof(Look) // 8 + rank))
     s = <int64_t *>(y.look + y.lookups)
     for k in range(y.lookups):
-        y.look[k].s = s + k * rank
+        y.look[k].strides = s + k * rank
     return y
 
 # The axes of indices in place of an axis.
@@ -32,13 +32,13 @@ cdef inline Box *pick(Maker *make, Box *x, Box *indices, int64_t axis, int64_t o
     y = _looked_up(make, x, x.rank - 1 + indices.rank, 1)
     look = y.look
     look.at, look.type, look.outside = indices.data, indices.type, outside
-    look.size, look.stride = x.n[axis], x.s[axis]
+    look.size, look.stride = x.sizes[axis], x.strides[axis]
     for d in range(y.rank):
         if axis <= d < axis + indices.rank:
-            y.n[d], y.s[d], look.s[d] = indices.n[d - axis], 0, indices.s[d - axis]
+            y.sizes[d], y.strides[d], look.strides[d] = indices.sizes[d - axis], 0, indices.strides[d - axis]
         else:
             from_axis = d if d < axis else d - indices.rank + 1
-            y.n[d], y.s[d], look.s[d] = x.n[from_axis], x.s[from_axis], 0
+            y.sizes[d], y.strides[d], look.strides[d] = x.sizes[from_axis], x.strides[from_axis], 0
     return y
 
 # One index per element.
@@ -48,28 +48,28 @@ cdef inline Box *pick_along(Maker *make, Box *x, Box *indices, int64_t axis, int
     y = _looked_up(make, x, x.rank, 1)
     look = y.look
     look.at, look.type, look.outside = indices.data, indices.type, outside
-    look.size, look.stride = x.n[axis], x.s[axis]
+    look.size, look.stride = x.sizes[axis], x.strides[axis]
     for d in range(y.rank):
-        y.n[d], y.s[d], look.s[d] = indices.n[d], 0 if d == axis else x.s[d], indices.s[d]
+        y.sizes[d], y.strides[d], look.strides[d] = indices.sizes[d], 0 if d == axis else x.strides[d], indices.strides[d]
     return y
 
 # One list of coordinates per element.
 cdef inline Box *pick_tuples(Maker *make, Box *x, Box *indices, int64_t batch, int64_t outside) except NULL:
     count = indices.rank - 1
-    length = indices.n[count]
+    length = indices.sizes[count]
     if indices.lookups:
         _refuse()
     y = _looked_up(make, x, count + x.rank - batch - length, length)
     for d in range(y.rank):
         from_axis = d if d < batch else d - count + batch + length
-        y.n[d] = indices.n[d] if d < count else x.n[from_axis]
-        y.s[d] = 0 if batch <= d < count else x.s[from_axis]
+        y.sizes[d] = indices.sizes[d] if d < count else x.sizes[from_axis]
+        y.strides[d] = 0 if batch <= d < count else x.strides[from_axis]
     for q in range(length):
         look = y.look + q
-        look.at, look.type, look.outside = indices.data + q * indices.s[count], indices.type, outside
-        look.size, look.stride = x.n[batch + q], x.s[batch + q]
+        look.at, look.type, look.outside = indices.data + q * indices.strides[count], indices.type, outside
+        look.size, look.stride = x.sizes[batch + q], x.strides[batch + q]
         for d in range(y.rank):
-            look.s[d] = indices.s[d] if d < count else 0
+            look.strides[d] = indices.strides[d] if d < count else 0
     return y
 
 # The elements whose byte of a mask is 0: only this is a valid index on an axis of one element.
@@ -80,5 +80,5 @@ cdef inline Box *unless(Maker *make, Box *x, Box *mask) except NULL:
     look = y.look
     look.at, look.type, look.outside, look.size, look.stride = mask.data, 1, ANYDML_SKIP, 1, 0
     for d in range(y.rank):
-        y.n[d], y.s[d], look.s[d] = x.n[d], x.s[d], mask.s[d]
+        y.sizes[d], y.strides[d], look.strides[d] = x.sizes[d], x.strides[d], mask.strides[d]
     return y

@@ -48,7 +48,7 @@ def copy_looked_up(make, to, x):
     """Write a view to a place of the same sizes, one of which is looked up."""
     c: cython.pointer(Call) = make.call
     for d in range(x.rank):
-        if x.n[d] == 0:
+        if x.sizes[d] == 0:
             return 0
     axis = -1 if to.lookups else _axis_of_few_indices(x)
     if axis >= 0:
@@ -74,9 +74,9 @@ def copy_looked_up(make, to, x):
         # No index is valid on an empty axis.
         if lookup.size == 0 and look.outside == ANYDML_CLAMP:
             raise REFUSED
-        strides[k] = lookup.s
+        strides[k] = lookup.strides
     c.lookup_count += m.lookups
-    simplified: cython.int = simplify(m, cython.cast(cython.int, x.rank), x.n, to.s, x.s, strides)
+    simplified: cython.int = simplify(m, cython.cast(cython.int, x.rank), x.sizes, to.strides, x.strides, strides)
     if refusing and simplified == 0 and has_invalid_index(m, refusing):
         raise REFUSED
     return keep_move(c, simplified)
@@ -86,8 +86,8 @@ def _axis_of_few_indices(x):
     """Return the axis along which there are few indices; the rank if there is one index; −1 if there are more."""
     axis = x.rank
     for d in range(x.rank):
-        if x.n[d] > 1 and x.look.s[d]:
-            if x.n[d] > MAX_SINGLE_INDICES or axis != x.rank:
+        if x.sizes[d] > 1 and x.look.strides[d]:
+            if x.sizes[d] > MAX_SINGLE_INDICES or axis != x.rank:
                 return -1
             axis = d
     return axis if x.lookups == 1 and x.look.size and x.look.type != 1 else -1
@@ -99,18 +99,18 @@ def _copy_planes(make, to, x, axis):
     place: int64_t
     n = numbers(make, x.rank).at
     for d in range(x.rank):
-        n[d] = 1 if d == axis else x.n[d]
+        n[d] = 1 if d == axis else x.sizes[d]
     is_one: cython.bint = axis == x.rank
-    for k in range(1 if is_one else x.n[axis]):
-        at = look.at if is_one else look.at + k * look.s[axis]
+    for k in range(1 if is_one else x.sizes[axis]):
+        at = look.at if is_one else look.at + k * look.strides[axis]
         if resolve_index(at, look.type, look.size, cython.address(place)):
             if look.outside == REFUSE:
                 raise REFUSED
             if look.outside == ANYDML_SKIP:
                 continue
-        into = to.data if is_one else offset_by(to.data, k * to.s[axis])
-        source = offset_by(x.data, place * look.stride + (0 if is_one else k * x.s[axis]))
-        add_move(make.call, into, source, cython.cast(cython.int, x.rank), n, to.s, x.s)
+        into = to.data if is_one else offset_by(to.data, k * to.strides[axis])
+        source = offset_by(x.data, place * look.stride + (0 if is_one else k * x.strides[axis]))
+        add_move(make.call, into, source, cython.cast(cython.int, x.rank), n, to.strides, x.strides)
     return 0
 
 
@@ -124,9 +124,9 @@ def reverse(make, to, x, lengths, axis):
         raise REFUSED
     for d in range(x.rank):
         n[d], b[d] = 1, 0
-        rows *= lengths.n[d]
-    size = x.n[axis]
-    step = x.s[axis]
+        rows *= lengths.sizes[d]
+    size = x.sizes[axis]
+    step = x.strides[axis]
     b[axis] = -step
     for row in range(rows if size else 0):
         into: cython.p_char = to.data
@@ -134,15 +134,15 @@ def reverse(make, to, x, lengths, axis):
         length: cython.p_char = lengths.data
         row_left: int64_t = row
         for d in range(x.rank - 1, -1, -1):
-            place = row_left % lengths.n[d]
-            row_left //= lengths.n[d]
-            into += place * to.s[d]
-            source += place * x.s[d]
-            length += place * lengths.s[d]
+            place = row_left % lengths.sizes[d]
+            row_left //= lengths.sizes[d]
+            into += place * to.strides[d]
+            source += place * x.strides[d]
+            length += place * lengths.strides[d]
         # A length is an index on an axis of size + 1.
         resolve_index(length, lengths.type, size + 1, cython.address(offset))
         if offset > 1:
             n[axis] = offset
             source += (offset - 1) * step
-            add_move(make.call, into, source, cython.cast(cython.int, x.rank), n, to.s, b)
+            add_move(make.call, into, source, cython.cast(cython.int, x.rank), n, to.strides, b)
     return 0

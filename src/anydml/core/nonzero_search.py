@@ -74,8 +74,8 @@ def all_coordinates(v, size, mask, kind):
     """Return the coordinates of the nonzero elements of a packed array, whose elements have `size` bytes."""
     search: Search
     shape: int64_t[2]
-    search.elements, search.rank, search.sizes = v.data, v.rank, v.n
-    search.element_count = element_count(v.rank, v.n)
+    search.elements, search.rank, search.sizes = v.data, v.rank, v.sizes
+    search.element_count = element_count(v.rank, v.sizes)
     search.element_size = size
     search.mask = mask
     _memory = count_found(cython.address(search))
@@ -119,10 +119,10 @@ def compress(condition, x, axis):
     if not 0 <= first < v.rank or (first and m.rank > 1):
         return None
     for d in range(m.rank):
-        if m.n[d] != v.n[first + d]:
+        if m.sizes[d] != v.sizes[first + d]:
             return None
     search.elements = m.data
-    search.element_count = element_count(m.rank, m.n)
+    search.element_count = element_count(m.rank, m.sizes)
     search.element_size = 1
     search.mask = 255
     _memory = count_found(cython.address(search))
@@ -132,23 +132,23 @@ def compress(condition, x, axis):
         if m.rank > 1:
             return None
         search.rank = 1
-        search.sizes = m.n
+        search.sizes = m.sizes
         return gather(x, find_coordinates(cython.address(search), 1, n, INT64), first, "clamp", None)
     search.sizes = lines
     search.item_strides = steps
     search.items = v.data
     search.output_size = kind.element
     for d in range(m.rank, v.rank):
-        search.output_size *= v.n[d]
-        n[d - m.rank + 1] = v.n[d]
+        search.output_size *= v.sizes[d]
+        n[d - m.rank + 1] = v.sizes[d]
     search.rank = 0
     for d in range(m.rank):
-        if search.rank and v.s[d - 1] == v.n[d] * v.s[d]:
-            lines[search.rank - 1] *= v.n[d]
-            steps[search.rank - 1] = v.s[d]
+        if search.rank and v.strides[d - 1] == v.sizes[d] * v.strides[d]:
+            lines[search.rank - 1] *= v.sizes[d]
+            steps[search.rank - 1] = v.strides[d]
         else:
-            lines[search.rank] = v.n[d]
-            steps[search.rank] = v.s[d]
+            lines[search.rank] = v.sizes[d]
+            steps[search.rank] = v.strides[d]
             search.rank += 1
     try:
         result = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))

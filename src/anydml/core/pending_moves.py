@@ -34,7 +34,7 @@ def keep_move(c, simplified):
     elif not c.count or not extend_move(c.moves + c.count - 1, c.moves + c.count, True):
         c.count += 1
         if c.count == MAX_PENDING:
-            c.total = c.kind.element * max(element_count(c.x.rank, c.x.n), element_count(c.to.rank, c.to.n))
+            c.total = c.kind.element * max(element_count(c.x.rank, c.x.sizes), element_count(c.to.rank, c.to.sizes))
             return run_moves(c)
     return 0
 

@@ -1,5 +1,5 @@
 from anydml.core.pending_moves cimport Call, run_moves
-from anydml.core.verbs cimport ROOM, Box, Item, Maker, Numbers, _refuse
+from anydml.core.verbs cimport ROOM, Box, Item, Maker, Integers, _refuse
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 
@@ -38,7 +38,7 @@ cdef inline void finish_moves(Call *c) noexcept:
 cdef list items_of(object arrays)
 cdef int runs_again(Maker *make) except -1
 cdef object end_call(Maker *make, int done)
-cdef Box *result(Maker *make, Numbers *sizes, Numbers *write_sizes) except NULL
+cdef Box *result(Maker *make, Integers *sizes, Integers *write_sizes) except NULL
 cdef Box *result_from(Maker *make, Box *x) except NULL
 cdef int _begin_result(Maker *make, int rank, const int64_t *n) except -1
 cdef bint _overlaps_no_input(const Maker *make) noexcept
@@ -48,7 +48,7 @@ cdef int store(Maker *make, Box *x) except -1
 cdef int count_up(Maker *make, Box *to, Item start, Item delta) except -1
 cdef int fill(Maker *make, Box *to, Item value) except -1
 
-# Numbers that are computed are left to Python.
+# Integers that are computed are left to Python.
 cdef inline Box *constant(Maker *make) except NULL:
     _refuse()
     return NULL

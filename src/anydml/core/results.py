@@ -96,8 +96,8 @@ def result(make, sizes, write_sizes):
     to: cython.pointer(View) = make.call.to
     place = cython.cast(cython.pointer(Box), room(make, cython.sizeof(Box) // 8))
     place.data, place.rank, place.lookups = to.data, to.rank, 0
-    place.n = cython.cast(cython.pointer(int64_t), to.n)
-    place.s = cython.cast(cython.pointer(int64_t), to.s)
+    place.sizes = cython.cast(cython.pointer(int64_t), to.sizes)
+    place.strides = cython.cast(cython.pointer(int64_t), to.strides)
     return place if write_sizes == cython.NULL else split(make, flat(make, place), 0, write_sizes)
 
 
@@ -142,7 +142,7 @@ def _overlaps_no_input(make):
     input_view: View
     for k in range(1, make.inputs.count):
         x = make.inputs.at[k]
-        input_view.data, input_view.rank, input_view.n, input_view.s = x.data, x.rank, x.n, x.s
+        input_view.data, input_view.rank, input_view.sizes, input_view.strides = x.data, x.rank, x.sizes, x.strides
         size: int64_t = element if x.type == 0 else abs(x.type)
         if not are_disjoint(written, array_range(cython.address(input_view), size)):
             return False
@@ -174,21 +174,21 @@ def copy(make, to, x):
         return 0
     if to.lookups or x.lookups:
         return copy_looked_up(make, to, x)
-    return add_move(make.call, to.data, x.data, to.rank, x.n, to.s, x.s)
+    return add_move(make.call, to.data, x.data, to.rank, x.sizes, to.strides, x.strides)
 
 
 def store(make, x):
     """Copy a view to the next result."""
-    _begin_result(make, x.rank, x.n)
+    _begin_result(make, x.rank, x.sizes)
     c: cython.pointer(Call) = make.call
     if make.is_trial:
         return 0
     if x.lookups:
         to: Box
         to.data, to.rank, to.lookups = c.to.data, c.to.rank, 0
-        to.s = cython.cast(cython.pointer(int64_t), c.to.s)
+        to.strides = cython.cast(cython.pointer(int64_t), c.to.strides)
         return copy_looked_up(make, cython.address(to), x)
-    return add_move(c, c.to.data, x.data, x.rank, x.n, c.to.s, x.s)
+    return add_move(c, c.to.data, x.data, x.rank, x.sizes, c.to.strides, x.strides)
 
 
 def fill(make, to, value):
@@ -204,7 +204,7 @@ def fill(make, to, value):
             memset(make.zeros, 0, c.kind.element)
         value = make.zeros
     c.pattern = value
-    return add_fill(c, to.data, to.rank, to.n, to.s)
+    return add_fill(c, to.data, to.rank, to.sizes, to.strides)
 
 
 def count_up(make, to, start, delta):
@@ -219,7 +219,7 @@ def count_up(make, to, start, delta):
     if not is_packed(c.to, 0, element):
         raise REFUSED
     plan.to, plan.start, plan.delta, plan.type = to.data, start, delta, -element if is_float else element
-    count = element_count(c.to.rank, c.to.n)
+    count = element_count(c.to.rank, c.to.sizes)
     pending = c.count
     c.count = -1
     run_plan(put_numbers, cython.address(plan), count, count * max(element, NUMBER_EFFORT))

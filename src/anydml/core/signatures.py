@@ -301,15 +301,15 @@ def read_item_array(buffer, item):
     buffer.count += 1
     if buffer.number_count + 2 * v.rank > NUMBERS:
         return 1
-    memcpy(buffer.numbers + buffer.number_count, v.n, 8 * v.rank)
+    memcpy(buffer.numbers + buffer.number_count, v.sizes, 8 * v.rank)
     buffer.number_count += v.rank
     if is_packed(v, 0, kind.element):
         step: int64_t = kind.element
         for d in range(v.rank - 1, -1, -1):
             buffer.numbers[buffer.number_count + d] = step
-            step *= v.n[d]
+            step *= v.sizes[d]
     else:
-        memcpy(buffer.numbers + buffer.number_count, v.s, 8 * v.rank)
+        memcpy(buffer.numbers + buffer.number_count, v.strides, 8 * v.rank)
     buffer.number_count += v.rank
     return append_word(buffer, ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
 
@@ -318,10 +318,10 @@ def is_packed(v, first, element):
     """Whether dimensions from `first` on are in row-major order without gaps; true if there are no elements."""
     step: int64_t = element
     for d in range(v.rank):
-        if v.n[d] == 0:
+        if v.sizes[d] == 0:
             return True
     for d in range(v.rank - 1, first - 1, -1):
-        if v.n[d] > 1 and v.s[d] != step:
+        if v.sizes[d] > 1 and v.strides[d] != step:
             return False
-        step *= v.n[d]
+        step *= v.sizes[d]
     return True

@@ -1,20 +1,20 @@
 # Sizes in operators' rules, compiled: lists of integers, and their arithmetic, as in `anydml.moves.sizing`.
 cimport cython
-from anydml.core.verbs cimport Box, Maker, Numbers, _refuse, numbers
+from anydml.core.verbs cimport Box, Maker, Integers, _refuse, numbers
 from libc.stdint cimport int64_t
 
 cdef extern from *:
     bint overflows "__builtin_mul_overflow"(int64_t a, int64_t b, int64_t *product) noexcept
 
 # X's sizes.
-cdef inline Numbers *sizes(Maker *make, Box *x) noexcept:
-    return <Numbers *>x
+cdef inline Integers *sizes(Maker *make, Box *x) noexcept:
+    return <Integers *>x
 
 # Whether x has no elements.
 cdef inline bint is_empty(Maker *make, const Box *x) noexcept:
     cdef int64_t d
     for d in range(x.rank):
-        if x.n[d] == 0:
+        if x.sizes[d] == 0:
             return True
     return False
 
@@ -37,20 +37,20 @@ cdef inline int64_t quotient(int64_t a, int64_t b) except? -1:
 
 
 # The same number several times.
-cdef inline Numbers *repeated(Maker *make, int64_t value, int64_t count) except NULL:
+cdef inline Integers *repeated(Maker *make, int64_t value, int64_t count) except NULL:
     result = numbers(make, count)
     for k in range(count):
         result.at[k] = value
     return result
 
 # Append numbers to a list.
-cdef inline int append_to(list counts, Numbers *numbers) except -1:
+cdef inline int append_to(list counts, Integers *numbers) except -1:
     for k in range(numbers.count):
         counts.append(numbers.at[k])
     return 0
 
 # Sizes of a rule's own, up to six.
-cdef inline Numbers *ints(Maker *make, int64_t count, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f) except NULL:
+cdef inline Integers *ints(Maker *make, int64_t count, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f) except NULL:
     result = numbers(make, 6)
     result.at[0], result.at[1], result.at[2], result.at[3], result.at[4], result.at[5] = a, b, c, d, e, f
     result.count = count
@@ -61,19 +61,19 @@ cdef inline int64_t count(Maker *make, Box *x) except -1:
     cdef int64_t result = 1
     cdef int64_t d
     for d in range(x.rank):
-        result = times(result, x.n[d])
+        result = times(result, x.sizes[d])
     times(result, make.inputs.count)
     return result
 
 # The number of elements of these sizes.
-cdef inline int64_t volume(Maker *make, Numbers *sizes) except? -1:
+cdef inline int64_t volume(Maker *make, Integers *sizes) except? -1:
     cdef int64_t result = 1
     for d in range(sizes.count):
         result = times(result, sizes.at[d])
     return result
 
 # The sum of numbers that arguments had, each of which fits 32 bits.
-cdef inline int64_t total(Maker *make, Numbers *terms) except? -1:
+cdef inline int64_t total(Maker *make, Integers *terms) except? -1:
     cdef int64_t result = 0
     for k in range(terms.count):
         result += terms.at[k]
@@ -87,14 +87,14 @@ cdef inline int64_t wrapped(Maker *make, int64_t number, int64_t size) except? -
     return result + size if result < 0 else result
 
 # The products of numbers, one by one.
-cdef inline Numbers *product(Maker *make, Numbers *a, Numbers *b) except NULL:
+cdef inline Integers *product(Maker *make, Integers *a, Integers *b) except NULL:
     result = numbers(make, a.count)
     for k in range(a.count):
         result.at[k] = times(a.at[k], b.at[k])
     return result
 
 # The sums of sizes, one by one, each of which fits 62 bits, and of numbers of 32 bits.
-cdef inline Numbers *sum(Maker *make, Numbers *a, Numbers *b) except NULL:
+cdef inline Integers *sum(Maker *make, Integers *a, Integers *b) except NULL:
     result = numbers(make, a.count)
     for k in range(a.count):
         result.at[k] = a.at[k] + b.at[k]
@@ -103,19 +103,19 @@ cdef inline Numbers *sum(Maker *make, Numbers *a, Numbers *b) except NULL:
     return result
 
 # A 1 for each axis of x.
-cdef inline Numbers *ones(Maker *make, Box *x) except NULL:
+cdef inline Integers *ones(Maker *make, Box *x) except NULL:
     return repeated(make, 1, x.rank)
 
 # X's sizes with another one along an axis.
-cdef inline Numbers *resized(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
+cdef inline Integers *resized(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
     result = numbers(make, x.rank)
     for d in range(x.rank):
-        result.at[d] = size if d == axis else x.n[d]
+        result.at[d] = size if d == axis else x.sizes[d]
     return result
 
 # X's sizes with one more before an axis.
-cdef inline Numbers *inserted(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
+cdef inline Integers *inserted(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
     result = numbers(make, x.rank + 1)
     for d in range(result.count):
-        result.at[d] = size if d == axis else x.n[d - (d > axis)]
+        result.at[d] = size if d == axis else x.sizes[d - (d > axis)]
     return result

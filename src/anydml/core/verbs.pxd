@@ -18,23 +18,23 @@ cdef enum:
 
 ctypedef char *Item  # bytes of an element
 
-cdef struct Numbers:
+cdef struct Integers:
     int64_t *at
     int64_t count
 
 cdef struct Look:  # an index per element of a box, which is read and added to an address
     const char *at
-    int64_t *s  # the indices' strides, one per axis of the box
+    int64_t *strides  # of the indices, one per axis of the box
     int64_t size
     int64_t stride
     int64_t type
     int64_t outside
 
 cdef struct Box:  # a view, or a place; begins as its sizes do
-    int64_t *n  # sizes
+    int64_t *sizes
     int64_t rank
     char *data
-    int64_t *s  # strides in bytes
+    int64_t *strides  # in bytes
     int64_t type  # of indices, as in lookups; 0 for elements
     Look *look
     int64_t lookups
@@ -44,7 +44,7 @@ cdef struct Boxes:
     int64_t count
 
 cdef struct Shapes:
-    Numbers **at
+    Integers **at
     int64_t count
 
 cdef struct Maker:
@@ -84,21 +84,21 @@ cdef inline Box *_box(Maker *make, const Box *x, int64_t rank) except NULL:
     if x.lookups:
         _refuse()
     y.data, y.rank, y.type, y.lookups = x.data, rank, x.type, 0
-    y.n = <int64_t *>(y + 1)
-    y.s = y.n + rank
+    y.sizes = <int64_t *>(y + 1)
+    y.strides = y.sizes + rank
     return y
 
 # Axes of x, from one on, as those of a box.
 cdef inline void _take_axes(Box *y, int64_t place, const Box *x, int64_t axis, int64_t count) noexcept:
-    cdef int64_t *n = y.n + place
-    cdef int64_t *s = y.s + place
+    cdef int64_t *n = y.sizes + place
+    cdef int64_t *s = y.strides + place
     for d in range(count):
-        n[d] = x.n[axis + d]
-        s[d] = x.s[axis + d]
+        n[d] = x.sizes[axis + d]
+        s[d] = x.strides[axis + d]
 
-# Numbers still to be set.
-cdef inline Numbers *numbers(Maker *make, int64_t count) except NULL:
-    cdef Numbers *result = <Numbers *>room(make, sizeof(Numbers) // 8 + count)
+# Integers still to be set.
+cdef inline Integers *numbers(Maker *make, int64_t count) except NULL:
+    cdef Integers *result = <Integers *>room(make, sizeof(Integers) // 8 + count)
     result.at, result.count = <int64_t *>(result + 1), count
     return result
 
@@ -108,60 +108,60 @@ cdef int64_t *_more_room(Maker *make, int64_t count) except NULL
 cdef inline Box *cut(Maker *make, Box *x, int64_t axis, int64_t start, int64_t size, int64_t step) except NULL:
     y = _box(make, x, x.rank)
     _take_axes(y, 0, x, 0, x.rank)
-    y.data = offset_by(x.data, start * x.s[axis])
+    y.data = offset_by(x.data, start * x.strides[axis])
     # A stride that is never taken may be beyond 64 bits.
-    y.n[axis], y.s[axis] = size, step * x.s[axis] if size > 1 else 0
+    y.sizes[axis], y.strides[axis] = size, step * x.strides[axis] if size > 1 else 0
     return y
 
 # A cut of every axis.
-cdef inline Box *window(Maker *make, Box *x, Numbers *first, Numbers *count, Numbers *step) except NULL:
+cdef inline Box *window(Maker *make, Box *x, Integers *first, Integers *count, Integers *step) except NULL:
     y = _box(make, x, x.rank)
     for d in range(x.rank):
-        y.data = offset_by(y.data, first.at[d] * x.s[d])
-        y.n[d] = count.at[d]
-        y.s[d] = step.at[d] * x.s[d] if count.at[d] > 1 else 0
+        y.data = offset_by(y.data, first.at[d] * x.strides[d])
+        y.sizes[d] = count.at[d]
+        y.strides[d] = step.at[d] * x.strides[d] if count.at[d] > 1 else 0
     return y
 
 # The elements whose coordinate along the axis is k, without the axis.
 cdef inline Box *at(Maker *make, Box *x, int64_t axis, int64_t k) except NULL:
     y = _box(make, x, x.rank - 1)
-    y.data = offset_by(x.data, k * x.s[axis])
+    y.data = offset_by(x.data, k * x.strides[axis])
     _take_axes(y, 0, x, 0, axis)
     _take_axes(y, axis, x, axis + 1, y.rank - axis)
     return y
 
 # Axis k is x's ``axes[k]``.
-cdef inline Box *permute(Maker *make, Box *x, Numbers *axes) except NULL:
+cdef inline Box *permute(Maker *make, Box *x, Integers *axes) except NULL:
     y = _box(make, x, x.rank)
     for d in range(x.rank):
         from_axis = axes.at[d]
-        y.n[d], y.s[d] = x.n[from_axis], x.s[from_axis]
+        y.sizes[d], y.strides[d] = x.sizes[from_axis], x.strides[from_axis]
     return y
 
 # One axis as several, in row-major order.
-cdef inline Box *split(Maker *make, Box *x, int64_t axis, Numbers *sizes) except NULL:
+cdef inline Box *split(Maker *make, Box *x, int64_t axis, Integers *sizes) except NULL:
     more = sizes.count - 1
     y = _box(make, x, x.rank + more)
     _take_axes(y, 0, x, 0, axis)
     _take_axes(y, axis + 1 + more, x, axis + 1, x.rank - axis - 1)
-    stride = x.s[axis]
+    stride = x.strides[axis]
     for k in range(more, -1, -1):
-        y.n[axis + k], y.s[axis + k] = sizes.at[k], stride
+        y.sizes[axis + k], y.strides[axis + k] = sizes.at[k], stride
         stride *= sizes.at[k]
     return y
 
 # NumPy's broadcasting: axes are prepended, and those of size 1 repeated.
-cdef inline Box *broadcast(Maker *make, Box *x, Numbers *sizes) except NULL:
+cdef inline Box *broadcast(Maker *make, Box *x, Integers *sizes) except NULL:
     more = sizes.count - x.rank
     cdef bint is_same = more == 0
     for d in range(x.rank if is_same else 0):
-        is_same = is_same and x.n[d] == sizes.at[d]
+        is_same = is_same and x.sizes[d] == sizes.at[d]
     if is_same:
         return x
     y = _box(make, x, sizes.count)
     for d in range(y.rank):
-        y.n[d] = sizes.at[d]
-        y.s[d] = x.s[d - more] if d >= more and x.n[d - more] == sizes.at[d] else 0
+        y.sizes[d] = sizes.at[d]
+        y.strides[d] = x.strides[d - more] if d >= more and x.sizes[d - more] == sizes.at[d] else 0
     return y
 
 # A new axis before an axis, on which nothing depends.
@@ -169,25 +169,25 @@ cdef inline Box *expand(Maker *make, Box *x, int64_t axis, int64_t size) except 
     y = _box(make, x, x.rank + 1)
     _take_axes(y, 0, x, 0, axis)
     _take_axes(y, axis + 1, x, axis, x.rank - axis)
-    y.n[axis], y.s[axis] = size, 0
+    y.sizes[axis], y.strides[axis] = size, 0
     return y
 
 # Each axis as two, of these sizes.
-cdef inline Box *split_each(Maker *make, Box *x, Numbers *outer, Numbers *inner) except NULL:
+cdef inline Box *split_each(Maker *make, Box *x, Integers *outer, Integers *inner) except NULL:
     y = _box(make, x, 2 * x.rank)
     for d in range(x.rank):
-        y.n[2 * d], y.s[2 * d] = outer.at[d], x.s[d] * inner.at[d]
-        y.n[2 * d + 1], y.s[2 * d + 1] = inner.at[d], x.s[d]
+        y.sizes[2 * d], y.strides[2 * d] = outer.at[d], x.strides[d] * inner.at[d]
+        y.sizes[2 * d + 1], y.strides[2 * d + 1] = inner.at[d], x.strides[d]
     return y
 
 # A new axis for each axis, before it, or behind it if `behind` is 1.
-cdef inline Box *expand_each(Maker *make, Box *x, Numbers *sizes, int64_t behind) except NULL:
+cdef inline Box *expand_each(Maker *make, Box *x, Integers *sizes, int64_t behind) except NULL:
     y = _box(make, x, 2 * x.rank)
     for d in range(x.rank):
         to_axis = 2 * d + 1 - behind
         more = 2 * d + behind
-        y.n[to_axis], y.s[to_axis] = x.n[d], x.s[d]
-        y.n[more], y.s[more] = sizes.at[d], 0
+        y.sizes[to_axis], y.strides[to_axis] = x.sizes[d], x.strides[d]
+        y.sizes[more], y.strides[more] = sizes.at[d], 0
     return y
 
 # One axis, the first, in place of two of equal size.
@@ -195,7 +195,7 @@ cdef inline Box *diagonal(Maker *make, Box *x, int64_t axis, int64_t second_axis
     y = _box(make, x, x.rank - 1)
     _take_axes(y, 0, x, 0, second_axis)
     _take_axes(y, second_axis, x, second_axis + 1, y.rank - second_axis)
-    y.s[axis] += x.s[second_axis]
+    y.strides[axis] += x.strides[second_axis]
     return y
 
 # Windows of an axis: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
@@ -203,22 +203,22 @@ cdef inline Box *slide(Maker *make, Box *x, int64_t axis, int64_t count, int64_t
     y = _box(make, x, x.rank + 1)
     _take_axes(y, 0, x, 0, axis)
     _take_axes(y, axis + 2, x, axis + 1, x.rank - axis - 1)
-    y.n[axis], y.s[axis] = count, x.s[axis] * step
-    y.n[axis + 1], y.s[axis + 1] = length, x.s[axis] * apart
+    y.sizes[axis], y.strides[axis] = count, x.strides[axis] * step
+    y.sizes[axis + 1], y.strides[axis + 1] = length, x.strides[axis] * apart
     return y
 
 # What is read as one axis, in row-major order, if that takes one stride.
 cdef inline Box *flat(Maker *make, Box *x) except NULL:
     y = _box(make, x, 1)
-    y.n[0], y.s[0] = 1, 0
+    y.sizes[0], y.strides[0] = 1, 0
     for d in range(x.rank - 1, -1, -1):
-        if x.n[d] == 0:
-            y.n[0] = 0
+        if x.sizes[d] == 0:
+            y.sizes[0] = 0
             return y
-        if x.n[d] > 1:
-            if y.n[0] == 1:
-                y.s[0] = x.s[d]
-            elif x.s[d] != y.n[0] * y.s[0]:
+        if x.sizes[d] > 1:
+            if y.sizes[0] == 1:
+                y.strides[0] = x.strides[d]
+            elif x.strides[d] != y.sizes[0] * y.strides[0]:
                 _refuse()
-            y.n[0] *= x.n[d]
+            y.sizes[0] *= x.sizes[d]
     return y

@@ -52,9 +52,9 @@ class NodeMaker(ValueMaker):
             if access is None:
                 raise AssertionError("a stored value is one access")
             row_access: Access = on_strides(access, lambda strides: (0, strides[:-1]))
-            factors = tuple([Factor(axis, size, 1) for axis, size in enumerate(indices.n)])
+            factors = tuple([Factor(axis, size, 1) for axis, size in enumerate(indices.sizes)])
             piece = Piece((0,) * len(factors), factors, row_access)
-            return Value(indices.n, value.element_size * count, (piece,))
+            return Value(indices.sizes, value.element_size * count, (piece,))
         return value.reshape(value.sizes[:-1])
 
     def storing_reason(self, x: ValueView, error: NotComposableError) -> str:

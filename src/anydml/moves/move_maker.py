@@ -12,7 +12,7 @@ from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Fill, Lookup, Move, Outside, new
 from anydml.moves.move_numbers import renumber_operands
 from anydml.moves.pieces import NotComposableError, on_strides
-from anydml.moves.sizing import Numbers, Sizes
+from anydml.moves.sizing import Integers, Sizes
 from anydml.moves.value import Value
 from anydml.moves.verbs import Maker, View
 from anydml.tensor import Layout
@@ -51,7 +51,7 @@ class MoveMaker(Maker):
             numbers.update({SCRATCH + k: self._constant + k for k in range(len(self.scratch))})
             self.moves = [renumber_operands(move, numbers) for move in self.moves]
 
-    def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
+    def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:
         """Return the next operand; scratch if no strides of the operand fit the sizes in which the rule writes it."""
         to = self._next()
         if write_sizes is None:
@@ -59,7 +59,7 @@ class MoveMaker(Maker):
         view = _reshaped(to, write_sizes.at)
         if view is None:
             view = self._scratch(to, write_sizes.at, "the result is made flat, and its elements lie apart")
-            self._later.append((to, _reshaped(view, to.n) or to))
+            self._later.append((to, _reshaped(view, to.sizes) or to))
         return view
 
     def flat(self, x: Any) -> Any:
@@ -67,7 +67,7 @@ class MoveMaker(Maker):
         sizes = (self.count(x),)
         view = _reshaped(x, sizes)
         if view is None:
-            packed = self._scratch(x, x.n, "the array is read flat, and its elements lie apart")
+            packed = self._scratch(x, x.sizes, "the array is read flat, and its elements lie apart")
             self.copy(packed, x)
             view = _reshaped(packed, sizes)
         return view
@@ -77,7 +77,7 @@ class MoveMaker(Maker):
         self.scratch.append((math.prod(sizes) * x.element_size, reason))
         return View(sizes, Access(SCRATCH + len(self.scratch) - 1, 0, layout.strides), x.element_size, x.dtype)
 
-    def filled(self, sizes: Numbers, value: Any) -> Any:
+    def filled(self, sizes: Integers, value: Any) -> Any:
         """Return a view of a fill with one element."""
         return View(sizes.at, None if value is None else Fill(value.pattern))
 
@@ -93,7 +93,7 @@ class MoveMaker(Maker):
 
     def copy(self, to: Any, x: Any) -> None:
         """Add a move."""
-        n = to.n
+        n = to.sizes
         if 0 not in n:
             source = x.access or Fill(bytes(to.element_size))
             if to.access.lookups:
@@ -112,9 +112,11 @@ class MoveMaker(Maker):
         (operand, offset, strides, lookups), by = x.access, indices.access
         if lookups:
             return super().pick_along(x, indices, axis, outside)
-        lookup = Lookup(by.operand, indices.dtype, by.offset, by.strides, x.n[axis], strides[axis], outside, by.lookups)
+        lookup = Lookup(
+            by.operand, indices.dtype, by.offset, by.strides, x.sizes[axis], strides[axis], outside, by.lookups
+        )
         access = Access(operand, offset, (*strides[:axis], 0, *strides[axis + 1 :]), (lookup,))
-        return View(indices.n, access, x.element_size, x.dtype)
+        return View(indices.sizes, access, x.element_size, x.dtype)
 
     def constant(self, array: Constant) -> Any:
         """Add a constant operand."""
@@ -142,7 +144,7 @@ def _reshaped(x: View, sizes: Sizes) -> View | None:
     if access.lookups:
         return None
     try:
-        value = Value.of_operand(access.operand, x.n, access.strides, x.element_size).reshape(sizes)
+        value = Value.of_operand(access.operand, x.sizes, access.strides, x.element_size).reshape(sizes)
     except NotComposableError:
         return None
     if (strided_value := strided(value)) is None:

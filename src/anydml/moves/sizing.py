@@ -13,7 +13,7 @@ from anydml.symbols import is_symbol
 Sizes = tuple[int, ...]
 
 
-class Numbers:
+class Integers:
     """Integers of a rule: ``at[k]`` for each k below ``count``. Compiled, they are numbers in the call's memory."""
 
     __slots__ = ("at", "count")
@@ -26,54 +26,54 @@ class Numbers:
 class Sizing:
     """Arithmetic of sizes: the base class of the makers of results."""
 
-    def ints(self, *numbers: int) -> Numbers:
+    def ints(self, *numbers: int) -> Integers:
         """Return a list of integers that a rule computes."""
-        return Numbers(numbers)
+        return Integers(numbers)
 
     def count(self, x: Any) -> int:
         """Return the number of x's elements."""
-        return math.prod(x.n)
+        return math.prod(x.sizes)
 
-    def volume(self, sizes: Numbers) -> int:
+    def volume(self, sizes: Integers) -> int:
         """Return the number of elements of these sizes."""
         return math.prod(sizes.at)
 
-    def total(self, numbers: Numbers) -> int:
+    def total(self, numbers: Integers) -> int:
         """Return the sum of numbers."""
         return sum(numbers.at)
 
-    def moving(self, x: Any, axis: int, place: int) -> Numbers:
+    def moving(self, x: Any, axis: int, place: int) -> Integers:
         """Return x's axes in order, except that one is moved to position `place`."""
-        other_axes = [k for k in range(len(x.n)) if k != axis]
-        return Numbers((*other_axes[:place], axis, *other_axes[place:]))
+        other_axes = [k for k in range(len(x.sizes)) if k != axis]
+        return Integers((*other_axes[:place], axis, *other_axes[place:]))
 
     def is_empty(self, x: Any) -> bool:
         """Whether x is known to have no elements."""
-        return has_zero(x.n)
+        return has_zero(x.sizes)
 
-    def product(self, a: Numbers, b: Numbers) -> Numbers:
+    def product(self, a: Integers, b: Integers) -> Integers:
         """Return the products of numbers, one by one."""
-        return Numbers(tuple(map(mul, a.at, b.at)))
+        return Integers(tuple(map(mul, a.at, b.at)))
 
-    def sum(self, a: Numbers, b: Numbers) -> Numbers:
+    def sum(self, a: Integers, b: Integers) -> Integers:
         """Return the sums of numbers, one by one."""
-        return Numbers(tuple(map(add, a.at, b.at)))
+        return Integers(tuple(map(add, a.at, b.at)))
 
-    def sizes(self, x: Any) -> Numbers:
+    def sizes(self, x: Any) -> Integers:
         """Return x's sizes."""
-        return Numbers(x.n)
+        return Integers(x.sizes)
 
-    def ones(self, x: Any) -> Numbers:
+    def ones(self, x: Any) -> Integers:
         """Return a size of 1 for each axis of x."""
-        return Numbers((1,) * len(x.n))
+        return Integers((1,) * len(x.sizes))
 
-    def resized(self, x: Any, axis: int, size: int) -> Numbers:
+    def resized(self, x: Any, axis: int, size: int) -> Integers:
         """Return x's sizes with `size` along an axis."""
-        return Numbers((*x.n[:axis], size, *x.n[axis + 1 :]))
+        return Integers((*x.sizes[:axis], size, *x.sizes[axis + 1 :]))
 
-    def inserted(self, x: Any, axis: int, size: int) -> Numbers:
+    def inserted(self, x: Any, axis: int, size: int) -> Integers:
         """Return x's sizes with `size` inserted before an axis."""
-        return Numbers((*x.n[:axis], size, *x.n[axis:]))
+        return Integers((*x.sizes[:axis], size, *x.sizes[axis:]))
 
     def wrapped(self, number: int, size: int) -> int:
         """Return ``number % size``; 0 if the size is 0."""

@@ -13,7 +13,7 @@ from anydml.moves.move_maker import last_writes
 from anydml.moves.new_axes import expand
 from anydml.moves.open_numbers import has_zero, is_zero
 from anydml.moves.pieces import Factor, NotComposableError, Piece
-from anydml.moves.sizing import Numbers, Sizes
+from anydml.moves.sizing import Integers, Sizes
 from anydml.moves.value import MAX_PIECES, Value
 from anydml.moves.verbs import Maker, View
 
@@ -23,22 +23,22 @@ class ValueView:
 
     Attributes:
         value: the value.
-        n: the sizes.
+        sizes: the sizes.
         dtype: NumPy's name of the dtype of indices.
         name: what is viewed, for explanations.
         parts: number of the value's axes of parts.
     """
 
-    __slots__ = ("dtype", "n", "name", "parts", "value")
+    __slots__ = ("dtype", "name", "parts", "sizes", "value")
 
     def __init__(self, value: Value, dtype: str = "", name: str = "", parts: int = 0) -> None:
         self.value, self.dtype, self.name, self.parts = value, dtype, name, parts
-        self.n = value.sizes[: len(value.sizes) - parts] if parts else value.sizes
+        self.sizes = value.sizes[: len(value.sizes) - parts] if parts else value.sizes
 
     @property
     def rank(self) -> int:
         """The number of axes."""
-        return len(self.n)
+        return len(self.sizes)
 
 
 class _Result:
@@ -97,12 +97,12 @@ class ValueMaker(Maker):
             return super().cut(x, axis, start, size, step)
         return self._window(
             x,
-            [start if k == axis else 0 for k in range(len(x.n))],
-            [size if k == axis else n for k, n in enumerate(x.n)],
-            [step if k == axis else 1 for k in range(len(x.n))],
+            [start if k == axis else 0 for k in range(len(x.sizes))],
+            [size if k == axis else n for k, n in enumerate(x.sizes)],
+            [step if k == axis else 1 for k in range(len(x.sizes))],
         )
 
-    def window(self, x: Any, first: Numbers, count: Numbers, step: Numbers) -> Any:
+    def window(self, x: Any, first: Integers, count: Integers, step: Integers) -> Any:
         """Cut every axis of a place or a value."""
         if isinstance(x, View):
             return super().window(x, first, count, step)
@@ -123,16 +123,16 @@ class ValueMaker(Maker):
                 value, (*first, *[0 for _ in parts]), (*single, *parts), (*steps, *[1 for _ in parts])
             ),
         )
-        return self.broadcast(window, Numbers(count)) if any(is_zero(by) for by in step) else window
+        return self.broadcast(window, Integers(count)) if any(is_zero(by) for by in step) else window
 
-    def permute(self, x: Any, axes: Numbers) -> Any:
+    def permute(self, x: Any, axes: Integers) -> Any:
         """Permute the axes of a place or a value."""
         if isinstance(x, View):
             return super().permute(x, axes)
         value = self.value_of(x)
         return self._with_value(x, value.permute((*axes.at, *range(axes.count, len(value.sizes)))))
 
-    def split(self, x: Any, axis: int, sizes: Numbers) -> Any:
+    def split(self, x: Any, axis: int, sizes: Integers) -> Any:
         """Split an axis of a place or a value."""
         if isinstance(x, View):
             return super().split(x, axis, sizes)
@@ -140,21 +140,21 @@ class ValueMaker(Maker):
 
     def expand(self, x: Any, axis: int, size: int) -> Any:
         """Add an axis to a value, or to what is read of a place."""
-        self._check((*x.n[:axis], size, *x.n[axis:]))
+        self._check((*x.sizes[:axis], size, *x.sizes[axis:]))
         source = self._read(x)
         return self._with_value(source, expand(self.value_of(source), axis, size))
 
-    def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
+    def expand_each(self, x: Any, sizes: Integers, behind: int) -> Any:
         """Add axes to a value."""
         for axis in reversed(range(sizes.count)):
             x = self.expand(x, axis + behind, sizes.at[axis])
         return x
 
-    def broadcast(self, x: Any, sizes: Numbers) -> Any:
+    def broadcast(self, x: Any, sizes: Integers) -> Any:
         """Broadcast a value."""
         self._check(sizes.at)
         value = self.value_of(x)
-        return self._with_value(x, self._composer.broadcast(value, (*sizes.at, *value.sizes[len(x.n) :])))
+        return self._with_value(x, self._composer.broadcast(value, (*sizes.at, *value.sizes[len(x.sizes) :])))
 
     def diagonal(self, x: Any, axis: int, second_axis: int) -> Any:
         """Return the diagonal of a place or a value."""
@@ -181,7 +181,7 @@ class ValueMaker(Maker):
     def flat(self, x: Any) -> Any:
         """Flatten a value."""
         value = self.value_of(x)
-        return self._with_value(x, self._composer.reshape(value, (self.count(x), *value.sizes[len(x.n) :])))
+        return self._with_value(x, self._composer.reshape(value, (self.count(x), *value.sizes[len(x.sizes) :])))
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Pick from a value, or pick places."""
@@ -189,8 +189,8 @@ class ValueMaker(Maker):
             self.check_refused(indices, is_place=isinstance(x, View))
         if isinstance(x, View):
             self._indices.append(indices)
-            at: Any = Access(len(self._indices) - 1, CoordinateSteps({}), units(len(indices.n)))  # type: ignore[arg-type]
-            return super().pick(x, View(indices.n, at, 0, indices.dtype), axis, outside)
+            at: Any = Access(len(self._indices) - 1, CoordinateSteps({}), units(len(indices.sizes)))  # type: ignore[arg-type]
+            return super().pick(x, View(indices.sizes, at, 0, indices.dtype), axis, outside)
         by = self.index_of(indices)
         return self._with_value(x, self._composer.pick(self.value_of(x), by, indices.dtype, axis, outside))
 
@@ -234,7 +234,7 @@ class ValueMaker(Maker):
 
     def result_from(self, x: Any) -> Any:
         """Return the place of a result that begins as x; the result is stored if parts of it are written again."""
-        to = self.result(Numbers(x.n))
+        to = self.result(Integers(x.sizes))
         self._results[-1].writes.append((None, self.value_of(x)))
         return to
 
@@ -242,12 +242,12 @@ class ValueMaker(Maker):
         """Add a constant operand."""
         return ValueView(self._composer.constant("numbers", array), array.dtype.name)
 
-    def filled(self, sizes: Numbers, value: Any) -> Any:
+    def filled(self, sizes: Integers, value: Any) -> Any:
         """Return a view of a value that is filled with one element."""
         pattern = bytes(self._element_size) if value is None else value.pattern
         return ValueView(Value.of_fill((*sizes.at, *(1,) * self.parts), pattern), parts=self.parts)
 
-    def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
+    def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:
         """Return the place of the next result, addressed by coordinates."""
         number, written = len(self._results), write_sizes or sizes
         self._results.append(_Result(sizes.at, written.at))
@@ -261,9 +261,9 @@ class ValueMaker(Maker):
             for axis, along in enumerate(to.access.strides):
                 if any(type(step) is int and step < 0 for step in along.terms.values()):
                     # Steps of values are positive: both are reversed.
-                    last = to.n[axis] - 1
-                    to = self.cut(to, axis, last, to.n[axis], -1)
-                    x = self.cut(x, axis, last, to.n[axis], -1)
+                    last = to.sizes[axis] - 1
+                    to = self.cut(to, axis, last, to.sizes[axis], -1)
+                    x = self.cut(x, axis, last, to.sizes[axis], -1)
         result.writes.append((to, self.value_of(x)))
 
     def store(self, x: Any) -> None:
@@ -306,9 +306,9 @@ class ValueMaker(Maker):
     def rewrite_parts(self, result: _Result, operand: int, strides: Sizes) -> None:
         """Overwrite parts of a result that is stored in an operand."""
         for to, value in result.writes[1:]:
-            if to is None or has_zero(to.n):
+            if to is None or has_zero(to.sizes):
                 continue
-            parts = value.sizes[len(to.n) :]
+            parts = value.sizes[len(to.sizes) :]
             written = (
                 *[in_bytes(along, strides) for along in to.access.strides],
                 *[value.element_size for _ in parts],
@@ -319,7 +319,7 @@ class ValueMaker(Maker):
                 continue
             source = self._composer.access_of(self._composer.without_fills(value), self._reason)
             lookups = tuple([self._lookup(inner, strides, len(parts)) for inner in to.access.lookups])
-            box, source = last_writes((*to.n, *parts), target._replace(lookups=lookups), source)
+            box, source = last_writes((*to.sizes, *parts), target._replace(lookups=lookups), source)
             self._composer.add(Move(box, target._replace(lookups=lookups), source, value.element_size))
 
     def _lookup(self, lookup: Lookup, strides: Sizes, parts: int) -> Lookup:
@@ -337,10 +337,10 @@ class ValueMaker(Maker):
         """Return a view of a value: that of what is written to a place, which must be a window of its result."""
         if isinstance(x, ValueView):
             return x
-        starts = [x.access.offset.terms.get(axis, 0) for axis in range(len(x.n))]
+        starts = [x.access.offset.terms.get(axis, 0) for axis in range(len(x.sizes))]
         steps = [along.terms[axis] for axis, along in enumerate(x.access.strides)]
         written = ValueView(self._value_so_far(self._results[x.access.operand]), parts=self.parts)
-        return self._window(written, starts, [*x.n], steps)
+        return self._window(written, starts, [*x.sizes], steps)
 
 
 class _MakerWithoutScratch(ValueMaker):
@@ -358,7 +358,7 @@ class _MakerWithoutScratch(ValueMaker):
 
 def _piece_of_result(to: View, piece: Piece, rank: int) -> Piece:
     """Return a piece of what is written to a place as a piece of its result, which has `rank` axes before its parts."""
-    access, own_rank = to.access, len(to.n)
+    access, own_rank = to.access, len(to.sizes)
     steps = [next(iter(along.terms.items())) for along in access.strides]
     start = [access.offset.terms.get(axis, 0) for axis in range(rank)]
     for first, (axis, step) in zip(piece.start, steps, strict=False):

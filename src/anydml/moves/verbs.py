@@ -16,7 +16,7 @@ from anydml.moves import number_sequences
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Lookup, Outside, new, unless
 from anydml.moves.pieces import Factor, Piece, lookup_source, on_strides
-from anydml.moves.sizing import Numbers, Sizes, Sizing
+from anydml.moves.sizing import Integers, Sizes, Sizing
 from anydml.tensor import Layout
 
 Change = Callable[[tuple[Any, ...]], tuple[Any, tuple[Any, ...]]]
@@ -26,13 +26,13 @@ class View(NamedTuple):
     """A box of a tensor's elements.
 
     Attributes:
-        n: the sizes.
+        sizes: the sizes.
         access: the addresses, one stride per axis, or a fill; None if only sizes are inferred.
         element_size: bytes per element.
         dtype: NumPy's name of the elements' dtype, if they can be indices.
     """
 
-    n: Sizes
+    sizes: Sizes
     access: Any = None
     element_size: int = 0
     dtype: str = ""
@@ -40,7 +40,7 @@ class View(NamedTuple):
     @property
     def rank(self) -> int:
         """The number of axes."""
-        return len(self.n)
+        return len(self.sizes)
 
     def with_strides(self, n: Sizes, change: Change) -> View:
         """Return a view of other sizes; `change` maps strides to an offset and new strides (see `on_strides`)."""
@@ -99,9 +99,9 @@ class Maker(Sizing):
             along = strides[axis]
             return along * start, (*strides[:axis], along * step, *strides[axis + 1 :])
 
-        return x.with_strides((*x.n[:axis], size, *x.n[axis + 1 :]), change)
+        return x.with_strides((*x.sizes[:axis], size, *x.sizes[axis + 1 :]), change)
 
-    def window(self, x: Any, first: Numbers, count: Numbers, step: Numbers) -> Any:
+    def window(self, x: Any, first: Integers, count: Integers, step: Integers) -> Any:
         """Cut every axis (see `cut`)."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -115,16 +115,16 @@ class Maker(Sizing):
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return strides[axis] * k, (*strides[:axis], *strides[axis + 1 :])
 
-        return x.with_strides((*x.n[:axis], *x.n[axis + 1 :]), change)
+        return x.with_strides((*x.sizes[:axis], *x.sizes[axis + 1 :]), change)
 
-    def permute(self, x: Any, axes: Numbers) -> Any:
+    def permute(self, x: Any, axes: Integers) -> Any:
         """Permute the axes: axis k is x's ``axes[k]``."""
-        n = x.n
+        n = x.sizes
         return x.with_strides(
             tuple([n[axis] for axis in axes.at]), lambda strides: (0, tuple([strides[axis] for axis in axes.at]))
         )
 
-    def split(self, x: Any, axis: int, sizes: Numbers) -> Any:
+    def split(self, x: Any, axis: int, sizes: Integers) -> Any:
         """Split one axis into several, in row-major order; the product of their sizes is its size."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -134,7 +134,7 @@ class Maker(Sizing):
                 by = by * size
             return 0, (*strides[:axis], *reversed(new_strides), *strides[axis + 1 :])
 
-        return x.with_strides((*x.n[:axis], *sizes.at, *x.n[axis + 1 :]), change)
+        return x.with_strides((*x.sizes[:axis], *sizes.at, *x.sizes[axis + 1 :]), change)
 
     def expand(self, x: Any, axis: int, size: int) -> Any:
         """Insert an axis along which all elements are equal; a place gets only axes of size 1."""
@@ -142,9 +142,9 @@ class Maker(Sizing):
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             return 0, (*strides[:axis], 0, *strides[axis:])
 
-        return x.with_strides((*x.n[:axis], size, *x.n[axis:]), change)
+        return x.with_strides((*x.sizes[:axis], size, *x.sizes[axis:]), change)
 
-    def split_each(self, x: Any, outer: Numbers, inner: Numbers) -> Any:
+    def split_each(self, x: Any, outer: Integers, inner: Integers) -> Any:
         """Split each axis into two, of these sizes."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -152,21 +152,21 @@ class Maker(Sizing):
 
         return x.with_strides(_alternate(outer.at, inner.at), change)
 
-    def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
+    def expand_each(self, x: Any, sizes: Integers, behind: int) -> Any:
         """Insert an axis before each axis, or behind it if `behind` is 1 (see `expand`)."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             none = (0,) * len(strides)
             return 0, _alternate(strides, none) if behind else _alternate(none, strides)
 
-        return x.with_strides(_alternate(x.n, sizes.at) if behind else _alternate(sizes.at, x.n), change)
+        return x.with_strides(_alternate(x.sizes, sizes.at) if behind else _alternate(sizes.at, x.sizes), change)
 
-    def broadcast(self, x: Any, sizes: Numbers) -> Any:
+    def broadcast(self, x: Any, sizes: Integers) -> Any:
         """Broadcast a view that is read, by NumPy's rules: axes are prepended, and those of size 1 repeated."""
-        new_axes = sizes.count - len(x.n)
+        new_axes = sizes.count - len(x.sizes)
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-            columns = zip(x.n, strides, sizes.at[new_axes:], strict=True)
+            columns = zip(x.sizes, strides, sizes.at[new_axes:], strict=True)
             return 0, (*(0,) * new_axes, *[along if old == size else 0 for old, along, size in columns])
 
         return x.with_strides(sizes.at, change)
@@ -178,7 +178,7 @@ class Maker(Sizing):
             step = strides[axis] + strides[second_axis]
             return 0, (*strides[:axis], step, *strides[axis + 1 : second_axis], *strides[second_axis + 1 :])
 
-        return x.with_strides((*x.n[:second_axis], *x.n[second_axis + 1 :]), change)
+        return x.with_strides((*x.sizes[:second_axis], *x.sizes[second_axis + 1 :]), change)
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
         """Replace an axis by windows: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
@@ -190,7 +190,7 @@ class Maker(Sizing):
             along = strides[axis]
             return 0, (*strides[:axis], along * step, along * apart, *strides[axis + 1 :])
 
-        return x.with_strides((*x.n[:axis], count, length, *x.n[axis + 1 :]), change)
+        return x.with_strides((*x.sizes[:axis], count, length, *x.sizes[axis + 1 :]), change)
 
     def flat(self, x: Any) -> Any:
         """Return x as one axis, in row-major order; it is stored first where no single stride reads it."""
@@ -202,19 +202,19 @@ class Maker(Sizing):
         Negative indices of signed types count from the end, once. Those that are still outside are clamped, skipped,
         or refused before anything is written.
         """
-        rank, count = len(x.n), len(indices.n)
-        n = (*x.n[:axis], *indices.n, *x.n[axis + 1 :])
+        rank, count = len(x.sizes), len(indices.sizes)
+        n = (*x.sizes[:axis], *indices.sizes, *x.sizes[axis + 1 :])
         if x.access is None:
             return View(n)
         if type(x.access) is Access and not x.access.lookups and not indices.access.lookups:
             operand, offset, strides, _ = x.access
             by, before, behind = indices.access, (0,) * axis, (0,) * (rank - axis - 1)
             index_strides = (*before, *by.strides, *behind)
-            lookup = Lookup(by.operand, indices.dtype, by.offset, index_strides, x.n[axis], strides[axis], outside)
+            lookup = Lookup(by.operand, indices.dtype, by.offset, index_strides, x.sizes[axis], strides[axis], outside)
             at = Access(operand, offset, (*strides[:axis], *(0,) * count, *strides[axis + 1 :]), (lookup,))
             return View(n, at, x.element_size, x.dtype)
-        piece = Piece((0,) * rank, tuple([Factor(k, size, 1) for k, size in enumerate(x.n)]), x.access)
-        looked_up = lookup_source(piece, indices.access, axis, x.n[axis], indices.dtype, outside, count)
+        piece = Piece((0,) * rank, tuple([Factor(k, size, 1) for k, size in enumerate(x.sizes)]), x.access)
+        looked_up = lookup_source(piece, indices.access, axis, x.sizes[axis], indices.dtype, outside, count)
         # The indices' axes are last.
         order = (*range(axis), *range(rank - 1, rank - 1 + count), *range(axis, rank - 1))
         access = on_strides(looked_up, lambda strides: (0, tuple([strides[k] for k in order])))
@@ -222,10 +222,10 @@ class Maker(Sizing):
 
     def pick_along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Pick by one index per element: element c is ``x[c with c[axis] := indices[c]]``. See `pick`."""
-        rank = len(x.n)
+        rank = len(x.sizes)
         for k in range(rank):
             if k != axis:
-                x = self.cut(x, k, 0, indices.n[k], 1)
+                x = self.cut(x, k, 0, indices.sizes[k], 1)
         x = self.pick(x, indices, axis, outside)
         # Axes: those before the axis, the indices', and those behind it. Every axis but one occurs twice.
         for k in range(rank - 1, axis, -1):
@@ -243,9 +243,9 @@ class Maker(Sizing):
             batch: number of the axes b.
             outside: treatment of indices out of range.
         """
-        count = len(indices.n) - 1
+        count = len(indices.sizes) - 1
         x = self.pick(x, self.at(indices, count, 0), batch, outside)
-        for q in range(1, indices.n[count]):
+        for q in range(1, indices.sizes[count]):
             x = self.pick(x, self.at(indices, count, q), batch + count, outside)
             for k in range(count - 1, -1, -1):
                 x = self.diagonal(x, batch + k, batch + count + k)
@@ -259,14 +259,14 @@ class Maker(Sizing):
             return x
         (operand, offset, strides, lookups), by = x.access, mask.access
         lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
-        return View(x.n, Access(operand, offset, strides, (*lookups, lookup)), x.element_size, x.dtype)
+        return View(x.sizes, Access(operand, offset, strides, (*lookups, lookup)), x.element_size, x.dtype)
 
     def result_from(self, x: Any) -> Any:
         """Return the place of the next result, which holds x already; parts of it are then written again, in order."""
-        self.shapes.append(x.n)
-        return View(x.n)
+        self.shapes.append(x.sizes)
+        return View(x.sizes)
 
-    def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
+    def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:
         """Return the place of the next result, or a view of it in `write_sizes`, in the same row-major order."""
         self.shapes.append(sizes.at)
         return View((write_sizes or sizes).at)
@@ -274,7 +274,7 @@ class Maker(Sizing):
     def copy(self, to: Any, x: Any) -> None:
         """Write a view to a place of the same sizes; of several elements for one address, the last one wins."""
 
-    def filled(self, sizes: Numbers, value: Any) -> Any:
+    def filled(self, sizes: Integers, value: Any) -> Any:
         """Return a view of one element, repeated: an `Element`, or zeros if it is None."""
         return View(sizes.at)
 
@@ -297,13 +297,13 @@ class Maker(Sizing):
 
         Their numbers, one per row, are indices, of size 1 along the axis, and clamped.
         """
-        n = x.n[axis]
+        n = x.sizes[axis]
         # Window L of the table, read backwards, is L − 1 … 0, and then out of range.
         table = self.slide(self.constant(number_sequences.reversal_table(n)), 0, n + 1, 1, n, 1)
         coordinates = self.pick(self.cut(table, 1, n - 1, n, -1), self.at(lengths, axis, 0), 0, "clamp")
-        coordinates = self.permute(coordinates, self.moving(coordinates, len(coordinates.n) - 1, axis))
+        coordinates = self.permute(coordinates, self.moving(coordinates, len(coordinates.sizes) - 1, axis))
         self.copy(to, self.pick_along(x, coordinates, axis, "skip"))
 
     def store(self, x: Any) -> None:
         """Copy a view to the next result."""
-        self.copy(self.result(Numbers(x.n)), x)
+        self.copy(self.result(Integers(x.sizes)), x)

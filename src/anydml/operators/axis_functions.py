@@ -9,7 +9,7 @@ from anydml import infer
 from anydml.fields import check_dimensions
 from anydml.moves.open_numbers import is_zero
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, Views, front, int64, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, Views, front, int64, rule
 from anydml.operators.slice import slice_rule
 from anydml.symbols import are_at_least, are_equal, integers_or_symbols, one_or_more
 from anydml.text import count_noun
@@ -26,7 +26,7 @@ def _distinct_axes(name: str, field: str, rank: int, axes: Sizes) -> Sizes:
 
 
 @rule
-def permute_rule(make: Maker, x: View, axes: Numbers) -> None:
+def permute_rule(make: Maker, x: View, axes: Integers) -> None:
     """Permute axes: axis k of the result is ``axes[k]`` of x."""
     make.store(make.permute(x, axes))
 
@@ -98,7 +98,7 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
 
 
 @rule
-def roll_rule(make: Maker, x: View, shifts: Numbers, is_flat: bool) -> None:
+def roll_rule(make: Maker, x: View, shifts: Integers, is_flat: bool) -> None:
     """Roll each axis, or the flattened array, by its shift, with wrap-around."""
     if make.is_empty(x):
         make.result(make.sizes(x))
@@ -111,12 +111,12 @@ def roll_rule(make: Maker, x: View, shifts: Numbers, is_flat: bool) -> None:
 
 
 @rule
-def _roll(make: Maker, to: View, x: View, axis: int, shifts: Numbers) -> None:
+def _roll(make: Maker, to: View, x: View, axis: int, shifts: Integers) -> None:
     """Roll an axis and all later ones: write the elements that do not wrap around, then those that do."""
     if axis == shifts.count:
         make.copy(to, x)
         return
-    size: int64 = x.n[axis]
+    size: int64 = x.sizes[axis]
     by: int64 = make.wrapped(shifts.at[axis], size)
     if is_zero(by):
         _roll(make, to, x, axis + 1, shifts)
@@ -176,7 +176,7 @@ def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Ar
 
 
 @rule
-def broadcast_rule(make: Maker, x: View, sizes: Numbers) -> None:
+def broadcast_rule(make: Maker, x: View, sizes: Integers) -> None:
     """Prepend axes, and repeat those of size 1."""
     make.store(make.broadcast(x, sizes))
 

@@ -26,10 +26,10 @@ ROWS = (
 @rule
 def blocks_rule(make: Maker, x: View, block: int, order: Word, to_space: bool) -> None:
     """Move the pixels of blocks to channels, or the reverse; the axes are N, C, H, W."""
-    n: int64 = x.n[0]
-    k: int64 = x.n[1]
-    h: int64 = x.n[2]
-    w: int64 = x.n[3]
+    n: int64 = x.sizes[0]
+    k: int64 = x.sizes[1]
+    h: int64 = x.sizes[2]
+    w: int64 = x.sizes[3]
     is_by_pixel: bool = order == "depth_column_row"
     if to_space:
         k = k // (block * block)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.rule import DescError, Item, Maker, Numbers, View, front, int64, rule
+from anydml.operators.rule import DescError, Integers, Item, Maker, View, front, int64, rule
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
@@ -33,8 +33,8 @@ def _band(make: Maker, to: View, first: int64, end: int64, value: Item | None) -
     """Fill diagonals in a few boxes: parallelograms, rectangles, and triangles divided into squares."""
     if first >= end:
         return
-    height: int64 = to.n[to.rank - 2]
-    width: int64 = to.n[to.rank - 1]
+    height: int64 = to.sizes[to.rank - 2]
+    width: int64 = to.sizes[to.rank - 1]
     top: int64 = _clamp(1 - end, 0, height)
     bottom: int64 = _clamp(width - first, top, height)
     # The first row that is not cut off on the left, and the first that is cut off on the right.
@@ -130,7 +130,7 @@ class _DiagonalMatrix(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write the input or zeros, then the value on its diagonals."""
-        x: View = inputs[0] if inputs else make.filled(Numbers(self.output_tensor.sizes), None)
+        x: View = inputs[0] if inputs else make.filled(Integers(self.output_tensor.sizes), None)
         diagonal_matrix_rule(make, x, Item(self.pattern), *self.band())
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:

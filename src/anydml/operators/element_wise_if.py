@@ -8,13 +8,13 @@ from typing import Any
 from anydml import infer
 from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Mask, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, front, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, front, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 from anydml.tensor import DataType
 
 
 @rule
-def where_rule(make: Maker, x: View, y: View, condition: View, sizes: Numbers) -> None:
+def where_rule(make: Maker, x: View, y: View, condition: View, sizes: Integers) -> None:
     """Write all of x, then y where the condition is 0; the three are broadcast."""
     to: View = make.result_from(make.broadcast(x, sizes))
     make.copy(to, make.unless(make.broadcast(y, sizes), make.broadcast(condition, sizes)))

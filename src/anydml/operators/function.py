@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from anydml.moves import Outside
 from anydml.moves.move_maker import MoveMaker
-from anydml.moves.sizing import Numbers
+from anydml.moves.sizing import Integers
 from anydml.moves.verbs import Maker, View, views_of
 from anydml.tensor import Layout
 
@@ -117,7 +117,7 @@ class _SizesMaker(Maker):
         _InferredError: they are.
     """
 
-    def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
+    def result(self, sizes: Integers, write_sizes: Integers | None = None) -> Any:
         """Stop the rule."""
         super().result(sizes, write_sizes)
         raise _SizesInferredError
@@ -219,7 +219,7 @@ class Function:
 
     def apply(self, make: Maker, inputs: Sequence[Any], parameters: Parameters) -> None:
         """Make the results of a call, from views of its inputs."""
-        numbers = [Numbers(value) if type(value) is tuple else value for value in parameters]
+        numbers = [Integers(value) if type(value) is tuple else value for value in parameters]
         self.rule(make, *([inputs] if self.is_of_lists else inputs), *numbers)
 
     def lowered(

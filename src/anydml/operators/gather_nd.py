@@ -33,11 +33,11 @@ ROWS = (
 def gather_nd_rule(make: Maker, x: View, indices: View, batch: int, outside: Outside) -> None:
     """``result[b, c, r] = x[b, *indices[b, c], r]``; without coordinates, all of x for each c."""
     count: int = indices.rank - 1
-    if indices.n[count]:
+    if indices.sizes[count]:
         make.store(make.pick_tuples(x, indices, batch, outside))
         return
     for k in range(batch, count):
-        x = make.expand(x, k, indices.n[k])
+        x = make.expand(x, k, indices.sizes[k])
     make.store(x)
 
 

@@ -99,7 +99,7 @@ def join_rule(make: Maker, arrays: Views, axis: int) -> None:
     total: int64 = 0
     start: int64 = 0
     for k in range(len(arrays)):
-        total += make.count(arrays[k]) if axis < 0 else arrays[k].n[axis]
+        total += make.count(arrays[k]) if axis < 0 else arrays[k].sizes[axis]
     to: View = make.result(make.ints(total) if axis < 0 else make.resized(arrays[0], axis, total))
     for k in range(len(arrays)):
         x: View = arrays[k]
@@ -107,8 +107,8 @@ def join_rule(make: Maker, arrays: Views, axis: int) -> None:
             make.copy(make.split(make.cut(to, 0, start, make.count(x), 1), 0, make.sizes(x)), x)
             start += make.count(x)
         else:
-            make.copy(make.cut(to, axis, start, x.n[axis], 1), x)
-            start += x.n[axis]
+            make.copy(make.cut(to, axis, start, x.sizes[axis], 1), x)
+            start += x.sizes[axis]
 
 
 @front

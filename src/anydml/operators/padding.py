@@ -9,7 +9,7 @@ from anydml.feature_level import FeatureLevel, row_at
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.enums import PaddingMode
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Item, Maker, Numbers, View, Word, fill_around, front, holds, int64, rule
+from anydml.operators.rule import DescError, Integers, Item, Maker, View, Word, fill_around, front, holds, int64, rule
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 from anydml.records import Named
@@ -32,12 +32,12 @@ MODES = {
 
 
 @rule
-def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: Word, value: Item) -> None:
+def pad_rule(make: Maker, x: View, before: Integers, after: Integers, mode: Word, value: Item) -> None:
     """Write x, then its surroundings: a value, or x continued along one axis after the other."""
     to: View = make.result(make.sum(make.sum(before, make.sizes(x)), after))
     inside: View = to
     for d in range(x.rank):
-        inside = make.cut(inside, d, before.at[d], x.n[d], 1)
+        inside = make.cut(inside, d, before.at[d], x.sizes[d], 1)
     make.copy(inside, x)
     if mode == "constant":
         fill_around(make, to, before, make.sizes(x), make.ones(x), value)
@@ -46,10 +46,10 @@ def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: Word, 
         # Axes before this one are extended already, those behind it are not.
         line: View = to
         for k in range(d + 1, x.rank):
-            line = make.cut(line, k, before.at[k], x.n[k], 1)
+            line = make.cut(line, k, before.at[k], x.sizes[k], 1)
         inner: int64 = before.at[d]
-        _extend(make, line, d, mode, inner, x.n[d], 0, inner)
-        _extend(make, line, d, mode, inner, x.n[d], inner + x.n[d], to.n[d])
+        _extend(make, line, d, mode, inner, x.sizes[d], 0, inner)
+        _extend(make, line, d, mode, inner, x.sizes[d], inner + x.sizes[d], to.sizes[d])
 
 
 @rule
@@ -150,7 +150,7 @@ class _Padding(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write the input and the elements around it."""
-        start, end = Numbers(self.start_padding), Numbers(self.end_padding)
+        start, end = Integers(self.start_padding), Integers(self.end_padding)
         pad_rule(make, inputs[0], start, end, MODES[self.padding_mode], Item(self.pattern))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:

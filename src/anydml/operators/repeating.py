@@ -9,13 +9,13 @@ import numpy as np
 
 from anydml import infer
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, front, holds, rule
 from anydml.symbols import are_at_least, are_known, one_or_more
 from anydml.text import count_noun
 
 
 @rule
-def upsample_rule(make: Maker, x: View, scales: Numbers) -> None:
+def upsample_rule(make: Maker, x: View, scales: Integers) -> None:
     """``result[c] = x[c // scales]``."""
     to: View = make.result(make.product(make.sizes(x), scales))
     make.copy(make.split_each(to, make.sizes(x), scales), make.expand_each(x, scales, 1))
@@ -26,7 +26,7 @@ FLAT = -1
 
 
 @rule
-def repeat_rule(make: Maker, x: View, counts: Numbers, axis: int) -> None:
+def repeat_rule(make: Maker, x: View, counts: Integers, axis: int) -> None:
     """Repeat each element along an axis, or of the flattened array, by its own count or by the only one."""
     if counts.count != 1 and axis >= 0:
         to: View = make.result(make.resized(x, axis, make.total(counts)))
@@ -35,8 +35,8 @@ def repeat_rule(make: Maker, x: View, counts: Numbers, axis: int) -> None:
         to = make.result(make.ints(make.total(counts)))
         make.copy(to, make.pick(make.flat(x), make.constant(_source_numbers(counts.at)), 0, "clamp"))
     elif axis >= 0:
-        to = make.result(make.resized(x, axis, x.n[axis] * counts.at[0]))
-        to = make.split(to, axis, make.ints(x.n[axis], counts.at[0]))
+        to = make.result(make.resized(x, axis, x.sizes[axis] * counts.at[0]))
+        to = make.split(to, axis, make.ints(x.sizes[axis], counts.at[0]))
         make.copy(to, make.expand(x, axis + 1, counts.at[0]))
     else:
         to = make.result(make.ints(make.count(x) * counts.at[0]))

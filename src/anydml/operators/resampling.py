@@ -12,12 +12,12 @@ from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, 
 from anydml.operators.enums import InterpolationMode
 from anydml.operators.grids import Grid, GridAxis, grid_axis
 from anydml.operators.problem import camel
-from anydml.operators.rule import Maker, Numbers, View, rule
+from anydml.operators.rule import Integers, Maker, View, rule
 from anydml.text import count_noun
 
 
 @rule
-def resample_rule(make: Maker, x: View, axes: list[GridAxis], sizes: Numbers) -> None:
+def resample_rule(make: Maker, x: View, axes: list[GridAxis], sizes: Integers) -> None:
     """Resample each axis by a constant step, by a step and repetitions, or by positions."""
     to: View = make.result(sizes)
     d: int = 0
@@ -78,7 +78,7 @@ class ResampleBase(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Resample by steps where positions have a constant step or repeat, elsewhere by lookups of constants."""
-        resample_rule(make, inputs[0], self._axes(), Numbers(self.output_tensor.sizes))
+        resample_rule(make, inputs[0], self._axes(), Integers(self.output_tensor.sizes))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = Input[x]``, each x rounded and clamped to the axis."""

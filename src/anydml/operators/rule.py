@@ -1,7 +1,7 @@
 """Annotations for operators' rules and fronts, and the marks by which these are found.
 
 A rule is a function ``rule(make, *inputs, *numbers)`` that makes an operator's results from views of its inputs by the
-verbs of `anydml.moves.verbs`. Inputs are a `View` each, or one list of them; numbers are `int64`, `Numbers`, or words.
+verbs of `anydml.moves.verbs`. Inputs are a `View` each, or one list of them; numbers are `int64`, `Integers`, or words.
 The text is written so that it can also be compiled: numbers are compared only if they are known, and lists are read by
 index.
 """
@@ -13,15 +13,15 @@ from typing import Any, TypeAlias, TypeVar
 
 from anydml.errors import DescError
 from anydml.moves import verbs
-from anydml.moves.sizing import Numbers
+from anydml.moves.sizing import Integers
 from anydml.operators import element
 from anydml.symbols import holds
 
 __all__ = [
     "DescError",
+    "Integers",
     "Item",
     "Maker",
-    "Numbers",
     "View",
     "Views",
     "Word",
@@ -67,7 +67,7 @@ MAX_COLUMNS = 8
 
 
 @rule
-def fill_around(make: Maker, to: View, first: Numbers, count: Numbers, step: Numbers, value: Item | None) -> None:
+def fill_around(make: Maker, to: View, first: Integers, count: Integers, step: Integers, value: Item | None) -> None:
     """Fill the elements of a place outside a window, each once: per axis, its gaps, and the space on both sides."""
     for d in range(to.rank):
         start: int64 = first.at[d]
@@ -79,7 +79,7 @@ def fill_around(make: Maker, to: View, first: Numbers, count: Numbers, step: Num
             start += (size - 1) * by
             by = -by
         end: int64 = start + (size - 1) * by + 1
-        if by != 1 and by <= MAX_COLUMNS and d == to.rank - 1 and start + size * by <= to.n[d]:
+        if by != 1 and by <= MAX_COLUMNS and d == to.rank - 1 and start + size * by <= to.sizes[d]:
             for k in range(1, by):
                 make.fill(make.cut(to, d, start + k, size, by), value)
             end = start + size * by
@@ -87,5 +87,5 @@ def fill_around(make: Maker, to: View, first: Numbers, count: Numbers, step: Num
             gaps: View = make.cut(to, d, start + 1, end - start - 1, 1)
             make.fill(make.slide(gaps, d, size - 1, by, by - 1, 1), value)
         make.fill(make.cut(to, d, 0, start, 1), value)
-        make.fill(make.cut(to, d, end, to.n[d] - end, 1), value)
+        make.fill(make.cut(to, d, end, to.sizes[d] - end, 1), value)
         to = make.cut(to, d, start, size, by)

@@ -34,11 +34,11 @@ def scatter_nd_rule(make: Maker, x: View, updates: View, indices: View, outside:
 def put_tuples(make: Maker, to: View, updates: View, indices: View, outside: Outside) -> None:
     """Write blocks to coordinates; without coordinates, the last block to all of the place."""
     count: int = indices.rank - 1
-    if indices.n[count]:
+    if indices.sizes[count]:
         make.copy(make.pick_tuples(to, indices, 0, outside), updates)
     elif make.count(updates):
         for _ in range(count):
-            updates = make.at(updates, 0, updates.n[0] - 1)
+            updates = make.at(updates, 0, updates.sizes[0] - 1)
         make.copy(to, updates)
 
 

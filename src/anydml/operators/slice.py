@@ -8,7 +8,7 @@ from typing import Any
 from anydml import infer
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, front, holds, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32
 
 
@@ -65,7 +65,7 @@ class SliceOperatorDesc(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write the window of the input, with steps Strides."""
-        slice_rule(make, inputs[0], Numbers(self.offsets), Numbers(self.sizes), Numbers(self.strides))
+        slice_rule(make, inputs[0], Integers(self.offsets), Integers(self.sizes), Integers(self.strides))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = Input[Offsets + Strides · c]``."""
@@ -107,7 +107,7 @@ def check_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any)
 
 
 @rule
-def slice_rule(make: Maker, x: View, first: Numbers, count: Numbers, step: Numbers) -> None:
+def slice_rule(make: Maker, x: View, first: Integers, count: Integers, step: Integers) -> None:
     """``result[c] = x[first + step · c]``; steps may be negative."""
     make.store(make.window(x, first, count, step))
 

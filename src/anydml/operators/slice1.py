@@ -10,7 +10,7 @@ from anydml import infer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds
+from anydml.operators.rule import DescError, Integers, Maker, View, front, holds
 from anydml.operators.slice import slice_rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 
@@ -113,7 +113,7 @@ class Slice1OperatorDesc(OperatorDesc):
         """Write the window of the input, from CopyStart on with signed steps."""
         steps = self.input_window_strides
         first = copy_start(self.input_window_offsets, self.input_window_sizes, steps)
-        slice_rule(make, inputs[0], Numbers(first), Numbers(self.output_tensor.sizes), Numbers(steps))
+        slice_rule(make, inputs[0], Integers(first), Integers(self.output_tensor.sizes), Integers(steps))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """Follow the document's pseudocode, per output coordinate."""

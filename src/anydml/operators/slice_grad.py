@@ -11,14 +11,14 @@ from anydml.moves.open_numbers import is_zero
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, fill_around, front, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, fill_around, front, rule
 from anydml.operators.slice1 import check_output_sizes, check_window, copy_start, first_copied, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 from anydml.symbols import are_at_least
 
 
 @rule
-def scatter_window_rule(make: Maker, x: View, sizes: Numbers, first: Numbers, step: Numbers) -> None:
+def scatter_window_rule(make: Maker, x: View, sizes: Integers, first: Integers, step: Integers) -> None:
     """``result = 0; result[first + step · c] = x[c]``."""
     to: View = make.result(sizes)
     fill_around(make, to, first, make.sizes(x), step, None)
@@ -70,7 +70,9 @@ class SliceGradOperatorDesc(OperatorDesc):
         """Write zeros around the window and in its gaps, and the input's elements."""
         step = self.input_window_strides
         start = copy_start(self.input_window_offsets, self.input_window_sizes, step)
-        scatter_window_rule(make, inputs[0], Numbers(self.output_gradient_tensor.sizes), Numbers(start), Numbers(step))
+        scatter_window_rule(
+            make, inputs[0], Integers(self.output_gradient_tensor.sizes), Integers(start), Integers(step)
+        )
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """Follow the document's pseudocode: zeros, then the input's elements."""

@@ -9,7 +9,7 @@ from anydml import infer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import Maker, Numbers, View, front, int64, rule
+from anydml.operators.rule import Integers, Maker, View, front, int64, rule
 from anydml.operators.split_join import part_elements, part_problems
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32
 
@@ -56,7 +56,7 @@ class SplitOperatorDesc(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Split along Axis."""
-        split_rule(make, inputs[0], Numbers([part.sizes[self.axis] for part in self.output_tensors]), self.axis)
+        split_rule(make, inputs[0], Integers([part.sizes[self.axis] for part in self.output_tensors]), self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[k][..., i, ...] = input[..., start of k + i, ...]``."""
@@ -65,7 +65,7 @@ class SplitOperatorDesc(OperatorDesc):
 
 
 @rule
-def split_rule(make: Maker, x: View, sizes: Numbers, axis: int) -> None:
+def split_rule(make: Maker, x: View, sizes: Integers, axis: int) -> None:
     """Make one result per size; each begins where the one before ends."""
     start: int64 = 0
     for k in range(sizes.count):

@@ -12,7 +12,7 @@ from anydml.fields import integer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, HostIntegers, HostInts, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, front
+from anydml.operators.rule import DescError, Integers, Maker, View, front
 from anydml.operators.split import split_rule
 from anydml.operators.split_join import part_elements, part_problems
 from anydml.text import count_noun
@@ -76,7 +76,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
     def apply(self, make: Maker, *inputs: View) -> None:
         """Split by the sizes of the outputs, without reading `split`."""
         axis = self._positive_axis
-        split_rule(make, inputs[0], Numbers([part.sizes[axis] for part in self.output_tensors]), axis)
+        split_rule(make, inputs[0], Integers([part.sizes[axis] for part in self.output_tensors]), axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[k][..., i, ...] = input[..., split[0] + … + split[k−1] + i, ...]``."""

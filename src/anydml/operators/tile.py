@@ -8,13 +8,13 @@ from typing import Any
 from anydml.fields import check_dimensions
 from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, front, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, front, rule
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32
 from anydml.symbols import are_at_least, integers_or_symbols
 
 
 @rule
-def tile_rule(make: Maker, x: View, repeats: Numbers) -> None:
+def tile_rule(make: Maker, x: View, repeats: Integers) -> None:
     """``result[c] = x[c mod x's sizes]``; there may be more repeats than axes."""
     for _ in range(repeats.count - x.rank):
         x = make.expand(x, 0, 1)
@@ -61,7 +61,7 @@ class TileOperatorDesc(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Repeat along the dimensions."""
-        tile_rule(make, inputs[0], Numbers(self.repeats))
+        tile_rule(make, inputs[0], Integers(self.repeats))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = input[c mod InputTensor.Sizes]``."""

@@ -11,7 +11,7 @@ from anydml.feature_level import FeatureLevel, Support, SupportRow
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds, int64, rule
+from anydml.operators.rule import DescError, Integers, Maker, View, front, holds, int64, rule
 from anydml.operators.types import ALL_TYPES
 from anydml.symbols import are_at_least, integers_or_symbols
 from anydml.text import count_noun
@@ -21,43 +21,43 @@ from anydml.text import count_noun
 def unfold_rule(
     make: Maker,
     x: View,
-    windows: Numbers,
-    blocks: Numbers,
-    strides: Numbers,
-    dilations: Numbers,
-    before: Numbers,
-    after: Numbers,
+    windows: Integers,
+    blocks: Integers,
+    strides: Integers,
+    dilations: Integers,
+    before: Integers,
+    after: Integers,
 ) -> None:
     """Write element k of window b to row c ++ k, column b; 0 where it lies outside x."""
     size: int64 = make.volume(windows)
-    to: View = make.result(make.ints(x.n[0], x.n[1] * size, make.volume(blocks)))
-    to = make.split(make.split(make.split(to, 2, blocks), 1, make.ints(x.n[1], size)), 2, windows)
+    to: View = make.result(make.ints(x.sizes[0], x.sizes[1] * size, make.volume(blocks)))
+    to = make.split(make.split(make.split(to, 2, blocks), 1, make.ints(x.sizes[1], size)), 2, windows)
     # Each window's axis, then that of the windows along it.
-    order: Numbers = Numbers([k if k < 2 else 1 + k // 2 + k % 2 * windows.count for k in range(to.rank)])
+    order: Integers = Integers([k if k < 2 else 1 + k // 2 + k % 2 * windows.count for k in range(to.rank)])
     _unfold(make, make.permute(to, order), x, windows.count - 1, strides, dilations, before, after)
 
 
 @rule
 def _unfold(
-    make: Maker, to: View, x: View, d: int, strides: Numbers, dilations: Numbers, before: Numbers, after: Numbers
+    make: Maker, to: View, x: View, d: int, strides: Integers, dilations: Integers, before: Integers, after: Integers
 ) -> None:
     """Write the windows along spatial axes d, d − 1, … 0, whose elements and windows are two axes of the place."""
     if d < 0:
         make.copy(to, x)
         return
     axis: int = 2 + 2 * d
-    count: int64 = to.n[axis + 1]
+    count: int64 = to.sizes[axis + 1]
     stride: int64 = strides.at[d]
     if before.at[d] == 0 and after.at[d] == 0:
-        x = make.slide(x, 2 + d, to.n[axis], dilations.at[d], count, stride)
+        x = make.slide(x, 2 + d, to.sizes[axis], dilations.at[d], count, stride)
         _unfold(make, to, x, d - 1, strides, dilations, before, after)
         return
-    for k in range(to.n[axis]):
+    for k in range(to.sizes[axis]):
         # Window b has its element at b · stride + shift, which lies in the image from b = first to b = end − 1.
         row: View = make.at(to, axis, k)
         shift: int64 = k * dilations.at[d] - before.at[d]
         first: int64 = -(shift // stride) if shift < 0 else 0
-        end: int64 = (x.n[2 + d] - 1 - shift) // stride + 1
+        end: int64 = (x.sizes[2 + d] - 1 - shift) // stride + 1
         first = count if first > count else first
         end = first if end < first else count if end > count else end
         make.fill(make.cut(row, axis, 0, first, 1), None)
@@ -158,7 +158,7 @@ class UnfoldOperatorDesc(OperatorDesc):
     def apply(self, make: Maker, *inputs: View) -> None:
         """Write all windows that lie in the image, and zeros elsewhere."""
         fields = self.window_sizes, self._blocks(), self.strides, self.dilations, self.start_padding, self.end_padding
-        unfold_rule(make, inputs[0], *map(Numbers, fields))
+        unfold_rule(make, inputs[0], *map(Integers, fields))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``Output[n, ravel(c ++ k), ravel(b)] = Input[n, c, b · Strides − StartPadding + k · Dilations]``, or 0."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.enums import InterpolationMode, Size2D
 from anydml.operators.repeating import upsample_rule
-from anydml.operators.rule import Maker, Numbers, View
+from anydml.operators.rule import Integers, Maker, View
 from anydml.operators.types import FLOATS_16_AND_32
 from anydml.records import Given
 from anydml.tensor import UINT_MAX
@@ -55,7 +55,7 @@ class Upsample2dOperatorDesc(OperatorDesc):
     def apply(self, make: Maker, *inputs: View) -> None:
         """Repeat rows and columns."""
         outer = (1,) * (len(self.input_tensor.sizes) - 2)
-        upsample_rule(make, inputs[0], Numbers((*outer, self.scale_size.height, self.scale_size.width)))
+        upsample_rule(make, inputs[0], Integers((*outer, self.scale_size.height, self.scale_size.width)))
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[…, y, x] = Input[…, y / Height, x / Width]``."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from anydml import infer
 from anydml.errors import DescTypeError
 from anydml.fields import integer, integers
-from anydml.moves.sizing import Numbers
+from anydml.moves.sizing import Integers
 from anydml.moves.verbs import Maker
 from anydml.operators.element_wise_identity import ElementWiseIdentityOperatorDesc
 from anydml.operators.enums import InterpolationMode, PaddingMode
@@ -99,7 +99,7 @@ def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> lis
     axis = infer.axis_of("split", len(sizes), integer("split", "axis", axis))
     lengths = integers("split", "output_axis_sizes", output_axis_sizes)
     make = _WindowMaker()
-    split_rule(make, input, Numbers(infer.part_sizes("split", lengths, sizes[axis], axis)), axis)
+    split_rule(make, input, Integers(infer.part_sizes("split", lengths, sizes[axis], axis)), axis)
     return make.results
 
 

@@ -59,7 +59,7 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
             raise refusal(f"{label} by a traced {parameter.name}", "shapes would depend on elements: pass numbers")
         converted.append(own_arguments.converted(label, parameter, value, arrays[0].element))
     converted += [np.dtype(view.dtype) for view in indices]
-    shapes = [*[array.shape for array in arrays], *[view.n for view in indices]]
+    shapes = [*[array.shape for array in arrays], *[view.sizes for view in indices]]
     dtype = arrays[0].element
     with refusing.named_errors(label):
         parameters = function.checked(label, shapes, tuple(converted))
@@ -78,7 +78,7 @@ class _ConstantIndices(ValueView):
 
     def __init__(self, trace: Trace, numbers: np.ndarray[Any, Any]) -> None:
         self._trace, self.numbers = trace, numbers
-        self.n, self.dtype, self.name, self.parts = numbers.shape, numbers.dtype.name, "", 0
+        self.sizes, self.dtype, self.name, self.parts = numbers.shape, numbers.dtype.name, "", 0
 
     @property
     def value(self) -> Value:  # type: ignore[override]

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.errors import FuseIndexError
 from anydml.moves.accesses import strided
-from anydml.moves.sizing import Numbers
+from anydml.moves.sizing import Integers
 from anydml.operators.axis_functions import roll_rule, shift_along
 from anydml.text import count_noun
 from anydml.tracing import verbs
@@ -216,12 +216,12 @@ def roll(x: TracedArray, shift_middle: Any, axis: Any = None) -> TracedArray:
     """Roll elements along axes with wrap-around; a flattened array by default."""
     by = whole_numbers(shift_middle)
     if axis is None:
-        return apply_rule(roll_rule, x, Numbers((sum(by),)), True)[0]
+        return apply_rule(roll_rule, x, Integers((sum(by),)), True)[0]
     axes = axes_of(x, axis, are_distinct=False)
     if len({1, len(by), len(axes)}) > 2:
         raise fuse_error(f"{len(by)} shifts along {len(axes)} axes")
     along = axes * len(by) if len(axes) == 1 else axes
-    return apply_rule(roll_rule, x, Numbers([shift_along(tuple(by), along, d) for d in range(x.ndim)]), False)[0]
+    return apply_rule(roll_rule, x, Integers([shift_along(tuple(by), along, d) for d in range(x.ndim)]), False)[0]
 
 
 def roll_like_torch(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:

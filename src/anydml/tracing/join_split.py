@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.fields import MAX_ITEMS
-from anydml.moves.sizing import Numbers
+from anydml.moves.sizing import Integers
 from anydml.operators.repeating import repeat_rule
 from anydml.operators.tile import tile_rule
 from anydml.tracing.axes import at_least, expand_dims, ravel, swapaxes, transpose
@@ -200,7 +200,7 @@ def tile(x: TracedArray, reps: Any) -> TracedArray:
     """Repeat an array along its axes."""
     counts = whole_numbers(reps)
     counts = [1] * (x.ndim - len(counts)) + counts
-    return apply_rule(tile_rule, x, Numbers(counts))[0]
+    return apply_rule(tile_rule, x, Integers(counts))[0]
 
 
 def tile_like_torch(x: TracedArray, repeats: Sequence[int]) -> TracedArray:
@@ -232,7 +232,7 @@ def repeat_elements(x: TracedArray, count: Any, axis: int) -> TracedArray:
     count = whole_number(count)
     if count < 0:
         raise fuse_error(f"repeats is {count}: it must be 0 or more")
-    return apply_rule(repeat_rule, x, Numbers((count,)), axis)[0]
+    return apply_rule(repeat_rule, x, Integers((count,)), axis)[0]
 
 
 def expand(x: TracedArray, size: Sequence[int]) -> TracedArray:

@@ -11,7 +11,7 @@ from anydml.errors import FuseIndexError
 from anydml.moves.accesses import strided
 from anydml.moves.composer import SCRATCH
 from anydml.moves.move import Outside
-from anydml.moves.sizing import Numbers
+from anydml.moves.sizing import Integers
 from anydml.moves.value_maker import ValueView
 from anydml.operators.diagonal_matrix import BEYOND_DIAGONALS, diagonal_matrix_rule
 from anydml.operators.element import Element
@@ -77,7 +77,7 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
             second_axis = part_dims.index(dim, axis + 1)
             destination = make.diagonal(destination, axis, second_axis)
             del part_dims[second_axis]
-    make.copy(make.permute(destination, Numbers([*map(part_dims.index, range(part.ndim))])), ValueView(part.value))
+    make.copy(make.permute(destination, Integers([*map(part_dims.index, range(part.ndim))])), ValueView(part.value))
     return x.new_array(*make.values())
 
 
@@ -132,7 +132,7 @@ def choose_by_mask(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedA
     if x.element != y.element:
         raise refusal(f"{x!r} and {y!r} in one array", "convert them to one dtype first")
     sizes = common_shape([mask.shape, x.shape, y.shape])
-    return apply_rule(where_rule, x, ValueView(y.value), ValueView(mask.value), Numbers(sizes))[0]
+    return apply_rule(where_rule, x, ValueView(y.value), ValueView(mask.value), Integers(sizes))[0]
 
 
 def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:

@@ -17,7 +17,7 @@ from anydml.arrays.receive import adapter_of
 from anydml.functions.call_plans import check_size
 from anydml.moves.new_axes import split_elements
 from anydml.moves.open_numbers import are_same, is_one
-from anydml.moves.sizing import Numbers
+from anydml.moves.sizing import Integers
 from anydml.moves.value import Value
 from anydml.moves.value_maker import ValueMaker, ValueView
 from anydml.operators.split import split_rule
@@ -124,7 +124,7 @@ def apply_rule(rule: Callable[..., None], x: TracedArray, *arguments: Any) -> li
 
 def split_axis(x: TracedArray, axis: int, sizes: Sequence[int]) -> list[TracedArray]:
     """Cut an axis into parts of these sizes."""
-    return apply_rule(split_rule, x, Numbers(sizes), axis)
+    return apply_rule(split_rule, x, Integers(sizes), axis)
 
 
 def broadcast(x: TracedArray, shape: Any) -> TracedArray:

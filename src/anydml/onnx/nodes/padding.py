@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.moves.sizing import Numbers
+from anydml.moves.sizing import Integers
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.graph_values import Array, Tensor
@@ -112,7 +112,7 @@ def pad_array(
         return array.new_array(Value(sizes, array.itemsize, ()))
     array = _crop(array, before, after)
     first, last = ([max(0, n) for n in sizes] for sizes in (before, after))
-    return apply_rule(pad_rule, array, Numbers(first), Numbers(last), "constant", Element(ctx.pattern(element)))[0]
+    return apply_rule(pad_rule, array, Integers(first), Integers(last), "constant", Element(ctx.pattern(element)))[0]
 
 
 def _crop(array: TracedArray, before: Sequence[int], after: Sequence[int]) -> TracedArray:
