@@ -2,6 +2,7 @@
 
 import array
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -143,6 +144,14 @@ def test_flat_arrays_have_no_gaps():
     gaps = np.zeros(40, np.float32)[::2]
     text = "InputTensor is bound to a flat array with gaps"
     refuse(SPLIT, [gaps], [pattern(2, 2), pattern(3, 2)], "InputTensor", "a flat buffer must be contiguous", text)
+
+
+def test_masks_are_not_dropped():
+    for place, name in enumerate(("InputTensor", "OutputTensors[0]", "OutputTensors[1]")):
+        buffers = [pattern(5, 2), pattern(2, 2), pattern(3, 2)]
+        buffers[place] = np.ma.array(buffers[place], mask=True)
+        with pytest.raises(dml.BindingError, match=re.escape(f"DML_SPLIT: {name} is a masked array: pass")):
+            dml.Device("cpu").compile_operator(SPLIT).bind(buffers[:1], buffers[1:])
 
 
 @pytest.mark.parametrize("thing", [None, 3, "text", [1.0] * 10, memoryview(bytes(80))[::2]])

@@ -36,7 +36,10 @@ S = T("FLOAT32", [6])
         (lambda: dml.slice(X, [-2], [1]), ": offsets count from 0, sizes must be 0 or more, strides 1 or more"),
         (lambda: dml.join(X), ": pass a list of arrays, each with at least one dimension"),
         (lambda: dml.split(X, -1), ": a number of parts is at least 1"),
-        (lambda: dml.split(X, 2, out=np.zeros(6, int)), "split: out[0] is an int64: out must be an array"),
+        (
+            lambda: dml.split(X, 2, out=np.zeros(6, int)),
+            "out[0] is a numpy.int64: out must be an array in memory",
+        ),
         (lambda: dml.split(X, 2, out=3), "split: out is an int: out must be a list of arrays, one per part"),
         (lambda: dml.join([X, X.astype("f4")]), "arrays[1] is float32, but arrays[0] is int64: convert one of them"),
         (lambda: dml.where(X > 1, X, X.astype("f4")), "y is float32, but x is int64: convert one of them"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.arrays.receive import refuse_subclass
 from anydml.errors import BindingError
 from anydml.memory.overlap import overlapping_pair
 from anydml.operators.base import OperatorDesc
@@ -93,6 +94,7 @@ def check_host_values(desc: OperatorDesc, operands: Sequence[Array], layouts: Se
 def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> tuple[Array, Layout]:
     dtype = tensor.data_type.dtype
     if isinstance(buffer, np.ndarray):
+        refuse_subclass(operator, name, buffer)
         array = buffer
         if array.shape == tensor.sizes and array.dtype == dtype and not _is_flat(array, tensor):
             return array, Layout.of(array)
@@ -109,7 +111,7 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
         try:
             array = np.frombuffer(buffer, np.uint8)
         except (TypeError, ValueError, BufferError) as error:
-            message = f"{operator}: {name} is bound to a {type(buffer).__name__}, which is not a buffer: {error}"
+            message = f"{operator}: {name} is bound to a {type(buffer).__name__}, which is not a buffer ({error})"
             raise BindingError(message, operator, name, "bind NumPy arrays or contiguous buffers") from None
     if array.nbytes < tensor.size_in_bytes:
         message = (

@@ -355,3 +355,41 @@ def test_later_runs_are_compiled():
     assert np.array_equal(found, X)
     # Compiled code does the whole call: it is not matched to a trace in Python, nor is anything compared before it.
     assert not [name for name in files if "tracing" in name]
+
+
+@pytest.mark.parametrize("is_node", [True, False])
+def test_inputs_of_other_libraries_and_classes(is_node):
+    torch = pytest.importorskip("torch")
+    proto = parsed("g (float[4, 6] x) => (float[4, 6] y) { y = Identity (x) }")
+
+    def ran(value):
+        return node("Identity", ["x"], 18, [value])[0] if is_node else backend.run_model(proto, [value])[0]
+
+    for value in (torch.from_numpy(X), X.view(type("Other", (np.ndarray,), {})), np.ma.array(X), memoryview(X)):
+        assert type(ran(value)) is np.ndarray
+        assert np.array_equal(ran(value), X)
+    negative = torch.complex(torch.from_numpy(X), torch.from_numpy(-X)).conj().imag
+    assert negative.is_neg()
+    assert np.array_equal(ran(negative), X)
+    with pytest.raises(ModelError, match=r'input ("x"|0): value is a masked array: pass value.data'):
+        ran(np.ma.array(X, mask=True))
+    with pytest.raises(ModelError, match=r'input ("x"|0): value is a PyTorch tensor that requires grad: .*detach'):
+        ran(torch.from_numpy(X).requires_grad_())
+
+
+def test_extended_floats_of_pytorch():
+    torch = pytest.importorskip("torch")
+    (found,) = node("Identity", ["x"], 18, [torch.ones(2, dtype=torch.bfloat16)])
+    assert (str(found.dtype), found.astype(float).tolist()) == ("bfloat16", [1.0, 1.0])
+
+
+def test_nodes_of_anydmls_own_domain():
+    (found,) = node("Flip", ["x"], 18, [X], domain="anydml", axis=[0])
+    assert np.array_equal(found, X[::-1])
+
+
+def test_lists_are_sequences_of_tensors():
+    with pytest.raises(ModelError, match=r"input 0 \(inputs\[0\]\) is a sequence: inputs\[0\] must be a tensor"):
+        node("Concat", ["x"], 18, [[1.0, 2.0]], axis=0)
+    (found,) = node("ConcatFromSequence", ["x"], 18, [[[1, 2], np.array([3])]], axis=0)
+    assert found.tolist() == [1, 2, 3]

@@ -85,7 +85,7 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
         return array
     if not isinstance(array, _NUMPY_TYPES):
         refuse_lazy(name, field, array)
-    _refuse_subclass(name, field, array)
+    refuse_subclass(name, field, array)
     try:
         converted = np.asarray(array)
     except (TypeError, ValueError):
@@ -102,8 +102,12 @@ class ElementsAlone(np.ndarray[Any, Any]):
     __slots__ = ()
 
 
-def _refuse_subclass(name: str, field: str, array: Any) -> None:
-    """Refuse arrays that hold more than their elements, such as masks or units."""
+def refuse_subclass(name: str, field: str, array: Any) -> None:
+    """Refuse arrays that hold more than their elements, such as masks or units.
+
+    Raises:
+        BindingError: the array's class defines functions of its own, or it has a mask.
+    """
     if type(array) is np.ndarray or not isinstance(array, np.ndarray) or isinstance(array, ElementsAlone):
         return
     kind = type(array)
@@ -179,9 +183,11 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
     """
     out = adapter_of(array)
     if out is None and not isinstance(array, np.ndarray):
-        raise BindingError(f"{name}: {field} is {a(type(array).__name__)}", name, field, "out must be an array")
+        kind = type(array)
+        full_name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise BindingError(f"{name}: {field} is {a(full_name)}", name, field, "out must be an array in memory")
     check_place(name, field, out, adapter, "x")
-    _refuse_subclass(name, field, array)
+    refuse_subclass(name, field, array)
     if out is None or adapter is None:
         target: Array = array
         return target

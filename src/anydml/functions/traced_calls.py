@@ -67,7 +67,7 @@ def copy_result(name: str, field: str, result: Any, out: Any) -> Any:
     import torch
 
     if not isinstance(out, torch.Tensor):
-        raise BindingError(f"{name}: {field} is {a(type(out).__name__)}", name, field, "out must be an array")
+        raise BindingError(f"{name}: {field} is {a(type(out).__name__)}", name, field, "out must be an array in memory")
     if out.device != result.device:
         places = f"{field} is a PyTorch tensor on {out.device}, but x is a PyTorch tensor on {result.device}"
         raise BindingError(f"{name}: {places}: convert or move one of them", name, field, ONE_PLACE)

@@ -24,6 +24,7 @@ from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, check_is_model, inline_functions, reason
 from anydml.onnx.control import unroll
+from anydml.onnx.custom import DOMAIN
 from anydml.onnx.graph import MICROSOFT
 from anydml.onnx.program import Program
 from anydml.onnx.read import read_node, read_nodes
@@ -122,7 +123,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
             raise TypeError(f"run_node takes a NodeProto, not {reprlib.repr(node)}")
         _check_device(device)
         opset = int(options.get("opset_version", onnx.defs.onnx_opset_version()))
-        opsets = {"": opset, MICROSOFT: 1}
+        opsets = {"": opset, MICROSOFT: 1, DOMAIN: 1}
         context = onnx.checker.C.CheckerContext()
         context.ir_version, context.opset_imports = onnx.IR_VERSION, opsets
         try:

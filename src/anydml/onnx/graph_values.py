@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from anydml.arrays.receive import check_host, read_argument
+from anydml.errors import BindingError, DescError, ModelError
+from anydml.memory.device_array import DeviceArray
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.tracing.open_sizes import is_open
@@ -29,6 +32,26 @@ def constant_array(elements: Sequence[Any], dtype: np.dtype[Any], shape: Sequenc
 def integers(values: Sequence[int]) -> Array:
     """Return sizes as a 1-D INT64 array (see `constant_array`)."""
     return constant_array(values, INT64, (len(values),))
+
+
+def host_array(label: str, value: Any) -> Array:
+    """Return an argument of any library as a NumPy array on its memory.
+
+    Args:
+        label: the input, for errors.
+        value: the argument.
+
+    Raises:
+        ModelError: it has a mask or units, requires grad, or is not in host memory.
+    """
+    if type(value) is np.ndarray or isinstance(value, (str, bytes)) or value is None:
+        return np.asarray(value)
+    try:
+        array, adapter = read_argument(label, value, "value")
+        check_host(label, "value", adapter or array, not isinstance(array, DeviceArray))
+    except (BindingError, DescError) as error:
+        raise ModelError(str(error), error.operator, error.field, error.rule) from None
+    return array
 
 
 class Reservation:

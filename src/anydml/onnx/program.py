@@ -23,6 +23,7 @@ from anydml.onnx.graph_values import (
     Tensor,
     TensorSequence,
     constant_array,
+    host_array,
 )
 from anydml.onnx.lowering import UnknownElementsError
 from anydml.onnx.read import read_nodes
@@ -263,7 +264,7 @@ class Input:
         return self._check(value, budget)
 
     def _check(self, value: Any, budget: Budget) -> Array:
-        array: Array = np.asarray(value)
+        array = host_array(f"input {show(self.name)}", value)
         if self.elem_type == TensorProto.STRING and array.dtype.kind in "UT":
             size = array.size * (8 + TEXT) + array.nbytes
             budget.ask(f"input {show(self.name)}", "reading it", size)

@@ -13,7 +13,7 @@ from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.eager_runs import RunningContext
 from anydml.onnx.graph import Node
-from anydml.onnx.graph_values import Array, EmptyOptional, GraphValue, Tensor, TensorSequence
+from anydml.onnx.graph_values import Array, EmptyOptional, GraphValue, Tensor, TensorSequence, host_array
 
 
 def run_node(node: Node, inputs: Sequence[Any], budget: Budget) -> tuple[Any, ...]:
@@ -31,9 +31,18 @@ def run_node(node: Node, inputs: Sequence[Any], budget: Budget) -> tuple[Any, ..
         ModelError: the node refuses its inputs, or the results do not fit into memory.
     """
     running = RunningContext(budget)
-    results = running.run(node, [None if value is None else to_graph_value(value) for value in inputs])
+    arrays = [_arrays(f"input {k}", value) for k, value in enumerate(inputs)]
+    results = running.run(node, [None if value is None else to_graph_value(value) for value in arrays])
     running.flush()
     return tuple(map(arrays_of, results))
+
+
+def _arrays(label: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        return [host_array(f"{label}[{k}]", item) for k, item in enumerate(value)]
+    return host_array(label, value)
 
 
 def to_graph_value(value: Any) -> GraphValue:

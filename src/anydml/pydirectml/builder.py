@@ -70,7 +70,8 @@ class Device:
         if missing is not None:
             raise _unbound(f"input {missing}", "is not bound")
         if [output.source for output in outputs] != model.outputs:
-            raise _unbound("outputs", "are not the expressions that the model was built from")
+            message = "compute: outputs are not the expressions that the model was built from"
+            raise BindingError(message, "compute", "outputs", "pass those that build got, in their order")
         buffers = [np.zeros(expr.tensor.size_in_bytes, np.uint8) for expr in outputs]
         model.compiled.bind([bound[index].bytes for index in model.inputs], buffers).dispatch()
         return [TensorData.of(_as_array(buffer, expr.tensor)) for expr, buffer in zip(outputs, buffers, strict=True)]
@@ -196,6 +197,8 @@ def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc)
         (0, [1, 1, 2, 3])
     """
     index = integer("input_tensor", "input_index", input_index)
+    if index < 0:
+        raise DescError(f"input_tensor: input_index is {index}", "input_tensor", "input_index", "it must be 0 or more")
     return Expression.of(scope, Source(None, index), tensor_desc.tensor)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from anydml.arrays.receive import as_numpy
 from anydml.errors import BindingError, DescError, DescTypeError
 from anydml.pydirectml.tensor_descs import TensorDesc
 from anydml.tensor import TensorDesc as BufferTensor
@@ -115,7 +116,8 @@ class Binding:
         data: an array, converted to the tensor's data type; its elements in row-major order fill the tensor's buffer.
 
     Raises:
-        BindingError: `data` does not fill the tensor's buffer exactly, or `expr` is not an input.
+        BindingError: `data` are not numbers, are complex, masked, or do not fill the tensor's buffer exactly; or `expr`
+            is not an input.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -128,8 +130,12 @@ class Binding:
     def __init__(self, expr: Expression, data: Any) -> None:
         self.index = expr.input_index
         tensor = expr.get_output_desc().tensor
-        array = np.ascontiguousarray(data, tensor.data_type.dtype).reshape(-1)
         field = f"input {self.index}"
+        numbers = as_numpy("Binding", field, data)
+        if numbers.dtype.kind not in "biufV" or numbers.dtype.names:
+            message = f"Binding: {field} is bound to {numbers.dtype}"
+            raise BindingError(message, "Binding", field, f"data must be numbers that {tensor.data_type} can hold")
+        array = np.ascontiguousarray(numbers, tensor.data_type.dtype).reshape(-1)
         if math.ceil(array.nbytes / 4) * 4 != tensor.size_in_bytes:
             message = f"Binding: {field} has {tensor.size_in_bytes} bytes, but data has {array.nbytes}"
             raise BindingError(message, "Binding", field, "data must have TotalTensorSizeInBytes bytes")
