@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anydml.proving.operator_calls import UNKNOWN, OperatorCall, Type
-from anydml.proving.sizes import Sizes
+from anydml.proving.sizes import DERIVED_NAME, Sizes, axis_of, lower_bound, names_of
 from anydml.proving.terms import Term
 
 Results = Sequence[Term | None]
@@ -35,12 +35,20 @@ class Rounds:
         shapes = {k: term.shape for k, term in states.items() if term is not None and term.shape is not None}
         if call.operator == "Loop":
             return {0: (), **shapes}
-        if not any(call.get(option) for option in ("scan_input_axes", "scan_input_directions")):
-            for k in range(self._count, len(call.proto.input)):
-                term = call.term(k)
-                if term is not None and term.shape:
-                    shapes[k] = term.shape[1:]
-        return shapes if call.version >= _SCAN_WITHOUT_BATCH else {}
+        if call.version < _SCAN_WITHOUT_BATCH:
+            return {}
+        for k in range(self._count, len(call.proto.input)):
+            term, axis = call.term(k), self._scanned_axis(k)
+            if term is not None and term.shape is not None and axis is not None:
+                shapes[k] = (*term.shape[:axis], *term.shape[axis + 1 :])
+        return shapes
+
+    def _scanned_axis(self, k: int) -> int | None:
+        """Return the axis of an input along which a Scan runs; None if there is none."""
+        term, axes = self._call.term(k), self._call.get("scan_input_axes", ())
+        if term is None or term.shape is None or len(axes) not in (0, len(self._call.proto.input) - self._count):
+            return None
+        return axis_of(axes[k - self._count] if axes else 0, len(term.shape))
 
     def dtypes(self) -> dict[int, np.dtype[Any]]:
         """Return the known dtypes of a body's inputs, which the body need not declare, by the inputs' numbers."""
@@ -68,8 +76,28 @@ class Rounds:
         for k in range(len(self._call.proto.output)):
             term = self._result(results, k)
             dtype = None if term is None else term.dtype
-            types.append((dtype, shapes.get(self._first + k) if k < self._count else None))
+            types.append((dtype, shapes.get(self._first + k) if k < self._count else self._joined(k, term)))
         return types
+
+    def _joined(self, k: int, term: Term | None) -> Sizes | None:
+        """Return the shape of the output that joins a result of all rounds of a Scan; None if it is not known.
+
+        Args:
+            k: the output's number.
+            term: the result of a round.
+        """
+        call = self._call
+        axis = self._scanned_axis(self._count) if call.operator == "Scan" else None
+        scanned = call.term(self._count)
+        if call.version < _SCAN_WITHOUT_BATCH or axis is None or scanned is None or term is None or term.shape is None:
+            return None
+        # Names of sizes that depend on elements mean something else in each round, and no round makes no shape.
+        is_known = not any(name.startswith(DERIVED_NAME) for size in term.shape for name in names_of(size))
+        axes = call.get("scan_output_axes", ())
+        at = axis_of(axes[k - self._count] if k - self._count < len(axes) else 0, len(term.shape) + 1)
+        if not is_known or at is None or (lower_bound(scanned.sizes[axis]) or 0) < 1:
+            return None
+        return (*term.shape[:at], scanned.sizes[axis], *term.shape[at:])
 
 
 _SCAN_WITHOUT_BATCH = 9

@@ -10,16 +10,21 @@ _FROM_11 = """
     SplitToSequence TopK Unique
 """
 
+_REDUCING = """
+    ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare
+"""
+
 FIRST_MEANINGS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(_FROM_11.split(), (11,)),
     **dict.fromkeys(("BatchNormalization", "ConstantOfShape", "EyeLike", "MeanVarianceNormalization", "NonZero"), (9,)),
+    **dict.fromkeys(_REDUCING.split(), (11, 18)),
     **dict.fromkeys(("GRU", "Gemm", "LSTM", "PRelu", "RNN"), (7,)),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "LRN", "LpNormalization", "MatMul", "Transpose"), (1,)),
     **dict.fromkeys(("QLinearMatMul", "ReverseSequence"), (10,)),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), (10, 13)),
     **dict.fromkeys(("Einsum", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), (12,)),
     "Clip": (11,), "DeformConv": (19,), "Expand": (8,), "GridSample": (16, 20), "InstanceNormalization": (6,),
-    "Mod": (10, 28), "Reshape": (5,), "RoiAlign": (10, 16), "Tile": (6,),
+    "Mod": (10, 28), "ReduceSum": (11, 13), "Reshape": (5,), "RoiAlign": (10, 16), "Tile": (6,),
 }  # fmt: skip
 """The versions of operators from which on they mean something else; those below the first stand for themselves."""
 
