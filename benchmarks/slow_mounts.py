@@ -25,10 +25,10 @@ from benchmarks.measure import machine
 
 
 class Requests:
-    """Counts requests that read, and makes each take longer."""
+    """Counts requests that read, and makes each take longer; `writes` are those of a plan."""
 
     def __init__(self, delay: float) -> None:
-        self.count, self.delay = 0, delay
+        self.count, self.writes, self.delay = 0, 0, delay
         read, request = files.PlainFile._read, files.request
 
         def slow_read(file: files.PlainFile, view: memoryview, at: int) -> int:
@@ -96,26 +96,36 @@ def main() -> None:
             stores.reshard(folder / "whole", folder / name, **options).run()
 
         def to(source: str, **options: Any) -> Callable[[], object]:
-            return lambda: stores.reshard(folder / source, folder / "out", **options).run()
+            def run() -> None:
+                plan = stores.reshard(folder / source, folder / "out", **options)
+                plan.run()
+                requests.writes = plan.totals.writes
 
+            return run
+
+        fsdp = {"fsdp": 8}
         tasks: dict[str, Callable[[], object]] = {
             "whole to whole": to("whole"), "whole to float32": to("whole", dtype="fp32"),
-            "whole to 4 ranks": to("whole", ranks=4), "4 ranks to whole": to("tp 4"),
-            "8 of FSDP to whole": to("fsdp 8"), "pieces to whole": to("dcp 8"),
+            "whole to 4 ranks": to("whole", ranks=4), "whole to 8 of FSDP": to("whole", ranks=fsdp),
+            "4 ranks to whole": to("tp 4"), "8 of FSDP to whole": to("fsdp 8"), "pieces to whole": to("dcp 8"),
+            "8 of FSDP to 4 ranks": to("fsdp 8", ranks=4), "pieces to 4 ranks, pieces": to("dcp 8", ranks=4, dcp=True),
+            "4 ranks to 8 of FSDP": to("tp 4", ranks=fsdp), "4 ranks to pieces of 8": to("tp 4", ranks=fsdp, dcp=True),
+            "8 of FSDP to 4 by 2": to("fsdp 8", ranks={"tp": 4, "fsdp": 2}),
             "verify": lambda: stores.verify(folder / "whole", folder / "fsdp 8"),
             "manifest": lambda: stores.manifest(folder / "whole"),
         }  # fmt: skip
         for name, run in tasks.items():
             seconds = []
             for delay in (0, arguments.milliseconds / 1000):
-                requests.count, requests.delay = 0, delay
+                requests.count, requests.writes, requests.delay = 0, 0, delay
                 start = time.perf_counter()
                 run()
                 seconds.append(time.perf_counter() - start)
                 shutil.rmtree(folder / "out", ignore_errors=True)
             # What is verified is read twice.
             told = f"{requests.count / (size * (1 + (name == 'verify'))):5.0f} requests per GiB read"
-            print(f"{name:20} {told}  {seconds[0]:6.2f} s  {seconds[1]:6.2f} s with the delay", flush=True)
+            told += f", {requests.writes / size:4.0f} written"
+            print(f"{name:26} {told}  {seconds[0]:6.2f} s  {seconds[1]:6.2f} s with the delay", flush=True)
 
 
 if __name__ == "__main__":

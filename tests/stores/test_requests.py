@@ -12,8 +12,6 @@ from safetensors.numpy import save_file
 from stores.test_opening import written
 
 from anydml import stores
-from anydml.stores.planning.copies import Rows
-from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.running import files
 
 MAX_A_GIB = 300
@@ -289,32 +287,3 @@ def test_tensors_of_any_shapes_are_read_once_and_written_by_few_requests(tmp_pat
     assert max(plan.totals.reads, plan.totals.writes) <= MAX_A_GIB * size + 8
     plan.run()
     assert stores.verify(tmp_path / "x.safetensors", tmp_path / "out") is None
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_windows_have_each_row_once_wherever_they_end(seed):
-    rng = np.random.default_rng(seed)
-    columns, at, to = [], 0, 0
-    for _ in range(12):
-        length, count = rng.integers(1, 9, 2)
-        step = length + rng.integers(0, 20)
-        columns.append((to, at, length, count, step))
-        # The next may begin between the rows of this one, as those of another rank do.
-        at += rng.integers(0, count * step)
-        to += count * length + rng.integers(0, 3)
-    rows = Rows(*np.array(columns).T)
-    source = rng.integers(0, 256, int(rows.ends.max())).astype("u1")
-    expected, found = np.zeros((2, to), "u1")
-    for to, at, length, count, step in columns:
-        for k in range(count):
-            expected[to + k * length :][:length] = source[at + k * step :][:length]
-    copies = RowCopies(0, 1, rows, (np.empty(0, int), np.empty(0, int)))
-    low = written = 0
-    while low < source.size:
-        high = min(source.size, low + int(rng.integers(1, 40)))
-        part = copies.inside(low, high)
-        part.run(source[low:high].copy(), found)
-        written += int((part.lengths * part.counts).sum())
-        low = high
-    assert written == int((rows.lengths * rows.counts).sum())
-    assert np.array_equal(found, expected)

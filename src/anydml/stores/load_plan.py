@@ -29,6 +29,9 @@ from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
 from anydml.tensor import Layout
 from anydml.text import count_noun
 
+MAX_DIVIDED = 4 << 20
+"""Maximum bytes of an array that is loaded from a window with others, rather than read where it lies."""
+
 MAX_LISTED = 1 << 24
 """Maximum number of runs that are listed; each takes about 30 bytes."""
 
@@ -165,7 +168,7 @@ class LoadPlan:
             path = Path(f"{len(targets)}")
             contents[path] = bytes_of("plan_load", f"out[{name!r}]", arrays[name], shape, dtype)
             targets.append(Target(NewFile(path, b"", contents[path].size), name, shape, dtype, 0))
-        plan = BasePlan(self._program, self._inputs, targets, memory, is_apart=False)
+        plan = BasePlan(self._program, self._inputs, targets, memory, is_apart=False, max_divided=MAX_DIVIDED)
         check_unchanged(plan.name, self._identities)
         with LoadedBlocks(plan, contents) as blocks:
             blocks.write(range(len(plan.blocks)), lambda *_: None)

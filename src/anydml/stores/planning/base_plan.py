@@ -35,7 +35,7 @@ MIN_MEMORY = 4 << 10
 class BasePlan:
     """A plan without the methods that run it; arguments and attributes are those of `anydml.stores.Plan`.
 
-    `is_apart` is False where outputs may be inputs, or do not lie in files.
+    `is_apart` is False where outputs may be inputs, or do not lie in files; `max_divided` is that of `FileBlocking`.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class BasePlan:
         other_files: Mapping[Path, Content] | None = None,
         is_apart: bool = True,
         changed: Iterable[Path] = (),
+        max_divided: int | None = None,
     ) -> None:
         self.name = program.name
         self.inputs: Sequence[Any] = tuple(inputs)
@@ -89,7 +90,7 @@ class BasePlan:
             self.blocking = GridBlocking(program, self.inputs, self.outputs, free)
         else:
             assert isinstance(self.outputs, Targets)
-            self.blocking = FileBlocking(program, self.inputs, self.outputs, free)
+            self.blocking = FileBlocking(program, self.inputs, self.outputs, free, max_divided)
 
     def by_file(self) -> Iterator[tuple[NewFile | None, Sequence[Any]]]:
         """Yield outputs by their files, in order; Zarr arrays, each of which is a folder, together."""

@@ -19,7 +19,7 @@ from anydml.stores.planning.block_shapes import offset_of, requests, sizes_of
 from anydml.stores.planning.copies import Rows, RunCopies, copies_of_block
 from anydml.stores.planning.cutting import Side, can_be_cut, end_of, split_move, with_end, with_pitch
 from anydml.stores.planning.regions import access_in_box
-from anydml.stores.planning.row_copies import RowCopies, window_transfers
+from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.planning.transfers import (
     Transfer,
     adjacent,
@@ -29,6 +29,7 @@ from anydml.stores.planning.transfers import (
     together,
     transfer_of,
 )
+from anydml.stores.planning.windows import Windows, window_io
 from anydml.tensor import Layout
 
 
@@ -68,8 +69,8 @@ class BlockIO(NamedTuple):
         writes: writes from the write buffer; direct ones come from the read buffer.
         sizes: bytes of both buffers.
         is_covered: whether every byte of the write buffer is written.
-        copied: copies between the buffers after the moves.
-        known: places of known bytes in the write buffer; in the read buffer for direct writes.
+        copied: copies between the buffers after the moves; within the write buffer if there is no read buffer.
+        known: places of known bytes in the write buffer.
     """
 
     reads: tuple[Transfer, ...]
@@ -106,7 +107,8 @@ class MoveGroup:
         sizes: bytes of each operand; −1 for constants.
         units: bytes of an element, by operand.
         copies: copies, which write other bytes than the moves.
-        divided: copies from files that are read once, in a group without moves and other copies.
+        divided: copies from windows, in a group without moves and other copies.
+        windows: the windows.
     """
 
     moves: tuple[Move, ...]
@@ -114,6 +116,7 @@ class MoveGroup:
     units: tuple[int, ...]
     copies: tuple[RunCopies, ...] = ()
     divided: tuple[RowCopies, ...] = ()
+    windows: Windows | None = None
 
     @cached_property
     def is_ordered(self) -> bool:
@@ -184,7 +187,7 @@ def _extents(moves: Sequence[Move], side: Side) -> Array:
 def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     """Return the requests and moves of a block."""
     if group.divided:
-        return _window_io(group, operand, area)
+        return _window_io(group, area)
     side = cut.side
     group_moves = group.moves_at(side, operand, cut.pitch)
     if group_moves is None:
@@ -234,13 +237,12 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     return BlockIO((transfer,), own_moves, tuple(transfers), (round_to_cache_lines(element_count), used), True)
 
 
-def _window_io(group: MoveGroup, operand: int, area: Box) -> BlockIO:
-    """Return the requests and copies of a block of a divided file."""
+def _window_io(group: MoveGroup, area: Box) -> BlockIO:
+    """Return the requests and copies of a block of windows."""
     low, high = area[0]
-    rows = [rows for rows in group.divided if rows.source == operand]
-    writes, copied, known_transfers, sizes = window_transfers(rows, low, high)
-    read = transfer_of(operand, np.array([low]), np.zeros(1, np.int64), high - low)
-    return BlockIO((read,), (), tuple(writes), sizes, True, copied, tuple(known_transfers))
+    assert group.windows is not None
+    io = window_io(group.divided, group.windows, low, high)
+    return BlockIO(io.reads, (), io.writes, (0, io.size), True, io.copied, io.known)
 
 
 def _opposite(side: Side) -> Side:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from anydml.stores.formats.chunk_grid import Box
@@ -49,11 +48,8 @@ def choose_cut(group: MoveGroup, max_bytes: int) -> Cut | None:
 
     The search ends early at a cut that is hardly slower than one pass over all bytes, or if blocks have too many moves.
     """
-    if group.divided:
-        # Each block has a write per file.
-        files = max(Counter(rows.source for rows in group.divided).values())
-        size = min(max(LONG_BLOCK_BYTES, files * CACHE_BLOCK_BYTES), MAX_LONG_BLOCK, max_bytes)
-        return next(_cuts_of_size(group, Cut("source", 0, 0, 1, 0), size, max_bytes), None)
+    if group.windows is not None:
+        return Cut("source", 0, 0, 1, group.windows.width)
     best: tuple[float, Cut] | None = None
     looked = 0
     for cut, number in _candidates(group, max_bytes):

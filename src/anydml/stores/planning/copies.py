@@ -37,10 +37,11 @@ class Rows(NamedTuple):
     """Copies of rows of bytes, between two files or from the read buffer to the write buffer of a block.
 
     Attributes:
-        to: offset of each copy in the destination, where rows are contiguous.
+        to: offset of the first row of each copy in the destination.
         from_: offset of its first row in the source.
         lengths: bytes of a row.
         counts: number of rows.
+        to_steps: bytes from one row to the next in the destination.
         steps: bytes from one row to the next in the source.
     """
 
@@ -48,17 +49,29 @@ class Rows(NamedTuple):
     from_: Numbers
     lengths: Numbers
     counts: Numbers
+    to_steps: Numbers
     steps: Numbers
 
     @classmethod
     def single(cls, to: Numbers, from_: Numbers, lengths: Numbers) -> Rows:
         """Return copies of one row each."""
-        return cls(to, from_, lengths, np.ones_like(lengths), lengths)
+        return cls(to, from_, lengths, np.ones_like(lengths), lengths, lengths)
 
     @property
     def ends(self) -> Numbers:
         """The end of each copy in the source."""
         ends: Numbers = self.from_ + (self.counts - 1) * self.steps + self.lengths
+        return ends
+
+    @property
+    def sizes(self) -> Numbers:
+        """Bytes of all rows of each copy."""
+        return self.lengths * self.counts
+
+    @property
+    def to_ends(self) -> Numbers:
+        """The end of each copy in the destination."""
+        ends: Numbers = self.to + (self.counts - 1) * self.to_steps + self.lengths
         return ends
 
     def some(self, which: Any) -> Rows:
@@ -72,14 +85,14 @@ class Rows(NamedTuple):
         firsts = np.flatnonzero(np.append(True, (kinds[:, 1:] != kinds[:, :-1]).any(0))[: order.size])
         for same in np.split(order, firsts[1:]) if order.size else ():
             to, from_ = self.to[same], self.from_[same]
-            length, count, step = (int(column[same[0]]) for column in self[2:])
+            length, count, to_step, step = (int(column[same[0]]) for column in self[2:])
             if length * count >= MIN_ALONE:
                 # Long rows by bytes, so that other threads run meanwhile.
                 dtype, shape = (word(length), (count,)) if length <= LONGEST_WORD else (np.uint8, (count, length))
-                strides = (step, 1)[: len(shape)]
+                strides, to_strides = ((first, 1)[: len(shape)] for first in (step, to_step))
                 for one_to, one_from in zip(to.tolist(), from_.tolist(), strict=True):
                     rows = np.ndarray(shape, dtype, read.data, one_from, strides)
-                    np.ndarray(shape, dtype, written.data, one_to)[...] = rows
+                    np.ndarray(shape, dtype, written.data, one_to, to_strides)[...] = rows
                 continue
             source, target, number = (
                 _view_at_every_byte(read, length),
@@ -89,7 +102,58 @@ class Rows(NamedTuple):
             several = COPY_BYTES // (length * count)
             for first in range(0, to.size, several):
                 part = slice(first, first + several)
-                target[np.add.outer(to[part], number * length)] = source[np.add.outer(from_[part], number * step)]
+                target[np.add.outer(to[part], number * to_step)] = source[np.add.outer(from_[part], number * step)]
+
+
+class RowTable(NamedTuple):
+    """Copies of rows, many of which have the same shape.
+
+    Attributes:
+        to: as in `Rows`.
+        from_: as in `Rows`.
+        shape: number of the shape of each copy.
+        shapes: the other columns of `Rows`, a row for each shape.
+    """
+
+    to: Numbers
+    from_: Numbers
+    shape: Numbers
+    shapes: Numbers
+
+    @classmethod
+    def of(cls, rows: Rows) -> RowTable:
+        """Return a table of copies."""
+        shapes, shape = np.unique(np.stack(rows[2:], 1), axis=0, return_inverse=True)
+        return cls(rows.to, rows.from_, shape.reshape(-1).astype(np.int32), shapes)
+
+    @property
+    def rows(self) -> Rows:
+        """The copies."""
+        return Rows(self.to, self.from_, *self.shapes[self.shape].T)
+
+    @property
+    def ends(self) -> Numbers:
+        """The end of each copy in the source."""
+        lengths, counts, _, steps = self.shapes.T
+        ends: Numbers = self.from_ + ((counts - 1) * steps + lengths)[self.shape]
+        return ends
+
+    @property
+    def to_ends(self) -> Numbers:
+        """The end of each copy in the destination."""
+        lengths, counts, to_steps, _ = self.shapes.T
+        ends: Numbers = self.to + ((counts - 1) * to_steps + lengths)[self.shape]
+        return ends
+
+    @property
+    def sizes(self) -> Numbers:
+        """Bytes of all rows of each copy."""
+        sizes: Numbers = self.shapes[:, :2].prod(1)[self.shape]
+        return sizes
+
+    def some(self, which: Any) -> RowTable:
+        """Return the copies that a NumPy index selects."""
+        return RowTable(self.to[which], self.from_[which], self.shape[which], self.shapes)
 
 
 def _view_at_every_byte(buffer: Array, length: int) -> Array:

@@ -45,6 +45,7 @@ class FileBlocking(Blocking):
         inputs: the stores.
         outputs: the targets.
         free: bytes for all buffers.
+        max_divided: the maximum size in bytes of an output that shares blocks with others in other files, or None.
 
     Attributes:
         kinds: the different groups of moves.
@@ -58,7 +59,14 @@ class FileBlocking(Blocking):
         BindingError: the program needs scratch, or blocks would be too large or too many.
     """
 
-    def __init__(self, program: Program | CompactProgram, inputs: Sequence[Store], outputs: Targets, free: int) -> None:
+    def __init__(
+        self,
+        program: Program | CompactProgram,
+        inputs: Sequence[Store],
+        outputs: Targets,
+        free: int,
+        max_divided: int | None = None,
+    ) -> None:
         if isinstance(program, Program):
             moves = RepeatedMoves(simplify(program.moves), np.arange(len(inputs) + len(outputs))[None])
             program = CompactProgram(program.name, [moves], program.with_moves(moves.moves))
@@ -73,7 +81,9 @@ class FileBlocking(Blocking):
             f"{count_noun(len(inputs), 'array')} of {count_noun(len(read), 'file')} to "
             f"{count_noun(len(outputs), 'array')} of {count_noun(len(outputs.files), 'file')}"
         )
-        self.kinds, self.groups, self.intervals, self.constants = move_groups_of(program, inputs, outputs, free)
+        self.kinds, self.groups, self.intervals, self.constants = move_groups_of(
+            program, inputs, outputs, free, self.max_block_bytes, max_divided
+        )
         self._cut()
         self._list_blocks(MAX_COUNTED_BLOCKS)
 
@@ -187,7 +197,9 @@ class FileBlocking(Blocking):
             yield repr((number, real[lies.path], lies.offset, lies.size, cast)).encode()
         yield repr(self.groups).encode()
         for kind in self.kinds:
-            yield repr((kind.moves, *map(RunCopies.state, kind.copies), *map(RowCopies.state, kind.divided))).encode()
+            windows = kind.windows and kind.windows.state()
+            rows = *map(RunCopies.state, kind.copies), *map(RowCopies.state, kind.divided)
+            yield repr((kind.moves, windows, *rows)).encode()
         for value in self.constants.values():
             yield value.tobytes()
 

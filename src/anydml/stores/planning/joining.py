@@ -12,11 +12,12 @@ from anydml.moves import Move, extent, simplify
 from anydml.moves.dependencies import stages
 from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.copies import MAX_SINGLE_COPIES, RunCopies
-from anydml.stores.planning.dividing import divide, divide_rows
+from anydml.stores.planning.dividing import divide
 from anydml.stores.planning.intervals import Interval, Places
 from anydml.stores.planning.repeated_moves import RepeatedMoves
 from anydml.stores.planning.row_copies import RowCopies
 from anydml.stores.planning.spaced_moves import GroupAndFile, Runs, SpacedMoves, spaced_moves
+from anydml.stores.planning.windows import Windows
 from anydml.stores.planning.writers import Writers, writers_of
 
 
@@ -28,12 +29,14 @@ class JoinedOutputs(NamedTuple):
         moves: moves to the shared intervals.
         rows: rows to the shared intervals.
         intervals: the intervals by number.
+        windows: windows that rows read, by number.
     """
 
     alone: set[int]
     moves: list[Move]
     rows: list[RunCopies | RowCopies]
     intervals: dict[int, Interval]
+    windows: dict[int, Windows]
 
 
 def join_outputs(
@@ -42,11 +45,12 @@ def join_outputs(
     places: Places,
     first: int,
     max_bytes: int,
-    max_divided: int,
+    max_window: int,
+    max_divided: int | None,
 ) -> JoinedOutputs:
     """Join outputs that consist of runs of inputs, which become rows, and small outputs, with moves for many at once.
 
-    If a file is divided among several, such as those of ranks, neighbouring parts of it share an interval instead.
+    Outputs in several files, such as those of ranks, are written from windows of their sources instead.
 
     Args:
         alike: all moves, simplified, without lookups; each output is in one set.
@@ -54,21 +58,20 @@ def join_outputs(
         places: the places of all arrays.
         first: number of the first new operand.
         max_bytes: the maximum size in bytes of a small output.
-        max_divided: the maximum size in bytes of an output that is written as its source is read.
+        max_window: the maximum size in bytes of a window; 0 for none.
+        max_divided: the maximum size in bytes of an output that is written from windows; None for any.
     """
     are_alone = np.zeros(places.size.size, bool)
     are_alone[[*lookup_outputs]] = True
     by_file: dict[int, list[Writers]] = {}
-    intervals, moves, rows = dict[int, Interval](), list[Move](), list[RunCopies | RowCopies]()
     all_writers = [*writers_of(alike, places)]
     copying = [
-        writers for writers, is_sound in all_writers
-        if is_sound and writers.are_copies and max_divided and len(stages(writers.moves)) < 2
+        writers.of_outputs(~are_alone[writers.outputs]) for writers, is_sound in all_writers
+        if is_sound and writers.are_copies and max_window and len(stages(writers.moves)) < 2
     ]  # fmt: skip
+    divided = divide(copying, places, first, max_window, max_divided)
     are_divided = np.zeros(places.size.size, bool)
-    for source, of_source in divide_rows(copying, are_alone, places, max_divided):
-        rows += divide(of_source, source, places, first, intervals)
-        are_divided[np.concatenate([row_writers.writers.outputs for row_writers in of_source])] = True
+    are_divided[divided.outputs] = True
     for all_of_group, is_sound in all_writers:
         writers = all_of_group.of_outputs(~are_divided[all_of_group.outputs])
         outputs = writers.outputs
@@ -76,7 +79,10 @@ def join_outputs(
         files = np.where(are_alone[outputs], -1, places.file[outputs])
         for number in np.unique(files[files >= 0]).tolist():
             by_file.setdefault(number, []).append(writers.of_outputs(files == number))
-    joined_outputs = JoinedOutputs({*np.flatnonzero(are_alone & ~are_divided).tolist()}, [], rows, intervals)
+    alone = {*np.flatnonzero(are_alone & ~are_divided).tolist()}
+    joined_outputs, moves = JoinedOutputs(alone, [], [*divided.rows], divided.intervals, divided.windows), list[Move]()
+    # Numbers of windows follow those of intervals.
+    first += len(divided.windows)
     for of_file in by_file.values():
         moves += _join_file(of_file, places, first, joined_outputs)
     return joined_outputs._replace(moves=[*simplify(moves)])

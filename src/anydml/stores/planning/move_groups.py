@@ -21,12 +21,16 @@ from anydml.stores.planning.joining import join_outputs
 from anydml.stores.planning.known_lookups import reader_of, resolve_lookups
 from anydml.stores.planning.repeated_moves import CompactProgram, RepeatedMoves
 from anydml.stores.planning.row_copies import RowCopies
+from anydml.stores.planning.windows import Windows
 
 MAX_SHARED_OUTPUT = 1 << 20
 """Maximum size in bytes of an output that shares blocks with others."""
 
-MAX_DIVIDED, MIN_FREE = 4 << 20, 16 << 20
-"""Maximum size in bytes of an output that is written as its source is read, and minimum memory for that."""
+MIN_FREE = 16 << 20
+"""Minimum memory for windows from which outputs in several files are written."""
+
+SPARE_OF_WINDOW = 64 << 10
+"""Bytes of a buffer beside a window, since what is read and written of each file is aligned."""
 
 
 class MoveGroupInstance(NamedTuple):
@@ -57,8 +61,24 @@ class MoveGroups(NamedTuple):
     constants: dict[int, Array]
 
 
-def move_groups_of(program: CompactProgram, inputs: Sequence[Store], outputs: Targets, free: int) -> MoveGroups:
-    """Return the moves of a program in groups; indices in inputs take at most `free` bytes."""
+def move_groups_of(
+    program: CompactProgram,
+    inputs: Sequence[Store],
+    outputs: Targets,
+    free: int,
+    max_block_bytes: int,
+    max_divided: int | None,
+) -> MoveGroups:
+    """Return the moves of a program in groups.
+
+    Args:
+        program: the program.
+        inputs: the stores.
+        outputs: the targets.
+        free: bytes of memory, in which indices in inputs must fit.
+        max_block_bytes: the maximum size in bytes of the buffers of a block.
+        max_divided: as in `join_outputs`.
+    """
     count = len(inputs) + len(outputs)
     places = Places.of(inputs, outputs)
     constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.program.constants, count)}
@@ -72,31 +92,42 @@ def move_groups_of(program: CompactProgram, inputs: Sequence[Store], outputs: Ta
         alike = [RepeatedMoves(simplify(move for move in all_moves if isinstance(move, Move)), np.arange(count)[None])]
         tables = [entry for entry in all_moves if isinstance(entry, RunCopies)]
     lookup_outputs = {table.destination for table in tables}
-    max_divided = MAX_DIVIDED if free >= MIN_FREE else 0
-    alone, several, copies, intervals = join_outputs(
-        alike, lookup_outputs, places, count + len(constants), min(MAX_SHARED_OUTPUT, free // 16), max_divided
+    # A window is read into one buffer, and may be written from another.
+    max_window = max_block_bytes // 2 - SPARE_OF_WINDOW if free >= MIN_FREE else 0
+    alone, several, copies, intervals, windows = join_outputs(
+        alike,
+        lookup_outputs,
+        places,
+        count + len(constants),
+        min(MAX_SHARED_OUTPUT, free // 16),
+        max_window,
+        max_divided,
     )
     single_moves = [*program._replace(repeated_moves=alike).moves(count, alone)]
     intervals |= {k: places.interval(k, k) for k in _operands_of(single_moves, tables) if k < count}
     groups, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()
-    for group_moves, rows in _independent_groups([*single_moves, *several], [*tables, *copies], intervals):
+    sized: dict[int, Interval | Windows] = {**intervals, **windows}
+    for group_moves, rows in _independent_groups([*single_moves, *several], [*tables, *copies], sized):
         if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in group_moves):
             raise BindingError(
                 f"{program.name}: it reads its own output, which plans over files do not support: use a fused function"
             )
-        operands = tuple(sorted(_operands_of(group_moves, rows)))
+        used = _operands_of(group_moves, rows)
+        of_group = [windows[k] for k in used & windows.keys()]
+        operands = tuple(sorted(used.union(*(each.operands for each in of_group))))
         numbers = {operand: k for k, operand in enumerate(operands)}
         moves = tuple(renumber_operands(move, numbers) for move in group_moves)
-        bytes_of = tuple(intervals[k].size if k in intervals else -1 for k in operands)
-        units = tuple(intervals[k].unit if k in intervals else 0 for k in operands)
+        bytes_of = tuple(sized[k].size if k in sized else -1 for k in operands)
+        units = tuple(sized[k].unit if k in sized else 0 for k in operands)
         own_rows = [replace(row, destination=numbers[row.destination], source=numbers[row.source]) for row in rows]
         # The layers of a model differ only in their files.
-        key = moves, bytes_of, units, *(row.state() for row in own_rows)
+        own_windows = next((each.with_operands(numbers) for each in of_group), None)
+        key = moves, bytes_of, units, own_windows and own_windows.state(), *(row.state() for row in own_rows)
         if key not in alike_to:
             alike_to[key] = len(groups.kinds)
             copies_of_group = tuple(row for row in own_rows if isinstance(row, RunCopies))
             divided = tuple(row for row in own_rows if isinstance(row, RowCopies))
-            groups.kinds.append(MoveGroup(moves, bytes_of, units, copies_of_group, divided))
+            groups.kinds.append(MoveGroup(moves, bytes_of, units, copies_of_group, divided, own_windows))
         groups.groups.append(MoveGroupInstance(alike_to[key], operands))
     return groups
 

@@ -1,10 +1,9 @@
-"""Copies of rows from a window of a file that is read once, to where they follow each other in several files."""
+"""Copies of rows from windows that are read once, to where they follow each other in several files."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,22 +12,15 @@ import numpy as np
 
 from anydml.moves import Move
 from anydml.stores.formats.store import Array, Numbers
-from anydml.stores.planning.copies import Rows
-from anydml.stores.planning.transfers import (
-    LINE,
-    MAX_RUNS_OF_BLOCK,
-    SCATTERED,
-    TooManyRunsError,
-    Transfer,
-    round_to_cache_lines,
-)
-from anydml.stores.running.scattered_io import can_scatter
+from anydml.stores.planning.copies import Rows, RowTable
+from anydml.stores.planning.interval_unions import merge_intervals
+from anydml.stores.planning.transfers import LINE, MAX_RUNS_OF_BLOCK, TooManyRunsError
 
 MAX_PARTS = 64
 """Maximum number of copies of rows that a move becomes."""
 
 
-Row = tuple[int, int, int, int, int]
+Row = tuple[int, int, int, int, int, int]
 """One copy of rows: its entries in the columns of `Rows`."""
 
 
@@ -38,15 +30,14 @@ class RowCopies:
 
     Attributes:
         destination: number of the operand that is written.
-        source: number of the operand that is read.
-        columns: offset of each copy in the destination, where its rows follow each other, that of its first row in
-            the source, the bytes of a row, the number of rows, and the bytes from one to the next in the source.
+        source: number of the windows that are read.
+        columns: the copies.
         known: starts and ends of the known bytes of the destination, which lie between its arrays.
     """
 
     destination: int
     source: int
-    columns: Rows
+    columns: RowTable
     known: tuple[Numbers, Numbers]
 
     @cached_property
@@ -65,43 +56,54 @@ class RowCopies:
     def inside(self, low: int, high: int) -> Rows:
         """Return the copies from an interval of the source, by destination, with offsets from the interval's start."""
         first, last = int(self._source_ends.searchsorted(low, "right")), int(self.columns.from_.searchsorted(high))
-        candidates = self.columns.some(slice(first, last))
+        candidates = self.columns.some(slice(first, last)).rows
         are_whole = (candidates.from_ >= low) & (candidates.ends <= high)
-        to, from_, lengths, counts, steps = cut = candidates.some(~are_whole)
-        begins = np.clip(-((from_ - low) // steps), 0, counts)
-        ends = np.clip((high - from_ - lengths) // steps + 1, 0, counts)
-        whole_rows = Rows(to + begins * lengths, from_ + begins * steps, lengths, ends - begins, steps)
-        # If one row contains the whole interval, `ends < begins`: both would be the same part, so `after` has none.
-        before, after = _part(cut, begins - 1, low, high), _part(cut, np.where(ends < begins, counts, ends), low, high)
-        parts = [candidates.some(are_whole), whole_rows.some(ends > begins), before, after]
-        joined = Rows(*map(np.concatenate, zip(*parts, strict=True)))
+        cut = candidates.some(~are_whole)
+        bounds = (np.full(cut.to.size, end, np.int64) for end in (low, high))
+        joined = Rows(*map(np.concatenate, zip(candidates.some(are_whole), clip_rows(cut, *bounds)[0], strict=True)))
         return joined._replace(from_=joined.from_ - low).some(np.argsort(joined.to, kind="stable"))
 
 
-def _part(copies: Rows, rows: Numbers, low: int, high: int) -> Rows:
-    """For one row of each copy, return the part in an interval of the source; nothing where there is no such row."""
-    to, from_, lengths, counts, steps = copies
+def clip_rows(rows: Rows, low: Numbers, high: Numbers) -> tuple[Rows, Numbers]:
+    """Return what copies read from intervals of the source, one each, and the numbers of the copies that this is of."""
+    to, from_, lengths, counts, to_steps, steps = rows
+    begins = np.clip(-((from_ - low) // steps), 0, counts)
+    ends = np.clip((high - from_ - lengths) // steps + 1, 0, counts)
+    are_whole = ends > begins
+    starts = to + begins * to_steps, from_ + begins * steps
+    whole_rows = Rows(*starts, lengths, ends - begins, to_steps, steps).some(are_whole)
+    # If one row contains the whole interval, `ends < begins`: both would be the same part, so `after` has none.
+    before, is_before = _part(rows, begins - 1, low, high)
+    after, is_after = _part(rows, np.where(ends < begins, counts, ends), low, high)
+    numbers = np.concatenate([np.flatnonzero(mask) for mask in (are_whole, is_before, is_after)])
+    return Rows(*map(np.concatenate, zip(whole_rows, before, after, strict=True))), numbers
+
+
+def _part(copies: Rows, rows: Numbers, low: Numbers, high: Numbers) -> tuple[Rows, Array]:
+    """For one row of each copy, return the part in an interval of the source, and whether there is one."""
+    to, from_, lengths, counts, to_steps, steps = copies
     starts = from_ + rows * steps
     first, last = np.maximum(starts, low), np.minimum(starts + lengths, high)
     sizes = last - first
-    part = Rows(to + rows * lengths + first - starts, first, sizes, np.ones_like(counts), sizes)
-    return part.some((rows >= 0) & (rows < counts) & (sizes > 0))
+    is_part: Array = (rows >= 0) & (rows < counts) & (sizes > 0)
+    part = Rows.single(to + rows * to_steps + first - starts, first, sizes)
+    return part.some(is_part), is_part
 
 
 def rows_of(move: Move) -> list[Row] | None:
-    """Return a move as copies of rows that follow each other in the destination; None if they would be many."""
+    """Return a move as copies of rows; None if they would be many, or short where others lie between them."""
     ends = zip(move.destination.strides, move.reads.strides, move.sizes, strict=True)
-    length, count, step, outer = move.element_size, 1, 0, list[tuple[int, int, int]]()
+    length, count, to_step, step, outer = move.element_size, 1, 0, 0, list[tuple[int, int, int]]()
     for to, from_, size in sorted(end for end in ends if end[2] > 1):
         if to <= 0 or from_ <= 0:
             return None
-        if outer or to != length * count:
+        if outer:
             outer.append((to, from_, size))
-        elif count == 1 and from_ == length:
+        elif count == 1 and to == from_ == length:
             length *= size
-        elif count == 1 and from_ > length:
-            count, step = size, from_
-        elif count > 1 and from_ == step * count:
+        elif count == 1 and to >= length and from_ >= length and (to == length or length >= LINE):
+            count, to_step, step = size, to, from_
+        elif count > 1 and to == to_step * count and from_ == step * count:
             count *= size
         else:
             outer.append((to, from_, size))
@@ -110,72 +112,28 @@ def rows_of(move: Move) -> list[Row] | None:
     places = [(move.destination.offset, move.reads.offset)]
     for to, from_, size in outer:
         places = [(one_to + k * to, one_at + k * from_) for one_to, one_at in places for k in range(size)]
-    return [(one_to, one_at, length, count, step or length) for one_to, one_at in places]
+    return [(one_to, one_at, length, count, to_step or length, step or length) for one_to, one_at in places]
 
 
-def window_transfers(
-    rows: Sequence[RowCopies], low: int, high: int
-) -> tuple[list[Transfer], Rows | None, list[Transfer], tuple[int, int]]:
-    """Return the writes of rows that were read from an interval of their source.
+def filled(copies: Rows) -> tuple[Rows, Numbers, Numbers, Numbers]:
+    """Return copies, starts and ends of the intervals that they fill together, and the number of that of each copy.
 
-    Args:
-        rows: of which no two have the same destination.
-        low: offset of the interval.
-        high: its end.
-
-    Returns:
-        The writes, the copies before them, the known bytes between these, and the sizes of the read buffer and of the
-        write buffer. Long rows are written from the read buffer, to whose end known bytes are added.
+    Rows between which other bytes lie become copies of one row each.
 
     Raises:
         TooManyRunsError: there are too many.
     """
-    inside = [row_copies.inside(low, high) for row_copies in rows]
-    runs = sum(copies.to.size for copies in inside)
-    if runs > MAX_RUNS_OF_BLOCK:
-        raise TooManyRunsError(runs)
-    sizes = [copies.lengths * copies.counts for copies in inside]
-    are_single = all((copies.counts == 1).all() for copies in inside)
-    is_direct = are_single and can_scatter() and sum(int(size.sum()) for size in sizes) >= SCATTERED * runs
-    used = round_to_cache_lines(high - low) if is_direct else 0
-    writes, known_transfers, copied = list[Transfer](), list[Transfer](), list[Rows]()
-    for row_copies, copies, size in zip(rows, inside, sizes, strict=True):
-        if not size.size:
-            continue
-        stops = copies.to + size
-        between = np.flatnonzero((copies.to[1:] > stops[:-1]) & _are_known(row_copies.known, stops[:-1], copies.to[1:]))
-        gaps = copies.to[between + 1] - stops[between]
-        begins = np.ones(size.size, bool)
-        begins[1:] = copies.to[1:] != stops[:-1]
-        begins[between + 1] = False
-        firsts = np.flatnonzero(begins)
-        starts, ends = copies.to[firsts], stops[np.append(firsts[1:], size.size) - 1]
-        if is_direct:
-            places = used + np.cumsum(gaps) - gaps
-            used = round_to_cache_lines(used + int(gaps.sum()))
-            buffer, lengths = np.insert(copies.from_, between + 1, places), np.insert(size, between + 1, gaps)
-            begins = np.insert(begins, between + 1, False)
-            counts = np.diff(np.append(np.flatnonzero(begins), begins.size))
-            writes.append(Transfer(row_copies.destination, starts, buffer, lengths, True, counts))
-        else:
-            spans = -((starts - ends) // LINE) * LINE
-            shift = used + np.cumsum(spans) - spans - starts
-            request = np.cumsum(begins) - 1
-            places = stops[between] + shift[request[between]]
-            copied.append(copies._replace(to=copies.to + shift[request]))
-            writes.append(Transfer(row_copies.destination, starts, starts + shift, ends - starts))
-            used += int(spans.sum())
-        if between.size:
-            known_transfers.append(Transfer(row_copies.destination, stops[between], places, gaps, is_direct))
-    all_copied = Rows(*map(np.concatenate, zip(*copied, strict=True))) if copied else None
-    return writes, all_copied, known_transfers, (used, 0) if is_direct else (round_to_cache_lines(high - low), used)
-
-
-def _are_known(known: tuple[Numbers, Numbers], starts: Numbers, ends: Numbers) -> Array:
-    """Whether all bytes of intervals are known."""
-    firsts, lasts = known
-    if not firsts.size:
-        return np.zeros(starts.size, bool)
-    k = np.searchsorted(firsts, starts, "right") - 1
-    are_known: Array = (k >= 0) & (lasts[np.maximum(k, 0)] >= ends)
-    return are_known
+    starts, ends, interval = merge_intervals(copies.to, copies.to_ends)
+    # No byte is written twice.
+    is_filled = np.bincount(interval, copies.sizes, starts.size) == ends - starts
+    if not is_filled.all():
+        counts = np.where(is_filled[interval], 1, copies.counts)
+        total = int(counts.sum())
+        if total > MAX_RUNS_OF_BLOCK:
+            raise TooManyRunsError(total)
+        row = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+        to, from_, lengths, rows, to_steps, steps = copies.some(np.repeat(np.arange(counts.size), counts))
+        rows = np.where(np.repeat(is_filled[interval], counts), rows, 1)
+        copies = Rows(to + row * to_steps, from_ + row * steps, lengths, rows, to_steps, steps)
+        starts, ends, interval = merge_intervals(copies.to, copies.to_ends)
+    return copies, starts, ends, interval

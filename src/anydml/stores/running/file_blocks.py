@@ -73,9 +73,9 @@ class FileBlocks(BlocksWriter):
             constants = (self._blocking.constants[operands[k]] for k in self._blocking.kinds[kind].constants)
             self._move(io.moves, [read, written, *constants])
             if io.copied is not None:
-                io.copied.run(read, written)
+                io.copied.run(read if read.size else written, written)
             for transfer in io.known:
-                self._fill(operands, transfer, read if transfer.is_direct else written)
+                self._fill(operands, transfer, written)
             self._write(number, io, read, written)
             finished(number, sum(write.bytes for write in io.writes))
 
@@ -93,7 +93,8 @@ class FileBlocks(BlocksWriter):
         Elements, which have up to 16 bytes, stay aligned.
         """
         first, transfer = io.sizes[0], io.writes[0]
-        offset = int(transfer.file[0]) + self._files[operands[transfer.operand]][1] - address_of(slot) - first
+        page = int(transfer.file[0]) - (0 if transfer.is_direct else int(transfer.buffer[0]))
+        offset = page + self._files[operands[transfer.operand]][1] - address_of(slot) - first
         first += 0 if offset % 16 or self._blocking.spare == SPARE else offset % PAGE
         return slot[first : first + io.sizes[1]]
 

@@ -16,6 +16,7 @@ from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.base_plan import BasePlan
 from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.intervals import Interval
+from anydml.stores.planning.transfers import round_to_cache_lines
 from anydml.stores.running.file_blocks import FileBlocks
 
 ALIGNED = 16
@@ -71,7 +72,8 @@ class LoadedBlocks(FileBlocks):
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
         """Return the memory itself, to save a copy, if a block is contiguous in it; otherwise as `FileBlocks` does."""
         transfer = io.writes[0]
-        if len(io.writes) == transfer.file.size == transfer.buffer.size == 1 and not transfer.is_direct:
+        is_one = len(io.writes) == transfer.file.size == transfer.buffer.size == 1 and not transfer.is_direct
+        if is_one and io.sizes[1] == round_to_cache_lines(transfer.bytes):
             file, base = self._files[operands[transfer.operand]]
             data: Array = file.part(int(transfer.file[0]) + base, transfer.bytes)
             if address_of(data) % ALIGNED == 0:

@@ -1,0 +1,160 @@
+"""Parts of tensors that windows contain: whole tensors that follow each other, and shares of larger ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.planning.copies import RowTable
+from anydml.stores.planning.interval_unions import merge_intervals
+from anydml.stores.planning.row_copies import clip_rows
+from anydml.stores.planning.windows import APART
+
+
+class PlacedRows(NamedTuple):
+    """Rows with offsets in files.
+
+    Attributes:
+        tensor: number of what each belongs to, and of which a window contains all or a part.
+        to: number of the file that is written.
+        from_: number of the file that is read.
+        rows: the rows.
+    """
+
+    tensor: Numbers
+    to: Numbers
+    from_: Numbers
+    rows: RowTable
+
+    def some(self, which: Numbers | Array) -> PlacedRows:
+        """Return the rows that a NumPy index selects."""
+        return PlacedRows(self.tensor[which], self.to[which], self.from_[which], self.rows.some(which))
+
+    @property
+    def pieces(self) -> Pieces:
+        """The pieces of files that they read, by tensor."""
+        return Pieces.of(self.tensor, self.from_, self.rows.from_, self.rows.ends)
+
+
+class Pieces(NamedTuple):
+    """Pieces of files that are read at once, sorted by owner, file and start.
+
+    Attributes:
+        owners: number of the tensor or window of each.
+        files: number of the file of each.
+        starts: offset of each in its file.
+        ends: its end.
+        of_part: number of the piece in which each of the parts lies that they consist of.
+    """
+
+    owners: Numbers
+    files: Numbers
+    starts: Numbers
+    ends: Numbers
+    of_part: Numbers
+
+    @classmethod
+    def of(cls, owners: Numbers, files: Numbers, starts: Numbers, ends: Numbers) -> Pieces:
+        """Return the pieces that consist of parts, which have the same columns; parts of an owner may overlap."""
+        width = int(files.max()) + 1
+        distinct, place = np.unique(owners.astype(np.int64) * width + files, return_inverse=True)
+        # Those of each owner in each file, one after the other, farther apart than any that are joined.
+        lows, highs = np.full(distinct.size, ends.max()), np.zeros(distinct.size, np.int64)
+        np.minimum.at(lows, place, starts)
+        np.maximum.at(highs, place, ends)
+        reached = np.cumsum(highs - lows + APART + 1)
+        shift = np.append(0, reached[:-1]) - lows
+        moved = shift[place]
+        starts, ends, of_part = merge_intervals(starts + moved, ends + moved, APART)
+        key = np.searchsorted(reached, starts, "right")
+        return cls(distinct[key] // width, distinct[key] % width, starts - shift[key], ends - shift[key], of_part)
+
+    def sizes_of_owners(self, count: int) -> Numbers:
+        """Return the bytes of each owner below a count."""
+        return np.bincount(self.owners, self.ends - self.starts, count).astype(np.int64)
+
+
+def in_parts(placed: PlacedRows, width: int, unit: int) -> tuple[PlacedRows, Pieces]:
+    """Number tensors by their places in files, and tensors that are larger than a window by their parts.
+
+    Returns:
+        The rows with these numbers, and the pieces that they read.
+    """
+    pieces = placed.pieces
+    firsts = np.flatnonzero(np.diff(pieces.owners, prepend=-1))
+    number = np.zeros(int(pieces.owners[-1]) + 1, np.int32)
+    order = np.lexsort((pieces.starts[firsts], pieces.files[firsts]))
+    number[pieces.owners[firsts][order]] = np.arange(firsts.size)
+    placed = placed._replace(tensor=number[placed.tensor])
+    pieces = pieces._replace(owners=number[pieces.owners])
+    read, written = pieces.sizes_of_owners(firsts.size), np.bincount(placed.tensor, placed.rows.sizes)
+    parts = np.maximum(1, np.ceil(np.maximum(read, written) / width).astype(np.int64))
+    if parts.max() == 1:
+        return placed, pieces
+    # Parts end between rows, so that rows of several sources fill what is written together.
+    _, counts, _, steps = placed.rows.shapes.T
+    units = np.full(pieces.starts.size, unit)
+    np.maximum.at(units, pieces.of_part, np.where(counts > 1, steps, unit)[placed.rows.shape])
+    is_large = parts[placed.tensor] > 1
+    large, piece = placed.some(is_large), pieces.of_part[is_large]
+    cuts = _Cuts(parts[large.tensor], pieces.starts[piece], (pieces.ends - pieces.starts)[piece], units[piece])
+    first, last = cuts.part_of(large.rows.from_), cuts.part_of(large.rows.ends - 1)
+    turns = last - first + 1
+    which = np.repeat(np.arange(turns.size), turns)
+    k = first[which] + np.arange(which.size) - np.repeat(np.cumsum(turns) - turns, turns)
+    ends_of_part = map(cuts.some(which).start_of, (k, k + 1))
+    clipped, numbers = clip_rows(large.rows.some(which).rows, *ends_of_part)
+    which, k = which[numbers], k[numbers]
+    small, before = placed.some(~is_large), np.cumsum(parts) - parts
+    new = RowTable.of(clipped)
+    columns = zip(small.rows, new._replace(shape=new.shape + np.int32(len(small.rows.shapes))), strict=True)
+    placed = PlacedRows(
+        np.concatenate([before[small.tensor], before[large.tensor[which]] + k]),
+        np.concatenate([small.to, large.to[which]]),
+        np.concatenate([small.from_, large.from_[which]]),
+        RowTable(*map(np.concatenate, columns)),
+    )
+    return placed, placed.pieces
+
+
+class _Cuts(NamedTuple):
+    """The cuts of pieces into parts: a number of parts, and the start, the bytes and the unit of a piece."""
+
+    parts: Numbers
+    low: Numbers
+    size: Numbers
+    unit: Numbers
+
+    def some(self, which: Numbers) -> _Cuts:
+        """Return the cuts that a NumPy index selects."""
+        return _Cuts(*(column[which] for column in self))
+
+    def start_of(self, part: Numbers) -> Numbers:
+        """Return the offset at which a part of each piece begins; for the number after the last part, the end."""
+        whole_units = self.size * part // self.parts // self.unit * self.unit
+        start: Numbers = self.low + np.where(part < self.parts, whole_units, self.size)
+        return start
+
+    def part_of(self, offset: Numbers) -> Numbers:
+        """Return the number of the part in which an offset of each piece lies."""
+        part: Numbers = np.minimum((offset - self.low) * self.parts // self.size, self.parts - 1)
+        # Parts begin earlier than in proportion, by less than a unit.
+        while (is_later := (part + 1 < self.parts) & (self.start_of(part + 1) <= offset)).any():
+            part = part + is_later
+        return part
+
+
+def windows_of(placed: PlacedRows, pieces: Pieces, width: int) -> Numbers:
+    """Return the number of the window of each tensor or part of one; these follow each other by number."""
+    count = int(pieces.owners.max()) + 1
+    read, written = pieces.sizes_of_owners(count), np.bincount(placed.tensor, placed.rows.sizes, count)
+    reached = np.cumsum(np.maximum(read, written)).astype(np.int64)
+    begins, first = list[int](), 0
+    while first < count:
+        begins.append(first)
+        base = int(reached[first - 1]) if first else 0
+        first = max(first + 1, int(reached.searchsorted(base + width, "right")))
+    windows: Numbers = np.searchsorted(begins, np.arange(count), "right") - 1
+    return windows
