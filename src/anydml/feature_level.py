@@ -44,7 +44,7 @@ class FeatureLevel(enum.IntEnum):
         """Parse a level from ``"3_0"``, ``"3.0"``, ``"LEVEL_3_0"``, ``"DML_FEATURE_LEVEL_3_0"`` or ``"latest"``.
 
         Raises:
-            ValueError: the text names no level; the message lists those that exist.
+            ValueError: the string names no level; the message lists those that exist.
         """
         if isinstance(text, FeatureLevel):
             return text

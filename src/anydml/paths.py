@@ -20,7 +20,7 @@ _ADDRESS = re.compile(
 
 
 def path_text(name: str, value: object) -> str:
-    """Return the path of a local file or folder as text.
+    """Return the path of a local file or folder as a string.
 
     Raises:
         TypeError: `value` is neither a `str` nor a `pathlib.Path`.

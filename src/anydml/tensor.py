@@ -66,7 +66,7 @@ class DataType(enum.IntEnum):
         """Parse a type from ``"FLOAT32"``, ``"float32"`` or ``"DML_TENSOR_DATA_TYPE_FLOAT32"``.
 
         Raises:
-            ValueError: the text names no type; the message lists those that exist.
+            ValueError: the string names no type; the message lists those that exist.
         """
         try:
             return cls[text.upper().removeprefix("DML_TENSOR_DATA_TYPE_")] if isinstance(text, str) else cls(text)
@@ -275,8 +275,8 @@ def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, 
     """Yield every rule of DML_BUFFER_TENSOR_DESC that `tensor` breaks.
 
     Yields:
-        ``(field, values, rule)``: the field's name, its values as text, and the rule as a sentence. Rules that depend
-        on invalid sizes or strides are skipped.
+        ``(field, values, rule)``: the field's name, its values as a string, and the rule as a sentence. Rules that
+        depend on invalid sizes or strides are skipped.
     """
     sizes, strides = tensor.sizes, tensor.strides
     broken = False

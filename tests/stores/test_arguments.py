@@ -59,10 +59,10 @@ def test_no_value_of_an_argument_raises_an_error_from_inside(calls):
     ("name", "change", "message"),
     [
         ("plan", {"desc": 3}, "plan: desc is 3: pass an operator's desc"),
-        ("plan", {"inputs": "x.npy"}, "plan: inputs is the text 'x.npy': pass a list"),
-        ("reshard", {"ranks": "2"}, "reshard: ranks is the text '2': pass an integer, or numbers by name"),
-        ("rechunk", {"chunks": "2,2"}, r"rechunk: chunks is the text '2,2': pass a list of sizes, such as \[2, 2\]"),
-        ("rechunk", {"overwrite": "no"}, "rechunk: overwrite is the text 'no': pass True or False"),
+        ("plan", {"inputs": "x.npy"}, "plan: inputs is the string 'x.npy': pass a list"),
+        ("reshard", {"ranks": "2"}, "reshard: ranks is the string '2': pass an integer, or numbers by name"),
+        ("rechunk", {"chunks": "2,2"}, r"rechunk: chunks is the string '2,2': pass a list of sizes, such as \[2, 2\]"),
+        ("rechunk", {"overwrite": "no"}, "rechunk: overwrite is the string 'no': pass True or False"),
     ],
 )
 def test_texts_are_refused_with_what_to_pass(calls, name, change, message):
@@ -71,7 +71,7 @@ def test_texts_are_refused_with_what_to_pass(calls, name, change, message):
 
 
 def test_a_path_in_place_of_a_store_is_refused_with_the_call_that_opens_it(calls):
-    with pytest.raises(dml.BindingError, match=r"inputs is the text 'a.npy': pass stores.open\('a.npy'\)"):
+    with pytest.raises(dml.BindingError, match=r"inputs is the string 'a.npy': pass stores.open\('a.npy'\)"):
         dml.fuse(lambda x: x).plan("a.npy", stores.create("b.npy", [2], "f4"))
 
 

@@ -193,7 +193,7 @@ def test_what_has_no_blocks_refuses_them(small, tmp_path):
     path, _ = small
     (tmp_path / "layout.py").write_text("def layout(tensors):\n    return tensors\n")
     for make, said in (
-        (lambda: stores.reshard([path], tmp_path / "y.npz"), "cannot say dtype|is F"),
+        (lambda: stores.reshard([path], tmp_path / "y.npz"), "cannot store dtype|is F"),
         (lambda: stores.reshard([path], tmp_path / "y.gguf", extras=False), "is F4, which GGUF does not support"),
         (lambda: stores.reshard([path], tmp_path / "dcp", dcp=True, drop="*.F4.*"), "is F6_E., which PyTorch|is F6_E"),
         (lambda: stores.reshard([path], tmp_path / "y.safetensors", tmp_path / "layout.py"), "use rules in TOML"),

@@ -100,7 +100,7 @@ def test_npz_of_more_entries_than_sixteen_bits_count(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
 def test_npz_refuses_dtypes_of_others(dtype, tmp_path):
-    with pytest.raises(ModelError, match="w: cannot say dtype"):
+    with pytest.raises(ModelError, match="w: cannot store dtype"):
         stores.create(tmp_path / "x.npz", {"w": [3]}, dtype)
 
 

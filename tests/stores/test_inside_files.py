@@ -289,8 +289,8 @@ def test_references_of_kerchunk(tmp_path, way):
 @pytest.mark.parametrize(
     "refs, more, said",
     [
-        ({"a": 3}, {}, "must be a text, or a path with an offset and a size, not 3"),
-        ({"a": ["x", -1, 2]}, {}, "must be a text, or a path"),
+        ({"a": 3}, {}, "must be a string, or a path with an offset and a size, not 3"),
+        ({"a": ["x", -1, 2]}, {}, "must be a string, or a path"),
         ({"a": ["{{f(1)}}", 0, 2]}, {}, "a template that computes"),
         ({"a": ["{{u}}", 0, 2]}, {}, 'uses the template "u"'),
         ({"a": "base64:%"}, {}, "is not base64"),

@@ -36,15 +36,15 @@ def test_a_safetensors_file_is_like_a_checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("name", "shape", "dtype", "said"),
     [
-        ("x.npy", (2,), ml_dtypes.bfloat16, "cannot say dtype bfloat16"),
+        ("x.npy", (2,), ml_dtypes.bfloat16, "cannot store dtype bfloat16"),
         ("x.npy", (2,), ml_dtypes.float8_e5m2, "dtype float8_e5m2: a .safetensors file can"),
         ("x.npy", (2,), ml_dtypes.int4, "dtype int4: elements must be"),
         ("x.npy", (2,), object, "dtype object: elements must be"),
-        ("x.npy", (2,), [("a", "u1")], "elements must be numbers, texts or plain bytes"),
-        ("x.npy", (2,), ("f4", (3,)), "elements must be numbers, texts or plain bytes"),
+        ("x.npy", (2,), [("a", "u1")], "elements must be numbers, strings or plain bytes"),
+        ("x.npy", (2,), ("f4", (3,)), "elements must be numbers, strings or plain bytes"),
         ("x.npy", None, "f4", "needs one shape"),
         ("x.npy", (2, -1), "f4", r"shape\[1\] is -1: each size must be 0 or more"),
-        ("x.npy", "2,2", "f4", r"shape is the text '2,2': pass a sequence of sizes"),
+        ("x.npy", "2,2", "f4", r"shape is the string '2,2': pass a sequence of sizes"),
         ("x.npy", (2.5,), "f4", r"shape is \(2.5,\): pass a sequence of integers"),
         ("x.npy", (1,) * 65, "f4", "shape has 65 sizes: there must be at most 64"),
         ("x.safetensors", (2,), "f4", "by the tensors' names"),
@@ -66,6 +66,6 @@ def test_what_cannot_be_stored_is_refused(name, shape, dtype, said):
 def test_dtypes_that_zarr_has_not_are_refused(dtype):
     pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     with pytest.raises(
-        dml.ModelError, match=r"^x.zarr: cannot say dtype .*: elements must be numbers, texts, records or"
+        dml.ModelError, match=r"^x.zarr: cannot store dtype .*: elements must be numbers, strings, records or"
     ):
         stores.create("x.zarr", (2,), dtype)

@@ -152,7 +152,7 @@ def test_a_chunk_that_is_short_only_while_it_is_compressed_is_refused(tmp_path, 
 def test_different_texts_are_within_the_memory(tmp_path):
     x = np.array([f"{k:060}" for k in range(40_000)], np.dtypes.StringDType())
     written(tmp_path / "x", x, chunks=(1000,))
-    with pytest.raises(AnydmlError, match=r"different texts that were met need .* give at least 1\.1 times as much"):
+    with pytest.raises(AnydmlError, match=r"different strings that were met need .* give at least 1\.1 times as much"):
         stores.rechunk(tmp_path / "x", tmp_path / "y", [500], memory="8MB").run()
     plan = stores.rechunk(tmp_path / "x", tmp_path / "y", [500], memory="40MB")
     plan.run()
@@ -183,7 +183,7 @@ def test_texts_of_runs_that_overlap_are_known_until_their_own_end():
 def test_equal_texts_of_a_chunk_are_within_the_memory(tmp_path):
     x = np.full(3000, "long " * 200, np.dtypes.StringDType())
     written(tmp_path / "x", x, chunks=(10,))
-    with pytest.raises(AnydmlError, match=r"cannot be encoded: the texts of a chunk.* give at least [0-9.]+ times"):
+    with pytest.raises(AnydmlError, match=r"cannot be encoded: the strings of a chunk.* give at least [0-9.]+ times"):
         stores.rechunk(tmp_path / "x", tmp_path / "y", [3000], memory="8MB").run()
     stores.rechunk(tmp_path / "x", tmp_path / "y", [3000], memory="80MB").run()
     np.testing.assert_array_equal(read(tmp_path / "y"), x)
@@ -196,7 +196,7 @@ def test_tasks_are_as_many_as_files_of_texts_need(tmp_path, monkeypatch):
     written(tmp_path / "x", x, chunks=(10,), compressors=None)
     plan = stores.plan_tasks(tmp_path / "plan.json", tmp_path / "x", tmp_path / "y", chunks=[20], memory="20MB")
     assert len(json.loads((tmp_path / "plan.json").read_text())["tasks"]) == 9
-    assert "text of any length" in repr(plan.outputs[0])
+    assert "string of any length" in repr(plan.outputs[0])
     stores.finish_tasks(tmp_path / "plan.json")
     np.testing.assert_array_equal(read(tmp_path / "y"), x)
 
@@ -206,9 +206,9 @@ def test_their_type_has_a_name_in_lists_and_messages(tmp_path, capsys):
     written(tmp_path / "y", texts((8,)))
     with pytest.raises(SystemExit):
         main(["stores", str(tmp_path / "x"), "--json"])
-    assert json.loads(capsys.readouterr().out)["arrays"][0]["dtype"] == "text of any length"
-    assert repr(stores.open(tmp_path / "x")).endswith("text of any length (7,) in chunks (3,)>")
-    assert "text of any length [7] and text of any length [8]" in stores.verify(tmp_path / "x", tmp_path / "y")
+    assert json.loads(capsys.readouterr().out)["arrays"][0]["dtype"] == "string of any length"
+    assert repr(stores.open(tmp_path / "x")).endswith("string of any length (7,) in chunks (3,)>")
+    assert "string of any length [7] and string of any length [8]" in stores.verify(tmp_path / "x", tmp_path / "y")
 
 
 @pytest.mark.parametrize("name", ["y.npy", "y.npz", "y.safetensors"])
@@ -218,5 +218,5 @@ def test_files_without_a_place_for_them(tmp_path, name):
     with pytest.raises(AnydmlError):
         stores.create(tmp_path / name, {"a": ((7,), dtype)} if name != "y.npy" else (7,), dtype)
     if name == "y.npy":
-        with pytest.raises(AnydmlError, match="cannot hold texts of variable length"):
+        with pytest.raises(AnydmlError, match="cannot hold strings of variable length"):
             stores.rechunk(tmp_path / "x", tmp_path / name)

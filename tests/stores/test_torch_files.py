@@ -101,7 +101,7 @@ def test_complex32_is_moved_where_formats_have_it(tmp_path, capsys, is_old):
     torch.save(given, tmp_path / "y.pt")
     assert "differs at [3, 2]" in stores.verify(tmp_path / "x.pt", tmp_path / "y.pt")
     for name in "x.safetensors", "x.npz", "x.gguf":
-        with pytest.raises(ModelError, match=r"is complex32, which|cannot say dtype complex32:"):
+        with pytest.raises(ModelError, match=r"is complex32, which|cannot store dtype complex32:"):
             stores.reshard([tmp_path / "x.pt"], tmp_path / name, extras=False)
     code, out, _ = anydml(capsys, "stores", tmp_path / "x.pt")
     assert code == 0

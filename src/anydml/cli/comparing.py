@@ -96,7 +96,7 @@ def verify(
 
 
 def _summary(comparison: Comparison, noun: str) -> str:
-    """Return the number of differences of each kind, as text."""
+    """Return the number of differences of each kind, as a string."""
     kinds = Counter(difference.kind for difference in comparison.differences)
     counts = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
     differences = count_noun(len(comparison.differences), "difference")

@@ -209,7 +209,7 @@ def read_sizes(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _emulation(count: int, level: FeatureLevel) -> str:
-    """Return the verdict on nodes that are emulated, as a text."""
+    """Return the verdict on nodes that are emulated, as a sentence."""
     nodes = f"{count_noun(count, 'node')} move{'s' * (count == 1)} 64-bit integers"
     return f"{nodes}, which {level} refuses and ONNX Runtime's DirectML provider emulates by 32-bit ones"
 

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Named(click.Path):
-    """A path. An empty text is refused, because click would take it, a shell's unset variable, for this folder.
+    """A path. An empty string is refused: click would take it, as from an unset variable of a shell, for this folder.
 
     Args:
         is_read: whether it is an input rather than an output.

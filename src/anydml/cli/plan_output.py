@@ -26,7 +26,7 @@ def say_json(report: dict[str, Any]) -> None:
 
 
 def values_as_json(values: Any) -> Any:
-    """Return nested lists of elements; numbers that JSON has no form for, such as nan, as texts."""
+    """Return nested lists of elements; numbers that JSON has no form for, such as nan, as strings."""
     if isinstance(values, list):
         return [values_as_json(value) for value in values]
     is_number = isinstance(values, int) or (isinstance(values, float) and math.isfinite(values))

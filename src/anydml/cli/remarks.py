@@ -46,7 +46,7 @@ class Remark:
 
     @property
     def remedy(self) -> str:
-        """A text that names the feature level that allows it."""
+        """A sentence that names the feature level that allows it."""
         return f"{self.needs} allows it" if self.needs else "no feature level allows it"
 
     def lines(self, model: str) -> Iterator[str]:

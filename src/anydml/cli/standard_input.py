@@ -31,7 +31,7 @@ class ModelFile:
     folder: Path | None = None
 
     def renamed(self, text: str) -> str:
-        """Return a text that names the argument instead of the temporary copy."""
+        """Return a message that names the argument instead of the temporary copy."""
         return text if self.path == self.name else text.replace(self.path, "standard input")
 
 

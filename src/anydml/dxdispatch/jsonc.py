@@ -75,7 +75,7 @@ def without_comments(text: str, place: JsonPath) -> str:
 
 
 def loads(text: str, place: JsonPath) -> Any:
-    """Parse a JSON text with comments and trailing commas.
+    """Parse JSON with comments and trailing commas.
 
     Args:
         text: the text; anything may follow its root value, as in DxDispatch.

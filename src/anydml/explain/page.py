@@ -98,10 +98,10 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
 
 
 class Link(NamedTuple):
-    """A text in a table that leads to a section.
+    """A label in a table that leads to a section.
 
     Attributes:
-        text: the text.
+        text: the label.
         section: the section's number.
     """
 

@@ -114,10 +114,10 @@ def _formal(parameter: Any, uses: Mapping[str, int], output_types: Set[str]) -> 
 
 
 def value_of(attribute: AttributeProto) -> Any:
-    """Return the value of an attribute: a number, a text, a protobuf message, or a list of these.
+    """Return the value of an attribute: a number, a string, a protobuf message, or a list of these.
 
     Raises:
-        UnicodeDecodeError: a text is not UTF-8.
+        UnicodeDecodeError: a string is not UTF-8.
     """
     kind = attribute.type
     if kind == AttributeProto.INT:

@@ -39,11 +39,11 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_list(value: Any, fits: Callable[[Any], bool]) -> bool:
-    """Whether a value is a sequence of such items; a text is not."""
+    """Whether a value is a sequence of such items; a string is not."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and all(map(fits, value))
 
 
-def _is_text(value: Any) -> bool:
+def _is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
@@ -57,7 +57,7 @@ def _is_chunks(value: Any) -> bool:
 
 
 def _is_pair(value: Any) -> bool:
-    return _is_list(value, _is_text) and len(value) == 2
+    return _is_list(value, _is_string) and len(value) == 2
 
 
 PATHS = Kind(lambda value: _is_path(value) or _is_list(value, _is_path), "pass a path, or a list of paths")
@@ -65,16 +65,16 @@ FLAG = Kind(lambda value: isinstance(value, (bool, np.bool_)), "pass True or Fal
 LIST = Kind(lambda value: isinstance(value, (list, tuple)), "pass a list")
 COUNT = Kind(_is_integer, "pass an integer")
 SIZES = Kind(lambda value: _is_list(value, _is_integer), "pass a list of integers, such as [2, 2]")
-TEXT = Kind(_is_text, "pass a text")
-TEXTS = Kind(lambda value: _is_text(value) or _is_list(value, _is_text), "pass a text, or a list of texts")
+STRING = Kind(_is_string, "pass a text")
+STRINGS = Kind(lambda value: _is_string(value) or _is_list(value, _is_string), "pass a string, or a list of strings")
 
 KINDS: Mapping[str, Kind] = {
     "inputs": PATHS,
     **dict.fromkeys(("overwrite", "follow", "dcp"), FLAG),
     **dict.fromkeys(("rank", "vocab_size", "zarr_format"), COUNT),
     **dict.fromkeys(("permute", "flip"), SIZES),
-    **dict.fromkeys(("slices", "codec", "to"), TEXT),
-    **dict.fromkeys(("only", "drop", "strip"), TEXTS),
+    **dict.fromkeys(("slices", "codec", "to"), STRING),
+    **dict.fromkeys(("only", "drop", "strip"), STRINGS),
     "progress": Kind(lambda value: isinstance(value, bool) or callable(value), "pass True, False or a function"),
     "remark": Kind(callable, "pass a function that takes a line"),
     "extras": Kind(lambda value: isinstance(value, bool) or _is_path(value), "pass True, False or a folder"),
@@ -128,5 +128,5 @@ def checked(**kinds: Kind) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 def refusal(function: str, argument: str, value: Any, advice: str) -> BindingError:
     """Return the error for an argument of a wrong type."""
-    text = f"the text {value!r:.80}" if isinstance(value, str) else reprlib.repr(value)
+    text = f"the string {value!r:.80}" if isinstance(value, str) else reprlib.repr(value)
     return BindingError(f"{function}: {argument} is {text}: {advice}", function, argument)

@@ -54,7 +54,7 @@ def convert(
             ``"vllm"`` or ``"megatron"``, those of their parameters.
         ranks: as in `anydml.stores.reshard`; where `to` is ``"transformers"``, tensor-parallel ranks share tensors by
             the plan of transformers for the model; layers and experts keep the numbers of the whole model.
-        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        memory: bytes of all buffers together, or a string such as ``"256MB"``.
         shard_size: maximum bytes of tensors per file; a larger tensor gets a separate file.
         overwrite: whether an existing output may be replaced.
         extras: whether small files, such as config.json and those of a tokenizer, are copied; or another folder from

@@ -137,7 +137,7 @@ def plan(
         desc: the operator.
         inputs: one store per input tensor of the desc, with its sizes and data type.
         outputs: one target per output tensor, with its sizes and data type.
-        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        memory: bytes of all buffers together, or a string such as ``"256MB"``.
         overwrite: whether existing files may be replaced.
 
     Returns:

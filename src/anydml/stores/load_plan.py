@@ -136,7 +136,7 @@ class LoadPlan:
         Args:
             out: arrays by name, of NumPy or of another library in host memory, in C order; other tensors become new
                 NumPy arrays.
-            memory: bytes of all buffers beside the tensors, or a text such as ``"256MB"``.
+            memory: bytes of all buffers beside the tensors, or a string such as ``"256MB"``.
 
         Returns:
             All tensors, in the order of the plan.
@@ -176,7 +176,7 @@ class LoadPlan:
         return arrays
 
     def explain(self, pattern: str = "*") -> str:
-        """Return a text with a line per part of a tensor: the part of a file that it is read from.
+        """Return a string with a line per part of a tensor: the part of a file that it is read from.
 
         Parts are the smallest boxes that contain the elements, as Python slices.
 

@@ -23,7 +23,7 @@ from anydml.paths import path_text
 from anydml.progress import progress_bar
 from anydml.stores.arguments import checked
 from anydml.stores.checkpoints.beside import Sums, sums_beside
-from anydml.stores.checkpoints.selecting import Selection, Texts
+from anydml.stores.checkpoints.selecting import Selection, Strings
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, is_of_blocks, name_of, shape_in_elements
 from anydml.stores.formats.model_files import BIN_INDEX, INDEX
 from anydml.stores.formats.safetensors import DTYPES, MAX_HEADER, is_numpy_dtype, parse_json
@@ -166,8 +166,8 @@ def manifest(
     follow: bool = True,
     overwrite: bool = False,
     progress: bool | Callable[[int], None] = False,
-    only: Texts = (),
-    drop: Texts = (),
+    only: Strings = (),
+    drop: Strings = (),
     remark: Callable[[str], None] | None = None,
 ) -> dict[str, str]:
     """The SHA-256 of each tensor of a checkpoint, which do not depend on its files and ranks.
@@ -176,7 +176,7 @@ def manifest(
         model: a checkpoint, as in `anydml.stores.reshard`.
         output: a .json file, which gets names, dtypes, shapes and sums, and those of the small files of a folder, and
             which `verify` takes; None to write none.
-        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        memory: bytes of all buffers together, or a string such as ``"256MB"``.
         follow: as in `anydml.stores.open`.
         overwrite: whether an existing file may be replaced.
         progress: as in `anydml.stores.Plan.run`.

@@ -21,7 +21,7 @@ class Plan(BasePlan):
             an array lies in chunks, composed values.
         inputs: the arrays that are read.
         outputs: the arrays that are written, in C order.
-        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        memory: bytes of all buffers together, or a string such as ``"256MB"``.
         overwrite: whether existing outputs may be replaced.
         folder: the folder of all outputs, which appears at once; None if each output appears separately.
         other_files: small files beside the outputs, such as an index, by path: their contents, or the paths of files

@@ -71,7 +71,7 @@ def rechunk(
             refused. Or by the names of axes: ``"time=0:10,x=::2"``, of a group for every array that has them.
         flip: axes of the source that are reversed.
         codec: as in `create`.
-        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        memory: bytes of all buffers together, or a string such as ``"256MB"``.
         overwrite: whether an existing output may be replaced.
         shards: sizes of a shard, −1 for a whole axis, empty for one file per chunk; by default those of the source,
             rounded up to whole chunks.

@@ -21,7 +21,7 @@ from anydml.stores.checkpoints.output_files import Change, outputs_of, plan_chec
 from anydml.stores.checkpoints.parallel_axes import Axes
 from anydml.stores.checkpoints.placements import Placement
 from anydml.stores.checkpoints.rules_in_python import apply_python, read_python
-from anydml.stores.checkpoints.selecting import Selection, Texts
+from anydml.stores.checkpoints.selecting import Selection, Strings
 from anydml.stores.checkpoints.shards import OutputFile, index_of
 from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.formats.model_files import INDEX
@@ -44,9 +44,9 @@ def reshard(
     dtype: Any = None,
     dcp: bool = False,
     shards: int | None = None,
-    only: Texts = (),
-    drop: Texts = (),
-    strip: Texts = (),
+    only: Strings = (),
+    drop: Strings = (),
+    strip: Strings = (),
     rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
     vocab_size: int | None = None,
     scratch: str | os.PathLike[str] | None = None,
@@ -64,7 +64,7 @@ def reshard(
         ranks: the number of tensor-parallel ranks, each of which gets a file; or the number of ranks of each kind by
             name: ``tp``, ``ep`` for experts, ``pp`` for stages, and ``fsdp``, which shares the first axis of the rest;
             None for whole tensors.
-        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        memory: bytes of all buffers together, or a string such as ``"256MB"``.
         shard_size: maximum bytes of tensors per file; a larger tensor gets a separate file.
         overwrite: whether an existing output may be replaced.
         extras: whether small files, such as config.json and those of a tokenizer, are copied from folder to folder; or
@@ -153,7 +153,7 @@ def consolidate(
         folder: a distributed checkpoint of PyTorch, or any that `reshard` reads.
         output: a folder, in which files of the same names are replaced.
         numbers: the number of its file, from 1, for each tensor by name; other tensors are left out.
-        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        memory: bytes of all buffers together, or a string such as ``"256MB"``.
 
     Returns:
         The plan.

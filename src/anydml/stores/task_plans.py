@@ -200,7 +200,7 @@ def _read_plan(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[s
 
 
 def _text_bytes(plan: Plan) -> int:
-    """Return bytes of the files that hold texts of any length, whose elements a plan counts as numbers."""
+    """Return bytes of the files that hold strings of any length, whose elements a plan counts as numbers."""
     return sum(map(_bytes_inside, {store.path for store in plan.inputs if is_text(store.dtype)}))
 
 

@@ -17,7 +17,7 @@ from anydml.progress import progress_bar
 from anydml.stores.arguments import FLAG, checked
 from anydml.stores.checkpoints.beside import differences_beside
 from anydml.stores.checkpoints.presets import LayoutName
-from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Texts
+from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Strings
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.block_types import elements_of, is_of_blocks, name_of, shape_in_elements
 from anydml.stores.formats.store import Array, uncollected
@@ -50,7 +50,7 @@ def verify(
         second: another one.
         layout: rules for the first, as in `anydml.stores.reshard`; the second must contain their results.
         to: as in `anydml.stores.convert`, instead of a layout.
-        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        memory: bytes of all buffers together, or a string such as ``"256MB"``.
         follow: as in `anydml.stores.open`.
         progress: as in `anydml.stores.Plan.run`.
 
@@ -86,9 +86,9 @@ def compare(
     progress: bool | Callable[[int], None] = False,
     dtype: Any = None,
     metadata: bool = False,
-    only: Texts = (),
-    drop: Texts = (),
-    strip: Texts = (),
+    only: Strings = (),
+    drop: Strings = (),
+    strip: Strings = (),
     rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
     second_layout: str | os.PathLike[str] | None = None,
 ) -> Comparison:
@@ -103,7 +103,7 @@ def compare(
         follow: as in `verify`.
         progress: as in `verify`.
         dtype: to which the first is cast, as in `anydml.stores.reshard`.
-        metadata: whether keys and texts of the files' metadata must be equal, too.
+        metadata: whether keys and values of the files' metadata must be equal, too.
         only: as in `anydml.stores.reshard`, of the first.
         drop: as in `anydml.stores.reshard`, of the first.
         strip: as in `anydml.stores.reshard`, of the first.
@@ -279,7 +279,7 @@ def _is_equal(x: Array, y: Array) -> bool:
 def _describe_first(
     part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], ours: Array, theirs: Array
 ) -> tuple[str, int]:
-    """Return a text on the first element that differs, and the number of those that do."""
+    """Describe the first element that differs, and the number of those that do."""
     shape, dtype = kind
     differing = (ours != theirs).reshape(-1, dtype.itemsize).any(1)
     first = int(differing.argmax())

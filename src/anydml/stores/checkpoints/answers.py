@@ -65,10 +65,10 @@ def text_of(answer: Answer) -> bytes:
 
 
 def answer_of(text: bytes) -> Answer:
-    """Return the result that a text in JSON describes.
+    """Return the result that a JSON string describes.
 
     Raises:
-        ValueError, TypeError, LookupError, ModelError: the text describes none.
+        ValueError, TypeError, LookupError, ModelError: the string describes none.
     """
     document = json.loads(text)
     values = [_value(*fields) for fields in document["values"]]
@@ -95,7 +95,7 @@ def answer_of(text: bytes) -> Answer:
 
 
 def _plain(part: Any) -> Any:
-    """Return a value as tuples, numbers and texts; bytes become base64."""
+    """Return a value as tuples, numbers and strings; bytes become base64."""
     if isinstance(part, (tuple, list)):
         return [*map(_plain, part)]
     if part is None or isinstance(part, (bool, int, str)):

@@ -90,7 +90,7 @@ class Axis:
 
 
 def near_divisors(size: int, ranks: int) -> str:
-    """Return the numbers next to `ranks` that divide a size, as a text such as "2 or 4"."""
+    """Return the numbers next to `ranks` that divide a size, as a string such as "2 or 4"."""
     below = next(count for count in range(min(ranks, size), 0, -1) if size % count == 0)
     above = next((count for count in range(ranks, min(size, MAX_RANKS) + 1) if size % count == 0), None)
     return f"{below} or {above}" if above is not None else f"{below}"

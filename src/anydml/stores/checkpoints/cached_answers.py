@@ -95,7 +95,7 @@ def read_cached(name: str) -> Answer | None:
 
 
 def write_cached(name: str, text: bytes) -> None:
-    """Cache the text of a result, if the user's folder is writable."""
+    """Cache a result as JSON, if the user's folder is writable."""
     with suppress(OSError, RuntimeError):
         if (cache_folder := folder()) is None:
             return

@@ -71,7 +71,7 @@ def cached_layout(folder: Path, to: str, is_shared: bool, tensors: ComposedTenso
 
 
 def main(question: bytes) -> None:
-    """Convert as standard input asks; write the text of the result, or an error, to the standard output."""
+    """Convert as standard input asks; write the result as JSON, or an error, to the standard output."""
     answer: Any
     with os.fdopen(os.dup(1), "wb") as out:
         # Libraries may print to the standard output.

@@ -1,6 +1,6 @@
-"""Patterns of tensor names: ``{layer}`` matches a part without dots, ``*`` any text.
+"""Patterns of tensor names: ``{layer}`` matches a part without dots, ``*`` any characters.
 
-In a new name, the first ``*`` is replaced by the text that the pattern's first ``*`` matched, and so on.
+In a new name, the first ``*`` is replaced by what the pattern's first ``*`` matched, and so on.
 """
 
 from __future__ import annotations

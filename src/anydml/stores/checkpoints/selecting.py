@@ -19,8 +19,8 @@ T = TypeVar("T")
 MAX_SEARCHED_NAMES = 200
 """Maximum number of names, and of their characters, in the search for a similar name."""
 
-Texts = str | Sequence[str]
-"""One text, or several."""
+Strings = str | Sequence[str]
+"""One string, or several."""
 
 
 class Selection(NamedTuple):
@@ -40,9 +40,9 @@ class Selection(NamedTuple):
 
     @classmethod
     def of(
-        cls, only: Texts, drop: Texts, strip: Texts, rename: Mapping[str, str] | Sequence[tuple[str, str]]
+        cls, only: Strings, drop: Strings, strip: Strings, rename: Mapping[str, str] | Sequence[tuple[str, str]]
     ) -> Selection:
-        """Return a selection from arguments that may be single texts."""
+        """Return a selection from arguments that may be single strings."""
         only_texts, left_prefixes, prefixes = (
             (option,) if isinstance(option, str) else (*option,) for option in (only, drop, strip)
         )
@@ -61,7 +61,7 @@ class Selection(NamedTuple):
             other_objects: names of the checkpoint's objects that are not tensors.
 
         Raises:
-            ModelError: a text matches no tensor, no tensor is left, or two tensors would have one name.
+            ModelError: a string matches no tensor, no tensor is left, or two tensors would have one name.
         """
         selected_tensors, remaining_others, remarks = {**tensors}, [*other_objects], list[str]()
         if self.only:
@@ -99,7 +99,7 @@ class Selection(NamedTuple):
     def _matching_names(
         self, name: str, option: str, texts: Sequence[str], tensors: Iterable[str], other_objects: Iterable[str]
     ) -> set[str]:
-        """Return the names that any of the texts matches; each text must match one."""
+        """Return the names that any of the strings matches; each string must match one."""
         all_names = [*tensors, *other_objects]
         selected = set[str]()
         for text in texts:
@@ -121,7 +121,7 @@ EVERYTHING = Selection()
 
 
 def _is_for(text: str, name: str) -> bool:
-    """Whether a text is a name or a prefix of it up to a dot."""
+    """Whether a string is a name, or a prefix of it up to a dot."""
     beginning = text.removesuffix(".")
     return name == beginning or name.startswith(f"{beginning}.")
 
@@ -134,7 +134,7 @@ def _pattern(name: str, option: str, text: str) -> Pattern:
 
 
 def _nearest(text: str, all_names: Iterable[str]) -> str:
-    """Return a suggestion for a text that matches nothing."""
+    """Return a suggestion for a string that matches nothing."""
     candidates = [key for key in islice(all_names, MAX_SEARCHED_NAMES) if len(key) <= MAX_SEARCHED_NAMES]
     beginnings = {key[:end] for key in candidates for end in (*(k for k, c in enumerate(key) if c == "."), len(key))}
     close_beginnings = difflib.get_close_matches(

@@ -47,7 +47,7 @@ class OutputFile(NamedTuple):
     Attributes:
         path: the path of the file.
         parts: the parts of tensors, in the file's order.
-        metadata: texts by key.
+        metadata: strings by key.
         ranks: the description of the parts in the metadata, if they are those of a rank.
     """
 

@@ -39,7 +39,7 @@ DTYPES_OF_BLOCKS: Mapping[str, np.dtype[Any]] = {
 """Dtypes whose only field has the name of the type."""
 
 
-TEXT_NAME = "text of any length"
+TEXT_NAME = "string of any length"
 """The only field of the dtype whose elements are numbers of texts."""
 
 

@@ -51,7 +51,7 @@ class TensorNames:
 
 
 def escape_json(text: str) -> str:
-    """Escape a text for a JSON string."""
+    """Escape a string for JSON."""
     return encode_basestring(text)[1:-1]
 
 

@@ -240,7 +240,7 @@ class _Memo:
 
 
 def _plain(value: Any) -> bytes:
-    """Return the opcodes of a text, a number, or a tuple of these."""
+    """Return the opcodes of a string, a number, or a tuple of these."""
     return pickle.dumps(value, 2)[2:-1]
 
 

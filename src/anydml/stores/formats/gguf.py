@@ -69,11 +69,11 @@ _TEXT, _ARRAY = 8, 9
 
 
 class KeyText(str):
-    """The value of a key as text, which is written unchanged to another GGUF file.
+    """The value of a key as a string, which is written unchanged to another GGUF file.
 
     Attributes:
         raw: its type and its bytes.
-        is_array: whether the text is only the length of an array.
+        is_array: whether the string is only the length of an array.
     """
 
     __slots__ = ("is_array", "raw")
@@ -82,7 +82,7 @@ class KeyText(str):
 
     @classmethod
     def of(cls, value: Any, raw: bytes) -> KeyText:
-        """Return the text of a value; for None, which stands for an array, the array's length."""
+        """Format a value; for None, which stands for an array, the array's length."""
         is_array = value is None
         text = cls(f"array of {struct.unpack_from('<Q', raw, 8)[0]}" if is_array else str(value))
         text.raw, text.is_array = raw, is_array
@@ -90,7 +90,7 @@ class KeyText(str):
 
 
 class _Reader:
-    """Reads numbers and texts of a file in sequence."""
+    """Reads numbers and strings of a file in sequence."""
 
     def __init__(self, file: BinaryIO, size: int, place: JsonPath) -> None:
         self._file, self._place = file, place
@@ -109,10 +109,10 @@ class _Reader:
         return struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
 
     def text(self) -> str:
-        """Return a text."""
+        """Read a string."""
         size = self.number("Q")
         if size > MAX_TEXT:
-            raise self._place.error(f"has a text of {size} bytes; the maximum is {MAX_TEXT}")
+            raise self._place.error(f"has a string of {size} bytes; the maximum is {MAX_TEXT}")
         return self.take(size).decode("utf-8", "replace")
 
     def value(self, kind: int, depth: int = 0) -> Any:

@@ -252,7 +252,7 @@ def _attributes(of: Any) -> tuple[dict[str, Any], list[str]]:
 
 def _text_of_bytes(value: Any) -> str:
     if not isinstance(value, bytes):
-        raise TypeError(f"{show(str(value))} is not a text")
+        raise TypeError(f"{show(str(value))} is not a string")
     return value.decode()
 
 

@@ -74,7 +74,7 @@ def _object(
     if not is_range or any(
         isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in reference[1:]
     ):
-        raise place.error(f"must be a text, or a path with an offset and a size, not {show(reference)}")
+        raise place.error(f"must be a string, or a path with an offset and a size, not {show(reference)}")
     if reference[0] not in file_paths:
         file_paths[reference[0]] = _path(reference[0], path, templates, place)
     return Range(file_paths[reference[0]], *(reference[1:] or (0, None)))

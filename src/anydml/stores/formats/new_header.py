@@ -98,7 +98,7 @@ def make_header(
 
     Args:
         tensors: the tensors of the file.
-        metadata: texts by name.
+        metadata: strings by name.
         place: for errors.
         ranks: the parts of a rank that the tensors are.
 

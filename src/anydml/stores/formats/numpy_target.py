@@ -53,10 +53,10 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
         ModelError: the format has no such dtype.
     """
     if is_text(dtype):
-        raise place.error("cannot hold texts of variable length: name a folder such as x.zarr")
+        raise place.error("cannot hold strings of variable length: name a folder such as x.zarr")
     if not is_numpy_dtype(dtype):
-        can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, texts or plain bytes"
-        message = not_of_format(dtype, "NumPy", ()) if is_of_blocks(dtype) else f"cannot say dtype {dtype}: {can}"
+        can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, strings or plain bytes"
+        message = not_of_format(dtype, "NumPy", ()) if is_of_blocks(dtype) else f"cannot store dtype {dtype}: {can}"
         raise place.error(message)
     stream = io.BytesIO()
     header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}

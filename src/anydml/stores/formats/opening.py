@@ -39,7 +39,7 @@ N5 = (
     "has attributes.json, as folders of N5 have, but not those of an array, or of a container on this machine, which "
     "are read: name one of these"
 )
-"""The error's text for other folders."""
+"""The error message for other folders."""
 
 
 @checked()
@@ -258,7 +258,7 @@ def _read_indexed(index: Path, place: JsonPath) -> Checkpoint:
             raise (place / "weight_map" / name).error(f"must be a file's name, not {show(written)}")
         if written not in files:
             files[written] = file_in_folder(index.parent, written, place / "weight_map" / name)
-        # One text per file, not one per tensor.
+        # One string per file, not one per tensor.
         weight_map[name] = texts.setdefault(written, written)
     opened = {written: opened_file(files[written]) for written in sorted(files)}
     merged = join_files(index.parent, opened.values(), place)

@@ -115,7 +115,7 @@ class _Entry(NamedTuple):
     """The entry of a tensor in the header, with its fields in order.
 
     Attributes:
-        kind: dtype, shape, and the text of both, which equal entries share.
+        kind: dtype, shape, and the JSON of both, which equal entries share.
         first: offset of the first byte.
         last: offset after the last byte.
     """

@@ -258,7 +258,7 @@ class FileContent(NamedTuple):
 
     Attributes:
         stores: the arrays by name.
-        metadata: texts by key.
+        metadata: strings by key.
         other_objects: names of objects that are not arrays.
         refused: errors of arrays that cannot be read, by name.
     """

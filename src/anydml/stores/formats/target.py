@@ -159,7 +159,7 @@ class Target(StoredArray):
         return f"<target{name} {str(self.file.path)!r}: {self.dtype} {self.shape}>"
 
 
-@checked(metadata=Kind(lambda value: isinstance(value, Mapping), "pass texts by name"))
+@checked(metadata=Kind(lambda value: isinstance(value, Mapping), "pass strings by name"))
 def create(
     path: str | os.PathLike[str],
     shape: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
@@ -177,7 +177,7 @@ def create(
         shape: sizes; for a .safetensors, .gguf or .npz file, sizes by the tensors' names.
         dtype: the dtype of the elements; for such a file one for all tensors, or dtypes by their names.
         like: a `Store`, a `Checkpoint`, or an array, for the arguments that are not given.
-        metadata: texts by name, for ``__metadata__`` of a .safetensors file, or the keys of a .gguf file.
+        metadata: strings by name, for ``__metadata__`` of a .safetensors file, or the keys of a .gguf file.
         chunks: sizes of a chunk of a Zarr array; by default those of `like`, or Zarr's choice.
         codec: of a Zarr array: none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec, with options behind a colon,
             such as ``"zstd:3"`` or ``"blosc:lz4,5,bitshuffle"``; by default those of `like`, or Zarr's choice. Version,
@@ -274,7 +274,7 @@ def new_file(
     Args:
         path: the path of the file.
         tensors: in the order in which they are given.
-        metadata: texts by key.
+        metadata: strings by key.
         ranks: the parts of a rank that the tensors of a safetensors file are.
 
     Raises:
@@ -283,7 +283,7 @@ def new_file(
     place = JsonPath(str(path))
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise (place / METADATA).error(f"must have texts only, not {key!r:.60}: {value!r:.60}")
+            raise (place / METADATA).error(f"must have strings only, not {key!r:.60}: {value!r:.60}")
     suffix = path.suffix.lower()
     if suffix == ".npz":
         if metadata:
@@ -307,7 +307,7 @@ def _dtype(dtype: Any, place: JsonPath) -> np.dtype[Any]:
 
 def _sizes(raw_sizes: Any, place: JsonPath) -> tuple[int, ...]:
     if isinstance(raw_sizes, (str, bytes)):
-        raise place.error(f"shape is the text {raw_sizes!r:.60}: pass a sequence of sizes, such as [2, 3]")
+        raise place.error(f"shape is the string {raw_sizes!r:.60}: pass a sequence of sizes, such as [2, 3]")
     try:
         sizes = tuple(operator.index(size) for size in raw_sizes)
     except TypeError:

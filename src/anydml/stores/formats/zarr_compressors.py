@@ -26,7 +26,7 @@ class _Option(NamedTuple):
         return isinstance(self.values[0], int)
 
     def read(self, text: str) -> str | int | None:
-        """Return the value that a text stands for; None if it does not fit."""
+        """Return the value that a string stands for; None if it does not fit."""
         if not self.is_number:
             return text if text in self.values else None
         digits = text.removeprefix("-")

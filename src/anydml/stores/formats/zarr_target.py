@@ -140,7 +140,7 @@ def _regular(
     """Like `new_zarr`, with chunks of one size."""
     place, dtype = JsonPath(str(path)), np.dtype(dtype)
     if not is_movable(dtype) or dtype.subdtype is not None:
-        raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
+        raise place.error(f"cannot store dtype {dtype}: elements must be numbers, strings, records or plain bytes")
     if version not in (None, 2, 3):
         raise place.error(f"has version {version!r:.40} of the format, which must be 2 or 3")
     for name, requested, special_sizes in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):

@@ -79,14 +79,14 @@ class _TextNumbers:
         texts = next((texts for texts in self.texts_by_run.values() if number in texts), self.fill_value_texts)
         cached = texts.get(number)
         if cached is not None and cached != text:
-            raise ValueError(f"the texts {text[:40]!r} and {cached[:40]!r} cannot be told apart")
+            raise ValueError(f"the strings {text[:40]!r} and {cached[:40]!r} cannot be told apart")
         if is_fill_value:
             self.fill_value_texts[number] = text
         elif cached is None:
             size = self.size + _bytes_of(text)
             if self.limits and size > sum(self.limits.values()) / 2:
                 count = sum(map(len, self.texts_by_run.values())) + 1
-                raise self.too_long(size, f"the {count} different texts that were met")
+                raise self.too_long(size, f"the {count} different strings that were met")
             self.size = size
             self.texts_by_run[max(self.texts_by_run)][number] = text
         elif texts is not self.fill_value_texts:
@@ -191,11 +191,13 @@ def texts_of(numbers: Array) -> Array:
             chunk = [*map(_NUMBERS.text, flat[start : start + AT_ONCE].tolist())]
             remaining -= COPIES * sum(map(len, chunk)) + BYTES_AN_ELEMENT * len(chunk)
             if remaining < 0:
-                raise _NUMBERS.too_long(int(_NUMBERS.chunk_bytes - remaining), "the texts of a chunk, or some of them,")
+                raise _NUMBERS.too_long(
+                    int(_NUMBERS.chunk_bytes - remaining), "the strings of a chunk, or some of them,"
+                )
             texts[start : start + AT_ONCE] = chunk
     return texts.reshape(numbers.shape)
 
 
 def stored(elements: Any, dtype: np.dtype[Any]) -> Array:
-    """Return elements as zarr-python reads them from an array of a dtype, texts of any length as their numbers."""
+    """Return elements as zarr-python reads them from an array of a dtype, strings of any length as their numbers."""
     return numbers_of(np.asarray(elements, dtype)) if dtype.kind == "T" else np.asarray(elements)

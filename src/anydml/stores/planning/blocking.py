@@ -41,7 +41,7 @@ class Totals:
 
 
 class Summary(NamedTuple):
-    """Texts on the blocks of a plan.
+    """Descriptions of the blocks of a plan.
 
     Attributes:
         arrays: the bytes and requests of inputs and outputs, and the number of blocks.
@@ -99,7 +99,7 @@ class Blocking(ABC):
 
     @abstractmethod
     def summary(self) -> Summary:
-        """Return texts on the blocks."""
+        """Describe the blocks."""
 
     def with_paths(self, change: Callable[[Path], Path]) -> Self:
         """Return the same blocks of files under other paths."""

@@ -379,7 +379,7 @@ class GridBlocking(Blocking):
         block_copies = min(self.shares.held, self.count)
         per_block = f" for each of {block_copies} blocks" if block_copies > 1 else ""
         waiting = f"{bytes_text(self.waiting_bytes)} of chunks that are kept, " if self.waiting_bytes else ""
-        texts = f"; texts may take {bytes_text(self.shares.texts)}" if self.shares.texts else ""
+        texts = f"; strings may take {bytes_text(self.shares.texts)}" if self.shares.texts else ""
         return Summary(
             f"{count_noun(len(self.inputs), 'array')} to {count_noun(len(self.outputs), 'array')}, "
             f"in {about}{count_noun(self.count, 'block')} of up to "

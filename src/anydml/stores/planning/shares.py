@@ -45,7 +45,7 @@ class Shares:
     """Bytes of memory, by purpose.
 
     Attributes:
-        texts: bytes for texts of any length.
+        texts: bytes for strings of any length.
         span: maximum size of a request that reads more than a box.
         need: bytes that a thread needs for a chunk.
         buffers: the number of buffers of `need` bytes.

@@ -193,7 +193,7 @@ _OPEN: dict[str, Any] = {}
 
 
 def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list[tuple[int, int]] | str:
-    """Write blocks, and return their numbers and bytes, or the text of an error."""
+    """Write blocks, and return their numbers and bytes, or an error message."""
     done: list[tuple[int, int]] = []
     with _LOCK:
         try:

@@ -37,7 +37,7 @@ class Unequal:
 
     Attributes:
         index: the index of the first one, in C order.
-        values: the values of both arrays there, as text.
+        values: the values of both arrays there, as strings.
         count: number of elements that differ.
     """
 

@@ -79,7 +79,7 @@ def run(
     Raises:
         ModelError: an output exists, or cannot be written.
         BindingError: an input has changed.
-        KeyboardInterrupt: as it was raised; its text says which files are kept.
+        KeyboardInterrupt: as it was raised; its message says which files are kept.
     """
     staging = staging_of(plan)
     place = JsonPath(str(staging.top[0]))
