@@ -15,9 +15,9 @@ GIVEN = {
     "w": np.ones((1, 12, 4), np.float32), "r": np.ones((1, 12, 3), np.float32),
 }  # fmt: skip
 
-HEADER = """<ir_version: 9, opset_import: ["": 19]> g
+HEADER = """<ir_version: 9, opset_import: ["": 21]> g
     (float[N] x, float[L] l, int64[K] i, bool c, string[T] s, float[S,B,4] z, float[1,12,4] w, float[1,12,3] r)
-    => (float[A] y) <bool no = {0}> { """
+    => (float[A] y) <bool no = {0}, float half = {0.5}> { """
 
 IF = """y = If (c) <then_branch = t () => (float[A] a) { a = Neg (x) THEN },
     else_branch = e () => (float[A] b) { b = Relu (x) ELSE }>"""
@@ -33,6 +33,7 @@ REFUSING = [
     ("y = Relu (x)", "y = Relu (x) u = Mod (i, i)"),
     ("y = Relu (x)", "y = Relu (x) u = Cast <to = 1> (s)"),
     ("y = Relu (x)", "y = Relu (x) u = Cast <to = 10, saturate = 0> (x)"),
+    ("y = Relu (x)", "y = Relu (x) u = QuantizeLinear <block_size = 2> (x, half)"),
     ("y = Relu (x)", "y = Relu (x) , u = LSTM <hidden_size = 4> (z, w, r)"),
     (THEN, f"{THEN} v = Add (x, l)"),
     (THEN, ELSE),

@@ -185,6 +185,7 @@ def _quantize(mover: Mover, call: OperatorCall) -> Sequence[Term] | None:
     if (
         not is_whole
         or call.get("output_dtype", 0)
+        or call.get("block_size", 0)
         or all(input_ is None or input_.is_constant for input_ in call.inputs)
     ):
         return None
