@@ -62,6 +62,39 @@ def test_numbers_that_are_no_integers(anydml, arguments, text):
     assert f": {text!r} is not a valid integer. See 'anydml {arguments[0]} --help'." in err
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need privileges")
+@pytest.mark.parametrize("target", ["nothing", "link"])
+@pytest.mark.parametrize("suffix", [".json", ".onnx", ".npy"])
+def test_links_that_lead_nowhere(anydml, tmp_path, monkeypatch, suffix, target):
+    monkeypatch.chdir(tmp_path)
+    os.symlink(target + suffix, "link" + suffix)
+    for command in ("stores",) if suffix == ".npy" else ("run", "check", "explain"):
+        code, _, err = anydml(command, "link" + suffix)
+        assert (code, err) == (2, f"anydml: link{suffix}: is a symbolic link that leads nowhere\n")
+
+
+def test_files_named_like_options(anydml, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("-model.json", "--model.json"):
+        Path(name).write_text(Path(SPLIT).read_text())
+        code, _, err = anydml("check", name)
+        assert code == 2
+        assert f": the file of this name is written './{name}'. See 'anydml check --help'." in err
+        assert anydml("check", f"./{name}")[0] == 0
+        Path(name).unlink()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the current folder cannot be removed")
+def test_standard_input_in_a_folder_that_was_removed(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    line = f"cd {folder} && rmdir {folder} && {sys.executable} -m anydml run -"
+    model = Path(SPLIT).read_text()
+    ended = subprocess.run(["sh", "-c", line], input=model, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert re.fullmatch(r"anydml: standard input: the current folder, .*, was removed\n", ended.stderr)
+
+
 def test_run(anydml):
     code, out, err = anydml("run", SPLIT)
     assert (code, err) == (0, "")

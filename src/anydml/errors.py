@@ -6,6 +6,8 @@ command of a model file runs, and `FuseError` while a function is traced.
 
 from __future__ import annotations
 
+import os
+
 
 class AnydmlError(ValueError):
     """Base class of anydml's exceptions.
@@ -94,6 +96,11 @@ class ModelError(AnydmlError):
 
 NO_FILE = "there is no such file or folder"
 """What is said of a path where nothing is."""
+
+
+def nothing_at(path: str | os.PathLike[str]) -> str:
+    """Return what is said of a path that does not exist: it may be a symbolic link, which is listed all the same."""
+    return "is a symbolic link that leads nowhere" if os.path.islink(path) else NO_FILE
 
 
 class FuseError(AnydmlError):

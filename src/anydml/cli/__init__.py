@@ -94,6 +94,9 @@ def _main(argv: list[str]) -> int | str | None:
             meant := OPTION_SYNONYMS.get((command.split()[-1], error.option_name))
         ):
             message = f"No such option '{error.option_name}'. Did you mean '{meant}'?"
+        file = next((word for word in argv if word.startswith("-") and os.path.lexists(word)), None)
+        if isinstance(error, click.NoSuchOption) and file is not None:
+            message = f"No such option '{error.option_name}': the file of this name is written './{file}'"
         stop = "" if message.endswith((".", "?")) else "."
         code = _report_failure(argv, f"{message}{stop} See '{command} --help'.")
     except click.ClickException as error:

@@ -59,7 +59,12 @@ def model_file(model: str) -> Iterator[ModelFile]:
         with path.open("wb") as file:
             file.write(begin)
             shutil.copyfileobj(stream, file)
-        copied = ModelFile(str(path), model, Path.cwd())
+        try:
+            here = Path.cwd()
+        except OSError:
+            message = "standard input: the current folder, from which paths in the model start, was removed"
+            raise ModelError(message) from None
+        copied = ModelFile(str(path), model, here)
         try:
             yield copied
         except AnydmlError as error:

@@ -121,7 +121,7 @@ def loads(text: str, place: JsonPath) -> Any:
 def _syntax_message(message: str, is_at_end: bool) -> str:
     if message.startswith("Unterminated string"):
         return "the string that begins here has no end"
-    lowered = message[:1].lower() + message[1:]
+    lowered = message[:1].lower() + message[1:].removesuffix(" at")
     return f"the file ends here: {lowered}" if is_at_end else lowered
 
 

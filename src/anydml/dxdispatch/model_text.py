@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from anydml.dxdispatch import jsonc
-from anydml.errors import NO_FILE, ModelError
+from anydml.errors import ModelError, nothing_at
 from anydml.files.json_lines import JsonLines
 from anydml.files.json_path import JsonPath
 from anydml.memory import limits
@@ -53,7 +53,7 @@ def read_text(file: Path, place: JsonPath) -> str:
         if file.is_dir():
             raise place.error("is a folder, not a model file")
         if not file.is_file():
-            raise place.error("is not a file" if file.exists() else NO_FILE)
+            raise place.error("is not a file" if file.exists() else nothing_at(file))
         if file.suffix.lower() in (".npy", ".safetensors"):
             raise place.error(f"holds arrays, and {jsonc.A_MODEL}; anydml stores lists the arrays of such a file")
         with file.open("rb") as opened:

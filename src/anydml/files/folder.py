@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from anydml.errors import NO_FILE
+from anydml.errors import nothing_at
 from anydml.files.json_path import JsonPath, show
 from anydml.files.modes import ACCESS_LIST, allowed_by
 from anydml.paths import address
@@ -36,7 +36,7 @@ class Folder:
         if not os.path.exists(path) and self.allow_outside:
             path = Path.cwd() / _portable_path(written)
         if not os.path.isfile(path):
-            reason = " is not a file" if os.path.exists(path) else f": {NO_FILE}"
+            reason = " is not a file" if os.path.exists(path) else f": {nothing_at(path)}"
             raise place.error(f"{show(written)}{reason}; it was looked for at {path}")
         return path
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from onnx import IR_VERSION, ModelProto
 
-from anydml.errors import NO_FILE
+from anydml.errors import nothing_at
 from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath
 from anydml.memory import limits
@@ -91,7 +91,7 @@ def _size(file: Path, place: JsonPath) -> int:
     try:
         if not file.is_file():
             kind = "is a folder, not a model file" if file.is_dir() else "is not a file"
-            raise place.error(kind if file.exists() else NO_FILE)
+            raise place.error(kind if file.exists() else nothing_at(file))
         return file.stat().st_size
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror}") from None

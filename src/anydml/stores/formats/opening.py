@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from anydml.errors import NO_FILE, ModelError
+from anydml.errors import NO_FILE, ModelError, nothing_at
 from anydml.files import npy
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
@@ -80,7 +80,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     if is_folder:
         return open_zarr(located_path) if is_zarr(located_path) else _folder(located_path, place, follow)
     if not is_file:
-        raise place.error("is not a file" if located_path.exists() else NO_FILE)
+        raise place.error("is not a file" if located_path.exists() else nothing_at(located_path))
     if located_path.name.lower().endswith(".npy"):
         with place.reading():
             state = file_state(located_path)
