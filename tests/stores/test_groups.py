@@ -245,8 +245,8 @@ write = chunk_writer.ChunkWriter.write
 
 def killing(self, *given):
     global left
-    left -= 1
-    if left == 0:
+    left -= len(given[0])
+    if left <= 0:
         os.kill(os.getpid(), signal.SIGKILL)
     write(self, *given)
 

@@ -258,7 +258,7 @@ def test_no_chunk_is_written_twice(tmp_path, monkeypatch):
     store, written = made(tmp_path / "x.zarr", x, (8, 7, 5)), []
     write = chunk_writer.ChunkWriter.write
     monkeypatch.setattr(
-        chunk_writer.ChunkWriter, "write", lambda self, chunk, flat: written.append(chunk) or write(self, chunk, flat)
+        chunk_writer.ChunkWriter, "write", lambda self, row, flat: written.extend(row) or write(self, row, flat)
     )
     y = stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(6, 9, 10))
     plan = dml.fuse(lambda x: x.T).plan(store, y, "15kB")

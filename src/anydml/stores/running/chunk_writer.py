@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -70,12 +71,36 @@ class ChunkWriter:
         rows = flat.view(kind).reshape(-1, fill.size)
         return bool(rows.size) and bool((rows[0] == fill).all()) and bool((rows == fill).all())
 
-    def write(self, chunk: Sequence[int], flat: Array) -> None:
-        """Write a whole chunk; elements outside the array are fill values.
+    def write(self, row: Sequence[tuple[int, ...]], flat: Array) -> None:
+        """Write whole chunks, whose elements lie one after the other; those outside the array are fill values.
 
         Raises:
             ModelError: a codec refuses the elements, or different elements are read back.
         """
+        size = flat.size // len(row)
+        pieces = [(chunk, flat[k * size : (k + 1) * size]) for k, chunk in enumerate(row)]
+        if self._shards is None or not self.grid.is_plain:
+            for chunk, piece in pieces:
+                self._write(chunk, piece)
+            return
+        start = 0
+        for is_left_out, several in groupby(pieces, lambda pair: self._leaves_out and self._has_fill_alone(pair[1])):
+            run = [*several]
+            end = start + len(run) * size
+            self._put(self._shards, run, None if is_left_out else as_bytes(flat[start:end]))
+            start = end
+
+    def _put(self, shards: ShardWriter, run: Sequence[tuple[tuple[int, ...], Array]], data: memoryview | None) -> None:
+        """Write chunks of a shard with their bytes; None where they have fill values only."""
+        copies = [
+            piece.view(self.grid.dtype).reshape(self.grid.sizes(chunk)).copy() if self._back.is_read(chunk) else None
+            for chunk, piece in run
+        ]
+        for number, file_elements in shards.put([chunk for chunk, _ in run], data, copies):
+            self._back.check(number, file_elements)
+
+    def _write(self, chunk: tuple[int, ...], flat: Array) -> None:
+        """Write a chunk that is encoded, or has a file of its own."""
         grid, sizes = self.grid, self.grid.sizes(chunk)
         elements = flat.view(grid.dtype).reshape(sizes)
         path = self.folder / grid.name(chunk)
@@ -94,11 +119,7 @@ class ChunkWriter:
             raise_if_short(error)
             raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
         if self._shards is not None:
-            copied = elements.copy() if self._back.is_read(chunk) else None
-            for number, file_elements in self._shards.put(
-                tuple(chunk), None if is_left_out else data.cast("B"), copied
-            ):
-                self._back.check(number, file_elements)
+            self._put(self._shards, [(chunk, flat)], None if is_left_out else data.cast("B"))
             return
         if is_left_out:
             self._back.check(chunk, elements)

@@ -156,8 +156,9 @@ class _Comparer:
                 for chunk_box in map(self.grid.box, self.grid.intersecting(box))
             )
 
-    def write(self, part: Box, flat: Array) -> None:
+    def write(self, parts: Sequence[Box], flat: Array) -> None:
         """Compare a part from its buffer."""
+        (part,) = parts
         kind, shape = word(self._dtype.itemsize), sizes_of(part)
         stored = np.empty(shape, kind)
         for task in self._reader.reads(part, stored):

@@ -55,8 +55,8 @@ class BoxWriter(Protocol):
         The buffer has the parts, of which all have one size, one after the other.
         """
 
-    def write(self, part: Any, flat: Array) -> None:
-        """Write a part from its buffer."""
+    def write(self, parts: Sequence[Any], flat: Array) -> None:
+        """Write parts from their buffer."""
 
 
 class GridBlocks(BlocksWriter):
@@ -196,6 +196,4 @@ class GridBlocks(BlocksWriter):
             moves = tuple(move for move in simplify(all_moves) if 0 not in move.sizes)
             operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in arrays), flat, *constants]
             self._move(moves, operands)
-            size = flat.size // len(names)
-            for k, name in enumerate(names):
-                writer.write(name, flat[k * size : (k + 1) * size])
+            writer.write(names, flat)

@@ -98,7 +98,8 @@ class PlainWriter:
         for part in split_box(box, self._target.dtype.itemsize, self._unit):
             yield [part], part, sizes_of(part)
 
-    def write(self, part: Box, flat: Array) -> None:
+    def write(self, parts: Sequence[Box], flat: Array) -> None:
         """Write a part from its buffer."""
+        (part,) = parts
         array = flat.view(word(self._target.dtype.itemsize)).reshape(sizes_of(part))
         write_box(self._file, self._target.offset, self._target.shape, part, array)

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -227,13 +227,15 @@ class ShardWriter:
         self._lock = threading.Lock()
         self._open: dict[ChunkIndex, _Shard] = {}
 
-    def put(self, chunk: ChunkIndex, data: memoryview | None, elements: Array | None) -> list[tuple[ChunkIndex, Array]]:
-        """Write a chunk.
+    def put(
+        self, chunks: Sequence[ChunkIndex], data: memoryview | None, elements: Sequence[Array | None]
+    ) -> list[tuple[ChunkIndex, Array]]:
+        """Write chunks of one shard, whose bytes are as many for each.
 
         Args:
-            chunk: its number.
-            data: its bytes; None if it has fill values only.
-            elements: its elements, if they are to be returned when the shard is whole.
+            chunks: their numbers.
+            data: their bytes, one chunk after the other; None if they have fill values only.
+            elements: the elements of each, if they are to be returned when the shard is whole.
 
         Returns:
             Numbers and elements of the chunks of the shard that were given for this, if it is whole now.
@@ -241,23 +243,24 @@ class ShardWriter:
         Raises:
             OSError: the file cannot be written.
         """
-        file, number = self._grid.place(chunk)
+        file, numbers = self._grid.place(chunks[0])[0], [self._grid.place(chunk)[1] for chunk in chunks]
         with self._lock:
             if file not in self._open:
-                remaining = math.prod(len(chunks) for chunks in self._grid.inside(file))
-                path = self._folder / self._grid.name(chunk)
+                remaining = math.prod(map(len, self._grid.inside(file)))
+                path = self._folder / self._grid.name(chunks[0])
                 self._open[file] = _Shard(path, self._index, remaining, self._scratch)
             shard = self._open[file]
             if data is not None:
                 offset, shard.end = shard.end, shard.end + data.nbytes
-                shard.entries[number] = offset, data.nbytes
+                size = data.nbytes // len(chunks)
+                for k, number in enumerate(numbers):
+                    shard.entries[number] = offset + k * size, size
                 opened = shard.file()
-            if elements is not None:
-                shard.written.append((chunk, elements))
+            shard.written += [(chunk, kept) for chunk, kept in zip(chunks, elements, strict=True) if kept is not None]
         if data is not None:
             opened.write(data, offset)
         with self._lock:
-            shard.chunks_left -= 1
+            shard.chunks_left -= len(chunks)
             if shard.chunks_left:
                 return []
             del self._open[file]
