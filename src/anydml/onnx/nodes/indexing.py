@@ -72,7 +72,7 @@ def pick_points(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) ->
         check_range(node, ctx, indices, x.shape[batch + k], k, column=k, is_checked=0 not in shape)
     array, index = ctx.arrays(x, indices)
     if 0 not in shape and 0 in x.shape[batch : batch + count]:
-        raise node.error("data is empty, but there are indices", "data", "there must be an element to read")
+        raise node.error("data has no elements, but there are indices", "data", "data must have an element to read")
     if 0 in shape or not ctx.runs:
         return ctx.empty_result(node, shape, x.dtype)
     # Batch axes are looked up, too, by their own coordinates, so that there is one lookup per axis.
@@ -95,7 +95,7 @@ def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, min_le
         raise node.error("data or indices are a scalar", "indices", "data and indices must have dimensions")
     if not 0 <= batch < min(len(indices), len(data)) or data[:batch] != indices[:batch]:
         message = f"batch_dims is {batch}, data has shape {list(data)} and indices {list(indices)}"
-        raise node.error(message, "batch_dims", "the first batch_dims sizes must agree")
+        raise node.error(message, "batch_dims", "the first batch_dims sizes of data and indices must be equal")
     length, max_length = indices[-1], len(data) - batch
     if not min_length <= length <= max_length:
         message = f"indices have {count_noun(length, 'coordinate')}, but data has {count_noun(max_length, 'dimension')}"
@@ -106,7 +106,9 @@ def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, min_le
 def compress(node: Node, ctx: LoweringContext, x: Tensor, condition: Tensor) -> Tensor:
     """Compress: select the elements, or the slices along an axis, where a condition holds."""
     if len(condition.shape) != 1:
-        raise node.error(f"condition has shape {list(condition.shape)}", "condition", "it must be one-dimensional")
+        raise node.error(
+            f"condition has shape {list(condition.shape)}", "condition", "condition must be one-dimensional"
+        )
     is_flat = node.get("axis") is None
     axis = 0 if is_flat else node.axis(len(x.shape))
     size = x.size if is_flat else x.shape[axis]

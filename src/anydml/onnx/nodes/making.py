@@ -22,7 +22,9 @@ ELEMENTS = {"int": TensorProto.INT64, "float": TensorProto.FLOAT, "string": Tens
 def constant(node: Node, ctx: LoweringContext) -> Tensor:
     """Constant: the value of its attribute, which is read only if the graph runs."""
     if len(node.attributes) != 1:
-        raise node.error(f"has {len(node.attributes)} attributes", "value", "a constant must have one value")
+        raise node.error(
+            f"has {len(node.attributes)} attributes", "value", "a constant must have one attribute, its value"
+        )
     ((name, attribute),) = node.attributes.items()
     kind = name.removeprefix("value_")
     elem_type: int = attribute.t.data_type if name == "value" else ELEMENTS.get(kind.removesuffix("s"), 0)
@@ -73,7 +75,7 @@ def range_(node: Node, ctx: LoweringContext, *tensors: Tensor) -> Tensor:
     names, dtype = ("start", "limit", "delta"), tensors[0].dtype
     start, limit, delta = (scalar(node, ctx, tensor, name) for tensor, name in zip(tensors, names, strict=True))
     if dtype.kind not in "iufV":
-        raise node.error(f"start, limit and delta are {dtype}", "delta", "they must be numbers")
+        raise node.error(f"start, limit and delta are {dtype}", "delta", "start, limit and delta must be numbers")
     if delta == 0 or not (isinstance(delta, int) or all(map(math.isfinite, (start, limit, delta)))):
         raise node.error(f"start, limit and delta are {start}, {limit} and {delta}", "delta", "delta must not be 0")
     if isinstance(delta, int):
@@ -81,7 +83,9 @@ def range_(node: Node, ctx: LoweringContext, *tensors: Tensor) -> Tensor:
     else:
         steps = (limit - start) / delta
         if not math.isfinite(steps):
-            raise node.error(f"there are {steps} steps from {start} to {limit}", "delta", "the result must be finite")
+            raise node.error(
+                f"there are {steps} steps from {start} to {limit}", "delta", "the number of steps must be finite"
+            )
         count = max(0, math.ceil(steps))
     check_bytes(node, (count,), dtype.itemsize)
 
@@ -105,7 +109,7 @@ def size(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """Size: the number of elements of a tensor."""
     count = x.size
     if count >= 2**63:
-        raise node.error(f"there are {count} elements", "data", "the number must be an INT64")
+        raise node.error(f"data has {count} elements", "data", "the number of elements must fit INT64")
     return ctx.known_result(node, integers((count,)).reshape(()))
 
 

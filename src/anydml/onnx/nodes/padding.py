@@ -47,7 +47,7 @@ def pad(
     for axis, (first, last) in enumerate(zip(before, after, strict=True)):
         if first > 0 or last > 0:
             if not array.shape[axis]:
-                raise node.error(f"axis {axis} is empty", "mode", f"mode {mode} repeats elements that are there")
+                raise node.error(f"axis {axis} of data has size 0", "mode", f"mode {mode} must have elements to repeat")
             array = pad_with_elements(array, axis, max(0, first), max(0, last), mode)
     return ctx.result(node, array)
 

@@ -19,7 +19,7 @@ def block_order(node: Node) -> str:
 def _blocksize(node: Node, x: Tensor) -> int:
     size: int = node.get("blocksize")
     if len(x.shape) != 4:
-        raise node.error(f"the rank is {len(x.shape)}", "input", "it must be N, C, H, W")
+        raise node.error(f"input has shape {list(x.shape)}", "input", "input must have 4 dimensions: N, C, H, W")
     if size < 1:
         raise node.error(f"blocksize is {size}", "blocksize", "blocksize must be 1 or more")
     return size

@@ -129,11 +129,13 @@ def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | 
     roi, scale_input, size_input = (None, *inputs, None, None)[:3] if _is_old(node) else inputs
     scales, sizes = _scales_and_sizes(node, ctx, scale_input, size_input)
     if (scales is None) == (sizes is None):
-        raise node.error("has both or none of scales and sizes", "scales", "one of them must be given")
+        raise node.error(
+            "has both or none of scales and sizes", "scales", "exactly one of scales and sizes must be given"
+        )
     count = len(scales if sizes is None else sizes)  # type: ignore[arg-type]  # one of them is given
     if count != len(axes):
         message = f"has {count_noun(count, 'scale')} or sizes for {count_noun(len(axes), 'axis')}"
-        raise node.error(message, "scales", "there must be one per axis")
+        raise node.error(message, "scales", "there must be one scale or size per axis")
     if sizes is not None:
         sizes_of(node, sizes, "sizes")
         scales = [Fraction(new, size) if size else Fraction(1) for new, size in zip(sizes, old, strict=True)]
@@ -142,7 +144,7 @@ def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | 
     if sizes is None:
         sizes = [math.floor(size * scale) for size, scale in zip(old, scales, strict=True)]
     if any(new and not size for new, size in zip(sizes, old, strict=True)):
-        raise node.error(f"X has shape {list(x.shape)}", "X", "there must be an element to read")
+        raise node.error(f"X has shape {list(x.shape)}", "X", "X must have an element to read")
     regions = _regions(node, ctx, roi, len(axes))
     scaled = [Scaled(size, Fraction(1), is_copied=True) for size in x.shape]
     for k, axis in enumerate(axes):
@@ -174,7 +176,7 @@ def _as_fractions(node: Node, scales: Sequence[float] | None) -> list[Fraction] 
     """
     wrong = next((scale for scale in scales or () if not (math.isfinite(scale) and scale > 0)), None)
     if wrong is not None:
-        raise node.error(f"a scale is {wrong}", "scales", "scales must be more than 0")
+        raise node.error(f"scales has {wrong}", "scales", "scales must be more than 0")
     return None if scales is None else [Fraction(scale) for scale in scales]
 
 
@@ -199,7 +201,7 @@ def _regions(node: Node, ctx: LoweringContext, roi: Tensor | None, count: int) -
         raise node.error(message, "roi", "roi must have a start and an end for each axis")
     places = [float(place) for place in ctx.known_elements(node, roi, "roi").tolist()]
     if not all(map(math.isfinite, places)):
-        raise node.error(f"roi is {places}", "roi", "starts and ends must be finite")
+        raise node.error(f"roi is {places}", "roi", "starts and ends of roi must be finite")
     pinned_number = [*map(Fraction, places)]
     return [*zip(pinned_number[:count], pinned_number[count:], strict=True)]
 

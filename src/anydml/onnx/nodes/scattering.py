@@ -91,7 +91,7 @@ def tensor_scatter(
     axis = node.axis(rank)
     is_circular = node.word("mode", ("linear", "circular")) == "circular"
     if axis == 0:
-        raise node.error("axis is 0", "axis", "axis must not be that of the samples")
+        raise node.error("axis is 0", "axis", "axis must not be 0, the axis of the samples")
     other_sizes = (*x.shape[:axis], *x.shape[axis + 1 :])
     axis_size, count = x.shape[axis], (update.shape[axis : axis + 1] or (0,))[0]
     if (*update.shape[:axis], *update.shape[axis + 1 :]) != other_sizes or count > axis_size:
@@ -120,7 +120,9 @@ def tensor_scatter(
 def one_hot(node: Node, ctx: LoweringContext, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     """OneHot: ``result[lead, i, trail] = on if i == indices[lead, trail] else off``; others are ignored."""
     if values.shape != (2,):
-        raise node.error(f"values has shape {list(values.shape)}", "values", "values must be off and on")
+        raise node.error(
+            f"values has shape {list(values.shape)}", "values", "values must have two elements: off and on"
+        )
     size = int(scalar(node, ctx, depth, "depth"))
     if size < 0:
         raise node.error(f"depth is {size}", "depth", "depth must be 0 or more")
@@ -155,7 +157,7 @@ def where(node: Node, ctx: LoweringContext, condition: Tensor, x: Tensor, y: Ten
 def trilu(node: Node, ctx: LoweringContext, x: Tensor, diagonal: Tensor | None = None) -> Tensor:
     """Trilu: the upper or lower triangle of matrices, and zeros elsewhere."""
     if len(x.shape) < 2:
-        raise node.error(f"the rank is {len(x.shape)}", "input", "matrices must have 2 dimensions or more")
+        raise node.error(f"input has shape {list(x.shape)}", "input", "input must have 2 dimensions or more")
     k = 0 if diagonal is None else scalar(node, ctx, diagonal, "k")
     array = ctx.array(x)
     if 0 in x.shape or not ctx.runs:
@@ -166,7 +168,7 @@ def trilu(node: Node, ctx: LoweringContext, x: Tensor, diagonal: Tensor | None =
 def eye_like(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """EyeLike: a matrix with ones on a diagonal."""
     if len(x.shape) != 2:
-        raise node.error(f"the rank is {len(x.shape)}", "input", "a matrix must have 2 dimensions")
+        raise node.error(f"input has shape {list(x.shape)}", "input", "input must have 2 dimensions")
     kind, k = node.get("dtype"), node.get("k")
     dtype = x.dtype if kind is None else numpy_type(kind)
     if dtype is None or dtype.hasobject:

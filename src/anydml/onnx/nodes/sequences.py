@@ -40,7 +40,7 @@ def split_to_sequence(node: Node, ctx: LoweringContext, x: Tensor, split: Tensor
 
 def _equal(node: Node, size: int, part: int) -> list[int]:
     if part < 1:
-        raise node.error(f"split is {part}", "split", "a part must have 1 or more")
+        raise node.error(f"split is {part}", "split", "split must be 1 or more, the size of each part")
     count = -(-size // part)
     if count > MAX_PARTS:
         message = f"makes {count} parts, but anydml makes at most {MAX_PARTS}"
@@ -117,7 +117,11 @@ def concat_from_sequence(node: Node, ctx: LoweringContext, tensors: TensorSequen
     if is_new:
         axis = node.axis(len(parts[0].shape) + 1)
         if any((part.shape, part.dtype) != (parts[0].shape, parts[0].dtype) for part in parts):
-            raise node.error("tensors differ in shape or type", "input_sequence", "they must be equal along a new axis")
+            raise node.error(
+                "tensors differ in shape or type",
+                "input_sequence",
+                "tensors must have equal shapes and types to be stacked along a new axis",
+            )
         parts = [Tensor(tensor.dtype, (*tensor.shape[:axis], 1, *tensor.shape[axis:])) for tensor in parts]
     axis, _, _ = joined_axis(node, parts)
     arrays = ctx.arrays(*tensors)

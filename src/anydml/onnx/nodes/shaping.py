@@ -49,15 +49,15 @@ def _filled_in(node: Node, x: Tensor, requested: Sequence[int]) -> Sizes:
     sizes: list[int] = []
     for k, size in enumerate(requested):
         if size < -1:
-            raise node.error(f"shape has {size}", "shape", "sizes must be −1 or more")
+            raise node.error(f"shape has {size}", "shape", "entries of shape must be −1 or more")
         if size == 0 and keeps:
             if k >= len(x.shape):
                 message = f"shape is {list(requested)}, whose entry {k} is 0, but the rank is {len(x.shape)}"
-                raise node.error(message, "shape", "0 keeps the size of that axis")
+                raise node.error(message, "shape", "an entry of 0 keeps the size of that axis, which must exist")
             size = x.shape[k]  # noqa: PLW2901
         sizes.append(size)
     if sizes.count(-1) > 1:
-        raise node.error(f"shape is {list(requested)}", "shape", "at most one entry may be −1")
+        raise node.error(f"shape is {list(requested)}", "shape", "at most one entry of shape may be −1")
     if -1 in sizes:
         other_count = math.prod(size for size in sizes if size != -1)
         if not other_count or x.size % other_count:
@@ -128,7 +128,7 @@ def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
         large_sizes = [size for size in sizes if size != 1]
         if any(size != large_sizes[0] for size in large_sizes[1:]):
             texts = " and ".join(str([*shape]) for shape in shapes)
-            raise node.error(f"shapes {texts} do not fit together", "shape", "sizes must be equal, or 1")
+            raise node.error(f"shapes {texts} do not broadcast", "shape", "sizes along an axis must be equal, or 1")
         result.append(large_sizes[0] if large_sizes else 1)
     return tuple(result)
 

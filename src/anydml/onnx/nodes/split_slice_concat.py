@@ -57,7 +57,7 @@ def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple
         raise node.error("has neither split nor num_outputs", "num_outputs", rule)
     if equal != count:
         message = f"num_outputs is {equal}, but the node has {count_noun(count, 'output')}"
-        raise node.error(message, "num_outputs", "num_outputs must count the outputs")
+        raise node.error(message, "num_outputs", "num_outputs must be the number of outputs")
     size = -(-axis_size // count)
     last = axis_size - size * (count - 1)
     if last < 0:
